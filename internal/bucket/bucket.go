@@ -1,0 +1,202 @@
+// Package bucket is the arithmetic of one token-bucket limit: what a stored
+// state is worth at an instant, how long until an amount fits, and which update
+// spends from it. It is pure: integers in, integers out, time is an argument.
+//
+// Amounts are millitokens, times are milliseconds since the epoch. Refill lies
+// on an absolute grid, grid(t) = floor(t·amount/period), so the credit between
+// two instants telescopes: many small claims earn exactly what one big one does.
+// Products are 128 bits wide; nothing wraps.
+package bucket
+
+import "math/bits"
+
+const (
+	// MaxCredit is the largest credit a write can carry. An item that has
+	// earned more since its refill instant is claimed at its burst first.
+	MaxCredit = 1 << 62
+	// TrimDivisor bounds the trimming of an excess by stale clients: an
+	// excess is trimmed only while less than burst/TrimDivisor was taken
+	// since the image it was decided from.
+	TrimDivisor = 64
+	// Never is the wait for an amount that cannot fit.
+	Never = -1
+)
+
+// Rate is what a limit allows: Burst millitokens at once, Amount millitokens
+// refilled per Period milliseconds. All three are positive.
+type Rate struct {
+	Burst, Amount, Period int64
+}
+
+// State is one limit as stored: Tokens held at the instant Refilled.
+type State struct {
+	Rate
+	Tokens, Refilled int64
+}
+
+// Update is what a write does to one limit: add Add to the tokens if they lie
+// in Low…High. Without HasLow there is no lower bound.
+type Update struct {
+	Add, Low, High int64
+	HasLow         bool
+}
+
+// Amounts are the sums one write carries for a limit: Back is given back first,
+// then Take is admitted or denied, then Adjust is taken whatever is there.
+type Amounts struct {
+	Back, Take, Adjust int64
+}
+
+// earned returns grid(now) - grid(since) as a 128-bit integer, 0 if now is not
+// after since: floor((now-since)·amount/period + rest), where rest is what the
+// grid had begun at since.
+func (r Rate) earned(since, now int64) (hi, lo uint64) {
+	if now <= since {
+		return 0, 0
+	}
+	hi, lo = bits.Mul64(uint64(now-since), uint64(r.Amount))
+	lo, carry := bits.Add64(lo, r.begun(since), 0)
+	hi += carry
+	period := uint64(r.Period)
+	q := hi / period
+	lo, _ = bits.Div64(hi%period, lo, period)
+	return q, lo
+}
+
+// begun is (t·amount) mod period: how much of the next millitoken the grid has
+// earned at t, in units of 1/period.
+func (r Rate) begun(t int64) uint64 {
+	period := uint64(r.Period)
+	hi, lo := bits.Mul64(uint64(t)%period, uint64(r.Amount)%period)
+	return bits.Rem64(hi, lo, period)
+}
+
+// Credit is the refill since the stored instant that is not in Tokens yet. A
+// clock at or behind that instant earns nothing. ok is false, and the credit
+// MaxCredit, when it is larger than that.
+func (s State) Credit(now int64) (credit int64, ok bool) {
+	hi, lo := s.earned(s.Refilled, now)
+	if hi > 0 || lo > MaxCredit {
+		return MaxCredit, false
+	}
+	return int64(lo), true
+}
+
+// Level is what the state is worth at now: min(burst, tokens + credit).
+func (s State) Level(now int64) int64 {
+	if s.Tokens >= s.Burst {
+		return s.Burst
+	}
+	room := uint64(s.Burst) - uint64(s.Tokens) // exact: the difference fits 64 bits
+	hi, lo := s.earned(s.Refilled, now)
+	if hi > 0 || lo >= room {
+		return s.Burst
+	}
+	return int64(uint64(s.Tokens) + lo)
+}
+
+// Wait is the smallest time in ms after which the level reaches need with no
+// other traffic: 0 when it fits now, Never when it exceeds the burst.
+func (s State) Wait(now, need int64) int64 {
+	if need <= s.Level(now) {
+		return 0
+	}
+	if need > s.Burst {
+		return Never
+	}
+	missing := uint64(need) - uint64(s.Tokens)
+	hi, lo := bits.Mul64(missing, uint64(s.Period))
+	lo, borrow := bits.Sub64(lo, s.begun(s.Refilled), 0)
+	hi -= borrow
+	since := ceilDiv(hi, lo, uint64(s.Amount))
+	return max(0, saturatingSub(saturatingAdd(since, s.Refilled), now))
+}
+
+// FillTime is how long a bucket at -debt millitokens needs to be full again, in
+// ms, rounded up.
+func (r Rate) FillTime(debt int64) int64 {
+	hi, lo := bits.Mul64(uint64(r.Burst)+uint64(max(0, debt)), uint64(r.Period))
+	return ceilDiv(hi, lo, uint64(r.Amount))
+}
+
+// DebtCovered is the deepest debt that is refilled to the burst within ms
+// milliseconds on any phase of the grid; negative when ms does not even fill an
+// empty bucket.
+func (r Rate) DebtCovered(ms int64) int64 {
+	if ms <= 0 {
+		return -r.Burst
+	}
+	hi, lo := bits.Mul64(uint64(ms), uint64(r.Amount))
+	period := uint64(r.Period)
+	if hi >= period {
+		return MaxCredit
+	}
+	filled, _ := bits.Div64(hi, lo, period)
+	if filled > MaxCredit {
+		return MaxCredit
+	}
+	return int64(filled) - r.Burst
+}
+
+// Decide returns the update that carries a from the seen state, or false when
+// Take does not fit. move says the write also sets the refill instant to
+// max(Refilled, now), so that the credit must be added to the tokens.
+//
+// The update is exact on the seen state and safe on any other with the same
+// refill instant and rate: above High the bucket would be credited for time it
+// was full, below Low the take is not there. The credit must not exceed
+// MaxCredit (see Credit).
+func (s State) Decide(now int64, a Amounts, move bool) (Update, bool) {
+	credit, _ := s.Credit(now)
+	excess := max(0, s.Tokens+credit+a.Back-s.Burst)
+	if a.Take > 0 && s.Tokens+credit+a.Back-excess < a.Take {
+		return Update{}, false
+	}
+	u := Update{
+		Add:  a.Back - excess - a.Take - a.Adjust,
+		High: s.Burst + excess - credit - a.Back,
+	}
+	if move {
+		u.Add += credit
+	}
+	if a.Take > 0 {
+		u.Low, u.HasLow = a.Take+excess-credit-a.Back, true
+	}
+	if excess > 0 { // clients of one image each trim it: not if much was taken since
+		guard := s.Tokens - s.Burst/TrimDivisor
+		if !u.HasLow || guard > u.Low {
+			u.Low, u.HasLow = guard, true
+		}
+	}
+	return u, true
+}
+
+// ceilDiv is ceil((hi·2^64 + lo) / d), at most the largest int64.
+func ceilDiv(hi, lo, d uint64) int64 {
+	const most = 1<<63 - 1
+	if hi >= d {
+		return most
+	}
+	q, rem := bits.Div64(hi, lo, d)
+	if rem > 0 {
+		q++
+	}
+	if q > most {
+		return most
+	}
+	return int64(q)
+}
+
+func saturatingAdd(a, b int64) int64 {
+	if s := a + b; s >= a || b < 0 {
+		return s
+	}
+	return 1<<63 - 1
+}
+
+func saturatingSub(a, b int64) int64 {
+	if d := a - b; (d <= a) == (b >= 0) {
+		return d
+	}
+	return 1<<63 - 1
+}
