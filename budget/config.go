@@ -1,0 +1,304 @@
+package budget
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Scope says whose spend a quota counts.
+type Scope string
+
+// The scopes.
+const (
+	ScopeOrg Scope = "ORG" // one total for the organisation; apps' quotas are ignored
+	ScopeApp Scope = "APP" // each app has its own
+)
+
+// Enforcement says what happens at a quota.
+type Enforcement string
+
+// The enforcements. The zero value means Soft.
+const (
+	Soft Enforcement = "SOFT" // callers are told to move to the next label
+	Hard Enforcement = "HARD" // money is reserved before a call; never more than the quota is held and spent
+)
+
+// PeriodQuota is a quota beside the daily quotas per label: for a longer
+// period, or for all labels together.
+type PeriodQuota struct {
+	Period Period `json:"period"`          // Day, Week (ISO) or Month
+	Label  string `json:"label,omitempty"` // empty: all labels in total
+	Micros int64  `json:"micros"`          // 0 to 10^12 µ$
+}
+
+// Org is an organisation's configuration.
+type Org struct {
+	ID       string // canonical lower-case UUID
+	Name     string
+	Timezone string // IANA name; its local date is the organisation's day
+	Scope    Scope  // Defaults to ScopeApp
+	// Ordering is the labels from the preferred to the last resort, 1 to 16.
+	Ordering []string
+	// Quotas are in µ$ per day, 0 to 10^12, one for every label of Ordering.
+	Quotas map[string]int64
+	// Limits are further quotas; all must pass.
+	Limits []PeriodQuota
+	// Models gives labels their model id; missing ones come from Options.Models.
+	Models map[string]string
+	// TightPercent of a quota is where mode TIGHT begins, 50 to 100. Defaults to
+	// 95.
+	TightPercent int
+	// Shards is how many counters a soft day is spread over, 1 to 256. Defaults
+	// to 8.
+	Shards int
+	// Sticky keeps a record of the label in use and one event per change.
+	Sticky bool
+	// Enforcement defaults to Soft.
+	Enforcement Enforcement
+	// RefreshNormal and RefreshTight are how long a client may keep a
+	// recommendation. Default to 300 s and 60 s.
+	RefreshNormal, RefreshTight time.Duration
+
+	// The rest is set by the keeper and ignored by PutOrg.
+
+	Version   int64     // rises with every change
+	CreatedAt time.Time // first PUT
+	UpdatedAt time.Time // last PUT
+	// ChangesAt is when a pending change of zone, scope or enforcement begins;
+	// zero when there is none.
+	ChangesAt time.Time
+}
+
+// App is an application's configuration. A nil or empty field is inherited
+// from the organisation; Quotas, Limits and Models as a whole.
+type App struct {
+	ID                          string // 1 to 64 of A-Z a-z 0-9 . _ -
+	Name                        string
+	Ordering                    []string
+	Quotas                      map[string]int64
+	Limits                      []PeriodQuota
+	Models                      map[string]string
+	TightPercent                int
+	RefreshNormal, RefreshTight time.Duration
+
+	// Set by the keeper and ignored by PutApp.
+
+	Version   int64
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+const (
+	maxQuota  = 1_000_000_000_000
+	maxLabels = 16
+	maxShards = 256
+	maxName   = 256
+)
+
+var (
+	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	uuidPattern = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+)
+
+func validUUID(field, id string) error {
+	if !uuidPattern.MatchString(id) {
+		return invalid(field, "%q is not a lower-case UUID of 36 characters", id)
+	}
+	return nil
+}
+
+func validName(field, name string) error {
+	if !namePattern.MatchString(name) {
+		return invalid(field, "%q is not 1 to 64 of A-Z a-z 0-9 . _ - starting with a letter or digit", name)
+	}
+	return nil
+}
+
+// withDefaults fills what Org leaves open.
+func (o Org) withDefaults() Org {
+	o.Scope = cmp.Or(o.Scope, ScopeApp)
+	o.Enforcement = cmp.Or(o.Enforcement, Soft)
+	o.TightPercent = cmp.Or(o.TightPercent, 95)
+	o.Shards = cmp.Or(o.Shards, 8)
+	o.RefreshNormal = cmp.Or(o.RefreshNormal, 300*time.Second)
+	o.RefreshTight = cmp.Or(o.RefreshTight, 60*time.Second)
+	return o
+}
+
+func (o Org) validate() error {
+	if err := validUUID("org_id", o.ID); err != nil {
+		return err
+	}
+	if _, err := loadZone(o.Timezone); err != nil {
+		return invalidConfig("timezone", "%v", err)
+	}
+	switch {
+	case o.Scope != ScopeOrg && o.Scope != ScopeApp:
+		return invalidConfig("quota_scope", "%q is not ORG or APP", o.Scope)
+	case o.Enforcement != Soft && o.Enforcement != Hard:
+		return invalidConfig("enforcement", "%q is not SOFT or HARD", o.Enforcement)
+	case o.Shards < 1 || o.Shards > maxShards:
+		return invalidConfig("agg_shard_count", "%d is not within 1 to %d", o.Shards, maxShards)
+	case len(o.Name) > maxName:
+		return invalidConfig("org_name", "longer than %d bytes", maxName)
+	}
+	return policyOf(o, App{}, o.Scope).validate()
+}
+
+func (a App) validate() error {
+	if err := validName("app_id", a.ID); err != nil {
+		return err
+	}
+	if len(a.Name) > maxName {
+		return invalidConfig("app_name", "longer than %d bytes", maxName)
+	}
+	return nil
+}
+
+// policy is the configuration in effect for one app of an organisation.
+type policy struct {
+	ordering []string
+	quotas   map[string]int64
+	limits   []PeriodQuota
+	models   map[string]string
+	tight    int64
+	normal   time.Duration
+	tightFor time.Duration
+}
+
+// policyOf applies inheritance. Under ScopeOrg the app's quotas are ignored.
+func policyOf(o Org, a App, scope Scope) policy {
+	p := policy{
+		ordering: o.Ordering, quotas: o.Quotas, limits: o.Limits, models: o.Models,
+		tight:    int64(cmp.Or(a.TightPercent, o.TightPercent)),
+		normal:   cmp.Or(a.RefreshNormal, o.RefreshNormal),
+		tightFor: cmp.Or(a.RefreshTight, o.RefreshTight),
+	}
+	if len(a.Ordering) > 0 {
+		p.ordering = a.Ordering
+	}
+	if len(a.Models) > 0 {
+		p.models = a.Models
+	}
+	if scope == ScopeApp {
+		if len(a.Quotas) > 0 {
+			p.quotas = a.Quotas
+		}
+		if len(a.Limits) > 0 {
+			p.limits = a.Limits
+		}
+	}
+	return p
+}
+
+func (p policy) validate() error {
+	if len(p.ordering) < 1 || len(p.ordering) > maxLabels {
+		return invalidConfig("model_ordering", "%d labels are not 1 to %d", len(p.ordering), maxLabels)
+	}
+	seen := map[string]bool{}
+	for _, label := range p.ordering {
+		if err := validName("model_ordering", label); err != nil {
+			return invalidConfig("model_ordering", "%q is not a label", label)
+		}
+		if seen[label] {
+			return invalidConfig("model_ordering", "label %q is listed twice", label)
+		}
+		seen[label] = true
+		if _, ok := p.quotas[label]; !ok {
+			return invalidConfig("quotas."+label, "label %q of the ordering has no quota", label)
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(p.quotas)) {
+		if q := p.quotas[label]; q < 0 || q > maxQuota {
+			return invalidConfig("quotas."+label, "%d µ$ is not within 0 to %d", q, int64(maxQuota))
+		}
+		if !namePattern.MatchString(label) {
+			return invalidConfig("quotas", "%q is not a label", label)
+		}
+	}
+	for label, model := range p.models {
+		if !namePattern.MatchString(label) || model == "" || len(model) > maxName {
+			return invalidConfig("models."+label, "%q is not a model id for a label", model)
+		}
+	}
+	return p.validateRest()
+}
+
+func (p policy) validateRest() error {
+	type limitKey struct {
+		Period
+		label string
+	}
+	seen := map[limitKey]bool{}
+	for i, l := range p.limits {
+		if l.Period == "" {
+			p.limits[i].Period, l.Period = Day, Day
+		}
+		switch {
+		case l.Period != Day && l.Period != Week && l.Period != Month:
+			return invalidConfig("limits.period", "%q is not day, week or month", l.Period)
+		case l.Period == Day && l.Label != "":
+			return invalidConfig("limits.label", "a day's quota for label %q belongs in quotas", l.Label)
+		case l.Label != "" && !namePattern.MatchString(l.Label):
+			return invalidConfig("limits.label", "%q is not a label", l.Label)
+		case l.Micros < 0 || l.Micros > maxQuota:
+			return invalidConfig("limits.micros", "%d µ$ is not within 0 to %d", l.Micros, int64(maxQuota))
+		case seen[limitKey{l.Period, l.Label}]:
+			return invalidConfig("limits", "two quotas for %s %q", l.Period, l.Label)
+		}
+		seen[limitKey{l.Period, l.Label}] = true
+	}
+	if p.tight < 50 || p.tight > 100 {
+		return invalidConfig("tight_mode_threshold_pct", "%d is not within 50 to 100", p.tight)
+	}
+	for _, d := range []time.Duration{p.normal, p.tightFor} {
+		if d < time.Second || d > 24*time.Hour {
+			return invalidConfig("refresh_interval", "%v is not within 1 s to 24 h", d)
+		}
+	}
+	return nil
+}
+
+// counterKind is one kind of counter that hard mode keeps beside the label's
+// day.
+type counterKind struct {
+	period Period
+	total  bool
+}
+
+func (k counterKind) String() string {
+	if k.total {
+		return string(k.period) + "-total"
+	}
+	return string(k.period) + "-label"
+}
+
+// counterKinds lists the kinds that limits need, as a regime stores them.
+func counterKinds(limits ...[]PeriodQuota) string {
+	var kinds []string
+	for _, l := range slices.Concat(limits...) {
+		kinds = append(kinds, counterKind{cmp.Or(l.Period, Day), l.Label == ""}.String())
+	}
+	slices.Sort(kinds)
+	return strings.Join(slices.Compact(kinds), ",")
+}
+
+func (r regime) counts(k counterKind) bool {
+	return r.Enforcement == Hard && slices.Contains(strings.Split(r.Counters, ","), k.String())
+}
+
+func (r regime) kinds() []counterKind {
+	var kinds []counterKind
+	for _, p := range []Period{Day, Week, Month} {
+		for _, total := range []bool{false, true} {
+			if k := (counterKind{p, total}); r.counts(k) {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	return kinds
+}

@@ -1,0 +1,165 @@
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func at(t testing.TB, s string) time.Time {
+	t.Helper()
+	v, err := ParseTime(s)
+	require.NoError(t, err)
+	return v
+}
+
+func zone(t testing.TB, name string) *time.Location {
+	t.Helper()
+	z, err := loadZone(name)
+	require.NoError(t, err)
+	return z
+}
+
+func TestNextDate(t *testing.T) {
+	for _, tc := range []struct {
+		name, zone, at, want string
+	}{
+		{"winter", "America/New_York", "2026-01-23T15:30:45Z", "2026-01-24T05:00:00Z"},
+		{"the 23-hour day", "America/New_York", "2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z"},
+		{"the 25-hour day", "America/New_York", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"},
+		{"midnight does not exist", "America/Santiago", "2026-09-05T12:00:00Z", "2026-09-06T04:00:00Z"},
+		{"clocks go back at midnight", "America/Havana", "2026-10-31T12:00:00Z", "2026-11-01T04:00:00Z"},
+		{"half-hour zone", "Asia/Kolkata", "2026-01-23T18:29:59Z", "2026-01-23T18:30:00Z"},
+		{"just on midnight", "UTC", "2026-01-24T00:00:00Z", "2026-01-25T00:00:00Z"},
+		{"a day left out", "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-30T10:00:00Z"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			assert.Equal(t, at(t, tc.want).UTC(), nextDate(at(t, tc.at), zone(t, tc.zone)).UTC())
+		})
+	}
+}
+
+func TestNextDateIsTheFirstInstantOfAnotherDate(t *testing.T) {
+	names := []string{"UTC", "America/New_York", "America/Santiago", "Asia/Tokyo", "Australia/Lord_Howe", "Africa/Cairo", "Pacific/Apia", "America/St_Johns"}
+	rapid.Check(t, func(t *rapid.T) {
+		z, err := loadZone(rapid.SampledFrom(names).Draw(t, "zone"))
+		require.NoError(t, err)
+		from := time.Unix(rapid.Int64Range(1_640_000_000, 1_900_000_000).Draw(t, "at"), 0)
+		next := nextDate(from, z)
+		require.NotEqual(t, dayIn(from, z), dayIn(next, z))
+		require.Equal(t, dayIn(from, z), dayIn(next.Add(-time.Nanosecond), z))
+		require.LessOrEqual(t, next.Sub(from), 26*time.Hour)
+	})
+}
+
+func TestPeriods(t *testing.T) {
+	for _, tc := range []struct {
+		period           Period
+		day              string
+		first, last, key string
+	}{
+		{Day, "20260123", "20260123", "20260123", "DAY#20260123"},
+		{Week, "20260123", "20260119", "20260125", "WEEK#2026-W04"},
+		{Week, "20270101", "20261228", "20270103", "WEEK#2026-W53"},
+		{Month, "20260228", "20260201", "20260228", "MONTH#202602"},
+		{Month, "20280229", "20280201", "20280229", "MONTH#202802"},
+	} {
+		first, last := tc.period.bounds(tc.day)
+		assert.Equal(t, []string{tc.first, tc.last, tc.key}, []string{first, last, tc.period.key(tc.day)})
+	}
+	assert.Equal(t, "20260301", addDays("20260228", 1))
+	_, err := parseDay("day", "2026-01-23")
+	require.Error(t, err)
+	_, err = ParseTime("2026-01-23T15:30:45")
+	require.Error(t, err, "a time without a zone")
+}
+
+func newYork(scope Scope) regime {
+	return regime{Zone: "America/New_York", Scope: scope, Enforcement: Soft}
+}
+
+func TestZoneChangeWaitsForTheDaysEnd(t *testing.T) {
+	now := at(t, "2026-01-23T15:30:00Z") // 10:30 in New York, already the 24th in Tokyo
+	tokyo := regime{Zone: "Asia/Tokyo", Scope: ScopeApp, Enforcement: Soft}
+	c := calendar{newYork(ScopeApp)}.change(now, tokyo)
+	require.Len(t, c, 2)
+
+	end := at(t, "2026-01-24T05:00:00Z") // New York's midnight: 14:00 on the 24th in Tokyo
+	assert.Equal(t, end.UnixMilli(), c[1].From)
+	assert.Equal(t, "20260123", c.day(now))
+	assert.Equal(t, end.UTC(), c.reset(now).UTC())
+	assert.Equal(t, "20260123", c.day(end.Add(-time.Millisecond)))
+	assert.Equal(t, "20260124", c.day(end))
+	assert.Equal(t, at(t, "2026-01-24T15:00:00Z").UTC(), c.reset(end).UTC())
+	assert.Equal(t, "America/New_York", c.of("20260123").Zone)
+	assert.Equal(t, "Asia/Tokyo", c.of("20260124").Zone)
+	assert.Equal(t, end.UTC(), c.end("20260123").UTC())
+	assert.Equal(t, at(t, "2026-01-24T15:00:00Z").UTC(), c.end("20260124").UTC())
+}
+
+func TestZoneChangeWestwardProlongsTheDay(t *testing.T) {
+	// 23:00 on the 23rd in Tokyo; its day ends at 15:00Z, when Honolulu has 05:00 on the 23rd.
+	now := at(t, "2026-01-23T14:00:00Z")
+	c := calendar{{Zone: "Asia/Tokyo"}}.change(now, regime{Zone: "Pacific/Honolulu"})
+	midnight := at(t, "2026-01-24T10:00:00Z") // Honolulu's
+	assert.Equal(t, midnight.UnixMilli(), c[1].From)
+	assert.Equal(t, "20260123", c.day(at(t, "2026-01-23T20:00:00Z")), "the day goes on")
+	assert.Equal(t, midnight.UTC(), c.reset(at(t, "2026-01-23T20:00:00Z")).UTC())
+	assert.Equal(t, "20260124", c.day(midnight))
+}
+
+func TestChangeGivesTenMinutesNotice(t *testing.T) {
+	now := at(t, "2026-01-24T04:58:00Z") // two minutes before midnight
+	c := calendar{newYork(ScopeApp)}.change(now, newYork(ScopeOrg))
+	assert.Equal(t, now.Add(10*time.Minute).UnixMilli(), c[1].From)
+	assert.Equal(t, "20260123", c.day(at(t, "2026-01-24T05:05:00Z")))
+	assert.Equal(t, "20260124", c.day(at(t, "2026-01-24T05:08:00Z")))
+
+	back := c.change(now.Add(time.Minute), newYork(ScopeApp))
+	assert.Len(t, back, 1, "taken back before it began")
+	late := c.change(at(t, "2026-01-24T05:04:00Z"), newYork(ScopeApp))
+	require.Len(t, late, 2, "the day is already prolonged")
+	assert.Equal(t, "20260123", late.day(at(t, "2026-01-24T05:13:59Z")))
+	assert.Equal(t, "20260124", late.day(at(t, "2026-01-24T05:14:00Z")))
+	tooLate := c.change(at(t, "2026-01-24T05:07:30Z"), newYork(ScopeApp))
+	require.Len(t, tooLate, 3, "a change half a minute away is not taken back")
+	assert.Equal(t, "20260124", tooLate[2].Cap)
+}
+
+// TestDaysOnlyRise changes zones at random and walks along: no day is entered
+// twice, and a record's regime never changes afterwards.
+func TestDaysOnlyRise(t *testing.T) {
+	names := []string{"UTC", "America/New_York", "Asia/Tokyo", "Pacific/Honolulu", "Pacific/Kiritimati", "America/Santiago"}
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(1_769_182_245, 0)
+		c := calendar{{Zone: rapid.SampledFrom(names).Draw(t, "first")}}
+		day := c.day(now)
+		type seen struct {
+			at  time.Time
+			day string
+		}
+		var past []seen
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			if rapid.Bool().Draw(t, "put") {
+				c = c.change(now, regime{Zone: rapid.SampledFrom(names).Draw(t, "zone")})
+			}
+			require.Equal(t, day, c.day(now), "a PUT never ends the running day")
+			reset := c.reset(now)
+			require.True(t, reset.After(now))
+			require.Equal(t, day, c.day(reset.Add(-time.Millisecond)))
+			require.Greater(t, c.day(reset), day)
+			require.Equal(t, reset.UnixMilli(), c.end(day).UnixMilli())
+			past = append(past, seen{now, day})
+			now = now.Add(time.Duration(rapid.Int64Range(1, 30*3600).Draw(t, "later")) * time.Second)
+			next := c.day(now)
+			require.GreaterOrEqual(t, next, day)
+			day = next
+			for _, p := range past {
+				require.Equal(t, p.day, c.day(p.at))
+			}
+		}
+	})
+}

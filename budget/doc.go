@@ -1,0 +1,12 @@
+// Package budget keeps what LLM calls cost within daily budgets, on DynamoDB.
+//
+// An organisation orders model labels from the preferred to the last resort
+// (premium, standard, economy) and gives each a quota in micro-dollars per day
+// of its own time zone. [Keeper.Recommend] says which label an application may
+// use now; [Keeper.Submit] meters what a call cost, exactly once however often
+// it is sent. Under [Hard] enforcement [Keeper.Reserve] holds the money before
+// the call, so that never more than the quota is held and spent.
+//
+// Amounts are exact: a price is in micro-dollars per million tokens, so tokens
+// times price is a whole number of pico-dollars, and sums are compared as such.
+package budget

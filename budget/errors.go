@@ -1,0 +1,104 @@
+package budget
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrQuotaExceeded says that no label, or not the one asked for, has room
+	// left. The error in hand is a *QuotaExceededError.
+	ErrQuotaExceeded = errors.New("budget: quota exceeded")
+	// ErrConflict says that a request id was used before with another payload,
+	// or that a configuration was changed by somebody else at the same time.
+	ErrConflict = errors.New("budget: conflict")
+	// ErrNotFound says that an organisation, app or hold does not exist.
+	ErrNotFound = errors.New("budget: not found")
+	// ErrClosed says that the keeper was closed.
+	ErrClosed = errors.New("budget: keeper is closed")
+)
+
+// Code is the closed set of reasons a request is refused for, as a REST API
+// reports them.
+type Code string
+
+// The codes of a ValidationError.
+const (
+	CodeInvalidRequest    Code = "INVALID_REQUEST"
+	CodeInvalidConfig     Code = "INVALID_CONFIG"
+	CodeInvalidModelLabel Code = "INVALID_MODEL_LABEL"
+)
+
+// ValidationError is bad input; nothing was written.
+type ValidationError struct {
+	Field string // the field at fault, e.g. "tokens.input"
+	Code  Code   // one of the codes above
+	Msg   string // what is wrong and what would be right
+}
+
+// Error implements error.
+func (e *ValidationError) Error() string {
+	return fmt.Sprintf("budget: %s: %s: %s", e.Code, e.Field, e.Msg)
+}
+
+func invalid(field, format string, args ...any) error {
+	return &ValidationError{Field: field, Code: CodeInvalidRequest, Msg: fmt.Sprintf(format, args...)}
+}
+
+func invalidConfig(field, format string, args ...any) error {
+	return &ValidationError{Field: field, Code: CodeInvalidConfig, Msg: fmt.Sprintf(format, args...)}
+}
+
+// QuotaExceededError is ErrQuotaExceeded with what is needed to answer a
+// client.
+type QuotaExceededError struct {
+	RetryAt       time.Time     // when the first label has room again
+	Labels        []LabelStatus // every label asked about
+	OverageMicros int64         // what was spent beyond the quotas, in all
+}
+
+// Error implements error.
+func (e *QuotaExceededError) Error() string {
+	names := make([]string, len(e.Labels))
+	for i, l := range e.Labels {
+		names[i] = fmt.Sprintf("%s %.1f%%", l.Label, l.Percent)
+	}
+	return fmt.Sprintf("%v: %s; retry at %s", ErrQuotaExceeded, strings.Join(names, ", "),
+		e.RetryAt.UTC().Format(time.RFC3339))
+}
+
+// Is makes errors.Is(err, ErrQuotaExceeded) true.
+func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaExceeded }
+
+// UnavailableError is a failure of the store: throttling, a server error, a
+// timeout or the network. It is never a denial, and bad input is never one.
+type UnavailableError struct {
+	Operation string // what was asked for, e.g. "Submit"
+	Err       error  // the cause
+	// Ambiguous says that the write may have landed. Sending the same record
+	// again is safe: it is counted once.
+	Ambiguous bool
+}
+
+// Error implements error.
+func (e *UnavailableError) Error() string {
+	doubt := ""
+	if e.Ambiguous {
+		doubt = " (may have been applied)"
+	}
+	return fmt.Sprintf("budget: %s: store unavailable%s: %v", e.Operation, doubt, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// RetryAt is when to try again, if err says so.
+func RetryAt(err error) (time.Time, bool) {
+	var exceeded *QuotaExceededError
+	if errors.As(err, &exceeded) {
+		return exceeded.RetryAt, true
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,96 @@
+package budget
+
+import (
+	"math"
+	"math/big"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMicrosRoundHalfUp(t *testing.T) {
+	for _, tc := range []struct {
+		picos string
+		want  int64
+	}{
+		{"0", 0},
+		{"499999", 0},
+		{"500000", 1},
+		{"1960000", 2},
+		{"16500000000", 16_500},
+		{"-499999", 0},
+		{"-500000", 0},
+		{"-500001", -1},
+		{"-1000000", -1},
+		{"9223372036854775807000000", math.MaxInt64},
+		{"9223372036854775807600000", math.MaxInt64},
+		{"-9223372036854775808900000", math.MinInt64},
+	} {
+		p, err := parsePicos(tc.picos)
+		require.NoError(t, err)
+		assert.Equal(t, tc.want, p.micros(), tc.picos)
+		assert.Equal(t, tc.picos, p.String())
+	}
+	_, err := parsePicos("1e9")
+	require.Error(t, err)
+	_, err = parsePicos("170141183460469231731687303715884105728")
+	require.Error(t, err)
+}
+
+func TestPercentIsRoundedHalfUp(t *testing.T) {
+	for _, tc := range []struct {
+		micros, quota int64
+		want          float64
+	}{
+		{10_000_000, 20_000_000, 50},
+		{9_499_999, 10_000_000, 95},
+		{9_494_999, 10_000_000, 94.9},
+		{10_006_500, 10_000_000, 100.1},
+		{5, 0, 0},
+		{-1_000_000, 10_000_000, -10},
+		{maxQuota, maxQuota, 100},
+	} {
+		assert.InDelta(t, tc.want, microsToPicos(tc.micros).percentOf(tc.quota), 1e-9, "%d of %d", tc.micros, tc.quota)
+	}
+}
+
+// FuzzPicos checks every operation against math/big.
+func FuzzPicos(f *testing.F) {
+	f.Add(int64(1), uint64(2), int64(-1), uint64(math.MaxUint64), int64(7))
+	f.Add(int64(math.MaxInt64), uint64(math.MaxUint64), int64(0), uint64(1), int64(100))
+	f.Add(int64(math.MinInt64), uint64(0), int64(-1), uint64(1), int64(1_000_000))
+	f.Fuzz(func(t *testing.T, ahi int64, alo uint64, bhi int64, blo uint64, factor int64) {
+		a, b := picos{ahi, alo}, picos{bhi, blo}
+		factor &= math.MaxInt32
+		require.Equal(t, clamp(new(big.Int).Add(a.big(), b.big())), a.add(b).big())
+		require.Equal(t, a.big().Cmp(b.big()), a.cmp(b))
+		if b != minPicos && a != minPicos {
+			require.Equal(t, clamp(new(big.Int).Sub(a.big(), b.big())), a.sub(b).big())
+			product := clamp(new(big.Int).Mul(a.big(), big.NewInt(factor)))
+			if product.Cmp(minPicos.big()) != 0 { // saturates one short of the lower end
+				require.Equal(t, product, a.mul(factor).big())
+			}
+			rounded := new(big.Int).Add(a.big(), big.NewInt(picosPerMicro/2))
+			rounded.Div(rounded, big.NewInt(picosPerMicro)) // Euclidean: floor for a positive divisor
+			if rounded.IsInt64() {
+				require.Equal(t, rounded.Int64(), a.micros())
+			}
+		}
+		back, err := parsePicos(a.String())
+		require.NoError(t, err)
+		require.Equal(t, a, back)
+		tokens, rate := int64(alo%maxTokens), int64(blo%maxRate)
+		require.Equal(t, new(big.Int).Mul(big.NewInt(tokens), big.NewInt(rate)), costOf(tokens, rate).big())
+	})
+}
+
+func clamp(n *big.Int) *big.Int {
+	switch {
+	case n.Cmp(maxPicos.big()) > 0:
+		return maxPicos.big()
+	case n.Cmp(minPicos.big()) < 0:
+		return minPicos.big()
+	}
+	return n
+}

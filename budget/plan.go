@@ -1,0 +1,231 @@
+package budget
+
+import "time"
+
+// Mode says how close a label is to its quota.
+type Mode string
+
+// The modes.
+const (
+	ModeNormal Mode = "NORMAL"
+	ModeTight  Mode = "TIGHT" // at or over the threshold: ask more often
+)
+
+// Status says where a label stands.
+type Status string
+
+// The statuses of a label.
+const (
+	StatusNormal   Status = "NORMAL"
+	StatusTight    Status = "TIGHT"
+	StatusExceeded Status = "EXCEEDED" // not selectable until the reset
+	StatusUnpriced Status = "UNPRICED" // its model has no price: not selectable
+)
+
+// The reasons of a recommendation. The last two are followed by "_" and the
+// label that was passed over, as in QUOTA_EXCEEDED_premium.
+const (
+	ReasonWithinQuota    = "WITHIN_QUOTA"
+	ReasonManualOverride = "MANUAL_OVERRIDE"
+	ReasonQuotaExceeded  = "QUOTA_EXCEEDED"
+	ReasonUnpriced       = "UNPRICED"
+)
+
+// LabelStatus is where one label stands today.
+type LabelStatus struct {
+	Label       string
+	Model       string
+	SpendMicros int64         // spent today
+	HeldMicros  int64         // reserved and not settled; hard mode only
+	QuotaMicros int64         // today's quota
+	Percent     float64       // of the quota spent, one decimal; 0 when the quota is 0
+	Status      Status        // the worst of the label's quotas
+	Limits      []LimitStatus // the further quotas that bind the label
+}
+
+// LimitStatus is where one further quota stands.
+type LimitStatus struct {
+	PeriodQuota
+	SpendMicros int64
+	HeldMicros  int64
+	Percent     float64
+	Status      Status
+	ResetAt     time.Time
+}
+
+// amount is what counts against one quota.
+type amount struct {
+	spend picos // charges less credits
+	held  picos // reserved and not settled
+}
+
+func (a amount) add(b amount) amount { return amount{a.spend.add(b.spend), a.held.add(b.held)} }
+
+// status compares exactly: exceeded from 100 % on, tight from the threshold on.
+func (a amount) status(quotaMicros, tightPercent int64) Status {
+	sum := a.spend.add(a.held)
+	switch {
+	case sum.cmp(microsToPicos(quotaMicros)) >= 0:
+		return StatusExceeded
+	case sum.mul(100).cmp(microsToPicos(quotaMicros).mul(tightPercent)) >= 0:
+		return StatusTight
+	}
+	return StatusNormal
+}
+
+// limitState is a further quota with what counts against it.
+type limitState struct {
+	quota PeriodQuota
+	amount
+	resetAt time.Time
+}
+
+// labelState is one label of the ordering with all that decides about it.
+type labelState struct {
+	label, model string
+	priced       bool
+	quota        int64
+	amount
+	limits []limitState
+}
+
+// status is the worst of the label's quotas.
+func (l labelState) status(tight int64) Status {
+	if !l.priced {
+		return StatusUnpriced
+	}
+	worst := l.amount.status(l.quota, tight)
+	for _, lim := range l.limits {
+		if s := lim.amount.status(lim.quota.Micros, tight); s == StatusExceeded || worst == StatusNormal {
+			worst = s
+		}
+	}
+	return worst
+}
+
+func (l labelState) selectable(tight int64) bool {
+	s := l.status(tight)
+	return s == StatusNormal || s == StatusTight
+}
+
+// freeAt is when an exceeded label has room again: when the last quota that
+// blocks it is reset.
+func (l labelState) freeAt(tight int64, reset time.Time) time.Time {
+	var at time.Time
+	if l.amount.status(l.quota, tight) == StatusExceeded {
+		at = reset
+	}
+	for _, lim := range l.limits {
+		if lim.amount.status(lim.quota.Micros, tight) == StatusExceeded && lim.resetAt.After(at) {
+			at = lim.resetAt
+		}
+	}
+	return at
+}
+
+func (l labelState) export(tight int64) LabelStatus {
+	s := LabelStatus{
+		Label: l.label, Model: l.model, QuotaMicros: l.quota,
+		SpendMicros: l.spend.micros(), HeldMicros: l.held.micros(),
+		Percent: l.spend.percentOf(l.quota), Status: l.status(tight),
+	}
+	for _, lim := range l.limits {
+		s.Limits = append(s.Limits, LimitStatus{
+			PeriodQuota: lim.quota,
+			SpendMicros: lim.spend.micros(), HeldMicros: lim.held.micros(),
+			Percent: lim.spend.percentOf(lim.quota.Micros),
+			Status:  lim.amount.status(lim.quota.Micros, tight), ResetAt: lim.resetAt,
+		})
+	}
+	return s
+}
+
+// plan is the choice among an ordering's labels.
+type plan struct {
+	labels   []labelState
+	tight    int64
+	resetAt  time.Time
+	index    int // of the chosen label, -1 when none has room
+	override bool
+}
+
+// choose takes the first label that is priced and within all its quotas. A
+// manual override is taken whatever was spent, as long as it has a price.
+func choose(labels []labelState, tight int64, resetAt time.Time, override string) plan {
+	p := plan{labels: labels, tight: tight, resetAt: resetAt, index: -1}
+	for i, l := range labels {
+		if override != "" && l.label == override && l.priced {
+			p.index, p.override = i, true
+			return p
+		}
+		if p.index < 0 && l.selectable(tight) {
+			p.index = i
+		}
+	}
+	return p
+}
+
+// bySpend is the index that spend alone leads to, holds and overrides left
+// out; len(labels) when nothing has room.
+func (p plan) bySpend() int {
+	for i, l := range p.labels {
+		l.held = picos{}
+		l.limits = append([]limitState(nil), l.limits...)
+		for j := range l.limits {
+			l.limits[j].held = picos{}
+		}
+		if l.selectable(p.tight) {
+			return i
+		}
+	}
+	return len(p.labels)
+}
+
+func (p plan) mode() Mode {
+	if p.labels[p.index].status(p.tight) == StatusNormal {
+		return ModeNormal
+	}
+	return ModeTight
+}
+
+// reason names the label passed over last.
+func (p plan) reason() string {
+	switch {
+	case p.override:
+		return ReasonManualOverride
+	case p.index == 0:
+		return ReasonWithinQuota
+	}
+	passed := p.labels[p.index-1]
+	if !passed.priced {
+		return ReasonUnpriced + "_" + passed.label
+	}
+	return ReasonQuotaExceeded + "_" + passed.label
+}
+
+func (p plan) statuses() []LabelStatus {
+	out := make([]LabelStatus, len(p.labels))
+	for i, l := range p.labels {
+		out[i] = l.export(p.tight)
+	}
+	return out
+}
+
+// exceeded is the error when nothing has room.
+func (p plan) exceeded() *QuotaExceededError {
+	err := &QuotaExceededError{Labels: p.statuses()}
+	var over picos
+	for _, l := range p.labels {
+		if d := l.spend.sub(microsToPicos(l.quota)); d.sign() > 0 {
+			over = over.add(d)
+		}
+		if at := l.freeAt(p.tight, p.resetAt); !at.IsZero() && (err.RetryAt.IsZero() || at.Before(err.RetryAt)) {
+			err.RetryAt = at
+		}
+	}
+	if err.RetryAt.IsZero() { // unpriced labels only
+		err.RetryAt = p.resetAt
+	}
+	err.OverageMicros = over.micros()
+	return err
+}

@@ -1,0 +1,93 @@
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func spent(micros int64) amount { return amount{spend: microsToPicos(micros)} }
+
+func three(premium, standard, economy amount) []labelState {
+	return []labelState{
+		{label: "premium", priced: true, quota: 10_000_000, amount: premium},
+		{label: "standard", priced: true, quota: 5_000_000, amount: standard},
+		{label: "economy", priced: true, quota: 2_000_000, amount: economy},
+	}
+}
+
+func TestChoose(t *testing.T) {
+	unpriced := three(amount{}, amount{}, amount{})
+	unpriced[0].priced = false
+	zero := three(amount{}, amount{}, amount{})
+	zero[0].quota = 0
+	weekly := three(amount{}, amount{}, amount{})
+	weekly[0].limits = []limitState{{quota: PeriodQuota{Week, "premium", 100}, amount: spent(100)}}
+	tightTotal := three(amount{}, amount{}, amount{})
+	tightTotal[0].limits = []limitState{{quota: PeriodQuota{Day, "", 100}, amount: spent(95)}}
+	onePico := three(amount{spend: microsToPicos(10_000_000).sub(picos{lo: 1})}, amount{}, amount{})
+	for _, tc := range []struct {
+		name     string
+		labels   []labelState
+		override string
+		index    int
+		mode     Mode
+		reason   string
+	}{
+		{"nothing spent", three(spent(0), spent(0), spent(0)), "", 0, ModeNormal, "WITHIN_QUOTA"},
+		{"just below tight", three(spent(9_499_999), spent(0), spent(0)), "", 0, ModeNormal, "WITHIN_QUOTA"},
+		{"tight", three(spent(9_500_000), spent(0), spent(0)), "", 0, ModeTight, "WITHIN_QUOTA"},
+		{"one micro left", three(spent(9_999_999), spent(0), spent(0)), "", 0, ModeTight, "WITHIN_QUOTA"},
+		{"one pico left", onePico, "", 0, ModeTight, "WITHIN_QUOTA"},
+		{"exceeded", three(spent(10_000_000), spent(0), spent(0)), "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
+		{"two exceeded", three(spent(10_000_000), spent(5_000_000), spent(0)), "", 2, ModeNormal, "QUOTA_EXCEEDED_standard"},
+		{"held counts", three(amount{held: microsToPicos(10_000_000)}, spent(0), spent(0)), "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
+		{"unpriced", unpriced, "", 1, ModeNormal, "UNPRICED_premium"},
+		{"unpriced override", unpriced, "premium", 1, ModeNormal, "UNPRICED_premium"},
+		{"quota 0", zero, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
+		{"a week's quota", weekly, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
+		{"a total is tight", tightTotal, "", 0, ModeTight, "WITHIN_QUOTA"},
+		{"override", three(spent(0), spent(0), spent(0)), "economy", 2, ModeNormal, "MANUAL_OVERRIDE"},
+		{"override beyond its quota", three(spent(0), spent(0), spent(3_000_000)), "economy", 2, ModeTight, "MANUAL_OVERRIDE"},
+		{"override of an unknown label", three(spent(0), spent(0), spent(0)), "gone", 0, ModeNormal, "WITHIN_QUOTA"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := choose(tc.labels, 95, time.Time{}, tc.override)
+			require.Equal(t, tc.index, p.index)
+			assert.Equal(t, tc.mode, p.mode())
+			assert.Equal(t, tc.reason, p.reason())
+		})
+	}
+	p := choose(zero, 95, time.Time{}, "")
+	assert.Zero(t, p.statuses()[0].Percent)
+}
+
+func TestAllExceeded(t *testing.T) {
+	reset, later := time.Unix(100, 0), time.Unix(900, 0)
+	labels := three(spent(10_000_001), spent(5_000_010), spent(2_000_100))
+	p := choose(labels, 95, reset, "")
+	require.Equal(t, -1, p.index)
+	err := p.exceeded()
+	require.ErrorIs(t, err, ErrQuotaExceeded)
+	assert.Equal(t, int64(111), err.OverageMicros)
+	assert.Equal(t, reset, err.RetryAt)
+	assert.Len(t, err.Labels, 3)
+
+	for i := range labels {
+		labels[i].limits = []limitState{{quota: PeriodQuota{Month, "", 1}, amount: spent(1), resetAt: later}}
+	}
+	assert.Equal(t, later, choose(labels, 95, reset, "").exceeded().RetryAt, "the month blocks for longer")
+	got, ok := RetryAt(choose(labels, 95, reset, "").exceeded())
+	assert.True(t, ok)
+	assert.Equal(t, later, got)
+}
+
+func TestHoldsDoNotMoveTheStickyIndex(t *testing.T) {
+	labels := three(amount{held: microsToPicos(10_000_000)}, spent(0), spent(0))
+	p := choose(labels, 95, time.Time{}, "")
+	assert.Equal(t, 1, p.index)
+	assert.Zero(t, p.bySpend())
+	assert.Equal(t, 3, choose(three(spent(10_000_000), spent(5_000_000), spent(2_000_000)), 95, time.Time{}, "").bySpend())
+}

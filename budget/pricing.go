@@ -1,0 +1,235 @@
+package budget
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Tokens counts one call's tokens by class. The classes are disjoint: Input is
+// the uncached input alone. Each is 0 to 10^8.
+type Tokens struct {
+	Input        int64 `json:"input,omitempty"`          // uncached input
+	CacheRead    int64 `json:"cache_read,omitempty"`     // input read from the prompt cache
+	CacheWrite5m int64 `json:"cache_write_5m,omitempty"` // input written to the cache for 5 minutes
+	CacheWrite1h int64 `json:"cache_write_1h,omitempty"` // input written to the cache for an hour
+	Output       int64 `json:"output,omitempty"`
+}
+
+const maxTokens = 100_000_000
+
+// tokenClass ties a class's name to its count and its rate.
+type tokenClass struct {
+	name  string
+	count func(*Tokens) *int64
+	rate  func(*Rates) *int64
+}
+
+var tokenClasses = [...]tokenClass{
+	{"input", func(t *Tokens) *int64 { return &t.Input }, func(r *Rates) *int64 { return &r.Input }},
+	{"cache_read", func(t *Tokens) *int64 { return &t.CacheRead }, func(r *Rates) *int64 { return &r.CacheRead }},
+	{"cache_write_5m", func(t *Tokens) *int64 { return &t.CacheWrite5m }, func(r *Rates) *int64 { return &r.CacheWrite5m }},
+	{"cache_write_1h", func(t *Tokens) *int64 { return &t.CacheWrite1h }, func(r *Rates) *int64 { return &r.CacheWrite1h }},
+	{"output", func(t *Tokens) *int64 { return &t.Output }, func(r *Rates) *int64 { return &r.Output }},
+}
+
+// ParseTokens reads counts keyed by class name (input, cache_read,
+// cache_write_5m, cache_write_1h, output). An unknown class is a
+// *ValidationError.
+func ParseTokens(counts map[string]int64) (Tokens, error) {
+	var t Tokens
+	for name, n := range counts {
+		i := slices.IndexFunc(tokenClasses[:], func(c tokenClass) bool { return c.name == name })
+		if i < 0 {
+			return Tokens{}, invalid("tokens."+name, "unknown token class")
+		}
+		*tokenClasses[i].count(&t) = n
+	}
+	return t, t.validate()
+}
+
+func (t Tokens) validate() error {
+	for _, c := range tokenClasses {
+		if n := *c.count(&t); n < 0 || n > maxTokens {
+			return invalid("tokens."+c.name, "%d is not within 0 to %d", n, maxTokens)
+		}
+	}
+	return nil
+}
+
+func (t Tokens) add(o Tokens) Tokens {
+	for _, c := range tokenClasses {
+		*c.count(&t) += *c.count(&o)
+	}
+	return t
+}
+
+// FreeRate marks a token class that costs nothing. A rate of 0 says so too for
+// Input and Output; for the cache classes 0 means that no price is known.
+const FreeRate = -1
+
+const maxRate = 1_000_000_000_000
+
+// Rates are prices in micro-dollars per million tokens.
+type Rates struct {
+	Input        int64 `json:"input"`
+	Output       int64 `json:"output"`
+	CacheRead    int64 `json:"cache_read,omitempty"`     // 0: not priced; FreeRate: free
+	CacheWrite5m int64 `json:"cache_write_5m,omitempty"` // 0: not priced; FreeRate: free
+	CacheWrite1h int64 `json:"cache_write_1h,omitempty"` // 0: not priced; FreeRate: free
+}
+
+// cost prices tokens exactly. Tokens of a class without a price are an error
+// that names the class.
+func (r Rates) cost(t Tokens) (picos, error) {
+	var sum picos
+	for _, c := range tokenClasses {
+		n, rate := *c.count(&t), *c.rate(&r)
+		if n == 0 {
+			continue
+		}
+		if rate == 0 && c.name != "input" && c.name != "output" {
+			return picos{}, fmt.Errorf("no price for %s tokens", c.name)
+		}
+		sum = sum.add(costOf(n, max(rate, 0)))
+	}
+	return sum, nil
+}
+
+// PriceScope says which endpoints a price holds for.
+type PriceScope string
+
+// The scopes of a price. Regional is a bare model id or one with a us., eu.,
+// apac., jp. or au. prefix; Global one with global.
+const (
+	AnyScope PriceScope = ""
+	Regional PriceScope = "regional"
+	Global   PriceScope = "global"
+)
+
+// Price is what a model costs from an instant on.
+type Price struct {
+	// Model is the model id. A scope prefix (global., us., …) sets Scope and a
+	// version suffix (-v1:0) is ignored.
+	Model string
+	// Scope defaults to what the id's prefix says, AnyScope for a bare id.
+	Scope PriceScope
+	// EffectiveFrom is when the price begins; the zero time is always.
+	EffectiveFrom time.Time
+	Rates
+	// Source says where the fact comes from; it is not used.
+	Source string
+}
+
+var (
+	regionPrefix  = regexp.MustCompile(`^(us|eu|apac|jp|au|ca|sa|us-gov|regional)\.`)
+	versionSuffix = regexp.MustCompile(`(-v\d+)?(:\d+)?$`)
+)
+
+// splitModel is a model id without its scope prefix and version, and the scope.
+// ARNs of inference profiles and models count by their last part.
+func splitModel(id string) (base string, scope PriceScope) {
+	id = id[strings.LastIndexByte(id, '/')+1:]
+	scope = Regional
+	if rest, ok := strings.CutPrefix(id, "global."); ok {
+		id, scope = rest, Global
+	} else {
+		id = regionPrefix.ReplaceAllString(id, "")
+	}
+	return versionSuffix.ReplaceAllString(id, ""), scope
+}
+
+func (p Price) validate() error {
+	if base, _ := splitModel(p.Model); base == "" || len(p.Model) > 256 {
+		return invalidConfig("model", "%q is not a model id of 1 to 256 characters", p.Model)
+	}
+	if p.Scope != AnyScope && p.Scope != Regional && p.Scope != Global {
+		return invalidConfig("scope", "%q is not regional, global or empty", p.Scope)
+	}
+	for _, c := range tokenClasses {
+		if rate := *c.rate(&p.Rates); rate < FreeRate || rate > maxRate {
+			return invalidConfig("price."+c.name, "%d µ$ per million tokens is not within 0 to %d", rate, int64(maxRate))
+		}
+	}
+	return nil
+}
+
+// normal is the price with its id split.
+func (p Price) normal() Price {
+	base, scope := splitModel(p.Model)
+	if p.Scope == AnyScope && base != versionSuffix.ReplaceAllString(p.Model, "") {
+		p.Scope = scope
+	}
+	p.Model = base
+	return p
+}
+
+// version names the row a record was priced by.
+func (p Price) version(layer string) string {
+	from := "always"
+	if !p.EffectiveFrom.IsZero() {
+		from = p.EffectiveFrom.UTC().Format(time.RFC3339)
+	}
+	scope := cmp.Or(string(p.Scope), "any")
+	return strings.Join([]string{layer, p.Model, scope, from}, "|")
+}
+
+// priceBook is the rows of one layer by model base id.
+type priceBook map[string][]Price
+
+func newPriceBook(rows []Price) (priceBook, error) {
+	book := priceBook{}
+	for i, row := range rows {
+		if err := row.validate(); err != nil {
+			return nil, fmt.Errorf("price %d (%s): %w", i, row.Model, err)
+		}
+		row = row.normal()
+		book[row.Model] = append(book[row.Model], row)
+	}
+	return book, nil
+}
+
+// lookup is the row in force at t: of those that have begun, one for the exact
+// scope before one for any, then the latest.
+func (b priceBook) lookup(model string, t time.Time) (Price, bool) {
+	base, scope := splitModel(model)
+	var best *Price
+	rank := func(p *Price) int {
+		if p.Scope == scope {
+			return 1
+		}
+		return 0
+	}
+	rows := b[base]
+	for i := range rows {
+		p := &rows[i]
+		if p.Scope != AnyScope && p.Scope != scope || p.EffectiveFrom.After(t) {
+			continue
+		}
+		if best == nil || rank(p) > rank(best) || rank(p) == rank(best) && !p.EffectiveFrom.Before(best.EffectiveFrom) {
+			best = p
+		}
+	}
+	if best == nil {
+		return Price{}, false
+	}
+	return *best, true
+}
+
+// priceLayers asks the layers in turn: table, options, catalog.
+type priceLayers []struct {
+	name string
+	book priceBook
+}
+
+func (l priceLayers) lookup(model string, t time.Time) (Price, string, bool) {
+	for _, layer := range l {
+		if p, ok := layer.book.lookup(model, t); ok {
+			return p, p.version(layer.name), true
+		}
+	}
+	return Price{}, "", false
+}

@@ -1,0 +1,162 @@
+package budget
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func catalogLayers(t testing.TB) priceLayers {
+	t.Helper()
+	book, err := newPriceBook(Catalog())
+	require.NoError(t, err)
+	return priceLayers{{"catalog", book}}
+}
+
+func TestCost(t *testing.T) {
+	sonnet46 := Rates{Input: 3_300_000, CacheRead: 330_000, CacheWrite5m: 4_125_000, Output: 16_500_000}
+	for _, tc := range []struct {
+		name   string
+		rates  Rates
+		tokens Tokens
+		want   int64
+	}{
+		{"premium", Rates{Input: 3_000_000, Output: 15_000_000}, Tokens{Input: 1500, Output: 800}, 16_500},
+		{"standard", Rates{Input: 800_000, Output: 4_000_000}, Tokens{Input: 1200, Output: 600}, 3_360},
+		{"disjoint classes", sonnet46, Tokens{Input: 1000, CacheRead: 50_000, CacheWrite5m: 2000, Output: 800}, 41_250},
+		{"nothing", sonnet46, Tokens{}, 0},
+	} {
+		cost, err := tc.rates.cost(tc.tokens)
+		require.NoError(t, err, tc.name)
+		assert.Equal(t, microsToPicos(tc.want), cost, tc.name)
+	}
+	cost, err := Rates{Input: 35_000, Output: 140_000}.cost(Tokens{Input: 28, Output: 7})
+	require.NoError(t, err)
+	assert.Equal(t, "1960000", cost.String(), "1.96 µ$, not 0")
+
+	_, err = Rates{Input: 1}.cost(Tokens{CacheRead: 1})
+	require.ErrorContains(t, err, "cache_read")
+	free, err := Rates{Input: 1, CacheRead: FreeRate}.cost(Tokens{CacheRead: 1000})
+	require.NoError(t, err)
+	assert.True(t, free.isZero())
+}
+
+func TestParseTokens(t *testing.T) {
+	got, err := ParseTokens(map[string]int64{"input": 1, "cache_write_1h": 2, "output": 3})
+	require.NoError(t, err)
+	assert.Equal(t, Tokens{Input: 1, CacheWrite1h: 2, Output: 3}, got)
+	for _, bad := range []map[string]int64{{"thinking": 1}, {"input": -1}, {"output": maxTokens + 1}} {
+		_, err := ParseTokens(bad)
+		var v *ValidationError
+		require.ErrorAs(t, err, &v)
+		assert.Equal(t, CodeInvalidRequest, v.Code)
+	}
+}
+
+func TestCatalogLookup(t *testing.T) {
+	before, after := at(t, "2026-08-31T23:59:59Z"), at(t, "2026-09-01T00:00:01Z")
+	for _, tc := range []struct {
+		model string
+		at    time.Time
+		input int64
+	}{
+		{"global.anthropic.claude-sonnet-4-6", before, 3_000_000},
+		{"us.anthropic.claude-sonnet-4-6", before, 3_300_000},
+		{"anthropic.claude-sonnet-4-6", before, 3_300_000},
+		{"jp.anthropic.claude-sonnet-4-6-v1:0", before, 3_300_000},
+		{"arn:aws:bedrock:us-east-1:123456789012:inference-profile/global.anthropic.claude-sonnet-4-6-v1:0", before, 3_000_000},
+		{"anthropic.claude-sonnet-5-v1:0", before, 2_200_000},
+		{"anthropic.claude-sonnet-5-v1:0", after, 3_300_000},
+		{"global.anthropic.claude-sonnet-5", after, 3_000_000},
+		{"anthropic.claude-3-5-sonnet-20241022-v2:0", before, 3_000_000},
+		{"apac.anthropic.claude-3-5-haiku-20241022-v1:0", before, 800_000},
+		{"anthropic.claude-3-haiku-20240307-v1:0", before, 250_000},
+		{"eu.amazon.nova-micro-v1:0", before, 35_000},
+	} {
+		p, version, ok := catalogLayers(t).lookup(tc.model, tc.at)
+		require.True(t, ok, tc.model)
+		assert.Equal(t, tc.input, p.Input, tc.model)
+		assert.True(t, strings.HasPrefix(version, "catalog|"), version)
+	}
+	_, _, ok := catalogLayers(t).lookup("anthropic.claude-unheard-of", before)
+	assert.False(t, ok)
+}
+
+func TestPriceLayersAndEffectiveDates(t *testing.T) {
+	from := at(t, "2026-02-01T00:00:00Z")
+	table, err := newPriceBook([]Price{{Model: "us.m1", EffectiveFrom: from, Rates: Rates{Input: 5}}})
+	require.NoError(t, err)
+	options, err := newPriceBook([]Price{{Model: "m1", Rates: Rates{Input: 4}}, {Model: "m1", EffectiveFrom: from, Rates: Rates{Input: 6}}})
+	require.NoError(t, err)
+	layers := priceLayers{{"table", table}, {"options", options}}
+	for _, tc := range []struct {
+		model string
+		at    time.Time
+		want  int64
+	}{
+		{"m1", from.Add(-time.Second), 4},
+		{"m1", from, 5},
+		{"global.m1", from, 6},
+		{"eu.m1-v1:0", from, 5},
+	} {
+		p, _, ok := layers.lookup(tc.model, tc.at)
+		require.True(t, ok)
+		assert.Equal(t, tc.want, p.Input, "%s at %s", tc.model, tc.at)
+	}
+	_, err = newPriceBook([]Price{{Model: "m1", Rates: Rates{Input: -2}}})
+	require.Error(t, err)
+}
+
+func TestLoadLiteLLM(t *testing.T) {
+	const doc = `{
+	 "sample_spec": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0, "litellm_provider": "one of ..."},
+	 "a.model-v1:0": {"litellm_provider": "bedrock", "input_cost_per_token": 3e-06, "output_cost_per_token": 0.000015,
+	   "cache_read_input_token_cost": 3e-07, "cache_creation_input_token_cost": 3.75e-06, "cache_creation_input_token_cost_above_1hr": 6e-06},
+	 "bedrock/us.b.model": {"litellm_provider": "bedrock", "input_cost_per_token": 0, "output_cost_per_token": 1.4e-07},
+	 "c.long": {"litellm_provider": "bedrock", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6, "input_cost_per_token_above_200k_tokens": 2e-6},
+	 "d.image": {"litellm_provider": "bedrock", "output_cost_per_image": 0.04},
+	 "other": {"litellm_provider": "openai", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}}`
+	list, err := LoadLiteLLM(strings.NewReader(doc), "bedrock")
+	require.NoError(t, err)
+	require.Len(t, list.Prices, 2)
+	assert.Equal(t, Rates{Input: 3_000_000, Output: 15_000_000, CacheRead: 300_000, CacheWrite5m: 3_750_000, CacheWrite1h: 6_000_000}, list.Prices[0].Rates)
+	assert.Equal(t, "us.b.model", list.Prices[1].Model)
+	assert.Equal(t, Rates{Input: FreeRate, Output: 140_000}, list.Prices[1].Rates)
+	require.Len(t, list.Skipped, 2)
+	assert.Equal(t, "c.long", list.Skipped[0].Model)
+	_, err = LoadLiteLLM(strings.NewReader("[]"))
+	require.Error(t, err)
+}
+
+func TestLoadGenAIPrices(t *testing.T) {
+	const doc = `[{"id":"aws","models":[
+	 {"id":"global.x.model","match":{"equals":"x"},"prices":{"input_mtok":2,"output_mtok":10,"cache_read_mtok":0.2,"cache_write_mtok":2.5}},
+	 {"id":"x.model","match":{"equals":"x"},"prices":[{"prices":{"input_mtok":2.2,"output_mtok":11}},
+	   {"constraint":{"start_date":"2026-09-01"},"prices":{"input_mtok":3.3,"output_mtok":16.5,"cache_write_1h_mtok":6.6}}]},
+	 {"id":"x.tiered","match":{"equals":"x"},"prices":{"input_mtok":{"base":1,"tiers":[{"start":200000,"price":2}]},"output_mtok":1}},
+	 {"id":"x.night","match":{"equals":"x"},"prices":[{"constraint":{"start_time":"00:30:00Z","end_time":"16:30:00Z"},"prices":{"input_mtok":1,"output_mtok":1}}]},
+	 {"id":"x.embed","match":{"equals":"x"},"prices":{"input_mtok":1}}]},
+	 {"id":"openai","models":[{"id":"y","match":{"equals":"y"},"prices":{"input_mtok":1,"output_mtok":1}}]}]`
+	list, err := LoadGenAIPrices(strings.NewReader(doc), "aws")
+	require.NoError(t, err)
+	require.Len(t, list.Prices, 3)
+	require.Len(t, list.Skipped, 3)
+	book, err := newPriceBook(list.Prices)
+	require.NoError(t, err)
+	layers := priceLayers{{"options", book}}
+	for _, tc := range []struct {
+		model, at string
+		want      Rates
+	}{
+		{"global.x.model", "2026-09-02T00:00:00Z", Rates{Input: 2_000_000, Output: 10_000_000, CacheRead: 200_000, CacheWrite5m: 2_500_000}},
+		{"us.x.model", "2026-08-31T00:00:00Z", Rates{Input: 2_200_000, Output: 11_000_000}},
+		{"us.x.model", "2026-09-01T00:00:00Z", Rates{Input: 3_300_000, Output: 16_500_000, CacheWrite1h: 6_600_000}},
+	} {
+		p, _, ok := layers.lookup(tc.model, at(t, tc.at))
+		require.True(t, ok)
+		assert.Equal(t, tc.want, p.Rates, tc.model)
+	}
+}
