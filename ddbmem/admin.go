@@ -1,0 +1,140 @@
+package ddbmem
+
+import (
+	"fmt"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// onlyTableName reads a request whose only member is TableName.
+func (c *call) onlyTableName() (string, error) {
+	name := ""
+	c.in.Object(func(member string) {
+		if member != "TableName" {
+			c.in.Fail(unsupported(member + " in " + c.operation))
+			return
+		}
+		name = tableName(c.in)
+	})
+	if err := c.in.Err(); err != nil {
+		return "", err
+	}
+	return name, required(name != "", "tableName")
+}
+
+func (c *call) createTable() error {
+	d, err := c.readDefinition()
+	if err != nil {
+		return err
+	}
+	if err := d.check(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tables[d.name] != nil {
+		return fail("ResourceInUseException", "Table already exists: %s", d.name)
+	}
+	c.lastTable++
+	t := &table{
+		keySchema: d.keys, name: d.name, id: c.lastTable, created: c.at, kinds: d.kinds, billing: d.billing,
+		throughput: d.throughput, class: d.class, protected: d.protected, tags: d.tags, indexes: d.indexes, store: newStore(),
+	}
+	if d.view != "" {
+		c.openStream(t, d.view)
+	}
+	c.tables[d.name] = t
+	c.out = t.appendDescription(wire.Field(c.out, "TableDescription"), "ACTIVE")
+	return nil
+}
+
+func (c *call) describeTable() error {
+	name, err := c.onlyTableName()
+	if err != nil {
+		return err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	t := c.tables[name]
+	if t == nil {
+		return noTable(name)
+	}
+	c.out = t.appendDescription(wire.Field(c.out, "Table"), "ACTIVE")
+	return nil
+}
+
+func (c *call) deleteTable() error {
+	name, err := c.onlyTableName()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tables[name]
+	switch {
+	case t == nil:
+		return noTable(name)
+	case t.protected:
+		return validation("Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.")
+	}
+	if t.stream != nil {
+		t.stream.disable(c.at)
+	}
+	delete(c.tables, name)
+	c.out = t.appendDescription(wire.Field(c.out, "TableDescription"), "DELETING")
+	return nil
+}
+
+func (c *call) listTables() error {
+	limit, start := int64(100), ""
+	c.in.Object(func(member string) {
+		switch member {
+		case "Limit":
+			limit = c.in.Int()
+		case "ExclusiveStartTableName":
+			start = c.in.String()
+		default:
+			c.in.Fail(unsupported(member + " in ListTables"))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	if limit < 1 || limit > 100 {
+		return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 100", limit)
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	last := ""
+	n := int64(0)
+	c.out = append(wire.Field(c.out, "TableNames"), '[')
+	for _, name := range c.tableNames() {
+		if name <= start {
+			continue
+		}
+		if n == limit {
+			break
+		}
+		n++
+		last = name
+		c.out = wire.AppendString(wire.Comma(c.out), name)
+	}
+	c.out = append(c.out, ']')
+	if n == limit && last != c.lastTableName() {
+		c.out = wire.AppendString(wire.Field(c.out, "LastEvaluatedTableName"), last)
+	}
+	return nil
+}
+
+func (db *DB) lastTableName() string {
+	last := ""
+	for name := range db.tables {
+		last = max(last, name)
+	}
+	return last
+}
+
+func (t *table) arn() string { return "arn:aws:dynamodb:us-east-1:000000000000:table/" + t.name }
+
+// uuid is an id in the form of a UUID for the n-th table.
+func uuid(n int64) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }

@@ -1,0 +1,277 @@
+package ddbmem
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// Limits of the batch calls.
+const (
+	maxBatchGet   = 100
+	maxBatchWrite = 25
+	maxBatchBytes = 16 << 20
+)
+
+// tableKeys is the part of a BatchGetItem about one table.
+type tableKeys struct {
+	name string
+	*statement
+}
+
+func (c *call) batchGetItem() error {
+	var asked []tableKeys
+	c.in.Object(func(member string) {
+		switch member {
+		case "RequestItems":
+			c.in.Object(func(name string) {
+				asked = append(asked, tableKeys{name, readStatement(c.in, "KeysAndAttributes")})
+			})
+		case "ReturnConsumedCapacity":
+			c.capacity = readCapacity(c.in)
+		default:
+			c.in.Fail(unsupported(member + " in BatchGetItem"))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	total := 0
+	for _, a := range asked {
+		total += len(a.keys)
+		if err := a.bind(c.DB); err != nil {
+			return err
+		}
+		if len(a.keys) == 0 {
+			return validation("1 validation error detected: Value '[]' at 'requestItems.%s.member.keys' failed to satisfy constraint: Member must have length greater than or equal to 1", a.name)
+		}
+	}
+	switch {
+	case total == 0:
+		return validation("1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
+	case total > maxBatchGet:
+		return validation("Too many items requested for the BatchGetItem call")
+	}
+	return c.readBatch(asked, total-c.unprocessed)
+}
+
+// readBatch reads the first keys, as many as process, and gives the rest back.
+func (c *call) readBatch(asked []tableKeys, process int) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, a := range asked {
+		if err := c.checkBatchKeys(a); err != nil {
+			return err
+		}
+	}
+	rest := make([][]value.Map, len(asked))
+	bytes := 0
+	c.out = append(wire.Field(c.out, "Responses"), '{')
+	for i, a := range asked {
+		t := c.tables[a.name]
+		c.out = append(wire.Field(c.out, a.name), '[')
+		for j, key := range a.keys {
+			item, size := t.read(key)
+			if process <= 0 || bytes+size > maxBatchBytes {
+				rest[i] = a.keys[j:]
+				process = 0
+				break
+			}
+			process--
+			bytes += size
+			c.use.of(t).read += readHalves(size, a.consistent)
+			if item != nil {
+				c.out = value.AppendMap(wire.Comma(c.out), a.projected(item))
+			}
+		}
+		c.out = append(c.out, ']')
+	}
+	c.out = append(c.out, '}')
+	c.out = append(wire.Field(c.out, "UnprocessedKeys"), '{')
+	for i, a := range asked {
+		if len(rest[i]) > 0 {
+			c.out = a.appendUnprocessed(wire.Field(c.out, a.name), rest[i])
+		}
+	}
+	c.out = append(c.out, '}')
+	c.appendCapacity(true, false)
+	return nil
+}
+
+func (c *call) checkBatchKeys(a tableKeys) error {
+	t, err := c.lookup(a.name)
+	if err != nil {
+		return err
+	}
+	seen := make(map[primary]bool, len(a.keys))
+	for _, key := range a.keys {
+		if err := t.checkKey(key); err != nil {
+			return err
+		}
+		if seen[t.keyOf(key)] {
+			return validation("Provided list of item keys contains duplicates")
+		}
+		seen[t.keyOf(key)] = true
+	}
+	return nil
+}
+
+func (a tableKeys) appendUnprocessed(b []byte, keys []value.Map) []byte {
+	b = append(wire.Field(append(b, '{'), "Keys"), '[')
+	for _, k := range keys {
+		b = value.AppendMap(wire.Comma(b), k)
+	}
+	b = append(b, ']')
+	if a.consistent {
+		b = append(wire.Field(b, "ConsistentRead"), "true"...)
+	}
+	if a.projectionText != nil {
+		b = wire.AppendString(wire.Field(b, "ProjectionExpression"), *a.projectionText)
+	}
+	if len(a.env.Names) > 0 {
+		b = append(wire.Field(b, "ExpressionAttributeNames"), '{')
+		for k, v := range a.env.Names {
+			b = wire.AppendString(wire.Field(b, k), v)
+		}
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// batchWrite is one put or delete of a BatchWriteItem.
+type batchWrite struct {
+	*statement
+	verb verb
+}
+
+// tableWrites is the part of a BatchWriteItem about one table.
+type tableWrites struct {
+	name   string
+	writes []batchWrite
+}
+
+func (c *call) batchWriteItem() error {
+	var asked []tableWrites
+	total := 0
+	c.in.Object(func(member string) {
+		switch member {
+		case "RequestItems":
+			c.in.Object(func(name string) {
+				tw := tableWrites{name: name, writes: readWrites(c.in)}
+				total += len(tw.writes)
+				asked = append(asked, tw)
+			})
+		case "ReturnConsumedCapacity":
+			c.capacity = readCapacity(c.in)
+		case "ReturnItemCollectionMetrics":
+			readMetrics(c.in)
+		default:
+			c.in.Fail(unsupported(member + " in BatchWriteItem"))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	switch {
+	case total == 0:
+		return validation("1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
+	case total > maxBatchWrite:
+		return validation("Too many items requested for the BatchWriteItem call")
+	}
+	return c.writeBatch(asked, total-c.unprocessed)
+}
+
+func readWrites(r *wire.Reader) []batchWrite {
+	var writes []batchWrite
+	r.Array(func() {
+		n := len(writes)
+		r.Object(func(kind string) {
+			switch kind {
+			case "PutRequest":
+				writes = append(writes, batchWrite{readStatement(r, kind), verbPut})
+			case "DeleteRequest":
+				writes = append(writes, batchWrite{readStatement(r, kind), verbDelete})
+			default:
+				r.Fail(unsupported(kind))
+			}
+		})
+		if r.Err() == nil && len(writes) != n+1 {
+			r.Fail(validation("Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"))
+		}
+	})
+	return writes
+}
+
+// writeBatch makes the first writes, as many as process, and gives the rest back.
+func (c *call) writeBatch(asked []tableWrites, process int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range asked {
+		if err := c.checkWrites(a); err != nil {
+			return err
+		}
+	}
+	c.out = append(wire.Field(c.out, "UnprocessedItems"), '{')
+	for _, a := range asked {
+		n := min(max(process, 0), len(a.writes))
+		process -= n
+		for _, w := range a.writes[:n] {
+			ch, err := c.planWrite(a.name, w)
+			if err != nil {
+				return err
+			}
+			c.use.chargeWrite(ch, 1)
+			c.commit(c.at, c.seq, ch)
+		}
+		if n < len(a.writes) {
+			c.out = append(wire.Field(c.out, a.name), '[')
+			for _, w := range a.writes[n:] {
+				c.out = w.append(wire.Comma(c.out))
+			}
+			c.out = append(c.out, ']')
+		}
+	}
+	c.out = append(c.out, '}')
+	c.appendCapacity(true, false)
+	return nil
+}
+
+func (c *call) planWrite(name string, w batchWrite) (*change, error) {
+	if err := w.checkWrite(w.verb); err != nil {
+		return nil, err
+	}
+	t, err := c.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	ch, err := t.plan(w.statement, w.verb, "BatchWriteItem")
+	if err != nil {
+		return nil, err
+	}
+	return ch, ch.work(w.statement, w.verb)
+}
+
+func (c *call) checkWrites(a tableWrites) error {
+	var seen []primary
+	for _, w := range a.writes {
+		ch, err := c.planWrite(a.name, w)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(seen, ch.key) {
+			return validation("Provided list of item keys contains duplicates")
+		}
+		seen = append(seen, ch.key)
+	}
+	return nil
+}
+
+func (w batchWrite) append(b []byte) []byte {
+	kind, member, m := "PutRequest", "Item", w.item
+	if w.verb == verbDelete {
+		kind, member, m = "DeleteRequest", "Key", w.key
+	}
+	b = append(wire.Field(append(b, '{'), kind), '{')
+	return append(value.AppendMap(wire.Field(b, member), m), '}', '}')
+}

@@ -1,0 +1,146 @@
+package ddbmem
+
+import (
+	"strconv"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// halves counts capacity in half units, the smallest DynamoDB charges.
+type halves int64
+
+func (h halves) units() float64 { return float64(h) / 2 }
+
+func (h halves) append(b []byte) []byte { return strconv.AppendFloat(b, h.units(), 'f', 1, 64) }
+
+// writeUnits is the capacity of writing size bytes: one per started KB, at least
+// one.
+func writeUnits(size int) int64 { return max(1, int64(size+1023)/1024) }
+
+// readHalves is the capacity of reading size bytes: per started 4 KB one unit, or
+// a half when the read may be stale, and at least that.
+func readHalves(size int, consistent bool) halves {
+	blocks := halves(max(1, (size+4095)/4096))
+	if consistent {
+		return 2 * blocks
+	}
+	return blocks
+}
+
+// indexUse is what one index was charged.
+type indexUse struct {
+	name        string
+	read, write halves
+}
+
+// tableUse is what one table and its indexes were charged by a request.
+type tableUse struct {
+	name        string
+	read, write halves // of the table alone
+	indexes     []indexUse
+}
+
+// usage is what a request was charged.
+type usage []*tableUse
+
+func (u *usage) of(t *table) *tableUse {
+	for _, x := range *u {
+		if x.name == t.name {
+			return x
+		}
+	}
+	x := &tableUse{name: t.name}
+	*u = append(*u, x)
+	return x
+}
+
+func (u *tableUse) index(name string) *indexUse {
+	for i := range u.indexes {
+		if u.indexes[i].name == name {
+			return &u.indexes[i]
+		}
+	}
+	u.indexes = append(u.indexes, indexUse{name: name})
+	return &u.indexes[len(u.indexes)-1]
+}
+
+func (u *tableUse) totals() (read, write halves) {
+	read, write = u.read, u.write
+	for _, ix := range u.indexes {
+		read += ix.read
+		write += ix.write
+	}
+	return read, write
+}
+
+func (u usage) totals() (read, write halves) {
+	for _, t := range u {
+		r, w := t.totals()
+		read += r
+		write += w
+	}
+	return read, write
+}
+
+// chargeWrite adds a write of one item to its table and indexes; times is 2 in a
+// transaction.
+func (u *usage) chargeWrite(ch *change, times int64) {
+	var now *row
+	size := 0
+	if ch.old != nil {
+		size = ch.old.size
+	}
+	if ch.new != nil {
+		now = newRow(position{ch.key.sort, ch.key}, ch.new)
+		size = max(size, now.size)
+	}
+	use := u.of(ch.table)
+	use.write += halves(2 * times * writeUnits(size))
+	for _, ix := range ch.table.indexes {
+		if n := ix.writeUnits(ch.table, ch.old, now); n > 0 {
+			use.index(ix.name).write += halves(2 * times * n)
+		}
+	}
+}
+
+// chargeRefused adds a write that was refused by its condition: it costs what the
+// item there weighs.
+func (u *usage) chargeRefused(ch *change, times int64) {
+	size := 0
+	if ch.old != nil {
+		size = ch.old.size
+	}
+	u.of(ch.table).write += halves(2 * times * writeUnits(size))
+}
+
+// append appends one ConsumedCapacity; detail asks for INDEXES, and both read and
+// write units are told apart for transactions.
+func (u *tableUse) append(b []byte, detail, apart bool) []byte {
+	read, write := u.totals()
+	b = wire.AppendString(wire.Field(append(b, '{'), "TableName"), u.name)
+	b = appendUnits(b, read, write, apart)
+	if detail {
+		b = append(wire.Field(b, "Table"), '{')
+		b = append(appendUnits(b, u.read, u.write, apart), '}')
+		if len(u.indexes) > 0 {
+			b = append(wire.Field(b, "GlobalSecondaryIndexes"), '{')
+			for _, ix := range u.indexes {
+				b = append(wire.Field(b, ix.name), '{')
+				b = append(appendUnits(b, ix.read, ix.write, apart), '}')
+			}
+			b = append(b, '}')
+		}
+	}
+	return append(b, '}')
+}
+
+func appendUnits(b []byte, read, write halves, apart bool) []byte {
+	b = (read + write).append(wire.Field(b, "CapacityUnits"))
+	if apart && read > 0 {
+		b = read.append(wire.Field(b, "ReadCapacityUnits"))
+	}
+	if apart && write > 0 {
+		b = write.append(wire.Field(b, "WriteCapacityUnits"))
+	}
+	return b
+}

@@ -1,0 +1,34 @@
+package ddbmem
+
+import (
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+)
+
+// endpoint is never dialled: requests go to DB.Do.
+const endpoint = "http://ddbmem.invalid"
+
+func (db *DB) config() aws.Config {
+	return aws.Config{
+		Region:      "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("ddbmem", "ddbmem", ""),
+		HTTPClient:  db,
+	}
+}
+
+// Client is a real SDK client whose requests stay in the process. It retries as
+// the SDK does by default unless optFns say otherwise.
+func (db *DB) Client(optFns ...func(*dynamodb.Options)) *dynamodb.Client {
+	return dynamodb.NewFromConfig(db.config(), append([]func(*dynamodb.Options){
+		func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) },
+	}, optFns...)...)
+}
+
+// StreamsClient is Client for DynamoDB Streams.
+func (db *DB) StreamsClient(optFns ...func(*dynamodbstreams.Options)) *dynamodbstreams.Client {
+	return dynamodbstreams.NewFromConfig(db.config(), append([]func(*dynamodbstreams.Options){
+		func(o *dynamodbstreams.Options) { o.BaseEndpoint = aws.String(endpoint) },
+	}, optFns...)...)
+}

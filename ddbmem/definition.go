@@ -1,0 +1,275 @@
+package ddbmem
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// Limits of tables.
+const (
+	maxIndexes      = 20
+	maxNonKeys      = 100
+	maxKeyNameBytes = 255
+)
+
+// definition is what a CreateTable asks for.
+type definition struct {
+	name       string
+	keys       keySchema
+	kinds      map[string]string
+	billing    string
+	throughput throughput
+	class      string
+	protected  bool
+	tags       map[string]string
+	indexes    []*index
+	view       string // of the stream, "" for none
+}
+
+func (c *call) readDefinition() (*definition, error) {
+	d := &definition{kinds: map[string]string{}, tags: map[string]string{}, billing: "PROVISIONED"}
+	r := c.in
+	r.Object(func(member string) {
+		switch member {
+		case "TableName":
+			d.name = tableName(r)
+		case "AttributeDefinitions":
+			readKinds(r, d.kinds)
+		case "KeySchema":
+			d.keys = readKeySchema(r)
+		case "BillingMode":
+			d.billing = oneOf(r, "billingMode", "PROVISIONED", "PAY_PER_REQUEST")
+		case "ProvisionedThroughput":
+			d.throughput = readThroughput(r)
+		case "GlobalSecondaryIndexes":
+			r.Array(func() { d.indexes = append(d.indexes, readIndex(r)) })
+		case "StreamSpecification":
+			_, d.view = readStreamSpecification(r)
+		case "TableClass":
+			d.class = oneOf(r, "tableClass", "STANDARD", "STANDARD_INFREQUENT_ACCESS")
+		case "DeletionProtectionEnabled":
+			d.protected = r.Bool()
+		case "Tags":
+			readTags(r, d.tags)
+		default:
+			r.Fail(unsupported(member + " in CreateTable"))
+		}
+	})
+	return d, r.Err()
+}
+
+func readKinds(r *wire.Reader, kinds map[string]string) {
+	r.Array(func() {
+		var name, kind string
+		r.Object(func(member string) {
+			switch member {
+			case "AttributeName":
+				name = r.String()
+			case "AttributeType":
+				kind = oneOf(r, "attributeDefinitions.member.attributeType", "B", "N", "S")
+			default:
+				r.Fail(unsupported(member + " in AttributeDefinitions"))
+			}
+		})
+		if have, ok := kinds[name]; ok && have != kind {
+			r.Fail(validation("Cannot redefine an existing attribute: %s", name))
+		}
+		kinds[name] = kind
+	})
+}
+
+func readKeySchema(r *wire.Reader) keySchema {
+	var k keySchema
+	n := 0
+	r.Array(func() {
+		n++
+		var name, kind string
+		r.Object(func(member string) {
+			switch member {
+			case "AttributeName":
+				name = r.String()
+			case "KeyType":
+				kind = oneOf(r, "keySchema.member.keyType", "HASH", "RANGE")
+			default:
+				r.Fail(unsupported(member + " in KeySchema"))
+			}
+		})
+		switch {
+		case n == 1 && kind != "HASH":
+			r.Fail(validation("Invalid KeySchema: The first KeySchemaElement is not a HASH key type"))
+		case n == 2 && kind != "RANGE":
+			r.Fail(validation("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type"))
+		case n > 2:
+			r.Fail(validation("1 validation error detected: Value at 'keySchema' failed to satisfy constraint: Member must have length less than or equal to 2"))
+		case n == 1:
+			k.hash = name
+		case name == k.hash:
+			r.Fail(validation("Both the Hash Key and the Range Key element in the KeySchema have the same name"))
+		default:
+			k.sort = name
+		}
+	})
+	return k
+}
+
+func readThroughput(r *wire.Reader) throughput {
+	var t throughput
+	r.Object(func(member string) {
+		switch member {
+		case "ReadCapacityUnits":
+			t.read = r.Int()
+		case "WriteCapacityUnits":
+			t.write = r.Int()
+		default:
+			r.Fail(unsupported(member + " in ProvisionedThroughput"))
+		}
+	})
+	return t
+}
+
+// readIndex reads a global secondary index, of CreateTable or UpdateTable.
+func readIndex(r *wire.Reader) *index {
+	ix := &index{store: newStore()}
+	r.Object(func(member string) {
+		switch member {
+		case "IndexName":
+			ix.name = r.String()
+		case "KeySchema":
+			ix.keySchema = readKeySchema(r)
+		case "Projection":
+			r.Object(func(m string) {
+				switch m {
+				case "ProjectionType":
+					ix.projection = oneOf(r, "projection.projectionType", "ALL", "INCLUDE", "KEYS_ONLY")
+				case "NonKeyAttributes":
+					r.Array(func() { ix.include = append(ix.include, r.String()) })
+				default:
+					r.Fail(unsupported(m + " in Projection"))
+				}
+			})
+		case "ProvisionedThroughput":
+			ix.throughput = readThroughput(r)
+		default:
+			r.Fail(unsupported(member + " in GlobalSecondaryIndexes"))
+		}
+	})
+	return ix
+}
+
+// readStreamSpecification is the stream's view, "" when it is disabled.
+func readStreamSpecification(r *wire.Reader) (enabled bool, view string) {
+	r.Object(func(member string) {
+		switch member {
+		case "StreamEnabled":
+			enabled = r.Bool()
+		case "StreamViewType":
+			view = oneOf(r, "streamSpecification.streamViewType", "KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
+		default:
+			r.Fail(unsupported(member + " in StreamSpecification"))
+		}
+	})
+	switch {
+	case r.Err() != nil:
+	case enabled && view == "":
+		r.Fail(validation("One or more parameter values were invalid: StreamViewType is required when stream is enabled"))
+	case !enabled && view != "":
+		r.Fail(validation("One or more parameter values were invalid: StreamViewType should not be specified when stream is disabled"))
+	}
+	return enabled, view
+}
+
+func readTags(r *wire.Reader, tags map[string]string) {
+	r.Array(func() {
+		var key, val string
+		r.Object(func(member string) {
+			switch member {
+			case "Key":
+				key = r.String()
+			case "Value":
+				val = r.String()
+			default:
+				r.Fail(unsupported(member + " in Tags"))
+			}
+		})
+		tags[key] = val
+	})
+}
+
+// check fails unless the definition is whole and consistent.
+func (d *definition) check() error {
+	if err := required(d.name != "", "tableName"); err != nil {
+		return err
+	}
+	if err := required(d.keys.hash != "", "keySchema"); err != nil {
+		return err
+	}
+	if err := d.checkBilling(); err != nil {
+		return err
+	}
+	if len(d.indexes) > maxIndexes {
+		return validation("One or more parameter values were invalid: GlobalSecondaryIndex count exceeds the per-table limit of 20")
+	}
+	return checkSchema(d.keys, d.kinds, d.indexes)
+}
+
+// checkSchema fails unless every key is defined, every definition is used and the
+// indexes are sound.
+func checkSchema(keys keySchema, kinds map[string]string, indexes []*index) error {
+	used := map[string]bool{}
+	var names []string
+	for _, k := range append([]keySchema{keys}, mapSlice(indexes, func(ix *index) keySchema { return ix.keySchema })...) {
+		if err := required(k.hash != "", "keySchema"); err != nil {
+			return err
+		}
+		for _, name := range k.names() {
+			used[name] = true
+			if kinds[name] == "" {
+				return validation("One or more parameter values were invalid: Some index key attributes are not defined in AttributeDefinitions. Keys: [%s], AttributeDefinitions: %v", name, sortedKeys(kinds))
+			}
+			if len(name) > maxKeyNameBytes {
+				return validation("1 validation error detected: Value '%s' at 'keySchema.member.attributeName' failed to satisfy constraint: Member must have length less than or equal to 255", name)
+			}
+		}
+	}
+	if len(used) != len(kinds) {
+		return validation("One or more parameter values were invalid: Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions")
+	}
+	for _, ix := range indexes {
+		if err := checkIndex(ix); err != nil {
+			return err
+		}
+		if slices.Contains(names, ix.name) {
+			return validation("One or more parameter values were invalid: Duplicate index name: %s", ix.name)
+		}
+		names = append(names, ix.name)
+	}
+	return nil
+}
+
+func checkIndex(ix *index) error {
+	if err := checkName("indexName", ix.name); err != nil {
+		return err
+	}
+	switch {
+	case ix.projection == "":
+		return validation("One or more parameter values were invalid: Unknown ProjectionType: null")
+	case ix.projection != "INCLUDE" && len(ix.include) > 0:
+		return validation("One or more parameter values were invalid: ProjectionType is %s, but NonKeyAttributes is specified", ix.projection)
+	case ix.projection == "INCLUDE" && len(ix.include) == 0:
+		return validation("One or more parameter values were invalid: ProjectionType is INCLUDE, but NonKeyAttributes is not specified")
+	case len(ix.include) > maxNonKeys:
+		return validation("One or more parameter values were invalid: NonKeyAttributes exceeds the limit of 100")
+	}
+	return nil
+}
+
+func (d *definition) checkBilling() error {
+	switch {
+	case d.billing == "PAY_PER_REQUEST" && d.throughput != throughput{}:
+		return validation("One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST")
+	case d.billing == "PROVISIONED" && (d.throughput.read < 1 || d.throughput.write < 1):
+		return validation("One or more parameter values were invalid: ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is PROVISIONED")
+	}
+	return nil
+}

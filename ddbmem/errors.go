@@ -1,0 +1,167 @@
+package ddbmem
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// Error is an error answer of the API, as a Fault injects it.
+type Error struct {
+	// Code is the name of the exception, such as "ThrottlingException".
+	Code string
+	// Message defaults to DynamoDB's text for the code.
+	Message string
+	// Status is the HTTP status. Defaults to 500 for InternalServerError, 503 for
+	// ServiceUnavailable and 400 for all others.
+	Status int
+	// Item is what a ConditionalCheckFailedException carries.
+	Item map[string]types.AttributeValue
+	// Reasons are what a TransactionCanceledException carries, one per item of the
+	// transaction and in its order.
+	Reasons []Reason
+
+	item value.Map
+}
+
+// Reason is why one item of a transaction was refused.
+type Reason struct {
+	// Code is "None", "ConditionalCheckFailed", "TransactionConflict",
+	// "ThrottlingError" and so on. Defaults to "None".
+	Code    string
+	Message string
+	Item    map[string]types.AttributeValue
+
+	item value.Map
+}
+
+// Error is the code and the message.
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+func fail(code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+func validation(format string, args ...any) *Error {
+	return fail("ValidationException", format, args...)
+}
+
+func unsupported(what string) *Error { return validation("ddbmem does not support %s", what) }
+
+func noTable(name string) *Error {
+	return fail("ResourceNotFoundException", "Requested resource not found: Table: %s not found", name)
+}
+
+var errNoResource = fail("ResourceNotFoundException", "Requested resource not found")
+
+// asError turns what a handler returned into an answer.
+func asError(err error) *Error {
+	var api *Error
+	var invalid *value.InvalidError
+	switch {
+	case errors.As(err, &api):
+		return api
+	case errors.As(err, &invalid):
+		return validation("%s", invalid.Message)
+	case errors.Is(err, wire.ErrSyntax):
+		return fail("SerializationException", "%v", err)
+	}
+	return fail("InternalServerError", "%v", err)
+}
+
+// defaultMessages are DynamoDB's texts for errors that only faults cause.
+var defaultMessages = map[string]string{
+	"ThrottlingException":                    "Throughput exceeds the current throughput limit for your account. Please contact AWS Support at https://aws.amazon.com/support request a limit increase",
+	"ProvisionedThroughputExceededException": "The level of configured provisioned throughput for the table was exceeded. Consider increasing your provisioning level with the UpdateTable API.",
+	"RequestLimitExceeded":                   "Throughput exceeds the current throughput limit for your account. Please contact AWS Support at https://aws.amazon.com/support request a limit increase",
+	"InternalServerError":                    "Internal server error",
+	"ServiceUnavailable":                     "Service is unavailable",
+	"TransactionConflictException":           "Transaction is ongoing for the item",
+	"TransactionInProgressException":         "The transaction with the given request token is already in progress.",
+	"ConditionalCheckFailedException":        "The conditional request failed",
+}
+
+// defaulted is e with its status and message filled in.
+func (e *Error) defaulted() *Error {
+	d := *e
+	if d.Message == "" {
+		d.Message = defaultMessages[d.Code]
+	}
+	if d.Code == "TransactionCanceledException" && d.Message == "" {
+		codes := make([]string, len(d.Reasons))
+		for i, r := range d.Reasons {
+			codes[i] = r.code()
+		}
+		d.Message = "Transaction cancelled, please refer cancellation reasons for specific reasons [" + strings.Join(codes, ", ") + "]"
+	}
+	if d.Status == 0 {
+		switch d.Code {
+		case "InternalServerError", "InternalServerErrorException":
+			d.Status = http.StatusInternalServerError
+		case "ServiceUnavailable", "ServiceUnavailableException":
+			d.Status = http.StatusServiceUnavailable
+		default:
+			d.Status = http.StatusBadRequest
+		}
+	}
+	return &d
+}
+
+func (r Reason) code() string {
+	if r.Code == "" {
+		return "None"
+	}
+	return r.Code
+}
+
+// append appends the body of the answer.
+func (e *Error) append(b []byte) []byte {
+	kind := "com.amazonaws.dynamodb.v20120810#"
+	switch e.Code {
+	case "ValidationException", "ThrottlingException":
+		kind = "com.amazon.coral.validate#"
+	case "SerializationException", "UnknownOperationException":
+		kind = "com.amazon.coral.service#"
+	}
+	b = wire.AppendString(wire.Field(append(b, '{'), "__type"), kind+e.Code)
+	key := "message"
+	if e.Code == "TransactionCanceledException" {
+		key = "Message"
+	}
+	b = wire.AppendString(wire.Field(b, key), e.Message)
+	if item := shownItem(e.item, e.Item); item != nil {
+		b = value.AppendMap(wire.Field(b, "Item"), item)
+	}
+	if e.Code == "TransactionCanceledException" {
+		b = append(wire.Field(b, "CancellationReasons"), '[')
+		for _, r := range e.Reasons {
+			b = r.append(wire.Comma(b))
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+func (r Reason) append(b []byte) []byte {
+	b = wire.AppendString(wire.Field(append(b, '{'), "Code"), r.code())
+	if r.Message != "" {
+		b = wire.AppendString(wire.Field(b, "Message"), r.Message)
+	}
+	if item := shownItem(r.item, r.Item); item != nil {
+		b = value.AppendMap(wire.Field(b, "Item"), item)
+	}
+	return append(b, '}')
+}
+
+func shownItem(item value.Map, given map[string]types.AttributeValue) value.Map {
+	if item == nil && given != nil {
+		return fromSDKMap(given)
+	}
+	return item
+}

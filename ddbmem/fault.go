@@ -1,0 +1,140 @@
+package ddbmem
+
+import (
+	"context"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// Request is a request as a FaultFunc sees it, before it executes.
+type Request struct {
+	// Seq numbers the requests of a DB from 1, in the order of arrival.
+	Seq int64
+	// Operation is the API call, such as "UpdateItem".
+	Operation string
+	// Table is the table, or the first one of a batch or transaction.
+	Table string
+	// Body is the JSON of the request. Do not change it.
+	Body    []byte
+	Context context.Context //nolint:containedctx // the request's own, for the hook
+}
+
+// Fault is what goes wrong with one request. The zero value is no fault.
+type Fault struct {
+	// Before and After are latencies: before the request executes, and between
+	// that and the answer. When the request's context ends during Before, it does
+	// not execute; during After, it has executed.
+	Before, After time.Duration
+	// Error is answered instead of executing the request.
+	Error *Error
+	// Drop loses the request: it does not execute and the client sees the
+	// connection reset.
+	Drop bool
+	// Lose loses the answer: the request executes and the client sees the
+	// connection reset.
+	Lose bool
+	// Late loses the answer at once, and executes the request only when the channel
+	// is closed, see DB.Wait.
+	Late <-chan struct{}
+	// Unprocessed is how many keys or items of a batch come back unprocessed, from
+	// the end, at most all.
+	Unprocessed int
+}
+
+// FaultFunc decides what goes wrong with a request. It is called for each request
+// and may be called by several goroutines at once.
+type FaultFunc func(*Request) Fault
+
+// SetFaults sets what decides about faults from now on; nil means none.
+func (db *DB) SetFaults(f FaultFunc) {
+	if f == nil {
+		db.faults.Store(nil)
+		return
+	}
+	db.faults.Store(&f)
+}
+
+func (db *DB) fault(ctx context.Context, seq int64, operation string, body []byte) Fault {
+	f := db.faults.Load()
+	if f == nil {
+		return Fault{}
+	}
+	return (*f)(&Request{Seq: seq, Operation: operation, Table: firstTable(body), Body: body, Context: ctx})
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// errReset is what a client sees when its connection breaks.
+func errReset() error {
+	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+}
+
+// later executes the request when f.Late is closed, unless the DB closes first.
+func (db *DB) later(f Fault, operation string, seq int64, body []byte) {
+	db.late.Go(func() {
+		select {
+		case <-f.Late:
+		case <-db.closed:
+			select {
+			case <-f.Late: // both: it was let go
+			default:
+				return
+			}
+		}
+		db.execute(operation, seq, body, f.Unprocessed)
+	})
+}
+
+// firstTable is the first table a request names, "" if none.
+func firstTable(body []byte) string {
+	name := ""
+	r := wire.NewReader(body)
+	set := func(s string) {
+		if name == "" {
+			name = s
+		}
+	}
+	r.Object(func(member string) {
+		switch member {
+		case "TableName":
+			set(r.String())
+		case "RequestItems":
+			r.Object(func(table string) { set(table); r.Skip() })
+		case "TransactItems":
+			r.Array(func() { r.Object(func(string) { set(firstMember(r)) }) })
+		default:
+			r.Skip()
+		}
+	})
+	return name
+}
+
+// firstMember is the TableName of one item of a transaction.
+func firstMember(r *wire.Reader) string {
+	name := ""
+	r.Object(func(member string) {
+		if member == "TableName" {
+			name = r.String()
+			return
+		}
+		r.Skip()
+	})
+	return name
+}

@@ -1,0 +1,165 @@
+package ddbmem
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// maxBody is the most a request may hold; DynamoDB's own limit is 16 MB.
+const maxBody = 16 << 20
+
+const contentType = "application/x-amz-json-1.0"
+
+// answer is what a request gets: an HTTP status and a body.
+type answer struct {
+	status int
+	body   []byte
+	seq    int64
+}
+
+// Do executes a request of the AWS JSON 1.0 protocol in process. It is what makes
+// a DB an aws.HTTPClient: any SDK configuration can use it as
+// Options.HTTPClient. It returns the context's error when that ends during an
+// injected latency, and a network error when a fault says so.
+func (db *DB) Do(req *http.Request) (*http.Response, error) {
+	body, err := readBody(req.Body, req.ContentLength)
+	if err != nil {
+		return nil, err
+	}
+	a, err := db.serve(req.Context(), req.Header.Get("X-Amz-Target"), body)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		Status:        strconv.Itoa(a.status) + " " + http.StatusText(a.status),
+		StatusCode:    a.status,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        db.header(a),
+		Body:          io.NopCloser(bytes.NewReader(a.body)),
+		ContentLength: int64(len(a.body)),
+		Request:       req,
+	}, nil
+}
+
+// ServeHTTP serves any DynamoDB client, whatever its region and credentials:
+// signatures are not checked. A fault that breaks the connection closes it.
+func (db *DB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := readBody(http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		http.Error(w, "the request is larger than 16 MB", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // the client is gone
+	}
+	a, err := db.serve(r.Context(), r.Header.Get("X-Amz-Target"), body)
+	if err != nil {
+		panic(http.ErrAbortHandler) // closes the connection without an answer
+	}
+	for name, values := range db.header(a) {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // a client that left gets nothing
+}
+
+func readBody(body io.ReadCloser, length int64) ([]byte, error) {
+	if body == nil {
+		return nil, nil
+	}
+	defer body.Close()
+	if length > 0 && length <= maxBody {
+		data := make([]byte, length)
+		_, err := io.ReadFull(body, data)
+		return data, err
+	}
+	return io.ReadAll(body)
+}
+
+// header is what DynamoDB's clients read: the checksum, which the SDK verifies,
+// the request's id and the server's time.
+func (db *DB) header(a answer) http.Header {
+	return http.Header{
+		"Content-Type":     {contentType},
+		"Content-Length":   {strconv.Itoa(len(a.body))},
+		"Date":             {db.now().UTC().Format(http.TimeFormat)},
+		"X-Amz-Crc32":      {strconv.FormatUint(uint64(crc32.ChecksumIEEE(a.body)), 10)},
+		"X-Amzn-Requestid": {requestID(a.seq)},
+	}
+}
+
+// requestID is seq in the form of DynamoDB's ids.
+func requestID(seq int64) string {
+	id := []byte(strings.Repeat("0", 52))
+	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUV"
+	for i := len(id) - 1; seq > 0; i-- {
+		id[i] = alphabet[seq%32]
+		seq /= 32
+	}
+	return string(id)
+}
+
+// serve runs one request with its faults. An error is one of the network or the
+// context, not of the API.
+func (db *DB) serve(ctx context.Context, target string, body []byte) (answer, error) {
+	seq := db.requests.Add(1)
+	if err := ctx.Err(); err != nil {
+		return answer{}, err
+	}
+	version, operation, _ := strings.Cut(target, ".")
+	if failure := unknown(version, operation); failure != nil {
+		return failed(seq, failure), nil
+	}
+	db.counters[operation].requests.Add(1)
+	f := db.fault(ctx, seq, operation, body)
+	if err := pause(ctx, f.Before); err != nil {
+		return answer{}, err
+	}
+	switch {
+	case f.Error != nil:
+		return failed(seq, f.Error), nil
+	case f.Drop:
+		return answer{}, errReset()
+	case f.Late != nil:
+		db.later(f, operation, seq, body)
+		return answer{}, errReset()
+	}
+	out, failure := db.execute(operation, seq, body, f.Unprocessed)
+	a := answer{http.StatusOK, out, seq}
+	if failure != nil {
+		a.status = failure.Status
+	}
+	if err := pause(ctx, f.After); err != nil {
+		return answer{}, err
+	}
+	if f.Lose {
+		return answer{}, errReset()
+	}
+	return a, nil
+}
+
+func failed(seq int64, e *Error) answer {
+	e = e.defaulted()
+	return answer{e.Status, e.append(nil), seq}
+}
+
+// unknown is the answer to an operation that does not exist or is not supported.
+func unknown(version, operation string) *Error {
+	_, known := handlers[operation]
+	switch {
+	case version != "DynamoDB_20120810" && version != "DynamoDBStreams_20120810" || operation == "":
+		return fail("UnknownOperationException", "the X-Amz-Target header names no operation of DynamoDB")
+	case !known:
+		return unsupported(operation)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package ddbmem
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+)
+
+// index is a global secondary index. It is updated with the table, so its reads
+// are never stale.
+type index struct {
+	keySchema
+	name       string
+	projection string // ALL, KEYS_ONLY or INCLUDE
+	include    []string
+	throughput throughput
+	store
+}
+
+// entry is item's row in ix, nil when the item lacks a key of ix.
+func (ix *index) entry(t *table, r *row) *row {
+	if r == nil {
+		return nil
+	}
+	for _, name := range ix.names() {
+		if _, ok := r.item[name]; !ok {
+			return nil
+		}
+	}
+	at := position{key: r.key}
+	if ix.sort != "" {
+		at.sort = r.item[ix.sort]
+	}
+	if ix.projection == "ALL" {
+		return &row{position: at, item: r.item, size: r.size}
+	}
+	kept := value.Map{}
+	for _, names := range [][]string{t.names(), ix.names(), ix.include} {
+		for _, name := range names {
+			if v, ok := r.item[name]; ok {
+				kept[name] = v
+			}
+		}
+	}
+	return newRow(at, kept)
+}
+
+// projects reports whether ix holds the attribute.
+func (ix *index) projects(t *table, name string) bool {
+	return ix.projection == "ALL" || t.has(name) || ix.has(name) || slices.Contains(ix.include, name)
+}
+
+// update moves the entry of one item from old to now.
+func (ix *index) update(t *table, old, now *row) {
+	before, after := ix.entry(t, old), ix.entry(t, now)
+	if before != nil && (after == nil || !ix.sameKey(before, after)) {
+		ix.delete(before.item[ix.hash], before.position)
+	}
+	if after != nil {
+		ix.put(after.item[ix.hash], after)
+	}
+}
+
+func (ix *index) sameKey(a, b *row) bool {
+	return a.item[ix.hash] == b.item[ix.hash] && a.sort == b.sort
+}
+
+// writeUnits is what the change of one item costs ix: nothing when no projected
+// attribute changes, a delete and a put when the key does.
+func (ix *index) writeUnits(t *table, old, now *row) int64 {
+	before, after := ix.entry(t, old), ix.entry(t, now)
+	switch {
+	case before == nil && after == nil:
+		return 0
+	case before == nil:
+		return writeUnits(after.size)
+	case after == nil:
+		return writeUnits(before.size)
+	case !ix.sameKey(before, after):
+		return writeUnits(before.size) + writeUnits(after.size)
+	case before.item.Equal(after.item):
+		return 0
+	}
+	return writeUnits(max(before.size, after.size))
+}

@@ -1,0 +1,254 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+)
+
+// Condition is a parsed condition or filter expression.
+type Condition struct {
+	Refs
+	root node
+}
+
+// node is a boolean expression.
+type node interface {
+	holds(e *Env, item value.Map) bool
+	// check finds what is wrong with the operands whatever the item.
+	check(e *Env) error
+}
+
+// Check fails when c uses an undefined placeholder or a literal of a wrong type.
+func (c *Condition) Check(e *Env) error {
+	if err := c.Refs.check(e); err != nil {
+		return err
+	}
+	return c.root.check(e)
+}
+
+// Holds reports whether c holds for item, which is nil when there is none.
+func (c *Condition) Holds(e *Env, item value.Map) bool { return c.root.holds(e, item) }
+
+// TopLevel are the names of the attributes c looks at.
+func (c *Condition) TopLevel(e *Env) []string {
+	var names []string
+	walkPaths(c.root, func(p path) { names = append(names, e.name(p[0].name)) })
+	return names
+}
+
+type (
+	andNode struct{ left, right node }
+	orNode  struct{ left, right node }
+	notNode struct{ of node }
+
+	compareNode struct {
+		op          string
+		left, right operand
+	}
+	betweenNode struct{ of, low, high operand }
+	inNode      struct {
+		of   operand
+		list []operand
+	}
+	functionNode struct {
+		name string
+		args []operand
+	}
+)
+
+func (n *andNode) holds(e *Env, item value.Map) bool {
+	return n.left.holds(e, item) && n.right.holds(e, item)
+}
+func (n *orNode) holds(e *Env, item value.Map) bool {
+	return n.left.holds(e, item) || n.right.holds(e, item)
+}
+func (n *notNode) holds(e *Env, item value.Map) bool { return !n.of.holds(e, item) }
+
+func (n *compareNode) holds(e *Env, item value.Map) bool {
+	return compare(n.op, n.left.eval(e, item), n.right.eval(e, item))
+}
+
+// compare is false for every operator but <> when a side is missing or the types
+// differ.
+func compare(op string, a, b value.Value) bool {
+	switch op {
+	case "=":
+		return a != nil && b != nil && value.Equal(a, b)
+	case "<>":
+		return a == nil || b == nil || !value.Equal(a, b)
+	}
+	order, ok := value.Compare(a, b)
+	if !ok {
+		return false
+	}
+	switch op {
+	case "<":
+		return order < 0
+	case "<=":
+		return order <= 0
+	case ">":
+		return order > 0
+	}
+	return order >= 0
+}
+
+func (n *betweenNode) holds(e *Env, item value.Map) bool {
+	v := n.of.eval(e, item)
+	return compare(">=", v, n.low.eval(e, item)) && compare("<=", v, n.high.eval(e, item))
+}
+
+func (n *inNode) holds(e *Env, item value.Map) bool {
+	v := n.of.eval(e, item)
+	return slices.ContainsFunc(n.list, func(o operand) bool { return compare("=", v, o.eval(e, item)) })
+}
+
+func (n *functionNode) holds(e *Env, item value.Map) bool {
+	v := n.args[0].eval(e, item)
+	switch n.name {
+	case "attribute_exists":
+		return v != nil
+	case "attribute_not_exists":
+		return v == nil
+	case "attribute_type":
+		kind, ok := n.args[1].eval(e, item).(value.String)
+		return ok && v != nil && v.Type() == string(kind)
+	case "begins_with":
+		return hasPrefix(v, n.args[1].eval(e, item))
+	}
+	with := n.args[1].eval(e, item)
+	return v != nil && with != nil && value.Contains(v, with)
+}
+
+func hasPrefix(v, prefix value.Value) bool {
+	switch v := v.(type) {
+	case value.String:
+		p, ok := prefix.(value.String)
+		return ok && len(v) >= len(p) && v[:len(p)] == p
+	case value.Binary:
+		p, ok := prefix.(value.Binary)
+		return ok && len(v) >= len(p) && v[:len(p)] == p
+	}
+	return false
+}
+
+func (n *andNode) check(e *Env) error { return firstError(n.left.check(e), n.right.check(e)) }
+func (n *orNode) check(e *Env) error  { return firstError(n.left.check(e), n.right.check(e)) }
+func (n *notNode) check(e *Env) error { return n.of.check(e) }
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wrongType fails when an operand is a literal of none of the types.
+func wrongType(e *Env, function string, o operand, types ...string) error {
+	v := o.literal(e)
+	if v == nil || slices.Contains(types, v.Type()) {
+		return nil
+	}
+	return fmt.Errorf("Incorrect operand type for operator or function; operator or function: %s, operand type: %s", function, v.Type()) //nolint:staticcheck // DynamoDB's wording
+}
+
+// checkSize looks into size(), wherever it stands.
+func checkSize(e *Env, operands ...operand) error {
+	for _, o := range operands {
+		if s, ok := o.(sizeOf); ok {
+			if err := wrongType(e, "size", s.of, "S", "B", "L", "M", "SS", "NS", "BS"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkDistinct fails when the first operand is a path repeated among the rest.
+func checkDistinct(e *Env, op string, first operand, rest ...operand) error {
+	p, ok := first.(path)
+	if !ok {
+		return nil
+	}
+	for _, o := range rest {
+		if q, ok := o.(path); ok && p.resolve(e).equal(q.resolve(e)) {
+			return fmt.Errorf("The first operand must be distinct from the remaining operands for this operator or function; operator: %s, first operand: %v", op, p.resolve(e)) //nolint:staticcheck // DynamoDB's wording
+		}
+	}
+	return nil
+}
+
+func (n *compareNode) check(e *Env) error {
+	if err := firstError(checkSize(e, n.left, n.right), checkDistinct(e, n.op, n.left, n.right)); err != nil {
+		return err
+	}
+	if n.op == "=" || n.op == "<>" {
+		return nil
+	}
+	return firstError(wrongType(e, n.op, n.left, "S", "N", "B"), wrongType(e, n.op, n.right, "S", "N", "B"))
+}
+
+func (n *betweenNode) check(e *Env) error {
+	err := firstError(checkSize(e, n.of, n.low, n.high), checkDistinct(e, "BETWEEN", n.of, n.low, n.high),
+		wrongType(e, "BETWEEN", n.of, "S", "N", "B"), wrongType(e, "BETWEEN", n.low, "S", "N", "B"), wrongType(e, "BETWEEN", n.high, "S", "N", "B"))
+	if err != nil {
+		return err
+	}
+	low, high := n.low.literal(e), n.high.literal(e)
+	if low == nil || high == nil {
+		return nil
+	}
+	const shown = "lower bound operand: AttributeValue: %s, upper bound operand: AttributeValue: %s"
+	switch order, ok := value.Compare(low, high); {
+	case !ok:
+		return fmt.Errorf("The BETWEEN operator requires same data type for lower and upper bounds; "+shown, show(low), show(high)) //nolint:staticcheck // DynamoDB's wording
+	case order > 0:
+		return fmt.Errorf("The BETWEEN operator requires upper bound to be greater than or equal to lower bound; "+shown, show(low), show(high)) //nolint:staticcheck // DynamoDB's wording
+	}
+	return nil
+}
+
+// show is v as DynamoDB shows it in errors: {N:5}.
+func show(v value.Value) string { return fmt.Sprintf("{%s:%v}", v.Type(), v) }
+
+func (n *inNode) check(e *Env) error {
+	return firstError(checkSize(e, n.of), checkSize(e, n.list...), checkDistinct(e, "IN", n.of, n.list...))
+}
+
+var typeNames = []string{"S", "N", "B", "SS", "NS", "BS", "BOOL", "NULL", "L", "M"}
+
+func (n *functionNode) check(e *Env) error {
+	if err := checkSize(e, n.args...); err != nil {
+		return err
+	}
+	switch n.name {
+	case "attribute_exists", "attribute_not_exists":
+		if _, ok := n.args[0].(path); !ok {
+			return fmt.Errorf("Operator or function requires a document path; operator or function: %s", n.name) //nolint:staticcheck // DynamoDB's wording
+		}
+	case "attribute_type":
+		return n.checkAttributeType(e)
+	case "begins_with":
+		return firstError(wrongType(e, n.name, n.args[0], "S", "B"), wrongType(e, n.name, n.args[1], "S", "B"),
+			checkDistinct(e, n.name, n.args[0], n.args[1]))
+	case "contains":
+		return checkDistinct(e, n.name, n.args[0], n.args[1])
+	}
+	return nil
+}
+
+func (n *functionNode) checkAttributeType(e *Env) error {
+	if _, ok := n.args[1].(literal); !ok {
+		return fmt.Errorf("Incorrect operand type for operator or function; operator or function: %s, operand type: {attribute path}", n.name) //nolint:staticcheck // close to DynamoDB's wording
+	}
+	if err := wrongType(e, n.name, n.args[1], "S"); err != nil {
+		return err
+	}
+	if kind := n.args[1].literal(e).(value.String); !slices.Contains(typeNames, string(kind)) {
+		return fmt.Errorf("Invalid attribute type name found; type: %s, valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}", kind) //nolint:staticcheck // DynamoDB's wording
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package expr
+
+// ParseCondition parses a condition, filter or key condition expression.
+func ParseCondition(src string) (*Condition, error) {
+	p, err := newParser(src)
+	if err != nil {
+		return nil, err
+	}
+	root := p.or()
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	return &Condition{Refs: p.refs, root: root}, nil
+}
+
+func (p *parser) or() node {
+	n := p.and()
+	for p.accept("OR") {
+		p.operator()
+		n = &orNode{n, p.and()}
+	}
+	return n
+}
+
+func (p *parser) and() node {
+	n := p.not()
+	for p.accept("AND") {
+		p.operator()
+		n = &andNode{n, p.not()}
+	}
+	return n
+}
+
+func (p *parser) not() node {
+	if p.accept("NOT") {
+		p.operator()
+		return &notNode{p.not()}
+	}
+	return p.primary()
+}
+
+func (p *parser) primary() node {
+	if p.accept("(") {
+		inner := p.token().is("(")
+		start := p.at
+		n := p.or()
+		if inner && p.err == nil && p.closes(start) {
+			p.fail("The expression has redundant parentheses;")
+		}
+		p.expect(")")
+		return n
+	}
+	return p.comparison()
+}
+
+// closes reports whether the bracket opened at token start is closed by the
+// token just read: then the brackets around it are redundant.
+func (p *parser) closes(start int) bool {
+	depth := 0
+	for i := start; i < p.at; i++ {
+		switch {
+		case p.tokens[i].is("("):
+			depth++
+		case p.tokens[i].is(")"):
+			if depth--; depth == 0 {
+				return i == p.at-1
+			}
+		}
+	}
+	return false
+}
+
+// arity is how many operands each function of conditions takes.
+var arity = map[string]int{
+	"attribute_exists": 1, "attribute_not_exists": 1, "attribute_type": 2, "begins_with": 2, "contains": 2, "size": 1,
+}
+
+func (p *parser) comparison() node {
+	if p.atFunction() && p.token().text != "size" {
+		return p.function()
+	}
+	left := p.operand()
+	if p.err != nil {
+		return nil
+	}
+	for _, op := range []string{"=", "<>", "<=", "<", ">=", ">"} {
+		if p.accept(op) {
+			p.operator()
+			return &compareNode{op, left, p.operand()}
+		}
+	}
+	switch {
+	case p.accept("BETWEEN"):
+		p.operator()
+		low := p.operand()
+		p.expect("AND")
+		return &betweenNode{left, low, p.operand()}
+	case p.accept("IN"):
+		p.operator()
+		p.expect("(")
+		n := &inNode{of: left, list: p.operands()}
+		if len(n.list) > maxIn {
+			p.fail("The IN operator is provided with too many operands; number of operands: %d", len(n.list))
+		}
+		return n
+	}
+	if _, ok := left.(sizeOf); ok {
+		p.fail("The function is not allowed to be used this way in an expression; function: size")
+	}
+	p.unexpected()
+	return nil
+}
+
+func (p *parser) function() node {
+	name := p.next().text
+	p.next()
+	want, known := arity[name]
+	if !known {
+		if name == "if_not_exists" || name == "list_append" {
+			p.fail("The function is not allowed in a condition expression; function: %s", name)
+		}
+		p.fail("Invalid function name; function: %s", name)
+		return nil
+	}
+	p.operator()
+	n := &functionNode{name, p.operands()}
+	if len(n.args) != want {
+		p.fail("Incorrect number of operands for operator or function; operator or function: %s, number of operands: %d", name, len(n.args))
+	}
+	return n
+}
+
+// operands reads up to the closing bracket.
+func (p *parser) operands() []operand {
+	list := []operand{p.operand()}
+	for p.accept(",") {
+		list = append(list, p.operand())
+	}
+	p.expect(")")
+	return list
+}
+
+func (p *parser) operand() operand {
+	if p.err != nil {
+		return nil
+	}
+	if p.token().kind == tokenValue {
+		return p.value()
+	}
+	if !p.atFunction() {
+		return p.path()
+	}
+	name := p.next().text
+	p.next()
+	if name != "size" {
+		if _, known := arity[name]; known {
+			p.fail("The function is not allowed to be used this way in an expression; function: %s", name)
+		}
+		p.fail("Invalid function name; function: %s", name)
+		return nil
+	}
+	p.operator()
+	args := p.operands()
+	if len(args) != 1 {
+		p.fail("Incorrect number of operands for operator or function; operator or function: size, number of operands: %d", len(args))
+		return nil
+	}
+	return sizeOf{args[0]}
+}
+
+// walkPaths calls visit for every path under n.
+func walkPaths(n node, visit func(path)) {
+	operands := func(list ...operand) {
+		for _, o := range list {
+			if s, ok := o.(sizeOf); ok {
+				o = s.of
+			}
+			if p, ok := o.(path); ok {
+				visit(p)
+			}
+		}
+	}
+	switch n := n.(type) {
+	case *andNode:
+		walkPaths(n.left, visit)
+		walkPaths(n.right, visit)
+	case *orNode:
+		walkPaths(n.left, visit)
+		walkPaths(n.right, visit)
+	case *notNode:
+		walkPaths(n.of, visit)
+	case *compareNode:
+		operands(n.left, n.right)
+	case *betweenNode:
+		operands(n.of, n.low, n.high)
+	case *inNode:
+		operands(n.of)
+		operands(n.list...)
+	case *functionNode:
+		operands(n.args...)
+	}
+}

@@ -1,0 +1,113 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+)
+
+// KeyCondition is what a query asks of a table's or index's key.
+type KeyCondition struct {
+	Hash value.Value
+	// Op is "" (any sort key), one of = < <= > >=, "BETWEEN" or "begins_with".
+	Op        string
+	Low, High value.Value // the operand; High for BETWEEN alone
+}
+
+var errKeyCondition = errors.New("Query key condition not supported") //nolint:staticcheck // DynamoDB's wording
+
+// Key reads c as a key condition on the attributes hash and sort ("" when the
+// key has none).
+func (c *Condition) Key(e *Env, hash, sort string) (KeyCondition, error) {
+	var k KeyCondition
+	parts := flattenAnd(c.root, nil)
+	for _, part := range parts {
+		name, op, low, high, ok := keyTerm(e, part)
+		switch {
+		case !ok:
+			return k, errors.New("Invalid operator used in KeyConditionExpression: " + describe(part)) //nolint:staticcheck // DynamoDB's wording
+		case name == hash && op == "=" && k.Hash == nil:
+			k.Hash = low
+		case name == sort && sort != "" && k.Op == "" && op != "<>":
+			k.Op, k.Low, k.High = op, low, high
+		case name == hash:
+			return k, errKeyCondition
+		}
+	}
+	switch {
+	case k.Hash == nil:
+		return k, fmt.Errorf("Query condition missed key schema element: %s", hash) //nolint:staticcheck // DynamoDB's wording
+	case k.Op == "" && len(parts) > 1 && sort != "":
+		return k, fmt.Errorf("Query condition missed key schema element: %s", sort) //nolint:staticcheck // DynamoDB's wording
+	case len(parts) > 2 || k.Op == "" && len(parts) > 1:
+		return k, errKeyCondition
+	}
+	return k, nil
+}
+
+func flattenAnd(n node, parts []node) []node {
+	if and, ok := n.(*andNode); ok {
+		return flattenAnd(and.right, flattenAnd(and.left, parts))
+	}
+	return append(parts, n)
+}
+
+// keyTerm takes a term apart: a top-level attribute against literals.
+func keyTerm(e *Env, n node) (name, op string, low, high value.Value, ok bool) {
+	var left operand
+	switch n := n.(type) {
+	case *compareNode:
+		left, op, low = n.left, n.op, n.right.literal(e)
+		if p, isPath := n.right.(path); isPath { // :v < attribute
+			if low = n.left.literal(e); low != nil {
+				left, op = p, mirrored[op]
+			}
+		}
+		ok = low != nil
+	case *betweenNode:
+		left, op, low, high = n.of, "BETWEEN", n.low.literal(e), n.high.literal(e)
+		ok = low != nil && high != nil
+	case *functionNode:
+		if n.name == "begins_with" {
+			left, op, low = n.args[0], n.name, n.args[1].literal(e)
+			ok = low != nil
+		}
+	}
+	p, isPath := left.(path)
+	if !ok || !isPath || len(p) != 1 {
+		return "", "", nil, nil, false
+	}
+	return e.name(p[0].name), op, low, high, true
+}
+
+var mirrored = map[string]string{"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+func describe(n node) string {
+	switch n := n.(type) {
+	case *orNode:
+		return "OR"
+	case *notNode:
+		return "NOT"
+	case *inNode:
+		return "IN"
+	case *functionNode:
+		return n.name
+	case *compareNode:
+		return n.op
+	}
+	return "nested attributes"
+}
+
+// Matches reports whether sort value v fits k.
+func (k KeyCondition) Matches(v value.Value) bool {
+	switch k.Op {
+	case "":
+		return true
+	case "BETWEEN":
+		return compare(">=", v, k.Low) && compare("<=", v, k.High)
+	case "begins_with":
+		return hasPrefix(v, k.Low)
+	}
+	return compare(k.Op, v, k.Low)
+}

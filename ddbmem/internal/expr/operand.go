@@ -1,0 +1,52 @@
+package expr
+
+import (
+	"unicode/utf8"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+)
+
+// operand is a path, a literal or a function of them.
+type operand interface {
+	// eval is the operand's value for item, nil when it has none.
+	eval(e *Env, item value.Map) value.Value
+	// literal is the operand's value when no item is needed to tell, else nil.
+	literal(e *Env) value.Value
+}
+
+func (p path) eval(e *Env, item value.Map) value.Value { return p.lookup(e, item) }
+func (p path) literal(*Env) value.Value                { return nil }
+
+// literal is a :placeholder.
+type literal string
+
+func (l literal) eval(e *Env, _ value.Map) value.Value { return e.Values[string(l)] }
+func (l literal) literal(e *Env) value.Value           { return e.Values[string(l)] }
+
+// sizeOf is size(operand).
+type sizeOf struct{ of operand }
+
+func (s sizeOf) literal(*Env) value.Value { return nil }
+
+func (s sizeOf) eval(e *Env, item value.Map) value.Value {
+	n := 0
+	switch v := s.of.eval(e, item).(type) {
+	case value.String:
+		n = utf8.RuneCountInString(string(v))
+	case value.Binary:
+		n = len(v)
+	case value.List:
+		n = len(v)
+	case value.Map:
+		n = len(v)
+	case value.StringSet:
+		n = len(v)
+	case value.NumberSet:
+		n = len(v)
+	case value.BinarySet:
+		n = len(v)
+	default:
+		return nil
+	}
+	return value.NumberFromInt(int64(n))
+}

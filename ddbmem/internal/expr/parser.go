@@ -1,0 +1,176 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Limits of one expression.
+const (
+	maxBytes     = 4096
+	maxOperators = 300
+	maxPathDepth = 32
+	maxIn        = 100
+)
+
+// Refs are the placeholders an expression uses, each once.
+type Refs struct {
+	Names, Values []string
+}
+
+type parser struct {
+	src       string
+	tokens    []token
+	at        int
+	refs      Refs
+	operators int
+	err       error
+}
+
+func newParser(src string) (*parser, error) {
+	if len(src) > maxBytes {
+		return nil, fmt.Errorf("Expression size has exceeded the maximum allowed size; expression size: %d", len(src)) //nolint:staticcheck // DynamoDB's wording
+	}
+	tokens, err := lex(src)
+	if err != nil {
+		return nil, err
+	}
+	if len(tokens) == 1 {
+		return nil, errEmpty
+	}
+	return &parser{src: src, tokens: tokens}, nil
+}
+
+func (p *parser) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (p *parser) token() token { return p.tokens[p.at] }
+
+func (p *parser) next() token {
+	t := p.tokens[p.at]
+	if t.kind != tokenEnd {
+		p.at++
+	}
+	return t
+}
+
+// unexpected fails at the present token, showing its neighbours.
+func (p *parser) unexpected() {
+	t := p.token()
+	from, to := t.pos, len(p.src)
+	if p.at > 0 {
+		from = p.tokens[p.at-1].pos
+	}
+	if p.at+1 < len(p.tokens) {
+		next := p.tokens[p.at+1]
+		to = next.pos
+		if next.kind != tokenEnd {
+			to += len(next.text)
+		}
+	}
+	p.fail("Syntax error; token: %q, near: %q", t.text, p.src[from:to])
+}
+
+func (p *parser) accept(s string) bool {
+	if p.err != nil || !p.token().is(s) {
+		return false
+	}
+	p.next()
+	return true
+}
+
+func (p *parser) expect(s string) {
+	if !p.accept(s) {
+		p.unexpected()
+	}
+}
+
+// finish fails unless all is read.
+func (p *parser) finish() error {
+	if p.token().kind != tokenEnd {
+		p.unexpected()
+	}
+	return p.err
+}
+
+func (p *parser) operator() {
+	if p.operators++; p.operators > maxOperators {
+		p.fail("The expression contains too many operators; maximum operators allowed: %d", maxOperators)
+	}
+}
+
+// path reads a document path.
+func (p *parser) path() path {
+	steps := path{{name: p.pathName()}}
+	for p.err == nil {
+		switch {
+		case p.accept("."):
+			steps = append(steps, element{name: p.pathName()})
+		case p.accept("["):
+			t := p.token()
+			index, err := strconv.Atoi(t.text)
+			if t.kind != tokenNumber {
+				p.unexpected()
+			} else if err != nil || index > 1<<31-1 {
+				p.fail("List index is not within the allowable range; index: [%s]", t.text)
+			}
+			p.next()
+			p.expect("]")
+			steps = append(steps, element{index: index})
+		default:
+			if len(steps) > maxPathDepth {
+				p.fail("The document path has too many nesting elements; nesting levels: %d", len(steps))
+			}
+			return steps
+		}
+	}
+	return steps
+}
+
+func (p *parser) pathName() string {
+	t := p.token()
+	switch {
+	case t.kind == tokenName:
+		if !slices.Contains(p.refs.Names, t.text) {
+			p.refs.Names = append(p.refs.Names, t.text)
+		}
+	case t.kind != tokenWord:
+		p.unexpected()
+	case isReserved(t.text):
+		p.fail("Attribute name is a reserved keyword; reserved keyword: %s", t.text)
+	}
+	p.next()
+	return t.text
+}
+
+func (p *parser) value() literal {
+	t := p.next()
+	if !slices.Contains(p.refs.Values, t.text) {
+		p.refs.Values = append(p.refs.Values, t.text)
+	}
+	return literal(t.text)
+}
+
+// atFunction reports whether a word and an opening bracket come next.
+func (p *parser) atFunction() bool {
+	return p.token().kind == tokenWord && p.tokens[p.at+1].is("(")
+}
+
+// check fails when an expression uses a placeholder e does not define.
+func (r Refs) check(e *Env) error {
+	for _, n := range r.Names {
+		if _, ok := e.Names[n]; !ok {
+			return fmt.Errorf("An expression attribute name used in the document path is not defined; attribute name: %s", n) //nolint:staticcheck // DynamoDB's wording
+		}
+	}
+	for _, v := range r.Values {
+		if _, ok := e.Values[v]; !ok {
+			return fmt.Errorf("An expression attribute value used in expression is not defined; attribute value: %s", v) //nolint:staticcheck // DynamoDB's wording
+		}
+	}
+	return nil
+}

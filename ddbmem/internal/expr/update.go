@@ -1,0 +1,272 @@
+package expr
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+)
+
+// Errors of an update on a particular item, worded as DynamoDB words them.
+var (
+	ErrOperandType = errors.New("An operand in the update expression has an incorrect data type")                 //nolint:staticcheck // DynamoDB's wording
+	ErrMissing     = errors.New("The provided expression refers to an attribute that does not exist in the item") //nolint:staticcheck // DynamoDB's wording
+	ErrPath        = errors.New("The document path provided in the update expression is invalid for update")      //nolint:staticcheck // DynamoDB's wording
+)
+
+// Update is a parsed update expression.
+type Update struct {
+	Refs
+	sets          []setAction
+	removes       []path
+	adds, deletes []valueAction
+}
+
+type setAction struct {
+	at   path
+	from setValue
+}
+
+// valueAction is one ADD or DELETE.
+type valueAction struct {
+	at   path
+	with literal
+}
+
+// Check fails when u uses an undefined placeholder, a literal of a wrong type or
+// overlapping paths.
+func (u *Update) Check(e *Env) error {
+	if err := u.Refs.check(e); err != nil {
+		return err
+	}
+	for _, s := range u.sets {
+		if err := s.from.check(e); err != nil {
+			return err
+		}
+	}
+	if err := checkOperands(e, u.adds, "ADD", "N", "SS", "NS", "BS"); err != nil {
+		return err
+	}
+	if err := checkOperands(e, u.deletes, "DELETE", "SS", "NS", "BS"); err != nil {
+		return err
+	}
+	return checkDisjoint(u.paths(e))
+}
+
+func checkOperands(e *Env, actions []valueAction, section string, types ...string) error {
+	for _, a := range actions {
+		if v := a.with.literal(e); !slices.Contains(types, v.Type()) {
+			return fmt.Errorf("Incorrect operand type for operator or function; operator: %s, operand type: %s, typeSet: ALLOWED_FOR_%s_OPERAND", section, longType[v.Type()], section) //nolint:staticcheck // DynamoDB's wording
+		}
+	}
+	return nil
+}
+
+var longType = map[string]string{
+	"S": "STRING", "N": "NUMBER", "B": "BINARY", "BOOL": "BOOLEAN", "NULL": "NULL",
+	"L": "LIST", "M": "MAP", "SS": "STRING_SET", "NS": "NUMBER_SET", "BS": "BINARY_SET",
+}
+
+// paths are all the places u writes, resolved.
+func (u *Update) paths(e *Env) []path {
+	all := make([]path, 0, len(u.sets)+len(u.removes)+len(u.adds)+len(u.deletes))
+	for _, s := range u.sets {
+		all = append(all, s.at.resolve(e))
+	}
+	for _, p := range u.removes {
+		all = append(all, p.resolve(e))
+	}
+	for _, a := range u.adds {
+		all = append(all, a.at.resolve(e))
+	}
+	for _, a := range u.deletes {
+		all = append(all, a.at.resolve(e))
+	}
+	return all
+}
+
+// TopLevel are the names of the attributes u writes to.
+func (u *Update) TopLevel(e *Env) []string {
+	paths := u.paths(e)
+	names := make([]string, len(paths))
+	for i, p := range paths {
+		names[i] = p[0].name
+	}
+	return names
+}
+
+// Touched is the part of item that u writes, for the return values UPDATED_OLD
+// and UPDATED_NEW.
+func (u *Update) Touched(e *Env, item value.Map) value.Map { return project(u.paths(e), item) }
+
+// Apply is item after u; item itself does not change. Every operand is read from
+// item as it was. Elements are removed last and from the end, so that every list
+// index means the element it meant before.
+func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
+	next := make(value.Map, len(item)+len(u.sets)+len(u.adds))
+	for k, v := range item {
+		next[k] = v
+	}
+	if err := u.applySets(e, item, next); err != nil {
+		return nil, err
+	}
+	for _, a := range u.adds {
+		v, err := sum(a.at.lookup(e, item), a.with.literal(e))
+		if err != nil {
+			return nil, err
+		}
+		if err := put(next, a.at.resolve(e), v); err != nil {
+			return nil, err
+		}
+	}
+	removes := resolveAll(u.removes, e)
+	for _, a := range u.deletes {
+		at := a.at.resolve(e)
+		old := a.at.lookup(e, item)
+		if old == nil {
+			if err := put(next, at, nil); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		rest, ok := value.Difference(old, a.with.literal(e))
+		if !ok {
+			return nil, ErrOperandType
+		}
+		if rest == nil {
+			removes = append(removes, at)
+		} else if err := put(next, at, rest); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(removes, func(a, b path) int { return -comparePaths(a, b) })
+	for _, at := range removes {
+		if err := put(next, at, nil); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+// applySets writes elements past the end of a list in the order of their index,
+// so that they are appended in that order.
+func (u *Update) applySets(e *Env, item, next value.Map) error {
+	type write struct {
+		at path
+		v  value.Value
+	}
+	writes := make([]write, len(u.sets))
+	nested := false
+	for i, s := range u.sets {
+		v, err := s.from.eval(e, item)
+		if err != nil {
+			return err
+		}
+		writes[i] = write{s.at.resolve(e), v}
+		nested = nested || len(s.at) > 1
+	}
+	if nested {
+		slices.SortStableFunc(writes, func(a, b write) int {
+			return cmp.Compare(a.at[len(a.at)-1].index, b.at[len(b.at)-1].index)
+		})
+	}
+	for _, w := range writes {
+		if err := put(next, w.at, w.v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sum is what ADD makes of old.
+func sum(old, with value.Value) (value.Value, error) {
+	if old == nil {
+		return with, nil
+	}
+	if n, ok := old.(value.Number); ok {
+		m, ok := with.(value.Number)
+		if !ok {
+			return nil, ErrOperandType
+		}
+		return n.Add(m)
+	}
+	v, ok := value.Union(old, with)
+	if !ok {
+		return nil, ErrOperandType
+	}
+	return v, nil
+}
+
+// put writes v at the resolved path, or removes what is there when v is nil. The
+// containers on the way are copied: stored values never change.
+func put(item value.Map, at path, v value.Value) error {
+	name := at[0].name
+	if len(at) == 1 {
+		if v == nil {
+			delete(item, name)
+		} else {
+			item[name] = v
+		}
+		return nil
+	}
+	next, err := putIn(item[name], at[1:], v)
+	if err == nil {
+		item[name] = next
+	}
+	return err
+}
+
+func putIn(container value.Value, at path, v value.Value) (value.Value, error) {
+	switch c := container.(type) {
+	case value.Map:
+		if at[0].name == "" {
+			return nil, ErrPath
+		}
+		next := make(value.Map, len(c)+1)
+		for k, x := range c {
+			next[k] = x
+		}
+		return next, put(next, at, v)
+	case value.List:
+		if at[0].name != "" {
+			return nil, ErrPath
+		}
+		return putElement(c, at, v)
+	}
+	return nil, ErrPath
+}
+
+func putElement(list value.List, at path, v value.Value) (value.Value, error) {
+	i := at[0].index
+	if len(at) == 1 {
+		switch {
+		case v == nil && i < len(list):
+			return slices.Delete(slices.Clone(list), i, i+1), nil
+		case v == nil:
+			return list, nil
+		case i >= len(list):
+			return append(slices.Clone(list), v), nil
+		}
+		next := slices.Clone(list)
+		next[i] = v
+		return next, nil
+	}
+	if i >= len(list) {
+		return nil, ErrPath
+	}
+	element, err := putIn(list[i], at[1:], v)
+	if err != nil {
+		return nil, err
+	}
+	next := slices.Clone(list)
+	next[i] = element
+	return next, nil
+}
+
+func comparePaths(a, b path) int {
+	return slices.CompareFunc(a, b, func(x, y element) int {
+		return cmp.Or(cmp.Compare(x.name, y.name), cmp.Compare(x.index, y.index))
+	})
+}

@@ -1,0 +1,135 @@
+package expr
+
+import "strings"
+
+// ParseUpdate parses an update expression.
+func ParseUpdate(src string) (*Update, error) {
+	p, err := newParser(src)
+	if err != nil {
+		return nil, err
+	}
+	u := &Update{}
+	sections := map[string]bool{}
+	for p.err == nil && p.token().kind != tokenEnd {
+		p.section(u, sections)
+	}
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	u.Refs = p.refs
+	return u, nil
+}
+
+func (p *parser) section(u *Update, seen map[string]bool) {
+	name := strings.ToUpper(p.token().text)
+	var action func()
+	switch name {
+	case "SET":
+		action = func() { u.sets = append(u.sets, p.set()) }
+	case "REMOVE":
+		action = func() { u.removes = append(u.removes, p.path()) }
+	case "ADD":
+		action = func() { u.adds = append(u.adds, p.valueAction()) }
+	case "DELETE":
+		action = func() { u.deletes = append(u.deletes, p.valueAction()) }
+	default:
+		p.unexpected()
+		return
+	}
+	if seen[name] {
+		p.fail("The %q section can only be used once in an update expression;", name)
+		return
+	}
+	seen[name] = true
+	p.next()
+	action()
+	for p.accept(",") {
+		action()
+	}
+}
+
+func (p *parser) valueAction() valueAction {
+	at := p.path()
+	if p.err != nil {
+		return valueAction{}
+	}
+	if p.token().kind != tokenValue {
+		p.unexpected()
+		return valueAction{}
+	}
+	p.operator()
+	return valueAction{at, p.value()}
+}
+
+func (p *parser) set() setAction {
+	at := p.path()
+	p.expect("=")
+	p.operator()
+	v := p.setOperand()
+	for _, op := range []string{"+", "-"} {
+		if p.accept(op) {
+			p.operator()
+			return setAction{at, arithmetic{op, v, p.setOperand()}}
+		}
+	}
+	return setAction{at, v}
+}
+
+func (p *parser) setOperand() setValue {
+	if p.err != nil {
+		return nil
+	}
+	switch {
+	case p.token().kind == tokenValue:
+		return plain{p.value()}
+	case p.accept("("):
+		v := p.setOperand()
+		for _, op := range []string{"+", "-"} {
+			if p.accept(op) {
+				p.operator()
+				v = arithmetic{op, v, p.setOperand()}
+				break
+			}
+		}
+		p.expect(")")
+		return v
+	case !p.atFunction():
+		return plain{p.path()}
+	}
+	return p.setFunction()
+}
+
+func (p *parser) setFunction() setValue {
+	name := p.next().text
+	p.next()
+	switch name {
+	case "if_not_exists", "list_append":
+	case "attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "contains", "size":
+		p.fail("The function is not allowed in an update expression; function: %s", name)
+		return nil
+	default:
+		p.fail("Invalid function name; function: %s", name)
+		return nil
+	}
+	p.operator()
+	args := []setValue{p.setOperand()}
+	for p.accept(",") {
+		args = append(args, p.setOperand())
+	}
+	p.expect(")")
+	if p.err == nil && len(args) != 2 {
+		p.fail("Incorrect number of operands for operator or function; operator or function: %s, number of operands: %d", name, len(args))
+	}
+	if p.err != nil {
+		return nil
+	}
+	if name == "list_append" {
+		return listAppend{args[0], args[1]}
+	}
+	first, ok := args[0].(plain)
+	if at, isPath := first.operand.(path); ok && isPath {
+		return ifNotExists{at, args[1]}
+	}
+	p.fail("Operator or function requires a document path; operator or function: if_not_exists")
+	return nil
+}

@@ -1,0 +1,70 @@
+package value
+
+import (
+	"slices"
+	"strings"
+)
+
+// Union is the set of the members of a or b; ok is false unless both are sets of
+// one type.
+func Union(a, b Value) (v Value, ok bool) {
+	switch a := a.(type) {
+	case StringSet:
+		if b, same := b.(StringSet); same {
+			return StringSet(sortedSet(slices.Concat(a, b), strings.Compare)), true
+		}
+	case NumberSet:
+		if b, same := b.(NumberSet); same {
+			return NumberSet(sortedSet(slices.Concat(a, b), Number.Compare)), true
+		}
+	case BinarySet:
+		if b, same := b.(BinarySet); same {
+			return BinarySet(sortedSet(slices.Concat(a, b), strings.Compare)), true
+		}
+	}
+	return nil, false
+}
+
+// Difference is the set of the members of a that are not in b, nil when none is
+// left; ok is false unless both are sets of one type.
+func Difference(a, b Value) (v Value, ok bool) {
+	switch a := a.(type) {
+	case StringSet:
+		if b, same := b.(StringSet); same {
+			if rest := without(a, b); len(rest) > 0 {
+				return StringSet(rest), true
+			}
+			return nil, true
+		}
+	case NumberSet:
+		if b, same := b.(NumberSet); same {
+			if rest := without(a, b); len(rest) > 0 {
+				return NumberSet(rest), true
+			}
+			return nil, true
+		}
+	case BinarySet:
+		if b, same := b.(BinarySet); same {
+			if rest := without(a, b); len(rest) > 0 {
+				return BinarySet(rest), true
+			}
+			return nil, true
+		}
+	}
+	return nil, false
+}
+
+func sortedSet[T comparable](members []T, compare func(a, b T) int) []T {
+	slices.SortFunc(members, compare)
+	return slices.Compact(members)
+}
+
+func without[T comparable](a, b []T) []T {
+	var rest []T
+	for _, x := range a {
+		if !slices.Contains(b, x) {
+			rest = append(rest, x)
+		}
+	}
+	return rest
+}

@@ -1,0 +1,266 @@
+// Package wire reads and writes the JSON of the DynamoDB protocol without
+// reflection.
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// ErrSyntax is the cause of every error about malformed JSON or a JSON value of
+// an unexpected kind.
+var ErrSyntax = errors.New("malformed JSON")
+
+// Reader is a pull parser over one JSON document. The first error sticks: after
+// it every method returns zero values, so callers check Err once, at the end.
+type Reader struct {
+	data []byte
+	pos  int
+	err  error
+}
+
+// NewReader reads data, which must not change while strings are being read.
+func NewReader(data []byte) *Reader { return &Reader{data: data} }
+
+// Err is the first error met.
+func (r *Reader) Err() error { return r.err }
+
+// Fail records err unless an earlier error stands.
+func (r *Reader) Fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+func (r *Reader) syntax(want string) {
+	r.Fail(fmt.Errorf("%w: want %s at byte %d", ErrSyntax, want, r.pos))
+}
+
+func (r *Reader) peek() byte {
+	for r.err == nil && r.pos < len(r.data) {
+		switch c := r.data[r.pos]; c {
+		case ' ', '\t', '\n', '\r':
+			r.pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (r *Reader) accept(c byte) bool {
+	if r.peek() != c {
+		return false
+	}
+	r.pos++
+	return true
+}
+
+func (r *Reader) literal(word string) bool {
+	if r.peek() == 0 || len(r.data)-r.pos < len(word) || string(r.data[r.pos:r.pos+len(word)]) != word {
+		return false
+	}
+	r.pos += len(word)
+	return true
+}
+
+// Object calls member for every member of an object that is not null; member
+// must consume the value.
+func (r *Reader) Object(member func(key string)) {
+	if !r.accept('{') {
+		r.syntax("an object")
+		return
+	}
+	if r.accept('}') {
+		return
+	}
+	for r.err == nil {
+		key := r.String()
+		if !r.accept(':') {
+			r.syntax("':'")
+			return
+		}
+		if !r.literal("null") {
+			member(key)
+		}
+		if r.accept(',') {
+			continue
+		}
+		if !r.accept('}') {
+			r.syntax("',' or '}'")
+		}
+		return
+	}
+}
+
+// Array calls element for every element of an array; element must consume it.
+func (r *Reader) Array(element func()) {
+	if !r.accept('[') {
+		r.syntax("an array")
+		return
+	}
+	if r.accept(']') {
+		return
+	}
+	for r.err == nil {
+		element()
+		if r.accept(',') {
+			continue
+		}
+		if !r.accept(']') {
+			r.syntax("',' or ']'")
+		}
+		return
+	}
+}
+
+// Bool reads true or false.
+func (r *Reader) Bool() bool {
+	switch {
+	case r.literal("true"):
+		return true
+	case r.literal("false"):
+		return false
+	}
+	r.syntax("true or false")
+	return false
+}
+
+// Int reads an integer.
+func (r *Reader) Int() int64 {
+	r.peek()
+	start := r.pos
+	for r.pos < len(r.data) && (r.data[r.pos] == '-' || r.data[r.pos] >= '0' && r.data[r.pos] <= '9') {
+		r.pos++
+	}
+	n, err := strconv.ParseInt(string(r.data[start:r.pos]), 10, 64)
+	if err != nil {
+		r.syntax("an integer")
+	}
+	return n
+}
+
+// String reads a string.
+func (r *Reader) String() string {
+	if !r.accept('"') {
+		r.syntax("a string")
+		return ""
+	}
+	start := r.pos
+	for r.pos < len(r.data) {
+		switch c := r.data[r.pos]; {
+		case c == '"':
+			r.pos++
+			return string(r.data[start : r.pos-1])
+		case c == '\\':
+			return r.escaped(start)
+		case c < ' ':
+			r.syntax("no control character")
+			return ""
+		}
+		r.pos++
+	}
+	r.syntax("the end of the string")
+	return ""
+}
+
+// escaped goes on with the string that began at start from its first escape.
+func (r *Reader) escaped(start int) string {
+	out := append([]byte(nil), r.data[start:r.pos]...)
+	for r.pos < len(r.data) {
+		c := r.data[r.pos]
+		r.pos++
+		switch c {
+		case '"':
+			return string(out)
+		case '\\':
+			out = r.escape(out)
+			if r.err != nil {
+				return ""
+			}
+		default:
+			out = append(out, c)
+		}
+	}
+	r.syntax("the end of the string")
+	return ""
+}
+
+func (r *Reader) escape(out []byte) []byte {
+	if r.pos >= len(r.data) {
+		r.syntax("an escape")
+		return out
+	}
+	c := r.data[r.pos]
+	r.pos++
+	switch c {
+	case '"', '\\', '/':
+		return append(out, c)
+	case 'b':
+		return append(out, '\b')
+	case 'f':
+		return append(out, '\f')
+	case 'n':
+		return append(out, '\n')
+	case 'r':
+		return append(out, '\r')
+	case 't':
+		return append(out, '\t')
+	case 'u':
+		first := r.hex4()
+		if utf16.IsSurrogate(first) && r.pos+1 < len(r.data) && r.data[r.pos] == '\\' && r.data[r.pos+1] == 'u' {
+			r.pos += 2
+			return utf8.AppendRune(out, utf16.DecodeRune(first, r.hex4()))
+		}
+		return utf8.AppendRune(out, first)
+	}
+	r.syntax("a known escape")
+	return out
+}
+
+func (r *Reader) hex4() rune {
+	if r.pos+4 > len(r.data) {
+		r.syntax("four hexadecimal digits")
+		return 0
+	}
+	n, err := strconv.ParseUint(string(r.data[r.pos:r.pos+4]), 16, 32)
+	if err != nil {
+		r.syntax("four hexadecimal digits")
+	}
+	r.pos += 4
+	return rune(n)
+}
+
+// Skip reads over one value of any kind.
+func (r *Reader) Skip() {
+	switch c := r.peek(); {
+	case c == '{':
+		r.Object(func(string) { r.Skip() })
+	case c == '[':
+		r.Array(r.Skip)
+	case c == '"':
+		_ = r.String()
+	case c == '-' || c >= '0' && c <= '9':
+		for r.pos < len(r.data) && isNumberByte(r.data[r.pos]) {
+			r.pos++
+		}
+	default:
+		if !r.literal("null") && !r.literal("true") && !r.literal("false") {
+			r.syntax("a value")
+		}
+	}
+}
+
+func isNumberByte(c byte) bool {
+	return c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
+}
+
+// End fails unless the document is read to its end.
+func (r *Reader) End() {
+	if r.err == nil && (r.peek() != 0 || r.pos < len(r.data)) {
+		r.syntax("the end of the document")
+	}
+}

@@ -1,0 +1,126 @@
+package ddbmem
+
+import (
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+func (c *call) getItem() error {
+	st, err := c.statement("GetItem")
+	if err == nil {
+		err = required(st.key != nil, "key")
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	t, err := c.lookup(st.table)
+	if err == nil {
+		err = t.checkKey(st.key)
+	}
+	if err != nil {
+		return err
+	}
+	item, size := t.read(st.key)
+	c.use.of(t).read += readHalves(size, st.consistent)
+	if item != nil {
+		c.out = value.AppendMap(wire.Field(c.out, "Item"), st.projected(item))
+	}
+	c.appendCapacity(false, false)
+	return nil
+}
+
+// read is the item with the key, nil and 0 when absent.
+func (t *table) read(key value.Map) (value.Map, int) {
+	r := t.row(t.keyOf(key))
+	if r == nil {
+		return nil, 0
+	}
+	return r.item, r.size
+}
+
+func (st *statement) projected(item value.Map) value.Map {
+	if st.projection == nil {
+		return item
+	}
+	return st.projection.Apply(&st.env, item)
+}
+
+// writeItem is PutItem, UpdateItem or DeleteItem.
+func (c *call) writeItem(kind string, v verb) error {
+	st, err := c.statement(kind)
+	if err != nil {
+		return err
+	}
+	if err := st.checkWrite(v); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, err := c.lookup(st.table)
+	if err != nil {
+		return err
+	}
+	ch, err := t.plan(st, v, kind)
+	if err != nil {
+		return err
+	}
+	if !ch.admitted(st) {
+		c.use.chargeRefused(ch, 1)
+		c.refused++
+		failure := fail("ConditionalCheckFailedException", conditionFailed)
+		if st.onFailure == "ALL_OLD" {
+			failure.item = ch.oldItem()
+		}
+		return failure
+	}
+	if err := ch.work(st, v); err != nil {
+		return err
+	}
+	c.use.chargeWrite(ch, 1)
+	c.commit(c.at, c.seq, ch)
+	if shown := st.returned(ch); len(shown) > 0 {
+		c.out = value.AppendMap(wire.Field(c.out, "Attributes"), shown)
+	}
+	c.appendCapacity(false, false)
+	return nil
+}
+
+// checkWrite fails when a member is missing or not for this kind of write.
+func (st *statement) checkWrite(v verb) error {
+	if v == verbPut {
+		if err := required(st.item != nil, "item"); err != nil {
+			return err
+		}
+	} else if err := required(st.key != nil, "key"); err != nil {
+		return err
+	}
+	switch st.returnValues {
+	case "", "NONE", "ALL_OLD":
+		return nil
+	}
+	if v != verbUpdate {
+		return validation("ReturnValues can only be ALL_OLD or NONE")
+	}
+	return nil
+}
+
+// returned is what ReturnValues asks for.
+func (st *statement) returned(ch *change) value.Map {
+	switch st.returnValues {
+	case "ALL_OLD":
+		return ch.oldItem()
+	case "ALL_NEW":
+		return ch.new
+	case "UPDATED_OLD", "UPDATED_NEW":
+		if st.update == nil {
+			return nil
+		}
+		if st.returnValues == "UPDATED_OLD" {
+			return st.update.Touched(&st.env, ch.oldItem())
+		}
+		return st.update.Touched(&st.env, ch.new)
+	}
+	return nil
+}

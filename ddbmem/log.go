@@ -1,0 +1,45 @@
+package ddbmem
+
+// Entry is one executed request of the log.
+type Entry struct {
+	// Seq numbers the requests of a DB from 1.
+	Seq       int64
+	Operation string
+	Table     string
+	// Body is the JSON of the request. Do not change it.
+	Body []byte
+	// Error is the code of the error answered, "" for success.
+	Error string
+	// ReadUnits and WriteUnits are the capacity units consumed.
+	ReadUnits, WriteUnits float64
+}
+
+// Log is the requests executed so far, in the order in which they ended. It is
+// empty unless New got WithLog. A request that a fault kept from executing is not
+// in it.
+func (db *DB) Log() []Entry {
+	db.logMu.Lock()
+	defer db.logMu.Unlock()
+	return append([]Entry(nil), db.log...)
+}
+
+// ResetLog empties the log.
+func (db *DB) ResetLog() {
+	db.logMu.Lock()
+	defer db.logMu.Unlock()
+	db.log = nil
+}
+
+func (db *DB) addLog(c *call, failure *Error) {
+	read, write := c.use.totals()
+	e := Entry{
+		Seq: c.seq, Operation: c.operation, Table: firstTable(c.body), Body: c.body,
+		ReadUnits: read.units(), WriteUnits: write.units(),
+	}
+	if failure != nil {
+		e.Error = failure.Code
+	}
+	db.logMu.Lock()
+	defer db.logMu.Unlock()
+	db.log = append(db.log, e)
+}

@@ -1,0 +1,102 @@
+package ddbmem
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// counter is the running total of one operation.
+type counter struct {
+	requests, refused, read, write atomic.Int64 // capacity in half units
+}
+
+// Usage is what one operation used.
+type Usage struct {
+	// Requests counts arrivals, also those a fault answered or dropped.
+	Requests int64
+	// Refused counts writes refused by a condition, in a transaction one per item.
+	Refused int64
+	// ReadUnits and WriteUnits are the capacity units consumed, by failed
+	// conditions too.
+	ReadUnits, WriteUnits float64
+}
+
+// Meter is a snapshot of what a DB has been asked, by operation ("UpdateItem").
+type Meter struct {
+	Operations map[string]Usage
+}
+
+// Meter is the totals since New.
+func (db *DB) Meter() Meter {
+	m := Meter{Operations: map[string]Usage{}}
+	for op, c := range db.counters {
+		u := Usage{
+			Requests: c.requests.Load(), Refused: c.refused.Load(),
+			ReadUnits: halves(c.read.Load()).units(), WriteUnits: halves(c.write.Load()).units(),
+		}
+		if u != (Usage{}) {
+			m.Operations[op] = u
+		}
+	}
+	return m
+}
+
+// Requests is the number of requests of all operations.
+func (m Meter) Requests() int64 { return m.total().Requests }
+
+// Refused is the number of writes refused by a condition.
+func (m Meter) Refused() int64 { return m.total().Refused }
+
+// ReadUnits is the read capacity consumed by all operations.
+func (m Meter) ReadUnits() float64 { return m.total().ReadUnits }
+
+// WriteUnits is the write capacity consumed by all operations.
+func (m Meter) WriteUnits() float64 { return m.total().WriteUnits }
+
+func (m Meter) total() Usage {
+	var t Usage
+	for _, u := range m.Operations {
+		t.Requests += u.Requests
+		t.Refused += u.Refused
+		t.ReadUnits += u.ReadUnits
+		t.WriteUnits += u.WriteUnits
+	}
+	return t
+}
+
+// Sub is what was used between the earlier snapshot and m.
+func (m Meter) Sub(earlier Meter) Meter {
+	d := Meter{Operations: map[string]Usage{}}
+	for op, u := range m.Operations {
+		e := earlier.Operations[op]
+		u = Usage{u.Requests - e.Requests, u.Refused - e.Refused, u.ReadUnits - e.ReadUnits, u.WriteUnits - e.WriteUnits}
+		if u != (Usage{}) {
+			d.Operations[op] = u
+		}
+	}
+	return d
+}
+
+// String is one line per operation, by name.
+func (m Meter) String() string {
+	ops := make([]string, 0, len(m.Operations))
+	for op := range m.Operations {
+		ops = append(ops, op)
+	}
+	slices.Sort(ops)
+	var b strings.Builder
+	for _, op := range ops {
+		u := m.Operations[op]
+		fmt.Fprintf(&b, "%s: %d requests, %g RCU, %g WCU, %d refused\n", op, u.Requests, u.ReadUnits, u.WriteUnits, u.Refused)
+	}
+	return b.String()
+}
+
+func (c *counter) add(use usage, refused int64) {
+	read, write := use.totals()
+	c.read.Add(int64(read))
+	c.write.Add(int64(write))
+	c.refused.Add(refused)
+}

@@ -1,0 +1,276 @@
+package ddbmem
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/expr"
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// maxPage is how many bytes of items a page of a query or scan may look at.
+const maxPage = 1 << 20
+
+// source is the table or index that a query or scan reads.
+type source struct {
+	*store
+	keySchema
+	table *table
+	index *index // nil: the table itself
+}
+
+func (c *call) source(st *statement) (source, error) {
+	t, err := c.lookup(st.table)
+	if err != nil {
+		return source{}, err
+	}
+	if !st.hasIndex {
+		return source{&t.store, t.keySchema, t, nil}, nil
+	}
+	ix := t.index(st.index)
+	switch {
+	case ix == nil:
+		return source{}, validation("The table does not have the specified index: %s", st.index)
+	case st.consistent:
+		return source{}, validation("Consistent reads are not supported on global secondary indexes")
+	}
+	return source{&ix.store, ix.keySchema, t, ix}, nil
+}
+
+// checkSelect fails when Select and the projection contradict each other or the
+// index lacks what is asked for.
+func (s source) checkSelect(st *statement) error {
+	switch {
+	case st.projection != nil && st.selects != "" && st.selects != "SPECIFIC_ATTRIBUTES":
+		return validation("Cannot specify the ProjectionExpression when choosing to get %s", st.selects)
+	case st.selects == "SPECIFIC_ATTRIBUTES" && st.projection == nil:
+		return validation("Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
+	case st.selects == "ALL_PROJECTED_ATTRIBUTES" && s.index == nil:
+		return validation("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
+	case s.index == nil:
+		return nil
+	case st.selects == "ALL_ATTRIBUTES" && s.index.projection != "ALL":
+		return validation("One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", s.index.name)
+	case st.projection != nil:
+		for _, name := range st.projection.TopLevel(&st.env) {
+			if !s.index.projects(s.table, name) {
+				return validation("One or more parameter values were invalid: Global secondary index %s does not project [%s]", s.index.name, name)
+			}
+		}
+	}
+	return nil
+}
+
+// checkStart reads the ExclusiveStartKey.
+func (s source) checkStart(start value.Map) error {
+	if start == nil {
+		return nil
+	}
+	names := slices.Clone(s.table.names())
+	for _, name := range s.names() {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	ok := len(start) == len(names)
+	for _, name := range names {
+		v, has := start[name]
+		ok = ok && has && v.Type() == s.table.kinds[name]
+	}
+	if !ok {
+		return validation("The provided starting key is invalid")
+	}
+	return nil
+}
+
+// positionOf is where an item with these attributes stands in its partition.
+func (s source) positionOf(m value.Map) position {
+	at := position{key: s.table.keyOf(m)}
+	if s.sort != "" {
+		at.sort = m[s.sort]
+	}
+	return at
+}
+
+func (s source) keyOf(r *row) value.Map {
+	key := value.Map{s.table.hash: r.key.hash}
+	if s.table.sort != "" {
+		key[s.table.sort] = r.key.sort
+	}
+	for _, name := range s.names() {
+		key[name] = r.item[name]
+	}
+	return key
+}
+
+func (st *statement) checkLimit() error {
+	if st.hasLimit && st.limit < 1 {
+		return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1", st.limit)
+	}
+	return nil
+}
+
+func (c *call) query() error {
+	st, err := c.statement("Query")
+	if err == nil {
+		err = st.checkLimit()
+	}
+	if err != nil {
+		return err
+	}
+	if st.keyCondition == nil {
+		return validation("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s, err := c.source(st)
+	if err != nil {
+		return err
+	}
+	condition, err := s.checkQuery(st)
+	if err != nil {
+		return err
+	}
+	rows := s.matching(condition)
+	if st.start != nil {
+		if !value.Equal(st.start[s.hash], condition.Hash) || !condition.Matches(st.start[s.sort]) {
+			return validation("The provided starting key is outside query boundaries based on provided conditions")
+		}
+		rows = after(rows, s.positionOf(st.start), st.backward)
+	}
+	p := page{source: s, st: st}
+	for i := range rows {
+		if st.backward {
+			i = len(rows) - 1 - i
+		}
+		if !p.add(rows[i]) {
+			break
+		}
+	}
+	return c.appendPage(&p)
+}
+
+func (s source) checkQuery(st *statement) (expr.KeyCondition, error) {
+	k, err := st.keyCondition.Key(&st.env, s.hash, s.sort)
+	if err != nil {
+		return k, validation("%v", err)
+	}
+	if k.Hash.Type() != s.table.kinds[s.hash] {
+		return k, validation("One or more parameter values were invalid: Condition parameter type does not match schema type")
+	}
+	for _, v := range []value.Value{k.Low, k.High} {
+		if v != nil && v.Type() != s.table.kinds[s.sort] {
+			return k, validation("One or more parameter values were invalid: Condition parameter type does not match schema type")
+		}
+	}
+	if isEmptyKey(k.Hash) {
+		return k, validation("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", textKind(k.Hash), s.hash)
+	}
+	if st.filter != nil {
+		for _, name := range st.filter.TopLevel(&st.env) {
+			if s.has(name) {
+				return k, validation("Filter Expression can only contain non-primary key attributes: Primary key attribute: %s", name)
+			}
+		}
+	}
+	if err := s.checkSelect(st); err != nil {
+		return k, err
+	}
+	return k, s.checkStart(st.start)
+}
+
+// matching are the rows of the partition that fit the condition, in order.
+func (s source) matching(k expr.KeyCondition) []*row {
+	p := s.parts[k.Hash]
+	if p == nil {
+		return nil
+	}
+	if k.Op == "" {
+		return p.rows
+	}
+	// What fits is one stretch. It begins at the first row not below the bound.
+	from := 0
+	if k.Op != "<" && k.Op != "<=" {
+		from, _ = slices.BinarySearchFunc(p.rows, k.Low, func(r *row, low value.Value) int {
+			if compareKeys(r.sort, low) < 0 {
+				return -1
+			}
+			return 1
+		})
+	}
+	for k.Op == ">" && from < len(p.rows) && compareKeys(p.rows[from].sort, k.Low) == 0 {
+		from++
+	}
+	n, _ := slices.BinarySearchFunc(p.rows[from:], k, func(r *row, k expr.KeyCondition) int {
+		if k.Matches(r.sort) {
+			return -1
+		}
+		return 1
+	})
+	return p.rows[from : from+n]
+}
+
+// after are the rows that follow the position in the direction of reading.
+func after(rows []*row, at position, backward bool) []*row {
+	i, found := slices.BinarySearchFunc(rows, at, func(r *row, at position) int { return comparePositions(r.position, at) })
+	if backward {
+		return rows[:i]
+	}
+	if found {
+		i++
+	}
+	return rows[i:]
+}
+
+// page collects one page of a query or scan.
+type page struct {
+	source
+	st      *statement
+	items   []*row
+	scanned int64
+	bytes   int
+	last    *row
+	full    bool // more may follow
+}
+
+// add looks at the next row and reports whether to go on. A page holds one row at
+// least and ends at its limit, even when nothing follows.
+func (p *page) add(r *row) bool {
+	if p.scanned > 0 && p.bytes+r.size > maxPage {
+		p.full = true
+		return false
+	}
+	p.scanned++
+	p.bytes += r.size
+	p.last = r
+	if p.st.filter == nil || p.st.filter.Holds(&p.st.env, r.item) {
+		p.items = append(p.items, r)
+	}
+	p.full = p.st.hasLimit && p.scanned >= p.st.limit
+	return !p.full
+}
+
+func (c *call) appendPage(p *page) error {
+	use := c.use.of(p.table)
+	cost := readHalves(p.bytes, p.st.consistent)
+	if p.index != nil {
+		use.index(p.index.name).read += cost
+	} else {
+		use.read += cost
+	}
+	if p.st.selects != "COUNT" {
+		c.out = append(wire.Field(c.out, "Items"), '[')
+		for _, r := range p.items {
+			c.out = value.AppendMap(wire.Comma(c.out), p.st.projected(r.item))
+		}
+		c.out = append(c.out, ']')
+	}
+	c.out = strconv.AppendInt(wire.Field(c.out, "Count"), int64(len(p.items)), 10)
+	c.out = strconv.AppendInt(wire.Field(c.out, "ScannedCount"), p.scanned, 10)
+	if p.full {
+		c.out = value.AppendMap(wire.Field(c.out, "LastEvaluatedKey"), p.keyOf(p.last))
+	}
+	c.appendCapacity(false, false)
+	return nil
+}

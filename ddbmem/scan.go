@@ -1,0 +1,81 @@
+package ddbmem
+
+import "slices"
+
+func (c *call) scan() error {
+	st, err := c.statement("Scan")
+	if err == nil {
+		err = st.checkLimit()
+	}
+	if err == nil {
+		err = st.checkSegments()
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock() // ordered may have to sort
+	defer c.mu.Unlock()
+	s, err := c.source(st)
+	if err == nil {
+		err = s.checkSelect(st)
+	}
+	if err == nil {
+		err = s.checkStart(st.start)
+	}
+	if err != nil {
+		return err
+	}
+	p := page{source: s, st: st}
+	for _, part := range s.segment(st) {
+		rows := part.rows
+		if st.start != nil && part.hash == st.start[s.hash] {
+			rows = after(rows, s.positionOf(st.start), false)
+		}
+		for _, r := range rows {
+			if !p.add(r) {
+				return c.appendPage(&p)
+			}
+		}
+	}
+	return c.appendPage(&p)
+}
+
+func (st *statement) checkSegments() error {
+	switch {
+	case st.hasSegment && !st.hasTotal:
+		return validation("The TotalSegments parameter is required but was not present in the request when Segment parameter is present")
+	case st.hasTotal && !st.hasSegment:
+		return validation("The Segment parameter is required but was not present in the request when parameter TotalSegments is present")
+	case st.hasTotal && (st.total < 1 || st.total > 1000000):
+		return validation("1 validation error detected: Value '%d' at 'totalSegments' failed to satisfy constraint: Member must have value between 1 and 1000000", st.total)
+	case st.segment < 0 || st.hasTotal && st.segment >= st.total:
+		return validation("The Segment parameter is zero-based and must be less than parameter TotalSegments: Segment: %d is not less than TotalSegments: %d", st.segment, st.total)
+	}
+	return nil
+}
+
+// segment are the partitions to read: those of the segment, from the start key's
+// on. Segments split the range of hash codes evenly.
+func (s source) segment(st *statement) []*partition {
+	parts := s.ordered()
+	if st.hasTotal {
+		low := uint64(st.segment) << 32 / uint64(st.total)
+		high := uint64(st.segment+1) << 32 / uint64(st.total)
+		at := func(bound uint64) int {
+			i, _ := slices.BinarySearchFunc(parts, bound, func(p *partition, bound uint64) int {
+				if uint64(p.code) < bound {
+					return -1
+				}
+				return 1
+			})
+			return i
+		}
+		parts = parts[at(low):at(high)]
+	}
+	if st.start == nil {
+		return parts
+	}
+	hash := st.start[s.hash]
+	from, _ := slices.BinarySearchFunc(parts, &partition{hash: hash, code: hashCode(hash)}, comparePartitions)
+	return parts[from:]
+}

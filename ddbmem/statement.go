@@ -1,0 +1,323 @@
+package ddbmem
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/expr"
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// statement is one request about items, or one item of a transaction or batch,
+// as it came in and with its expressions parsed.
+type statement struct {
+	table, index           string
+	key, item, start       value.Map
+	returnValues           string
+	onFailure              string
+	capacity               string
+	selects                string
+	consistent, backward   bool
+	limit, segment, total  int64
+	hasLimit, hasSegment   bool
+	hasIndex, hasTotal     bool
+	keys                   []value.Map
+	env                    expr.Env
+	conditionText          *string
+	updateText             *string
+	filterText             *string
+	keyConditionText       *string
+	projectionText         *string
+	condition              *expr.Condition
+	filter, keyCondition   *expr.Condition
+	update                 *expr.Update
+	projection             *expr.Projection
+	namesGiven, valuesSeen bool
+}
+
+// members are the request members each kind of statement may have. Whatever is
+// not listed is refused, the legacy parameters among it.
+var members = map[string]string{
+	"GetItem":           "TableName Key ConsistentRead ReturnConsumedCapacity ProjectionExpression ExpressionAttributeNames",
+	"PutItem":           "TableName Item ReturnValues ReturnConsumedCapacity ReturnItemCollectionMetrics ConditionExpression ExpressionAttributeNames ExpressionAttributeValues ReturnValuesOnConditionCheckFailure",
+	"UpdateItem":        "TableName Key UpdateExpression ReturnValues ReturnConsumedCapacity ReturnItemCollectionMetrics ConditionExpression ExpressionAttributeNames ExpressionAttributeValues ReturnValuesOnConditionCheckFailure",
+	"DeleteItem":        "TableName Key ReturnValues ReturnConsumedCapacity ReturnItemCollectionMetrics ConditionExpression ExpressionAttributeNames ExpressionAttributeValues ReturnValuesOnConditionCheckFailure",
+	"Query":             "TableName IndexName Select Limit ConsistentRead ScanIndexForward ExclusiveStartKey ReturnConsumedCapacity ProjectionExpression FilterExpression KeyConditionExpression ExpressionAttributeNames ExpressionAttributeValues",
+	"Scan":              "TableName IndexName Select Limit ConsistentRead ExclusiveStartKey ReturnConsumedCapacity ProjectionExpression FilterExpression ExpressionAttributeNames ExpressionAttributeValues Segment TotalSegments",
+	"KeysAndAttributes": "Keys ConsistentRead ProjectionExpression ExpressionAttributeNames",
+	"PutRequest":        "Item",
+	"DeleteRequest":     "Key",
+	"Put":               "TableName Item ConditionExpression ExpressionAttributeNames ExpressionAttributeValues ReturnValuesOnConditionCheckFailure",
+	"Update":            "TableName Key UpdateExpression ConditionExpression ExpressionAttributeNames ExpressionAttributeValues ReturnValuesOnConditionCheckFailure",
+	"Delete":            "TableName Key ConditionExpression ExpressionAttributeNames ExpressionAttributeValues ReturnValuesOnConditionCheckFailure",
+	"ConditionCheck":    "TableName Key ConditionExpression ExpressionAttributeNames ExpressionAttributeValues ReturnValuesOnConditionCheckFailure",
+	"Get":               "TableName Key ProjectionExpression ExpressionAttributeNames",
+}
+
+var allowed = func() map[string]map[string]bool {
+	all := map[string]map[string]bool{}
+	for kind, list := range members {
+		all[kind] = map[string]bool{}
+		for _, m := range strings.Fields(list) {
+			all[kind][m] = true
+		}
+	}
+	return all
+}()
+
+// readStatement reads a statement of a kind in members.
+func readStatement(r *wire.Reader, kind string) *statement {
+	st := &statement{}
+	may := allowed[kind]
+	r.Object(func(member string) {
+		if !may[member] {
+			r.Fail(unsupported(member + " in " + kind))
+			return
+		}
+		st.readMember(r, member)
+	})
+	return st
+}
+
+func (st *statement) readMember(r *wire.Reader, member string) {
+	text := func() *string { s := r.String(); return &s }
+	switch member {
+	case "TableName":
+		st.table = tableName(r)
+	case "IndexName":
+		st.index, st.hasIndex = r.String(), true
+	case "Key":
+		st.key = value.ReadMap(r)
+	case "Item":
+		st.item = value.ReadMap(r)
+	case "Keys":
+		r.Array(func() { st.keys = append(st.keys, value.ReadMap(r)) })
+	case "ExclusiveStartKey":
+		st.start = value.ReadMap(r)
+	case "ConditionExpression":
+		st.conditionText = text()
+	case "UpdateExpression":
+		st.updateText = text()
+	case "FilterExpression":
+		st.filterText = text()
+	case "KeyConditionExpression":
+		st.keyConditionText = text()
+	case "ProjectionExpression":
+		st.projectionText = text()
+	case "ExpressionAttributeNames":
+		st.namesGiven = true
+		st.env.Names = map[string]string{}
+		r.Object(func(k string) { st.env.Names[k] = r.String() })
+	case "ExpressionAttributeValues":
+		st.valuesSeen = true
+		st.env.Values = value.ReadMap(r)
+	default:
+		st.readScalar(r, member)
+	}
+}
+
+func (st *statement) readScalar(r *wire.Reader, member string) {
+	switch member {
+	case "ReturnValues":
+		st.returnValues = oneOf(r, "returnValues", "ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW")
+	case "ReturnValuesOnConditionCheckFailure":
+		st.onFailure = oneOf(r, "returnValuesOnConditionCheckFailure", "ALL_OLD", "NONE")
+	case "ReturnConsumedCapacity":
+		st.capacity = readCapacity(r)
+	case "ReturnItemCollectionMetrics":
+		readMetrics(r)
+	case "Select":
+		st.selects = oneOf(r, "select", "SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES")
+	case "ConsistentRead":
+		st.consistent = r.Bool()
+	case "ScanIndexForward":
+		st.backward = !r.Bool()
+	case "Limit":
+		st.limit, st.hasLimit = r.Int(), true
+	case "Segment":
+		st.segment, st.hasSegment = r.Int(), true
+	case "TotalSegments":
+		st.total, st.hasTotal = r.Int(), true
+	}
+}
+
+func readCapacity(r *wire.Reader) string {
+	return oneOf(r, "returnConsumedCapacity", "INDEXES", "TOTAL", "NONE")
+}
+
+// readMetrics reads ReturnItemCollectionMetrics. Only tables with local secondary
+// indexes have such metrics, and there are none here.
+func readMetrics(r *wire.Reader) { oneOf(r, "returnItemCollectionMetrics", "SIZE", "NONE") }
+
+// oneOf reads one of an enumeration's values.
+func oneOf(r *wire.Reader, member string, values ...string) string {
+	s := r.String()
+	if r.Err() == nil && !slices.Contains(values, s) {
+		r.Fail(validation("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", s, member, strings.Join(values, ", ")))
+	}
+	return s
+}
+
+// tableName reads a table's name or its ARN.
+func tableName(r *wire.Reader) string {
+	s := r.String()
+	if i := strings.LastIndex(s, ":table/"); i >= 0 && strings.HasPrefix(s, "arn:") {
+		s = s[i+len(":table/"):]
+	}
+	if r.Err() == nil {
+		if err := checkName("tableName", s); err != nil {
+			r.Fail(err)
+		}
+	}
+	return s
+}
+
+// checkName fails unless s may name a table or index.
+func checkName(member, s string) error {
+	ok := len(s) >= 3 && len(s) <= 255
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.')
+	}
+	if ok {
+		return nil
+	}
+	return validation("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+ and have a length between 3 and 255", s, member)
+}
+
+type expressionKey struct {
+	kind byte
+	text string
+}
+
+// parsed is the expression for text, from the cache if it is there.
+func parsed[T any](db *DB, kind byte, text string, parse func(string) (T, error)) (T, error) {
+	key := expressionKey{kind, text}
+	if e, ok := db.expressions.Get(key); ok {
+		return e.(T), nil
+	}
+	e, err := parse(text)
+	if err == nil {
+		db.expressions.Add(key, e)
+	}
+	return e, err
+}
+
+// bind parses and checks st's expressions.
+func (st *statement) bind(db *DB) error {
+	if err := st.checkPlaceholders(); err != nil {
+		return err
+	}
+	var used []expr.Refs
+	use := func(name string, refs func() expr.Refs, err error, check func(*expr.Env) error) error {
+		if err == nil {
+			used = append(used, refs())
+			err = check(&st.env)
+		}
+		if err != nil {
+			return validation("Invalid %s: %v", name, err)
+		}
+		return nil
+	}
+	conditions := []struct {
+		name string
+		text *string
+		to   **expr.Condition
+	}{
+		{"KeyConditionExpression", st.keyConditionText, &st.keyCondition},
+		{"FilterExpression", st.filterText, &st.filter},
+		{"ConditionExpression", st.conditionText, &st.condition},
+	}
+	for _, c := range conditions {
+		if c.text == nil {
+			continue
+		}
+		parsed, err := parsed(db, 'c', *c.text, expr.ParseCondition)
+		if err := use(c.name, func() expr.Refs { return parsed.Refs }, err, parsed.Check); err != nil {
+			return err
+		}
+		*c.to = parsed
+	}
+	if st.updateText != nil {
+		parsed, err := parsed(db, 'u', *st.updateText, expr.ParseUpdate)
+		if err := use("UpdateExpression", func() expr.Refs { return parsed.Refs }, err, parsed.Check); err != nil {
+			return err
+		}
+		st.update = parsed
+	}
+	if st.projectionText != nil {
+		parsed, err := parsed(db, 'p', *st.projectionText, expr.ParseProjection)
+		if err := use("ProjectionExpression", func() expr.Refs { return parsed.Refs }, err, parsed.Check); err != nil {
+			return err
+		}
+		st.projection = parsed
+	}
+	return st.checkUnused(used)
+}
+
+func (st *statement) checkPlaceholders() error {
+	none := st.conditionText == nil && st.updateText == nil && st.filterText == nil && st.keyConditionText == nil
+	switch {
+	case st.namesGiven && none && st.projectionText == nil:
+		return validation("ExpressionAttributeNames can only be specified when using expressions")
+	case st.valuesSeen && none:
+		return validation("ExpressionAttributeValues can only be specified when using expressions")
+	case st.namesGiven && len(st.env.Names) == 0:
+		return validation("ExpressionAttributeNames must not be empty")
+	case st.valuesSeen && len(st.env.Values) == 0:
+		return validation("ExpressionAttributeValues must not be empty")
+	}
+	for k := range st.env.Names {
+		if !expr.ValidPlaceholder(k, '#') {
+			return validation("ExpressionAttributeNames contains invalid key: Syntax error; key: %q", k)
+		}
+	}
+	for k := range st.env.Values {
+		if !expr.ValidPlaceholder(k, ':') {
+			return validation("ExpressionAttributeValues contains invalid key: Syntax error; key: %q", k)
+		}
+	}
+	return nil
+}
+
+func (st *statement) checkUnused(used []expr.Refs) error {
+	if len(used) == 1 && len(used[0].Names) == len(st.env.Names) && len(used[0].Values) == len(st.env.Values) {
+		return nil
+	}
+	names, values := map[string]bool{}, map[string]bool{}
+	for _, u := range used {
+		for _, n := range u.Names {
+			names[n] = true
+		}
+		for _, v := range u.Values {
+			values[v] = true
+		}
+	}
+	if err := unusedKeys("ExpressionAttributeNames", st.env.Names, names); err != nil {
+		return err
+	}
+	return unusedKeys("ExpressionAttributeValues", st.env.Values, values)
+}
+
+func unusedKeys[V any](what string, given map[string]V, used map[string]bool) error {
+	var unused []string
+	for k := range given {
+		if !used[k] {
+			unused = append(unused, k)
+		}
+	}
+	if len(unused) == 0 {
+		return nil
+	}
+	slices.Sort(unused)
+	return validation("Value provided in %s unused in expressions: keys: {%s}", what, strings.Join(unused, ", "))
+}
+
+// required fails when the member was not given.
+func required(given bool, member string) error {
+	if given {
+		return nil
+	}
+	return validation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
+}

@@ -1,0 +1,167 @@
+package ddbmem
+
+import (
+	"hash/fnv"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+)
+
+// primary is an item's primary key; sort is nil for a table without a sort key.
+type primary struct{ hash, sort value.Value }
+
+// position orders the rows of one partition: by the sort key of the table or
+// index, then by primary key, which only matters in an index.
+type position struct {
+	sort value.Value
+	key  primary
+}
+
+type row struct {
+	position
+	item  value.Map
+	size  int
+	shown map[string]attributeValue // item in the SDK's types, made when first wanted
+}
+
+func newRow(at position, item value.Map) *row {
+	return &row{position: at, item: item, size: item.Size()}
+}
+
+// attributes is the row's item in the SDK's types; the commit lock must be held.
+func (r *row) attributes() map[string]attributeValue {
+	if r == nil {
+		return nil
+	}
+	if r.shown == nil {
+		r.shown = toSDKMap(r.item)
+	}
+	return r.shown
+}
+
+// partition holds the rows of one partition key in order.
+type partition struct {
+	hash value.Value
+	code uint32 // place among the partitions
+	rows []*row
+}
+
+// store holds the rows of a table or an index.
+type store struct {
+	parts map[value.Value]*partition
+	// order is parts by code, nil when it must be made again.
+	order []*partition
+	rows  int
+}
+
+func newStore() store { return store{parts: map[value.Value]*partition{}} }
+
+func compareKeys(a, b value.Value) int {
+	if a == nil || b == nil {
+		return 0
+	}
+	order, _ := value.Compare(a, b)
+	return order
+}
+
+func comparePositions(a, b position) int {
+	if c := compareKeys(a.sort, b.sort); c != 0 {
+		return c
+	}
+	if c := compareKeys(a.key.hash, b.key.hash); c != 0 {
+		return c
+	}
+	return compareKeys(a.key.sort, b.key.sort)
+}
+
+func (p *partition) find(at position) (int, bool) {
+	return slices.BinarySearchFunc(p.rows, at, func(r *row, at position) int { return comparePositions(r.position, at) })
+}
+
+func (s *store) get(hash value.Value, at position) *row {
+	p := s.parts[hash]
+	if p == nil {
+		return nil
+	}
+	if i, ok := p.find(at); ok {
+		return p.rows[i]
+	}
+	return nil
+}
+
+func (s *store) put(hash value.Value, r *row) {
+	p := s.parts[hash]
+	if p == nil {
+		p = &partition{hash: hash, code: hashCode(hash)}
+		s.parts[hash] = p
+		s.order = nil
+	}
+	i, ok := p.find(r.position)
+	if ok {
+		p.rows[i] = r
+		return
+	}
+	p.rows = slices.Insert(p.rows, i, r)
+	s.rows++
+}
+
+func (s *store) delete(hash value.Value, at position) {
+	p := s.parts[hash]
+	if p == nil {
+		return
+	}
+	i, ok := p.find(at)
+	if !ok {
+		return
+	}
+	s.rows--
+	if p.rows = slices.Delete(p.rows, i, i+1); len(p.rows) == 0 {
+		delete(s.parts, hash)
+		s.order = nil
+	}
+}
+
+// ordered are the partitions in the order of a scan: by hash code, as DynamoDB
+// spreads them, so that segments are ranges of it.
+func (s *store) ordered() []*partition {
+	if s.order == nil {
+		s.order = make([]*partition, 0, len(s.parts))
+		for _, p := range s.parts {
+			s.order = append(s.order, p)
+		}
+		slices.SortFunc(s.order, comparePartitions)
+	}
+	return s.order
+}
+
+func comparePartitions(a, b *partition) int {
+	switch {
+	case a.code < b.code:
+		return -1
+	case a.code > b.code:
+		return 1
+	}
+	return compareKeys(a.hash, b.hash)
+}
+
+func hashCode(v value.Value) uint32 {
+	h := fnv.New32a()
+	switch v := v.(type) {
+	case value.String:
+		h.Write([]byte(v))
+	case value.Binary:
+		h.Write([]byte(v))
+	case value.Number:
+		h.Write(v.Append(nil))
+	}
+	return mix(h.Sum32())
+}
+
+// mix spreads the bits of short keys over the whole range.
+func mix(h uint32) uint32 {
+	h ^= h >> 16
+	h *= 0x85ebca6b
+	h ^= h >> 13
+	h *= 0xc2b2ae35
+	return h ^ h>>16
+}

@@ -1,0 +1,225 @@
+package ddbmem
+
+import (
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+)
+
+type attributeValue = types.AttributeValue
+
+// Limits of items and keys in bytes.
+const (
+	maxItemSize = 400 << 10
+	maxHashSize = 2048
+	maxSortSize = 1024
+)
+
+// keySchema names the key attributes; sort is "" when there is none.
+type keySchema struct{ hash, sort string }
+
+func (k keySchema) names() []string {
+	if k.sort == "" {
+		return []string{k.hash}
+	}
+	return []string{k.hash, k.sort}
+}
+
+func (k keySchema) has(name string) bool { return name == k.hash || k.sort != "" && name == k.sort }
+
+type table struct {
+	keySchema
+	name       string
+	id         int64
+	created    time.Time
+	kinds      map[string]string // AttributeDefinitions
+	billing    string
+	throughput throughput
+	class      string
+	protected  bool
+	tags       map[string]string
+	ttl        string // attribute of the time to live, "" when disabled
+	indexes    []*index
+	stream     *stream
+	store
+}
+
+type throughput struct{ read, write int64 }
+
+func (t *table) index(name string) *index {
+	for _, ix := range t.indexes {
+		if ix.name == name {
+			return ix
+		}
+	}
+	return nil
+}
+
+// keyOf is the primary key in m; m must hold its attributes.
+func (t *table) keyOf(m value.Map) primary {
+	k := primary{hash: m[t.hash]}
+	if t.sort != "" {
+		k.sort = m[t.sort]
+	}
+	return k
+}
+
+func (t *table) row(k primary) *row { return t.get(k.hash, position{k.sort, k}) }
+
+// checkKey fails unless m is exactly a primary key of t.
+func (t *table) checkKey(m value.Map) error {
+	names := t.names()
+	if len(m) != len(names) {
+		return validation("The provided key element does not match the schema")
+	}
+	for _, name := range names {
+		v, ok := m[name]
+		if !ok || v.Type() != t.kinds[name] {
+			return validation("The provided key element does not match the schema")
+		}
+	}
+	return t.checkKeySizes(m)
+}
+
+func (t *table) checkKeySizes(m value.Map) error {
+	for _, name := range t.names() {
+		size := value.Size(m[name])
+		switch {
+		case isEmptyKey(m[name]):
+			return validation("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", textKind(m[name]), name)
+		case name == t.hash && size > maxHashSize:
+			return validation("One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of2048 bytes")
+		case name == t.sort && size > maxSortSize:
+			return validation("One or more parameter values were invalid: Aggregated size of all range keys has exceeded the size limit of 1024 bytes")
+		}
+	}
+	return nil
+}
+
+func isEmptyKey(v value.Value) bool { return v.Type() != "N" && value.Size(v) == 0 }
+
+func textKind(v value.Value) string {
+	if v.Type() == "B" {
+		return "binary"
+	}
+	return "string"
+}
+
+// checkItem fails unless item may be stored in t.
+func (t *table) checkItem(item value.Map) error {
+	for _, name := range t.names() {
+		v, ok := item[name]
+		if !ok {
+			return validation("One or more parameter values were invalid: Missing the key %s in the item", name)
+		}
+		if v.Type() != t.kinds[name] {
+			return validation("One or more parameter values were invalid: Type mismatch for key %s expected: %s actual: %s", name, t.kinds[name], v.Type())
+		}
+	}
+	if err := t.checkKeySizes(item); err != nil {
+		return err
+	}
+	for _, ix := range t.indexes {
+		if err := t.checkIndexKeys(ix, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *table) checkIndexKeys(ix *index, item value.Map) error {
+	for _, name := range ix.names() {
+		v, ok := item[name]
+		if !ok || t.has(name) {
+			continue
+		}
+		if v.Type() != t.kinds[name] {
+			return validation("One or more parameter values were invalid: Type mismatch for Index Key %s Expected: %s Actual: %s IndexName: %s", name, t.kinds[name], v.Type(), ix.name)
+		}
+		limit := maxHashSize
+		if name == ix.sort {
+			limit = maxSortSize
+		}
+		switch size := value.Size(v); {
+		case isEmptyKey(v):
+			return validation("One or more parameter values are not valid. A value specified for a secondary index key is not supported. The AttributeValue for a key attribute cannot contain an empty %s value. IndexName: %s, IndexKey: %s", textKind(v), ix.name, name)
+		case size > limit:
+			return validation("One or more parameter values were invalid: Size of the key %s of index %s has exceeded the maximum size limit of %d bytes", name, ix.name, limit)
+		}
+	}
+	return nil
+}
+
+// change is one write of an item, worked out but not yet made.
+type change struct {
+	table     *table
+	key       primary
+	old       *row
+	new       value.Map // nil: deleted
+	operation string
+	expired   bool
+}
+
+// apply makes the change in the table and its indexes.
+func (ch *change) apply() *row {
+	t := ch.table
+	var now *row
+	at := position{ch.key.sort, ch.key}
+	if ch.new == nil {
+		t.delete(ch.key.hash, at)
+	} else {
+		now = newRow(at, ch.new)
+		t.put(ch.key.hash, now)
+	}
+	for _, ix := range t.indexes {
+		ix.update(t, ch.old, now)
+	}
+	return now
+}
+
+// commit makes the changes, in order; the commit lock must be held.
+func (db *DB) commit(at time.Time, request int64, changes ...*change) {
+	for _, ch := range changes {
+		if ch.old == nil && ch.new == nil {
+			continue
+		}
+		now := ch.apply()
+		if s := ch.table.stream; s != nil {
+			s.record(at, ch)
+		}
+		db.writes++
+		if len(db.hooks) == 0 {
+			continue
+		}
+		w := Write{
+			Seq: db.writes, Time: at, Operation: ch.operation, Table: ch.table.name, RequestSeq: request,
+			Old: ch.old.attributes(), New: now.attributes(), Expired: ch.expired,
+		}
+		for _, hook := range db.hooks {
+			hook(w)
+		}
+	}
+}
+
+// bytes is the size of all rows.
+func (s *store) bytes() int64 {
+	total := 0
+	for _, p := range s.parts {
+		for _, r := range p.rows {
+			total += r.size
+		}
+	}
+	return int64(total)
+}
+
+func (db *DB) tableNames() []string {
+	names := make([]string, 0, len(db.tables))
+	for name := range db.tables {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

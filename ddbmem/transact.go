@@ -1,0 +1,366 @@
+package ddbmem
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// Limits of transactions.
+const (
+	maxTransactItems = 100
+	maxTransactBytes = 4 << 20
+	tokenLife        = 10 * time.Minute
+)
+
+// transaction is a committed transaction remembered for its client request token.
+type transaction struct {
+	fingerprint [sha256.Size]byte
+	at          time.Time
+}
+
+// transactItem is one item of a transaction.
+type transactItem struct {
+	*statement
+	kind string
+	verb verb
+}
+
+var transactVerbs = map[string]verb{"Put": verbPut, "Update": verbUpdate, "Delete": verbDelete, "ConditionCheck": verbCheck}
+
+func (c *call) transactWriteItems() error {
+	var items []transactItem
+	token := ""
+	c.in.Object(func(member string) {
+		switch member {
+		case "TransactItems":
+			c.in.Array(func() { items = append(items, readTransactItem(c.in)) })
+		case "ClientRequestToken":
+			token = c.in.String()
+		case "ReturnConsumedCapacity":
+			c.capacity = readCapacity(c.in)
+		case "ReturnItemCollectionMetrics":
+			readMetrics(c.in)
+		default:
+			c.in.Fail(unsupported(member + " in TransactWriteItems"))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	if err := checkTransactLength(len(items)); err != nil {
+		return err
+	}
+	if len(token) > 36 {
+		return validation("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length less than or equal to 36", token)
+	}
+	for _, it := range items {
+		if err := it.check(c.DB); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.transact(items, token)
+}
+
+func readTransactItem(r *wire.Reader) transactItem {
+	var it transactItem
+	members := 0
+	r.Object(func(kind string) {
+		v, ok := transactVerbs[kind]
+		if !ok {
+			r.Fail(unsupported(kind + " in TransactItems"))
+			return
+		}
+		members++
+		it = transactItem{readStatement(r, kind), kind, v}
+	})
+	if r.Err() == nil && members != 1 {
+		r.Fail(validation("TransactItems can only contain one of Check, Put, Update or Delete"))
+	}
+	return it
+}
+
+func checkTransactLength(n int) error {
+	switch {
+	case n == 0:
+		return validation("1 validation error detected: Value '[]' at 'transactItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
+	case n > maxTransactItems:
+		return validation("1 validation error detected: Value at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100")
+	}
+	return nil
+}
+
+func (it transactItem) check(db *DB) error {
+	if err := it.checkWrite(it.verb); err != nil {
+		return err
+	}
+	switch {
+	case it.verb == verbUpdate && it.updateText == nil:
+		return required(false, "transactItems.member.update.updateExpression")
+	case it.verb == verbCheck && it.conditionText == nil:
+		return required(false, "transactItems.member.conditionCheck.conditionExpression")
+	}
+	return it.bind(db)
+}
+
+// transact commits all items or none; the commit lock must be held.
+func (c *call) transact(items []transactItem, token string) error {
+	tables := make([]*table, len(items))
+	for i, it := range items {
+		t, err := c.lookup(it.table)
+		if err != nil {
+			return err
+		}
+		tables[i] = t
+	}
+	if token != "" {
+		if done, err := c.repeated(items, tables, token); done || err != nil {
+			return err
+		}
+	}
+	changes := make([]*change, len(items))
+	reasons := make([]Reason, len(items))
+	for i, it := range items {
+		ch, err := tables[i].plan(it.statement, it.verb, c.operation)
+		if err != nil {
+			reasons[i] = Reason{Code: "ValidationError", Message: asError(err).Message}
+		}
+		changes[i] = ch
+	}
+	if err := checkTransactKeys(changes); err != nil {
+		return err
+	}
+	cancelled, size := false, 0
+	for i, it := range items {
+		if changes[i] != nil {
+			reasons[i] = c.workTransact(changes[i], it)
+			size += changes[i].new.Size()
+		}
+		cancelled = cancelled || reasons[i].Code != ""
+	}
+	if cancelled {
+		return c.cancel(changes, reasons)
+	}
+	if size > maxTransactBytes {
+		return validation("Transaction request size has exceeded the maximum allowed size of 4 MB")
+	}
+	c.commitTransact(items, changes)
+	if token != "" {
+		c.remember(token, fingerprint(items))
+	}
+	c.appendCapacity(true, true)
+	return nil
+}
+
+func checkTransactKeys(changes []*change) error {
+	type place struct {
+		t *table
+		k primary
+	}
+	seen := make(map[place]bool, len(changes))
+	for _, ch := range changes {
+		if ch == nil {
+			continue
+		}
+		p := place{ch.table, ch.key}
+		if seen[p] {
+			return validation("Transaction request cannot include multiple operations on one item")
+		}
+		seen[p] = true
+	}
+	return nil
+}
+
+// workTransact works one item out, or says why it is refused.
+func (c *call) workTransact(ch *change, it transactItem) Reason {
+	if !ch.admitted(it.statement) {
+		c.refused++
+		r := Reason{Code: "ConditionalCheckFailed", Message: conditionFailed}
+		if it.onFailure == "ALL_OLD" {
+			r.item = ch.oldItem()
+		}
+		return r
+	}
+	if err := ch.work(it.statement, it.verb); err != nil {
+		return Reason{Code: "ValidationError", Message: asError(err).Message}
+	}
+	return Reason{}
+}
+
+// cancel refuses the transaction, which costs what it found.
+func (c *call) cancel(changes []*change, reasons []Reason) error {
+	for _, ch := range changes {
+		if ch != nil {
+			c.use.chargeRefused(ch, 2)
+		}
+	}
+	return &Error{Code: "TransactionCanceledException", Reasons: reasons}
+}
+
+func (c *call) commitTransact(items []transactItem, changes []*change) {
+	writes := make([]*change, 0, len(changes))
+	for i, ch := range changes {
+		if items[i].verb == verbCheck {
+			c.use.chargeRefused(ch, 2)
+			continue
+		}
+		c.use.chargeWrite(ch, 2)
+		writes = append(writes, ch)
+	}
+	c.commit(c.at, c.seq, writes...)
+}
+
+// repeated reports whether the token's transaction has been committed already; it
+// then costs the reading of its items.
+func (c *call) repeated(items []transactItem, tables []*table, token string) (bool, error) {
+	before := c.tokens[token]
+	if before == nil || c.at.Sub(before.at) >= tokenLife {
+		return false, nil
+	}
+	if before.fingerprint != fingerprint(items) {
+		return false, fail("IdempotentParameterMismatchException", "The request uses the same client token as a previous, but non-identical request")
+	}
+	for i, it := range items {
+		key := it.key
+		if it.verb == verbPut {
+			key = it.item
+		}
+		_, size := tables[i].read(key)
+		c.use.of(tables[i]).read += 2 * readHalves(size, true)
+	}
+	c.appendCapacity(true, true)
+	return true, nil
+}
+
+// remember keeps the token for ten minutes and forgets those that are older.
+func (c *call) remember(token string, print [sha256.Size]byte) {
+	maps.DeleteFunc(c.tokens, func(_ string, t *transaction) bool { return c.at.Sub(t.at) >= tokenLife })
+	c.tokens[token] = &transaction{print, c.at}
+}
+
+// fingerprint tells transactions apart by content, whatever the order of members
+// in their JSON.
+func fingerprint(items []transactItem) [sha256.Size]byte {
+	h := sha256.New()
+	for _, it := range items {
+		writeText(h, it.kind)
+		writeText(h, it.table)
+		writeText(h, it.onFailure)
+		for _, text := range []*string{it.conditionText, it.updateText} {
+			if text == nil {
+				h.Write([]byte{0})
+				continue
+			}
+			writeText(h, *text)
+		}
+		for _, name := range slices.Sorted(maps.Keys(it.env.Names)) {
+			writeText(h, name)
+			writeText(h, it.env.Names[name])
+		}
+		for _, m := range []value.Map{it.key, it.item, it.env.Values} {
+			h.Write(canonical(nil, m))
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func writeText(h hash.Hash, s string) {
+	h.Write(binary.BigEndian.AppendUint32([]byte{1}, uint32(len(s))))
+	h.Write([]byte(s))
+}
+
+// canonical is v as on the wire with the members of maps in order.
+func canonical(b []byte, v value.Value) []byte {
+	switch v := v.(type) {
+	case value.Map:
+		b = append(b, '{')
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			b = canonical(wire.Field(b, name), v[name])
+		}
+		return append(b, '}')
+	case value.List:
+		b = append(b, '[')
+		for _, e := range v {
+			b = canonical(wire.Comma(b), e)
+		}
+		return append(b, ']')
+	}
+	return value.Append(b, v)
+}
+
+func (c *call) transactGetItems() error {
+	var items []*statement
+	c.in.Object(func(member string) {
+		switch member {
+		case "TransactItems":
+			c.in.Array(func() {
+				c.in.Object(func(kind string) {
+					if kind != "Get" {
+						c.in.Fail(unsupported(kind + " in TransactGetItems"))
+						return
+					}
+					items = append(items, readStatement(c.in, "Get"))
+				})
+			})
+		case "ReturnConsumedCapacity":
+			c.capacity = readCapacity(c.in)
+		default:
+			c.in.Fail(unsupported(member + " in TransactGetItems"))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	if err := checkTransactLength(len(items)); err != nil {
+		return err
+	}
+	for _, st := range items {
+		if err := required(st.key != nil, "transactItems.member.get.key"); err != nil {
+			return err
+		}
+		if err := st.bind(c.DB); err != nil {
+			return err
+		}
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.readTransact(items)
+}
+
+func (c *call) readTransact(items []*statement) error {
+	reasons := make([]Reason, len(items))
+	cancelled := false
+	out := append(wire.Field(c.out, "Responses"), '[')
+	for i, st := range items {
+		t, err := c.lookup(st.table)
+		if err != nil {
+			return err
+		}
+		if err := t.checkKey(st.key); err != nil {
+			reasons[i] = Reason{Code: "ValidationError", Message: asError(err).Message}
+			cancelled = true
+			continue
+		}
+		item, size := t.read(st.key)
+		c.use.of(t).read += 2 * readHalves(size, true)
+		out = append(wire.Comma(out), '{')
+		if item != nil {
+			out = value.AppendMap(wire.Field(out, "Item"), st.projected(item))
+		}
+		out = append(out, '}')
+	}
+	if cancelled {
+		return &Error{Code: "TransactionCanceledException", Reasons: reasons}
+	}
+	c.out = append(out, ']')
+	c.appendCapacity(true, true)
+	return nil
+}

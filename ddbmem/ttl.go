@@ -1,0 +1,119 @@
+package ddbmem
+
+import (
+	"strconv"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// staleExpiry is how far back a time to live may lie for an item still to expire:
+// DynamoDB leaves items alone whose time is more than five years past.
+const staleExpiry = 5 * 365 * 24 * 3600
+
+func (c *call) updateTimeToLive() error {
+	var name, attribute string
+	var enabled, specified bool
+	c.in.Object(func(member string) {
+		switch member {
+		case "TableName":
+			name = tableName(c.in)
+		case "TimeToLiveSpecification":
+			specified = true
+			c.in.Object(func(m string) {
+				switch m {
+				case "AttributeName":
+					attribute = c.in.String()
+				case "Enabled":
+					enabled = c.in.Bool()
+				default:
+					c.in.Fail(unsupported(m))
+				}
+			})
+		default:
+			c.in.Fail(unsupported(member))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	if err := required(specified && attribute != "", "timeToLiveSpecification"); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, err := c.lookup(name)
+	switch {
+	case err != nil:
+		return err
+	case enabled && t.ttl != "":
+		return validation("TimeToLive is already enabled")
+	case !enabled && t.ttl == "":
+		return validation("TimeToLive is already disabled")
+	case !enabled && t.ttl != attribute:
+		return validation("TimeToLive is active on a different AttributeName: current AttributeName is %s", t.ttl)
+	}
+	t.ttl = ""
+	if enabled {
+		t.ttl = attribute
+	}
+	c.out = append(wire.Field(c.out, "TimeToLiveSpecification"), '{')
+	c.out = strconv.AppendBool(wire.Field(c.out, "Enabled"), enabled)
+	c.out = append(wire.AppendString(wire.Field(c.out, "AttributeName"), attribute), '}')
+	return nil
+}
+
+func (c *call) describeTimeToLive() error {
+	name, err := c.onlyTableName()
+	if err != nil {
+		return err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	t, err := c.lookup(name)
+	if err != nil {
+		return err
+	}
+	status := "DISABLED"
+	c.out = append(wire.Field(c.out, "TimeToLiveDescription"), '{')
+	if t.ttl != "" {
+		status = "ENABLED"
+		c.out = wire.AppendString(wire.Field(c.out, "AttributeName"), t.ttl)
+	}
+	c.out = append(wire.AppendString(wire.Field(c.out, "TimeToLiveStatus"), status), '}')
+	return nil
+}
+
+// ExpireNow deletes the items whose time to live is before the clock's present
+// second, in every table that has one, and returns their number. Their stream
+// records carry the identity of DynamoDB's own service.
+func (db *DB) ExpireNow() int {
+	at := db.now()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var expired []*change
+	for _, name := range db.tableNames() {
+		t := db.tables[name]
+		if t.ttl == "" {
+			continue
+		}
+		for _, p := range t.ordered() {
+			for _, r := range p.rows {
+				if isExpired(r.item[t.ttl], at.Unix()) {
+					expired = append(expired, &change{table: t, key: r.key, old: r, expired: true})
+				}
+			}
+		}
+	}
+	db.commit(at, 0, expired...)
+	return len(expired)
+}
+
+func isExpired(v value.Value, now int64) bool {
+	n, ok := v.(value.Number)
+	if !ok {
+		return false
+	}
+	at, ok := n.Int64()
+	return ok && at < now && at >= now-staleExpiry
+}

@@ -1,0 +1,112 @@
+package ddbmem
+
+import (
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+)
+
+// errCondition is answered when a condition does not hold.
+const conditionFailed = "The conditional request failed"
+
+// verb is what a statement does to its item.
+type verb byte
+
+const (
+	verbPut verb = iota
+	verbUpdate
+	verbDelete
+	verbCheck
+)
+
+// lookup is the table a statement names.
+func (db *DB) lookup(name string) (*table, error) {
+	if err := required(name != "", "tableName"); err != nil {
+		return nil, err
+	}
+	t := db.tables[name]
+	if t == nil {
+		return nil, errNoResource
+	}
+	return t, nil
+}
+
+// plan finds the item a write is about and checks its key.
+func (t *table) plan(st *statement, v verb, operation string) (*change, error) {
+	ch := &change{table: t, operation: operation}
+	if v == verbPut {
+		if err := t.checkItem(st.item); err != nil {
+			return nil, err
+		}
+		ch.key = t.keyOf(st.item)
+	} else {
+		if err := t.checkKey(st.key); err != nil {
+			return nil, err
+		}
+		ch.key = t.keyOf(st.key)
+	}
+	ch.old = t.row(ch.key)
+	return ch, nil
+}
+
+// oldItem is the item before the change, nil when absent.
+func (ch *change) oldItem() value.Map {
+	if ch.old == nil {
+		return nil
+	}
+	return ch.old.item
+}
+
+// admitted reports whether the statement's condition holds.
+func (ch *change) admitted(st *statement) bool {
+	return st.condition == nil || st.condition.Holds(&st.env, ch.oldItem())
+}
+
+// work works out the new item.
+func (ch *change) work(st *statement, v verb) error {
+	switch v {
+	case verbDelete:
+		return nil
+	case verbCheck:
+		ch.new = ch.oldItem()
+		return nil
+	case verbPut:
+		ch.new = st.item
+		if ch.new.Size() > maxItemSize {
+			return validation("Item size has exceeded the maximum allowed size")
+		}
+		return nil
+	}
+	return ch.workUpdate(st)
+}
+
+func (ch *change) workUpdate(st *statement) error {
+	t := ch.table
+	if st.update == nil {
+		ch.new = ch.oldItem()
+		if ch.new == nil {
+			ch.new = st.key
+		}
+		return nil
+	}
+	for _, name := range st.update.TopLevel(&st.env) {
+		if t.has(name) {
+			return validation("One or more parameter values were invalid: Cannot update attribute %s. This attribute is part of the key", name)
+		}
+	}
+	next, err := st.update.Apply(&st.env, ch.oldItem())
+	if err != nil {
+		return validation("%v", err)
+	}
+	for name, v := range st.key {
+		next[name] = v
+	}
+	for _, ix := range t.indexes {
+		if err := t.checkIndexKeys(ix, next); err != nil {
+			return err
+		}
+	}
+	if next.Size() > maxItemSize {
+		return validation("Item size to update has exceeded the maximum allowed size")
+	}
+	ch.new = next
+	return nil
+}
