@@ -1,0 +1,46 @@
+# What there is to run. `make` alone prints this list; `make test` needs only Go.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# Flags for go test in every test target: make test ARGS='-run TestLaws -v'
+ARGS ?=
+# How long each fuzz target runs.
+FUZZTIME ?= 30s
+# Which benchmarks run, and how often each.
+BENCH ?= .
+COUNT ?= 1
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: ## Vet and test every module; needs nothing but Go
+	@scripts/test.sh $(ARGS)
+
+.PHONY: test-race
+test-race: ## Test every module with the race detector; needs a C compiler
+	@CGO_ENABLED=1 scripts/test.sh -race $(ARGS)
+
+.PHONY: test-engine
+test-engine: ## Test against a third-party DynamoDB engine too; installs it once, with cargo
+	@scripts/test-engine.sh $(ARGS)
+
+.PHONY: lint
+lint: ## Check format, vet, linters, shell scripts and known vulnerabilities
+	@scripts/lint.sh
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (30s)
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
+
+.PHONY: bench
+bench: ## Run the benchmarks named by BENCH (all) COUNT times (1)
+	@go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) $(ARGS) $$(scripts/modules.sh | sed 's|$$|/...|')
+
+.PHONY: cover
+cover: ## Test with coverage, write coverage.txt and print the total
+	@scripts/test.sh -coverprofile=coverage.txt -covermode=atomic $(ARGS)
+	@go tool cover -func=coverage.txt | tail -n 1

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Vets and tests every module of the workspace, and says which engines were used.
+# Usage: scripts/test.sh [go test flags]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+endpoint=${DYNALIMIT_TEST_ENDPOINT:-}
+mapfile -t packages < <(scripts/modules.sh | sed 's|$|/...|')
+
+# Comes last, after failures too: a run without the engine must not pass for one with it.
+notice() {
+  echo
+  if [ -n "$endpoint" ]; then
+    echo "=== Engines: ddbmem in process AND the third-party engine at $endpoint"
+  else
+    echo "=== Engines: ddbmem in process ONLY. NO THIRD-PARTY ENGINE WAS USED."
+    echo "=== Run 'make test-engine' to test against one as well."
+  fi
+}
+trap notice EXIT
+
+flags=(-timeout=10m)
+# The test cache cannot see what an engine would answer this time.
+[ -z "$endpoint" ] || flags+=(-count=1)
+
+go vet "${packages[@]}"
+go test "${flags[@]}" "$@" "${packages[@]}"
