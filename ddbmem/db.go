@@ -26,13 +26,13 @@ type DB struct {
 	closed chan struct{}
 	close  sync.Once
 
-	mu        sync.RWMutex // the commit lock
-	tables    map[string]*table
-	writes    int64
-	lastTable int64
-	hooks     []func(Write)
-	tokens    map[string]*transaction
-	streams   []*stream
+	mu                    sync.RWMutex // the commit lock
+	tables                map[string]*table
+	writes                int64
+	lastTable, lastStream int64
+	hooks                 []func(Write)
+	tokens                map[string]*transaction
+	streams               []*stream
 
 	logMu sync.Mutex
 	log   []Entry

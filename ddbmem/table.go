@@ -187,7 +187,7 @@ func (db *DB) commit(at time.Time, request int64, changes ...*change) {
 			continue
 		}
 		now := ch.apply()
-		if s := ch.table.stream; s != nil {
+		if s := ch.table.stream; s != nil && s.disabled.IsZero() {
 			s.record(at, ch)
 		}
 		db.writes++

@@ -1,0 +1,296 @@
+package ddbmem
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// Limits of reading a stream.
+const (
+	maxStreamRecords = 1000
+	maxStreamBytes   = 1 << 20
+	iteratorLife     = 15 * time.Minute
+)
+
+// findStream is the stream with the ARN.
+func (db *DB) findStream(arn string) (*stream, error) {
+	for _, s := range db.streams {
+		if s.arn() == arn {
+			return s, nil
+		}
+	}
+	return nil, fail("ResourceNotFoundException", "Requested resource not found: Stream: %s not found", arn)
+}
+
+func (s *stream) appendIdentity(b []byte) []byte {
+	b = wire.AppendString(wire.Field(b, "StreamArn"), s.arn())
+	b = wire.AppendString(wire.Field(b, "StreamLabel"), s.label)
+	return b
+}
+
+func (s *stream) appendToTable(b []byte) []byte {
+	b = wire.AppendString(wire.Field(b, "LatestStreamArn"), s.arn())
+	b = wire.AppendString(wire.Field(b, "LatestStreamLabel"), s.label)
+	if !s.disabled.IsZero() {
+		return b
+	}
+	b = append(wire.Field(append(wire.Field(b, "StreamSpecification"), '{'), "StreamEnabled"), "true"...)
+	return append(wire.AppendString(wire.Field(b, "StreamViewType"), s.view), '}')
+}
+
+func (c *call) listStreams() error {
+	var name, start string
+	limit := int64(100)
+	c.in.Object(func(member string) {
+		switch member {
+		case "TableName":
+			name = tableName(c.in)
+		case "Limit":
+			limit = c.in.Int()
+		case "ExclusiveStartStreamArn":
+			start = c.in.String()
+		default:
+			c.in.Fail(unsupported(member + " in ListStreams"))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	c.out = append(wire.Field(c.out, "Streams"), '[')
+	last := ""
+	for _, s := range c.streams {
+		if start != "" {
+			if s.arn() == start {
+				start = ""
+			}
+			continue
+		}
+		if name != "" && s.table != name {
+			continue
+		}
+		if limit == 0 {
+			c.out = append(c.out, ']')
+			c.out = wire.AppendString(wire.Field(c.out, "LastEvaluatedStreamArn"), last)
+			return nil
+		}
+		limit--
+		last = s.arn()
+		c.out = wire.AppendString(wire.Field(append(wire.Comma(c.out), '{'), "TableName"), s.table)
+		c.out = append(s.appendIdentity(c.out), '}')
+	}
+	c.out = append(c.out, ']')
+	return nil
+}
+
+func (c *call) describeStream() error {
+	var arn, after string
+	c.in.Object(func(member string) {
+		switch member {
+		case "StreamArn":
+			arn = c.in.String()
+		case "ExclusiveStartShardId":
+			after = c.in.String()
+		case "Limit":
+			c.in.Int() // there is one shard
+		default:
+			c.in.Fail(unsupported(member + " in DescribeStream"))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s, err := c.findStream(arn)
+	if err != nil {
+		return err
+	}
+	status := "ENABLED"
+	if !s.disabled.IsZero() {
+		status = "DISABLED"
+	}
+	b := append(wire.Field(c.out, "StreamDescription"), '{')
+	b = wire.AppendString(wire.Field(s.appendIdentity(b), "TableName"), s.table)
+	b = wire.AppendString(wire.Field(b, "StreamStatus"), status)
+	b = wire.AppendString(wire.Field(b, "StreamViewType"), s.view)
+	b = appendTime(wire.Field(b, "CreationRequestDateTime"), s.created)
+	b = s.keys.append(b)
+	b = append(wire.Field(b, "Shards"), '[')
+	if after != s.shard() {
+		b = wire.AppendString(wire.Field(append(b, '{'), "ShardId"), s.shard())
+		b = append(wire.Field(b, "SequenceNumberRange"), '{')
+		b = wire.AppendString(wire.Field(b, "StartingSequenceNumber"), sequenceNumber(s.first))
+		if !s.disabled.IsZero() {
+			b = wire.AppendString(wire.Field(b, "EndingSequenceNumber"), sequenceNumber(max(s.first, s.next-1)))
+		}
+		b = append(b, '}', '}')
+	}
+	c.out = append(b, ']', '}')
+	return nil
+}
+
+// sequenceNumber is n as DynamoDB shows sequence numbers, at least 21 digits.
+func sequenceNumber(n int64) string { return fmt.Sprintf("%021d", n) }
+
+func (c *call) getShardIterator() error {
+	var arn, shard, kind, number string
+	c.in.Object(func(member string) {
+		switch member {
+		case "StreamArn":
+			arn = c.in.String()
+		case "ShardId":
+			shard = c.in.String()
+		case "ShardIteratorType":
+			kind = oneOf(c.in, "shardIteratorType", "AFTER_SEQUENCE_NUMBER", "LATEST", "AT_SEQUENCE_NUMBER", "TRIM_HORIZON")
+		case "SequenceNumber":
+			number = c.in.String()
+		default:
+			c.in.Fail(unsupported(member + " in GetShardIterator"))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s, err := c.findStream(arn)
+	if err != nil {
+		return err
+	}
+	if shard != s.shard() {
+		return fail("ResourceNotFoundException", "Requested resource not found: Shard does not exist")
+	}
+	from, err := s.startOf(kind, number)
+	if err != nil {
+		return err
+	}
+	c.appendIterator("ShardIterator", s, from)
+	return nil
+}
+
+// startOf is the sequence at which an iterator begins.
+func (s *stream) startOf(kind, number string) (int64, error) {
+	switch {
+	case kind == "TRIM_HORIZON":
+		return s.horizon(), nil
+	case kind == "LATEST":
+		return s.next, nil
+	case number == "":
+		return 0, validation("SequenceNumber is required for shard iterator type %s", kind)
+	}
+	from, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || from < s.first || from >= s.next {
+		return 0, validation("Invalid SequenceNumber parameter: %s", number)
+	}
+	if kind == "AFTER_SEQUENCE_NUMBER" {
+		from++
+	}
+	if from < s.horizon() {
+		return 0, fail("TrimmedDataAccessException", "The requested sequence number has been trimmed")
+	}
+	return from, nil
+}
+
+// appendIterator appends an iterator: the stream, the next sequence and when it
+// was given out.
+func (c *call) appendIterator(member string, s *stream, from int64) {
+	c.out = wire.AppendString(wire.Field(c.out, member), fmt.Sprintf("%s|%d|%d", s.arn(), from, c.at.UnixMilli()))
+}
+
+func (c *call) readIterator(iterator string) (*stream, int64, error) {
+	parts := strings.Split(iterator, "|")
+	if len(parts) != 3 {
+		return nil, 0, validation("Invalid ShardIterator")
+	}
+	from, err := strconv.ParseInt(parts[1], 10, 64)
+	given, err2 := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil || err2 != nil {
+		return nil, 0, validation("Invalid ShardIterator")
+	}
+	s, err := c.findStream(parts[0])
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case c.at.UnixMilli()-given > iteratorLife.Milliseconds():
+		return nil, 0, fail("ExpiredIteratorException", "Iterator expired. The iterator was created more than 15 minutes ago")
+	case from < s.horizon():
+		return nil, 0, fail("TrimmedDataAccessException", "The records of the iterator have been trimmed")
+	}
+	return s, from, nil
+}
+
+func (c *call) getRecords() error {
+	iterator, limit := "", int64(maxStreamRecords)
+	c.in.Object(func(member string) {
+		switch member {
+		case "ShardIterator":
+			iterator = c.in.String()
+		case "Limit":
+			limit = c.in.Int()
+		default:
+			c.in.Fail(unsupported(member + " in GetRecords"))
+		}
+	})
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	if limit < 1 || limit > maxStreamRecords {
+		return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 1000", limit)
+	}
+	c.mu.Lock() // trims
+	defer c.mu.Unlock()
+	s, from, err := c.readIterator(iterator)
+	if err != nil {
+		return err
+	}
+	s.trim(c.at)
+	from = max(from, s.horizon())
+	size := 0
+	c.out = append(wire.Field(c.out, "Records"), '[')
+	for _, r := range s.from(from) {
+		if limit == 0 || size > 0 && size+r.size > maxStreamBytes {
+			break
+		}
+		limit--
+		size += r.size
+		from = r.sequence + 1
+		c.out = s.appendRecord(wire.Comma(c.out), r)
+	}
+	c.out = append(c.out, ']')
+	if s.disabled.IsZero() || from < s.next {
+		c.appendIterator("NextShardIterator", s, from)
+	}
+	return nil
+}
+
+func (s *stream) appendRecord(b []byte, r *streamRecord) []byte {
+	b = append(b, '{')
+	b = wire.AppendString(wire.Field(b, "eventID"), fmt.Sprintf("%x-%s", r.sequence, s.label))
+	b = wire.AppendString(wire.Field(b, "eventName"), r.event)
+	b = wire.AppendString(wire.Field(b, "eventVersion"), "1.1")
+	b = wire.AppendString(wire.Field(b, "eventSource"), "aws:dynamodb")
+	b = wire.AppendString(wire.Field(b, "awsRegion"), "us-east-1")
+	if r.expired {
+		b = append(wire.Field(b, "userIdentity"), `{"PrincipalId":"dynamodb.amazonaws.com","Type":"Service"}`...)
+	}
+	b = append(wire.Field(b, "dynamodb"), '{')
+	b = strconv.AppendInt(wire.Field(b, "ApproximateCreationDateTime"), r.at.Unix(), 10)
+	b = value.AppendMap(wire.Field(b, "Keys"), r.keys)
+	if r.new != nil {
+		b = value.AppendMap(wire.Field(b, "NewImage"), r.new)
+	}
+	if r.old != nil {
+		b = value.AppendMap(wire.Field(b, "OldImage"), r.old)
+	}
+	b = wire.AppendString(wire.Field(b, "SequenceNumber"), sequenceNumber(r.sequence))
+	b = strconv.AppendInt(wire.Field(b, "SizeBytes"), int64(r.size), 10)
+	b = wire.AppendString(wire.Field(b, "StreamViewType"), s.view)
+	return append(b, '}', '}')
+}

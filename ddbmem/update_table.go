@@ -1,0 +1,209 @@
+package ddbmem
+
+import (
+	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
+)
+
+// alteration is what an UpdateTable asks for; nil is unchanged.
+type alteration struct {
+	name         string
+	kinds        map[string]string
+	billing      string
+	throughput   *throughput
+	class        string
+	protected    *bool
+	create       *index
+	drop         string
+	indexUpdates map[string]throughput
+	stream       *string // the view, "" to disable
+	actions      int     // index updates asked for
+}
+
+func (c *call) updateTable() error {
+	a, err := c.readAlteration()
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tables[a.name]
+	if t == nil {
+		return noTable(a.name)
+	}
+	if err := a.check(t); err != nil {
+		return err
+	}
+	a.apply(c, t)
+	c.out = t.appendDescription(wire.Field(c.out, "TableDescription"), "ACTIVE")
+	return nil
+}
+
+func (c *call) readAlteration() (*alteration, error) {
+	a := &alteration{kinds: map[string]string{}, indexUpdates: map[string]throughput{}}
+	r := c.in
+	r.Object(func(member string) {
+		switch member {
+		case "TableName":
+			a.name = tableName(r)
+		case "AttributeDefinitions":
+			readKinds(r, a.kinds)
+		case "BillingMode":
+			a.billing = oneOf(r, "billingMode", "PROVISIONED", "PAY_PER_REQUEST")
+		case "ProvisionedThroughput":
+			t := readThroughput(r)
+			a.throughput = &t
+		case "TableClass":
+			a.class = oneOf(r, "tableClass", "STANDARD", "STANDARD_INFREQUENT_ACCESS")
+		case "DeletionProtectionEnabled":
+			on := r.Bool()
+			a.protected = &on
+		case "StreamSpecification":
+			_, view := readStreamSpecification(r)
+			a.stream = &view
+		case "GlobalSecondaryIndexUpdates":
+			r.Array(func() { r.Object(func(action string) { a.readIndexUpdate(r, action) }) })
+		default:
+			r.Fail(unsupported(member + " in UpdateTable"))
+		}
+	})
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return a, required(a.name != "", "tableName")
+}
+
+func (a *alteration) readIndexUpdate(r *wire.Reader, action string) {
+	a.actions++
+	switch action {
+	case "Create":
+		a.create = readIndex(r)
+	case "Delete":
+		a.drop = readIndex(r).name
+	case "Update":
+		ix := readIndex(r)
+		a.indexUpdates[ix.name] = ix.throughput
+	default:
+		r.Fail(unsupported(action + " in GlobalSecondaryIndexUpdates"))
+	}
+}
+
+func (a *alteration) check(t *table) error {
+	if a.create != nil && a.drop != "" || a.actions > 1+len(a.indexUpdates) {
+		return fail("LimitExceededException", "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table")
+	}
+	if a.stream != nil {
+		enabled := t.stream != nil && t.stream.disabled.IsZero()
+		switch {
+		case *a.stream != "" && enabled:
+			return validation("Table already has an enabled stream: TableName: %s", t.name)
+		case *a.stream == "" && !enabled:
+			return validation("Table has no stream to disable: TableName: %s", t.name)
+		}
+	}
+	names := []string{a.drop}
+	for name := range a.indexUpdates {
+		names = append(names, name)
+	}
+	for _, name := range names {
+		if name != "" && t.index(name) == nil {
+			return fail("ResourceNotFoundException", "Requested resource not found: Index: %s not found", name)
+		}
+	}
+	if a.create == nil {
+		return nil
+	}
+	if t.index(a.create.name) != nil {
+		return validation("Attempting to create an index which already exists: %s", a.create.name)
+	}
+	if len(t.indexes) >= maxIndexes {
+		return fail("LimitExceededException", "GlobalSecondaryIndex count exceeds the per-table limit of 20")
+	}
+	return checkSchema(t.keySchema, a.kindsAfter(t), append(t.indexes[:len(t.indexes):len(t.indexes)], a.create))
+}
+
+// kindsAfter are t's attribute definitions with a's; those of t that a leaves out
+// stay.
+func (a *alteration) kindsAfter(t *table) map[string]string {
+	kinds := map[string]string{}
+	for _, from := range []map[string]string{t.kinds, a.kinds} {
+		for name, kind := range from {
+			kinds[name] = kind
+		}
+	}
+	return kinds
+}
+
+func (a *alteration) apply(c *call, t *table) {
+	if a.create != nil {
+		t.kinds = a.kindsAfter(t)
+		t.indexes = append(t.indexes, a.create)
+		t.fill(a.create)
+	}
+	if a.drop != "" {
+		t.dropIndex(a.drop)
+	}
+	for name, to := range a.indexUpdates {
+		t.index(name).throughput = to
+	}
+	if a.billing != "" {
+		t.billing = a.billing
+		if t.billing == "PAY_PER_REQUEST" {
+			t.throughput = throughput{}
+		}
+	}
+	if a.throughput != nil {
+		t.throughput = *a.throughput
+	}
+	if a.class != "" {
+		t.class = a.class
+	}
+	if a.protected != nil {
+		t.protected = *a.protected
+	}
+	if a.stream == nil {
+		return
+	}
+	if *a.stream == "" {
+		t.stream.disable(c.at)
+		return
+	}
+	c.openStream(t, *a.stream)
+}
+
+// fill adds the items there are to a new index. One whose attributes are of the
+// wrong type for it stays out, as in a backfill.
+func (t *table) fill(ix *index) {
+	for _, p := range t.parts {
+		for _, r := range p.rows {
+			if t.checkIndexKeys(ix, r.item) == nil {
+				ix.update(t, nil, r)
+			}
+		}
+	}
+}
+
+// dropIndex removes an index and the definitions only it needs.
+func (t *table) dropIndex(name string) {
+	used := map[string]bool{}
+	kept := t.indexes[:0:0]
+	for _, n := range t.names() {
+		used[n] = true
+	}
+	for _, ix := range t.indexes {
+		if ix.name == name {
+			continue
+		}
+		kept = append(kept, ix)
+		for _, n := range ix.names() {
+			used[n] = true
+		}
+	}
+	t.indexes = kept
+	kinds := map[string]string{}
+	for n, kind := range t.kinds {
+		if used[n] {
+			kinds[n] = kind
+		}
+	}
+	t.kinds = kinds
+}
