@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// shutdownTime bounds how long requests under way may take to end after Ctrl-C.
+const shutdownTime = 5 * time.Second
+
+// localCmd serves ddbmem over HTTP.
+type localCmd struct {
+	Host string `help:"Loopback address to listen on." default:"127.0.0.1"`
+	Port int    `help:"Port to listen on; 0 takes a free one." default:"8000"`
+}
+
+// Help is shown by `dynalimit local --help`.
+func (localCmd) Help() string {
+	return `It answers any AWS SDK, in any region and with any credentials, and keeps all
+tables in memory until Ctrl-C.
+
+Examples:
+  dynalimit local                # on http://127.0.0.1:8000
+  dynalimit local --port 0       # on a free port, which it prints
+  AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8000 your-program`
+}
+
+// Validate is called by the parser.
+func (c localCmd) Validate() error {
+	if c.Port < 0 || c.Port > 65535 {
+		return fmt.Errorf("--port %d is not a port: use 1 to 65535, or 0 for a free one", c.Port)
+	}
+	if c.Host == "localhost" {
+		return nil
+	}
+	if addr, err := netip.ParseAddr(c.Host); err != nil || !addr.IsLoopback() {
+		return fmt.Errorf("--host %s is not a loopback address: local checks no credentials, "+
+			"so it serves this machine only; use 127.0.0.1, ::1 or localhost", c.Host)
+	}
+	return nil
+}
+
+// Run serves until ctx ends, then lets the requests under way finish.
+func (c localCmd) Run(ctx context.Context, out *output) error {
+	listener, err := c.listen(ctx)
+	if err != nil {
+		return err
+	}
+	db := ddbmem.New(ddbmem.WithExpiry())
+	defer db.Close()
+	server := &http.Server{Handler: db, ReadHeaderTimeout: 10 * time.Second}
+
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	banner(out, "http://"+listener.Addr().String())
+
+	select {
+	case err := <-served:
+		return fmt.Errorf("the server ended: %w; start it again", err)
+	case <-ctx.Done():
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if err := server.Shutdown(closing); err != nil {
+		_ = server.Close() // what is still under way is cut off
+	}
+	<-served
+	fmt.Fprintf(out, "\n%s\n", out.dim(fmt.Sprintf("Stopped after %d requests; the tables are gone.", db.Meter().Requests())))
+	return nil
+}
+
+func (c localCmd) listen(ctx context.Context) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port)))
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("port %d on %s is in use: "+
+			"stop what listens there, or choose another port with --port (0 takes a free one)", c.Port, c.Host)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("port %d needs privileges: choose one above 1023 with --port", c.Port)
+	case err != nil:
+		return nil, fmt.Errorf("cannot listen: %w; try another --host or --port", err)
+	}
+	return listener, nil
+}
+
+// banner says how to point an SDK, a program or the AWS CLI at url.
+func banner(out *output, url string) {
+	fmt.Fprintf(out, "%s %s\n", out.bold("DynamoDB in memory:"), out.cyan(url))
+	fmt.Fprintln(out, out.dim("Any region, any credentials, this machine only. Ctrl-C stops it and drops its tables."))
+
+	fmt.Fprintf(out, `
+%s
+  export AWS_ENDPOINT_URL_DYNAMODB=%s
+  export AWS_ENDPOINT_URL_DYNAMODB_STREAMS=%s
+  export AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local
+`, out.bold("Any SDK or program, by its environment"), url, url)
+
+	fmt.Fprintf(out, `
+%s
+  client := dynamodb.New(dynamodb.Options{
+      BaseEndpoint: aws.String("%s"),
+      Region:       "us-east-1",
+      Credentials:  credentials.NewStaticCredentialsProvider("local", "local", ""),
+  })
+`, out.bold("Go"), url)
+
+	fmt.Fprintf(out, "\n%s\n  aws dynamodb list-tables --endpoint-url %s\n",
+		out.bold("AWS CLI, with the environment above"), url)
+}

@@ -1,0 +1,84 @@
+// Command dynalimit runs and inspects what the dynalimit packages keep in
+// DynamoDB. `dynalimit --help` lists its commands.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes, as shells expect them.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// commands is every command, one field each; a command lives in a file of its
+// own, and its Help shows at least one example.
+type commands struct {
+	Local localCmd `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	os.Exit(run(ctx, os.Args[1:], newOutput(os.Stdout, os.Getenv), os.Stderr))
+}
+
+// exit is how kong ends the program from within its parser, after --help: the
+// panic stops the parser, and run turns it into an exit code.
+type exit int
+
+// run is main with everything it touches as an argument; it returns the exit code.
+func run(ctx context.Context, args []string, out *output, stderr io.Writer) (code int) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case exit:
+			code = int(r)
+		default:
+			panic(r)
+		}
+	}()
+	parser := newParser(ctx, out, stderr)
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "dynalimit: %v\n%s\n", err, helpHint(err))
+		return exitUsage
+	}
+	if err := command.Run(); err != nil {
+		fmt.Fprintf(stderr, "dynalimit: %v\n", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+func newParser(ctx context.Context, out *output, stderr io.Writer) *kong.Kong {
+	return kong.Must(&commands{},
+		kong.Name("dynalimit"),
+		kong.Description("Rate limits and budgets for LLM calls, kept in DynamoDB."),
+		kong.Writers(out, stderr),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(out),
+	)
+}
+
+// helpHint names the help that explains the arguments err is about.
+func helpHint(err error) string {
+	name := "dynalimit"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Command() != "" {
+		name += " " + parse.Context.Command()
+	}
+	return "Run '" + name + " --help' for its flags and examples."
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// runPlain runs the command line args to its end and returns what it printed.
+func runPlain(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &output{Writer: &out}, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestHelpShowsAnExamplePerCommand(t *testing.T) {
+	code, help, stderr := runPlain(t, "--help")
+	require.Equal(t, exitOK, code)
+	require.Empty(t, stderr)
+
+	leaves := newParser(t.Context(), &output{}, nil).Model.Leaves(true)
+	require.NotEmpty(t, leaves)
+	for _, leaf := range leaves {
+		command := leaf.FullPath()
+		assert.Contains(t, help, strings.TrimPrefix(command, "dynalimit "), "the list of commands")
+		code, help, stderr := runPlain(t, append(strings.Fields(command)[1:], "--help")...)
+		assert.Equal(t, exitOK, code)
+		assert.Empty(t, stderr)
+		_, examples, found := strings.Cut(help, "Examples:")
+		assert.True(t, found, "%s --help has no examples", command)
+		assert.Contains(t, examples, command)
+	}
+}
+
+func TestUsageErrorsSayWhatToDoNext(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"no command":       {nil, []string{`expected "local"`, "dynalimit --help"}},
+		"unknown command":  {[]string{"serve"}, []string{"serve", "dynalimit --help"}},
+		"unknown flag":     {[]string{"local", "--prot", "1"}, []string{"--prot", "dynalimit local --help"}},
+		"word for a port":  {[]string{"local", "--port", "http"}, []string{"--port", "dynalimit local --help"}},
+		"port too large":   {[]string{"local", "--port", "70000"}, []string{"--port 70000", "1 to 65535", "dynalimit local --help"}},
+		"negative port":    {[]string{"local", "--port=-1"}, []string{"--port -1", "1 to 65535"}},
+		"every interface":  {[]string{"local", "--host", "0.0.0.0"}, []string{"--host 0.0.0.0", "loopback", "127.0.0.1"}},
+		"another machine":  {[]string{"local", "--host", "192.0.2.1"}, []string{"--host 192.0.2.1", "loopback"}},
+		"name of somebody": {[]string{"local", "--host", "example.com"}, []string{"--host example.com", "loopback"}},
+		"empty host":       {[]string{"local", "--host", ""}, []string{"loopback"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := runPlain(t, test.args...)
+			assert.Equal(t, exitUsage, code)
+			assert.Empty(t, stdout)
+			for _, want := range test.want {
+				assert.Contains(t, stderr, want)
+			}
+		})
+	}
+}
+
+func TestColourOnlyWhereItCanBeShown(t *testing.T) {
+	file, err := os.Create(t.TempDir() + "/out")
+	require.NoError(t, err)
+	defer file.Close()
+	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a character device, as a terminal is
+	require.NoError(t, err)
+	defer device.Close()
+
+	env := func(vars map[string]string) func(string) string {
+		return func(name string) string { return vars[name] }
+	}
+	assert.False(t, newOutput(file, env(nil)).colour, "a file")
+	assert.True(t, newOutput(device, env(nil)).colour, "a terminal")
+	assert.False(t, newOutput(device, env(map[string]string{"NO_COLOR": "1"})).colour, "NO_COLOR")
+	assert.False(t, newOutput(device, env(map[string]string{"TERM": "dumb"})).colour, "a dumb terminal")
+
+	assert.Equal(t, "x", (&output{}).bold("x"))
+	assert.Equal(t, "\x1b[1mx\x1b[0m", (&output{colour: true}).bold("x"))
+}
