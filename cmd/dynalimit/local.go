@@ -73,7 +73,9 @@ func (c localCmd) Run(ctx context.Context, out *output) error {
 	if err := server.Shutdown(closing); err != nil {
 		_ = server.Close() // what is still under way is cut off
 	}
-	<-served
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("the server ended badly: %w; its tables are gone, start it again", err)
+	}
 	fmt.Fprintf(out, "\n%s\n", out.dim(fmt.Sprintf("Stopped after %d requests; the tables are gone.", db.Meter().Requests())))
 	return nil
 }

@@ -1,0 +1,239 @@
+package dynalimit_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/build"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	module = "github.com/dynalimit/dynalimit"
+	sdk    = "github.com/aws/aws-sdk-go-v2"
+)
+
+// importRow says what the shipped code of a folder may import besides its own
+// subfolders. Tests may import more: the engine, for one.
+type importRow struct {
+	folder  string   // "." is the root alone; any other row covers its subfolders too
+	std     []string // nil: all of the standard library
+	project []string // folders of this module
+	others  []string // other modules' packages and what lies below them
+	reason  string
+	future  bool // the folder may not exist yet
+}
+
+// pureStd is what arithmetic and encoding need: no clock, no network, no files.
+var pureStd = []string{"bytes", "cmp", "errors", "fmt", "maps", "math", "math/bits", "slices", "strconv", "strings"}
+
+var importTable = []importRow{
+	{
+		folder:  ".",
+		project: []string{"internal/bucket", "internal/schema"},
+		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
+		reason:  "the limiter takes a client from its user; engines, budgets and tools are not its business",
+	},
+	{
+		folder: "internal/bucket",
+		std:    []string{"cmp", "errors", "math", "math/bits"},
+		reason: "arithmetic that takes time as an argument, so that every rule can be tested at every moment",
+	},
+	{
+		folder:  "internal/schema",
+		std:     pureStd,
+		project: []string{"internal/bucket"},
+		others:  []string{sdk + "/aws", sdk + "/service/dynamodb/types"},
+		reason:  "keys, attributes and expressions are values; whoever sends them is elsewhere",
+		future:  true,
+	},
+	{
+		folder: "internal/itemjson",
+		std:    append([]string{"encoding/json"}, pureStd...),
+		others: []string{sdk + "/service/dynamodb/types"},
+		reason: "fixtures for tests, which every package's tests may share; nothing that ships imports it",
+	},
+	{
+		folder: "ddbmem",
+		others: []string{sdk, "github.com/aws/smithy-go", "github.com/hashicorp/golang-lru/v2"},
+		reason: "it knows DynamoDB and not its users, or it would confirm their mistakes",
+	},
+	{
+		folder: "budget",
+		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
+		reason: "budgets work without the limiter, and the limiter without budgets",
+	},
+	{
+		folder:  "llm",
+		project: []string{".", "budget"},
+		others:  []string{sdk},
+		reason:  "one call under a lease and a budget: the only package that needs both",
+		future:  true,
+	},
+	{
+		folder:  "examples",
+		project: []string{".", "budget", "llm", "ddbmem"},
+		others:  []string{sdk, "golang.org/x/sync"},
+		reason:  "they show what a user can do, so they import what a user can",
+		future:  true,
+	},
+}
+
+// TestImportTable reads the source itself rather than asking the go command, so
+// that the test cache sees every file the verdict depends on.
+func TestImportTable(t *testing.T) {
+	covered := map[string]bool{}
+	for folder, imports := range shippedImports(t) {
+		row, ok := rowOf(folder)
+		if !assert.True(t, ok, "%s has no row in importTable: add one with the reason for what it may import", folder) {
+			continue
+		}
+		covered[row.folder] = true
+		for _, imported := range imports {
+			assert.True(t, row.allows(imported), "%s imports %q, which its row does not allow: %s", folder, imported, row.reason)
+		}
+	}
+	for _, row := range importTable {
+		assert.NotEmpty(t, row.reason, row.folder)
+		assert.True(t, covered[row.folder] || row.future, "%s has a row in importTable and no code", row.folder)
+	}
+}
+
+func TestImportTableRefuses(t *testing.T) {
+	for _, forbidden := range [][2]string{
+		{".", module + "/ddbmem"},
+		{".", module + "/budget"},
+		{".", "github.com/stretchr/testify/require"},
+		{".", "testing"},
+		{"internal/bucket", "time"},
+		{"internal/bucket", "github.com/aws/aws-sdk-go-v2/aws"},
+		{"internal/schema", "net/http"},
+		{"internal/schema", sdk + "/service/dynamodb"},
+		{"ddbmem", module},
+		{"ddbmem/internal/expr", module + "/internal/schema"},
+		{"budget", module},
+		{"budget", module + "/ddbmem"},
+	} {
+		row, ok := rowOf(forbidden[0])
+		require.True(t, ok)
+		assert.False(t, row.allows(forbidden[1]), "%s must not import %s", forbidden[0], forbidden[1])
+	}
+}
+
+// TestRootPullsOnlyItsModules lists every module whose code ends up in a binary
+// that imports the root package.
+func TestRootPullsOnlyItsModules(t *testing.T) {
+	allowed := []string{module, sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"}
+
+	modules := map[string]bool{}
+	for _, dependency := range dependencies(t) {
+		assert.NotEqual(t, "testing", dependency.ImportPath, "testing registers its flags in the user's binary")
+		if dependency.Module != nil {
+			modules[dependency.Module.Path] = true
+		}
+	}
+	require.True(t, modules[module], "the list of dependencies")
+	for pulled := range modules {
+		assert.True(t, slices.ContainsFunc(allowed, func(m string) bool { return within(pulled, m) }),
+			"the root package pulls in %s: its users would have to carry it", pulled)
+	}
+}
+
+// within reports whether p is parent or lies below it.
+func within(p, parent string) bool {
+	return p == parent || strings.HasPrefix(p, parent+"/")
+}
+
+// rowOf is the most specific row for folder.
+func rowOf(folder string) (row importRow, ok bool) {
+	for _, r := range importTable {
+		if within(folder, r.folder) && len(r.folder) >= len(row.folder) {
+			row, ok = r, true
+		}
+	}
+	return row, ok
+}
+
+func (r importRow) allows(imported string) bool {
+	in := func(parents []string) bool {
+		return slices.ContainsFunc(parents, func(p string) bool { return within(imported, p) })
+	}
+	switch first, _, _ := strings.Cut(imported, "/"); {
+	case imported == module:
+		return slices.Contains(r.project, ".")
+	case within(imported, module):
+		folder := strings.TrimPrefix(imported, module+"/")
+		return r.folder != "." && within(folder, r.folder) ||
+			slices.ContainsFunc(r.project, func(p string) bool { return within(folder, p) })
+	case strings.Contains(first, "."):
+		return in(r.others)
+	case imported == "testing" || within(imported, "testing"):
+		return false
+	default: // a slice of names, not of parents: "math" does not allow "math/rand"
+		return r.std == nil || slices.Contains(r.std, imported)
+	}
+}
+
+// shippedImports maps every folder of this module to what its code imports
+// outside tests. Folders with a go.mod are modules of their own.
+func shippedImports(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	err := filepath.WalkDir(".", func(folder string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		name := entry.Name()
+		if folder != "." && (name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")) {
+			return filepath.SkipDir
+		}
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil && folder != "." {
+			return filepath.SkipDir
+		}
+		pkg, err := build.ImportDir(folder, 0)
+		var none *build.NoGoError
+		if errors.As(err, &none) {
+			return nil
+		}
+		if err == nil && len(pkg.GoFiles) > 0 {
+			all[filepath.ToSlash(folder)] = pkg.Imports
+		}
+		return err
+	})
+	require.NoError(t, err)
+	require.Contains(t, all, ".", "the root package's folder")
+	return all
+}
+
+// dependency is the part of `go list -json` that matters here.
+type dependency struct {
+	ImportPath string
+	Module     *struct{ Path string }
+}
+
+// dependencies is the root package and everything it imports, at any depth.
+func dependencies(t *testing.T) []dependency {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Module", ".").Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		require.NoError(t, err, string(failed.Stderr))
+	}
+	require.NoError(t, err)
+
+	var all []dependency
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); decoder.More(); {
+		var d dependency
+		require.NoError(t, decoder.Decode(&d))
+		all = append(all, d)
+	}
+	return all
+}
