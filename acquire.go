@@ -1,0 +1,318 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// maxDepth bounds how many levels an entity and its parents make.
+const maxDepth = 8
+
+// request is a validated call.
+type request struct {
+	entity, resource string
+	amounts          Amounts
+	opts             acquireOptions
+}
+
+func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
+	r := request{entity: entity, resource: resource, amounts: amounts}
+	for _, opt := range opts {
+		opt(&r.opts)
+	}
+	if err := checkEntityID("entity", entity); err != nil {
+		return r, err
+	}
+	if err := checkResource(resource); err != nil {
+		return r, err
+	}
+	if err := checkAmounts(amounts, false); err != nil {
+		return r, err
+	}
+	if err := checkPolicy("WithOnUnavailable", r.opts.onUnavailable); err != nil {
+		return r, err
+	}
+	if err := checkCascade("WithCascade", r.opts.cascade); err != nil {
+		return r, err
+	}
+	if len(r.opts.limits) > 0 {
+		var err error
+		if r.opts.limits, err = normalizeLimits("WithLimits", r.opts.limits); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// chain resolves the entity and, where it cascades, its parents: child first.
+// Levels that nothing limits are left out; of some, nothing may be asked.
+func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, UnavailablePolicy, error) {
+	policy := r.opts.onUnavailable
+	var levels []level
+	var known []string // limits that some level has
+	var visited []string
+	for id := r.entity; id != ""; {
+		if len(visited) == maxDepth {
+			return nil, policy, invalid("entity", "%s has more than %d levels of parents; flatten the tree", r.entity, maxDepth)
+		}
+		if slices.Contains(visited, id) {
+			return nil, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
+		}
+		visited = append(visited, id)
+		resolved, item, read, err := l.store.config(ctx, id, r.resource)
+		if err != nil {
+			return nil, l.policy(policy), err
+		}
+		lane := l.lanes.of(id, r.resource)
+		if read {
+			image, err := l.store.decodeBucket(item, l.lanes.ids.slot)
+			if err != nil {
+				return nil, policy, err
+			}
+			lane.offer(image, resolved.readAt)
+		}
+		if policy == "" && resolved.onUnavailable != "" {
+			policy = resolved.onUnavailable
+		}
+		cfg := l.compile(resolved)
+		if id == r.entity && len(r.opts.limits) > 0 {
+			cfg = l.override(cfg, resolved, r.opts.limits)
+		}
+		if cfg != nil {
+			for i := range cfg.limits {
+				known = append(known, cfg.limits[i].name)
+			}
+			levels = append(levels, level{lane: lane, cfg: cfg, asked: amountsAt(cfg, r.amounts)})
+		}
+		if id = ""; resolved.cascade {
+			id = resolved.parentID
+		}
+	}
+	return levels, l.policy(policy), checkKnown(r, known)
+}
+
+func (l *RateLimiter) policy(p UnavailablePolicy) UnavailablePolicy {
+	if p == "" {
+		return l.opts.OnUnavailable
+	}
+	return p
+}
+
+// override puts the limits of the call over the entity's own.
+func (l *RateLimiter) override(cfg *bucketConfig, r *resolvedConfig, limits []Limit) *bucketConfig {
+	base := r.limits
+	if cfg == nil {
+		cfg = &bucketConfig{permanent: r.permanent}
+	} else if len(base) == 0 {
+		base = l.opts.Limits
+	}
+	return cfg.overridden(base, limits, l.nowMS(), l.repo.tick())
+}
+
+// checkKnown refuses amounts of limits that no level has: a typo would be
+// admitted for ever.
+func checkKnown(r request, known []string) error {
+	if len(known) == 0 {
+		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with Repository.SetSystemLimits, SetResourceLimits or SetEntityLimits, with Options.Limits or with WithLimits", r.entity, r.resource)
+	}
+	for name := range r.amounts {
+		if !slices.Contains(known, name) {
+			slices.Sort(known)
+			return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q; the limits are %q", r.entity, r.resource, slices.Compact(known))
+		}
+	}
+	return nil
+}
+
+// amountsAt are the amounts above 0 of limits that a configuration has, in
+// millitokens and name order.
+func amountsAt(cfg *bucketConfig, amounts Amounts) []signed {
+	out := make([]signed, 0, len(amounts))
+	for i := range cfg.limits {
+		if n := amounts[cfg.limits[i].name]; n > 0 {
+			out = append(out, signed{cfg.limits[i].name, n * milli})
+		}
+	}
+	return out
+}
+
+// Acquire takes the amounts from the entity's bucket for the resource and, where
+// the entity cascades, from its parents': all or nothing. A denial is a
+// *LimitExceededError. The lease corrects the amounts when the true ones are
+// known.
+//
+// Errors: *ValidationError for bad input, *LimitExceededError (also
+// ErrExceedsBurst), *UnavailableError when DynamoDB does not answer and the
+// policy is Block, *TableError for a missing table, ErrClosed, and ctx's own.
+// Where a give-back cannot be confirmed, the error is joined by an
+// *UnconfirmedError.
+func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
+	r, err := newRequest(entity, resource, amounts, opts)
+	if err != nil {
+		return nil, err
+	}
+	if l.closed.Load() {
+		return nil, ErrClosed
+	}
+	if o := l.opts.Observer; o != nil {
+		return l.observed(ctx, o, r, l.acquire)
+	}
+	lease, _, err := l.acquire(ctx, r)
+	return lease, err
+}
+
+// observed runs an acquire between the observer's start and end.
+func (l *RateLimiter) observed(ctx context.Context, o Observer, r request, run func(context.Context, request) (*Lease, bool, error)) (*Lease, error) {
+	began := l.clock()
+	ctx = o.AcquireStart(ctx, AcquireStart{EntityID: r.entity, Resource: r.resource, Amounts: r.amounts})
+	lease, memory, err := run(ctx, r)
+	o.AcquireEnd(ctx, AcquireEnd{
+		EntityID: r.entity, Resource: r.resource, Duration: l.clock().Sub(began), Err: err,
+		Degraded: lease != nil && lease.Degraded(), FromMemory: memory,
+	})
+	return lease, err
+}
+
+// acquire also reports whether a denial came from memory.
+func (l *RateLimiter) acquire(ctx context.Context, r request) (*Lease, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	levels, policy, err := l.chain(ctx, r)
+	if err != nil {
+		if gone(err) && policy == Allow {
+			return newLease(l, r, nil, policy), false, nil
+		}
+		return nil, false, err
+	}
+	lease := newLease(l, r, levels, policy)
+	if err := l.recall(lease); err != nil {
+		return nil, true, err
+	}
+	mode := r.opts.cascade
+	if mode == "" {
+		mode = l.opts.Cascade
+	}
+	if mode == CascadeTransaction && lease.spread() > 1 {
+		err = l.takeTogether(ctx, lease, policy)
+	} else {
+		err = l.takeAtOnce(ctx, lease, policy)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return lease, false, nil
+}
+
+// recall denies from memory, if any level's last image does.
+func (l *RateLimiter) recall(lease *Lease) error {
+	now := l.nowMS()
+	denied := false
+	for i := range lease.levels {
+		lv := &lease.levels[i]
+		if len(lv.asked) == 0 {
+			continue
+		}
+		if r, ok := lv.lane.recall(lv.asked, lv.cfg, now); ok {
+			denied = true
+			lv.saw(r)
+		}
+	}
+	if !denied {
+		return nil
+	}
+	return lease.denial()
+}
+
+// takeAtOnce asks every level's lane at once. When one denies, or fails, the
+// grants of the others are given back.
+func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy) error {
+	ops := make([]*op, len(lease.levels))
+	for i := range lease.levels {
+		lv := &lease.levels[i]
+		ops[i] = newOp(ctx, true, lv.asked, lv.cfg)
+		if len(lv.asked) > 0 {
+			lv.lane.submit(ops[i])
+		} else {
+			close(ops[i].done) // nothing to ask
+		}
+	}
+	for i, o := range ops {
+		select {
+		case <-o.done:
+		case <-ctx.Done():
+			if !l.leaveAll(lease, ops, i) {
+				return ctx.Err()
+			}
+		}
+	}
+	return l.conclude(ctx, lease, ops, policy)
+}
+
+// leaveAll withdraws from every level when the caller's context ended while it
+// waited for level i. It reports whether all levels had in fact answered.
+func (l *RateLimiter) leaveAll(lease *Lease, ops []*op, i int) bool {
+	if len(ops) == 1 {
+		_, done := lease.levels[0].lane.leave(ops[0])
+		return done
+	}
+	for j, o := range ops {
+		lv := &lease.levels[j]
+		if len(lv.asked) == 0 {
+			continue
+		}
+		if r, done := lv.lane.leave(o); done && r.err == nil && !r.denied {
+			lv.lane.submit(o.reversed())
+		}
+	}
+	return false
+}
+
+// conclude turns the levels' results into a lease or an error.
+func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, policy UnavailablePolicy) error {
+	denied := false
+	var failure error
+	for i, o := range ops {
+		lv, r := &lease.levels[i], o.result
+		lv.saw(r)
+		switch {
+		case r.denied:
+			denied = true
+		case r.err == nil:
+			lv.grant()
+		case len(lv.asked) == 0:
+		case gone(r.err) && policy == Allow:
+			lv.degraded = true
+		default:
+			failure = r.err
+		}
+	}
+	switch {
+	case denied:
+		return joined(lease.denial(), l.undo(ctx, lease))
+	case failure != nil:
+		return joined(failure, l.undo(ctx, lease))
+	}
+	return nil
+}
+
+// joined adds what could not be undone to an error.
+func joined(err, undo error) error {
+	if undo == nil {
+		return err
+	}
+	return errors.Join(err, undo)
+}
+
+// undo gives back what levels granted to an acquire that failed as a whole.
+func (l *RateLimiter) undo(ctx context.Context, lease *Lease) error {
+	granted := false
+	for i := range lease.levels {
+		granted = granted || len(lease.levels[i].held) > 0
+	}
+	if !granted {
+		return nil
+	}
+	return lease.Rollback(ctx)
+}

@@ -1,0 +1,261 @@
+package dynalimit
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// proposal is one level's part of a transaction.
+type proposal struct {
+	view view
+	plan plan
+	sums sums
+	// waits says that the take does not fit.
+	waits bool
+}
+
+// takeTogether charges all levels in one transaction. A denial by a recent
+// image writes nothing; one that must bring a newer configuration first takes
+// the parallel way.
+func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy UnavailablePolicy) error {
+	for round := 0; round < maxRefusals; round++ {
+		proposals, err := l.propose(ctx, lease)
+		if err != nil {
+			return l.conclude(ctx, lease, l.failAll(lease, err), policy)
+		}
+		denied, adopts := false, false
+		for i := range proposals {
+			denied = denied || proposals[i].waits
+			adopts = adopts || proposals[i].waits && proposals[i].view.adopt && proposals[i].view.image != nil
+		}
+		if adopts {
+			return l.takeAtOnce(ctx, lease, policy)
+		}
+		if denied {
+			for i := range proposals {
+				v := proposals[i].view
+				if v.cfg == nil {
+					continue
+				}
+				lease.levels[i].saw(result{image: v.image, cfg: v.cfg, now: v.now})
+			}
+			return lease.denial()
+		}
+		done, err := l.commit(ctx, lease, proposals, round)
+		if err != nil {
+			return l.conclude(ctx, lease, l.failAll(lease, err), policy)
+		}
+		if done {
+			return nil
+		}
+		if !sleep(ctx, jitter(round)) {
+			return ctx.Err()
+		}
+	}
+	err := &UnavailableError{Op: "charge in a transaction", Err: errContended}
+	return l.conclude(ctx, lease, l.failAll(lease, err), policy)
+}
+
+// failAll makes results of one error for every level.
+func (l *RateLimiter) failAll(lease *Lease, err error) []*op {
+	ops := make([]*op, len(lease.levels))
+	for i := range ops {
+		ops[i] = &op{result: result{err: err}}
+	}
+	return ops
+}
+
+// propose decides every level's write.
+func (l *RateLimiter) propose(ctx context.Context, lease *Lease) ([]proposal, error) {
+	proposals := make([]proposal, len(lease.levels))
+	for i := range lease.levels {
+		lv, p := &lease.levels[i], &proposals[i]
+		if len(lv.asked) == 0 {
+			continue
+		}
+		o := op{take: true, amounts: lv.asked}
+		var err error
+		if p.view, err = lv.lane.consider(ctx, lv.cfg, &o); err != nil {
+			return nil, err
+		}
+		if p.waits = !o.fits(p.view, nil); p.waits {
+			continue
+		}
+		o.addTo(&p.sums)
+		p.plan = p.view.plan(p.sums, planRules{})
+	}
+	return proposals, nil
+}
+
+// consider puts a recent image of the bucket under a configuration, without the
+// lane's queue: a denial needs an image no older than a second.
+func (l *lane) consider(ctx context.Context, cfg *bucketConfig, o *op) (view, error) {
+	shadow := l.shadow()
+	b := batch{takes: []*op{{take: true, amounts: o.amounts, cfg: cfg}}}
+	for {
+		looked := false
+		if !shadow.known {
+			if err := shadow.look(ctx); err != nil {
+				return view{}, err
+			}
+			looked = true
+		}
+		v, err := shadow.view(ctx, b, nil)
+		if err != nil || looked || o.fits(v, nil) || fresh(shadow.seenAt, v.now) {
+			if looked {
+				l.correct(shadow.image, shadow.seenAt)
+			}
+			return v, err
+		}
+		shadow.known = false
+	}
+}
+
+// shadow is a copy that looks and decides beside the lane's own work.
+func (l *lane) shadow() *lane {
+	s := &lane{owner: l.owner, entity: l.entity, resource: l.resource, key: l.key}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.known, s.image, s.seenAt, s.seenTick = l.known, l.image, l.seenAt, l.seenTick
+	return s
+}
+
+// inspect reads the bucket and puts it under a configuration.
+func (l *lane) inspect(ctx context.Context, cfg *bucketConfig) (view, error) {
+	s := l.shadow()
+	if err := s.look(ctx); err != nil {
+		return view{}, err
+	}
+	l.correct(s.image, s.seenAt)
+	return s.view(ctx, batch{takes: []*op{{take: true, cfg: cfg}}}, nil)
+}
+
+// correct gives a resting lane an image seen by a request of another's.
+func (l *lane) correct(image *schema.Image, asked int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running && asked >= l.seenAt {
+		l.remember(image, asked)
+	}
+}
+
+// forget makes a resting lane read the bucket before its next write.
+func (l *lane) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running {
+		l.known, l.seenAt = false, 0
+	}
+}
+
+// commit sends the transaction. An unanswered one is sent again byte for byte
+// with its token, which DynamoDB recognises for ten minutes. done is false when
+// it has to be decided again.
+func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []proposal, round int) (done bool, err error) {
+	items, charged := make([]types.TransactWriteItem, 0, len(proposals)), make([]int, 0, len(proposals))
+	operation := l.lanes.ids.operation()
+	for i := range proposals {
+		lv := &lease.levels[i]
+		if len(lv.asked) == 0 {
+			continue
+		}
+		if l.lanes.onSend != nil {
+			l.lanes.onSend(lv.lane, operation, proposals[i].sums)
+		}
+		items, charged = append(items, l.transactItem(lv.lane, &proposals[i].plan, opID(operation, 0))), append(charged, i)
+	}
+	token, asked := rand.Text(), l.nowMS()
+	ctx = context.WithoutCancel(ctx)
+	unanswered := 0
+	for {
+		v, images, err := l.store.transactBuckets(ctx, items, token, l.lanes.ids.slot)
+		switch v {
+		case landed:
+			for _, i := range charged {
+				lease.levels[i].charged(&proposals[i], l.store.decodeBucket)
+			}
+			return true, nil
+		case refused:
+			for place, image := range images {
+				lease.levels[charged[place]].lane.correct(image, asked)
+			}
+			return false, nil
+		case conflicted, throttled:
+			if unanswered == 0 {
+				if round+1 >= maxTries {
+					return false, err
+				}
+				return false, nil
+			}
+		case ambiguous:
+			unanswered++
+		default:
+			return false, err
+		}
+		if unanswered > maxAmbiguous {
+			return false, fmt.Errorf("%w (it may have been charged)", err)
+		}
+		sleep(ctx, jitter(unanswered))
+	}
+}
+
+// transactItem is a plan as part of a transaction.
+func (l *RateLimiter) transactItem(lane *lane, p *plan, id []byte) types.TransactWriteItem {
+	o := schema.Op{Slot: l.lanes.ids.slot, ID: id}
+	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
+	if p.kind == planCreate {
+		p.create.Keys, p.create.Entity, p.create.Resource, p.create.OpID = l.lanes.keys, lane.entity, lane.resource, id
+		return types.TransactWriteItem{Put: &types.Put{
+			TableName: &l.repo.table, Item: p.create.Item(), ConditionExpression: aws.String(schema.CreateCondition),
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}}
+	}
+	var st schema.Statement
+	if p.kind == planSpend {
+		p.spend.Op = o
+		st = p.spend.Statement()
+	} else {
+		p.claim.Op = o
+		st = p.claim.Statement()
+	}
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &l.repo.table, Key: lane.key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValuesOnConditionCheckFailure: allOld,
+	}}
+}
+
+// charged books a committed transaction, which returns no image: the statuses
+// are worked out, and the lane reads the bucket before it denies anything.
+func (lv *level) charged(p *proposal, decode func(schema.Item, int) (*schema.Image, error)) {
+	lv.grant()
+	lv.lane.forget()
+	image := p.view.image
+	if image == nil {
+		image, _ = decode(p.plan.create.Item(), 0) // what was put
+	} else {
+		image = p.view.less(lv.asked)
+	}
+	lv.saw(result{image: image, cfg: p.view.cfg, now: p.view.now})
+}
+
+// less is the image as it is worth at the view's time with amounts taken.
+func (v view) less(taken []signed) *schema.Image {
+	after := *v.image
+	after.Limits = slices.Clone(after.Limits)
+	for _, a := range taken {
+		i := after.Set.Index(a.name)
+		if i < 0 {
+			continue
+		}
+		credit, _ := v.image.State(i).Credit(v.now) // the statuses add it again
+		after.Limits[i].Tokens = v.state(i).Level(v.now) - a.amount - credit
+	}
+	return &after
+}

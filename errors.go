@@ -1,0 +1,173 @@
+package dynalimit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Never is the RetryAfter of an amount that can never fit: it exceeds the burst.
+const Never time.Duration = math.MaxInt64
+
+var (
+	// ErrLimitExceeded matches every denial; use errors.As with
+	// *LimitExceededError for the statuses and the wait.
+	ErrLimitExceeded = errors.New("dynalimit: limit exceeded")
+	// ErrExceedsBurst matches a denial that no wait can cure: the amount is
+	// larger than the bucket.
+	ErrExceedsBurst = errors.New("dynalimit: amount exceeds the burst")
+	// ErrUnavailable matches every failure of the store; use errors.As with
+	// *UnavailableError for the cause.
+	ErrUnavailable = errors.New("dynalimit: store unavailable")
+	// ErrClosed is returned by a limiter after Close.
+	ErrClosed = errors.New("dynalimit: the limiter is closed; make a new one with New")
+	// ErrNotFound is returned for an entity record that does not exist.
+	ErrNotFound = errors.New("dynalimit: not found")
+	// ErrExists is returned by CreateEntity for an entity that has a record.
+	ErrExists = errors.New("dynalimit: already exists")
+	// ErrTable matches a *TableError.
+	ErrTable = errors.New("dynalimit: table missing or unusable")
+	// ErrUnconfirmed matches an *UnconfirmedError.
+	ErrUnconfirmed = errors.New("dynalimit: outcome unknown")
+	// ErrLeaseEnded is returned by Adjust and Consume after Settle or Rollback.
+	ErrLeaseEnded = errors.New("dynalimit: the lease has been settled or rolled back")
+)
+
+// LimitExceededError says that a request does not fit. Nothing was consumed.
+type LimitExceededError struct {
+	EntityID string
+	Resource string
+	// RetryAfter is the exact wait until the whole request fits with no other
+	// traffic, to the millisecond; Never when part of it exceeds a burst.
+	RetryAfter time.Duration
+	// Statuses holds every limit checked: the entity first, then its parents;
+	// limits in name order.
+	Statuses []LimitStatus
+}
+
+// Error names the limit that denies the longest.
+func (e *LimitExceededError) Error() string {
+	p := e.Primary()
+	if e.RetryAfter == Never {
+		return fmt.Sprintf("dynalimit: %s of %s on %s: %d asked, the burst is %d; ask for less or raise the burst",
+			p.Limit.Name, p.EntityID, p.Resource, p.Requested, p.Limit.Burst)
+	}
+	return fmt.Sprintf("dynalimit: %s of %s on %s exceeded: %d asked, %d left; retry after %v",
+		p.Limit.Name, p.EntityID, p.Resource, p.Requested, p.Remaining, e.RetryAfter)
+}
+
+// Is matches ErrLimitExceeded, and ErrExceedsBurst when no wait can help.
+func (e *LimitExceededError) Is(target error) bool {
+	return target == ErrLimitExceeded || target == ErrExceedsBurst && e.RetryAfter == Never
+}
+
+// Primary is the status that denies the longest.
+func (e *LimitExceededError) Primary() LimitStatus {
+	var worst LimitStatus
+	for _, s := range e.Statuses {
+		if s.Exceeded && (!worst.Exceeded || s.RetryAfter > worst.RetryAfter) {
+			worst = s
+		}
+	}
+	return worst
+}
+
+// newLimitExceeded builds the denial for the statuses of every level checked.
+func newLimitExceeded(entityID, resource string, statuses []LimitStatus) *LimitExceededError {
+	e := &LimitExceededError{EntityID: entityID, Resource: resource, Statuses: statuses}
+	e.RetryAfter = e.Primary().RetryAfter
+	return e
+}
+
+// UnavailableError says that DynamoDB did not answer, or refused to for lack of
+// capacity. It is never a denial.
+type UnavailableError struct {
+	// Op is what was being done, for example "acquire".
+	Op string
+	// Err is the cause: the SDK's error.
+	Err error
+}
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("dynalimit: %s: store unavailable: %v", e.Op, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Is matches ErrUnavailable.
+func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
+
+// ValidationError says which input is wrong. Nothing was written.
+type ValidationError struct {
+	// Field names the input, for example "amounts[tpm]".
+	Field string
+	// Reason says what is wrong and what would be right.
+	Reason string
+}
+
+func (e *ValidationError) Error() string {
+	return fmt.Sprintf("dynalimit: invalid %s: %s", e.Field, e.Reason)
+}
+
+func invalid(field, format string, args ...any) *ValidationError {
+	return &ValidationError{Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// TableError says that the table is missing or is not one of ours.
+type TableError struct {
+	Table string
+	// Reason says what is wrong and how to make it right.
+	Reason string
+	// Err is the SDK's error.
+	Err error
+}
+
+func (e *TableError) Error() string {
+	return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Reason)
+}
+
+// Unwrap returns the cause.
+func (e *TableError) Unwrap() error { return e.Err }
+
+// Is matches ErrTable.
+func (e *TableError) Is(target error) bool { return target == ErrTable }
+
+// UnconfirmedError says which amounts could not be confirmed as written: an
+// extra charge that may be missing, or a give-back that may have been lost and
+// so counts as consumed.
+type UnconfirmedError struct {
+	EntityID string
+	Resource string
+	// Amounts are the signed deltas that could not be confirmed, in whole
+	// tokens: positive were to be charged, negative to be given back.
+	Amounts Amounts
+	// Err is the cause.
+	Err error
+}
+
+func (e *UnconfirmedError) Error() string {
+	parts := make([]string, 0, len(e.Amounts))
+	for _, name := range e.Amounts.names() {
+		parts = append(parts, fmt.Sprintf("%s %+d", name, e.Amounts[name]))
+	}
+	return fmt.Sprintf("dynalimit: %s of %s not confirmed on %s: %v", strings.Join(parts, ", "), e.EntityID, e.Resource, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnconfirmedError) Unwrap() error { return e.Err }
+
+// Is matches ErrUnconfirmed.
+func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirmed }
+
+// RetryAfter returns how long to wait before the call that failed with err can
+// succeed. It is false when err is not a denial, or no wait can help.
+func RetryAfter(err error) (time.Duration, bool) {
+	var exceeded *LimitExceededError
+	if !errors.As(err, &exceeded) || exceeded.RetryAfter == Never {
+		return 0, false
+	}
+	return exceeded.RetryAfter, true
+}

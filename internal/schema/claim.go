@@ -1,0 +1,193 @@
+package schema
+
+import (
+	"github.com/dynalimit/dynalimit/internal/bucket"
+)
+
+// ClaimKind says what a claim does to one limit.
+type ClaimKind uint8
+
+const (
+	// ClaimKeep credits and spends; Params says whether the parameters change.
+	ClaimKeep ClaimKind = iota
+	// ClaimAdd puts a limit that the item does not have, at Tokens.
+	ClaimAdd
+	// ClaimAdopt gives a ghost its parameters: the tokens become Tokens if they
+	// are still Seen.
+	ClaimAdopt
+	// ClaimRemove removes a limit that is full and no longer configured.
+	ClaimRemove
+	// ClaimRemoveGhost removes a ghost that is no longer configured.
+	ClaimRemoveGhost
+)
+
+// ClaimLimit is what a claim does to one limit.
+type ClaimLimit struct {
+	Name string
+	Kind ClaimKind
+	// Update holds the change of the tokens and its bounds (ClaimKeep), or the
+	// lower bound of a removal.
+	bucket.Update
+	// Consumed is the change of the counter (ClaimKeep, ClaimAdopt) or its
+	// first value (ClaimAdd).
+	Consumed int64
+	// Tokens is the new value (ClaimAdd, ClaimAdopt), Seen the old one
+	// (ClaimAdopt, ClaimRemoveGhost).
+	Tokens, Seen int64
+	// Capacity and Rate are written when Params is set, and by ClaimAdd and
+	// ClaimAdopt.
+	Params   bool
+	Capacity int64
+	Rate     bucket.Rate
+}
+
+// Claim is the write that moves the refill instant: it credits every limit,
+// brings new configuration and a new expiry.
+type Claim struct {
+	Seen *Image
+	// Refilled is the new refill instant, Fingerprint and ConfigRead those of
+	// the configuration, TTL the new expiry (0: none).
+	Refilled    int64
+	Fingerprint []byte
+	ConfigRead  int64
+	TTL         int64
+	Limits      []ClaimLimit
+	Op          Op
+}
+
+// Statement returns the conditional update.
+func (c *Claim) Statement() Statement {
+	b := newStatementBuilder()
+	b.op(c.Op)
+	b.setValue(attrRefilled, Number(c.Refilled))
+	b.setValue(attrFingerprint, Bytes(c.Fingerprint))
+	b.setValue(attrConfigRead, Number(c.ConfigRead))
+	if c.TTL > 0 {
+		b.setValue(TTL, Number(c.TTL))
+	} else {
+		b.drop(TTL)
+	}
+	b.exists(PK)
+	if c.Seen.HasRefilled {
+		b.compare(attrRefilled, "=", Number(c.Seen.Refilled))
+	} else {
+		b.absent(attrRefilled)
+	}
+	if c.Seen.Fingerprint != nil {
+		b.compare(attrFingerprint, "=", Bytes(c.Seen.Fingerprint))
+	} else {
+		b.absent(attrFingerprint)
+	}
+	for i := range c.Limits {
+		c.Limits[i].write(b)
+	}
+	return b.build()
+}
+
+func (l *ClaimLimit) write(b *statementBuilder) {
+	a := attrsOf(l.Name)
+	switch l.Kind {
+	case ClaimKeep:
+		b.exists(a.burst)
+		if l.Add != 0 {
+			b.addNumber(a.tokens, l.Add)
+		}
+		if l.Consumed != 0 {
+			b.addNumber(a.consumed, l.Consumed)
+		}
+		if l.HasLow {
+			b.compare(a.tokens, ">=", Number(l.Low))
+		}
+		b.compare(a.tokens, "<=", Number(l.High))
+		if l.Params {
+			l.params(b, a)
+		}
+	case ClaimAdd:
+		b.absent(a.burst)
+		b.absent(a.tokens)
+		b.setValue(a.tokens, Number(l.Tokens))
+		b.setValue(a.consumed, Number(l.Consumed))
+		l.params(b, a)
+	case ClaimAdopt:
+		b.absent(a.burst)
+		b.compare(a.tokens, "=", Number(l.Seen))
+		b.setValue(a.tokens, Number(l.Tokens))
+		if l.Consumed != 0 {
+			b.addNumber(a.consumed, l.Consumed)
+		}
+		l.params(b, a)
+	case ClaimRemove:
+		b.exists(a.burst)
+		b.compare(a.tokens, ">=", Number(l.Low))
+		l.dropAll(b, a)
+	case ClaimRemoveGhost:
+		b.absent(a.burst)
+		b.compare(a.tokens, "=", Number(l.Seen))
+		l.dropAll(b, a)
+	}
+}
+
+func (l *ClaimLimit) dropAll(b *statementBuilder, a limitAttrs) {
+	for _, attr := range a.all() {
+		b.drop(attr)
+	}
+}
+
+func (l *ClaimLimit) params(b *statementBuilder, a limitAttrs) {
+	b.setValue(a.capacity, Number(l.Capacity))
+	b.setValue(a.burst, Number(l.Rate.Burst))
+	b.setValue(a.amount, Number(l.Rate.Amount))
+	b.setValue(a.period, Number(l.Rate.Period))
+}
+
+// CreateLimit is one limit of a new bucket.
+type CreateLimit struct {
+	Name             string
+	Tokens, Consumed int64
+	Capacity         int64
+	Rate             bucket.Rate
+}
+
+// Create is a new bucket item.
+type Create struct {
+	Keys             Keys
+	Entity, Resource string
+	Refilled         int64
+	Fingerprint      []byte
+	ConfigRead       int64
+	TTL              int64
+	Limits           []CreateLimit
+	OpID             []byte
+}
+
+// CreateCondition is the condition of the put of a Create.
+const CreateCondition = "attribute_not_exists(" + PK + ")"
+
+// Item returns the item to put. The put fills every op slot, so that no late
+// write of an earlier bucket under this key finds its own.
+func (c *Create) Item() Item {
+	item := c.Keys.Bucket(c.Entity, c.Resource).Attributes()
+	item[attrEntity] = String(c.Entity)
+	item[attrResource] = String(c.Resource)
+	item[attrRefilled] = Number(c.Refilled)
+	item[attrFingerprint] = Bytes(c.Fingerprint)
+	item[attrConfigRead] = Number(c.ConfigRead)
+	item[GSI2PK] = String(c.Keys.Resource(c.Resource))
+	item[GSI2SK] = String("BUCKET#" + c.Entity)
+	if c.TTL > 0 {
+		item[TTL] = Number(c.TTL)
+	}
+	for _, slot := range opAttrs {
+		item[slot] = Bytes(c.OpID)
+	}
+	for _, l := range c.Limits {
+		a := attrsOf(l.Name)
+		item[a.tokens] = Number(l.Tokens)
+		item[a.consumed] = Number(l.Consumed)
+		item[a.capacity] = Number(l.Capacity)
+		item[a.burst] = Number(l.Rate.Burst)
+		item[a.amount] = Number(l.Rate.Amount)
+		item[a.period] = Number(l.Rate.Period)
+	}
+	return item
+}

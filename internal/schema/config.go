@@ -1,0 +1,195 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Attribute names of configuration items.
+const (
+	AttrConfigVersion = "config_version"
+
+	attrOnUnavailable = "on_unavailable"
+	limitPrefix       = "l_"
+)
+
+// The fields of a stored limit: l_{name}_{field}.
+const (
+	fieldCapacity = "cp"
+	fieldBurst    = "bx"
+	fieldAmount   = "ra"
+	fieldPeriod   = "rp"
+)
+
+// ConfigLimit is a stored limit: whole tokens and whole seconds.
+type ConfigLimit struct {
+	Name                                   string
+	Capacity, Burst, Amount, PeriodSeconds int64
+}
+
+// ConfigItem is what a configuration item says.
+type ConfigItem struct {
+	// Limits is sorted by name.
+	Limits []ConfigLimit
+	// OnUnavailable is "allow", "block" or "" for none; system items only.
+	OnUnavailable string
+	// Version counts the writes of the item; 0 when it has no version.
+	Version int64
+}
+
+// ConfigOwner says whose configuration an item holds: an entity's for a
+// resource, a resource's (no entity), or the system's (neither). An entity
+// without a resource means its default.
+type ConfigOwner struct{ Entity, Resource string }
+
+// Normal spells an entity's default in its one way.
+func (o ConfigOwner) Normal() ConfigOwner {
+	if o.Entity != "" && o.Resource == "" {
+		o.Resource = DefaultResource
+	}
+	return o
+}
+
+// Config is the key of the owner's configuration item.
+func (k Keys) Config(o ConfigOwner) Key {
+	switch {
+	case o.Entity != "":
+		return k.EntityConfig(o.Entity, o.Resource)
+	case o.Resource != "":
+		return k.ResourceConfig(o.Resource)
+	default:
+		return k.SystemConfig()
+	}
+}
+
+// EncodeConfig returns the item that holds c. It keeps the attributes of old
+// that it does not know and drops every limit of it; old may be nil.
+func (k Keys) EncodeConfig(o ConfigOwner, old Item, c ConfigItem) Item {
+	o = o.Normal()
+	item := make(Item, len(old)+4*len(c.Limits)+7)
+	for name, value := range old {
+		if _, _, isLimit := splitLimit(name); !isLimit {
+			item[name] = value
+		}
+	}
+	key := k.Config(o)
+	item[PK], item[SK] = String(key.PK), String(key.SK)
+	if o.Resource != "" {
+		item[attrResource] = String(o.Resource)
+	}
+	if o.Entity != "" {
+		item[attrEntity] = String(o.Entity)
+		item[GSI3PK], item[GSI3SK] = String(k.EntityConfigs(o.Resource)), String(o.Entity)
+	}
+	for _, l := range c.Limits {
+		prefix := limitPrefix + l.Name + "_"
+		item[prefix+fieldCapacity] = Number(l.Capacity)
+		item[prefix+fieldBurst] = Number(l.Burst)
+		item[prefix+fieldAmount] = Number(l.Amount)
+		item[prefix+fieldPeriod] = Number(l.PeriodSeconds)
+	}
+	delete(item, attrOnUnavailable)
+	if c.OnUnavailable != "" {
+		item[attrOnUnavailable] = String(c.OnUnavailable)
+	}
+	item[AttrConfigVersion] = Number(c.Version)
+	return item
+}
+
+// HasLimits says whether a configuration item holds any limit.
+func HasLimits(item Item) bool {
+	for name := range item {
+		if _, _, ok := splitLimit(name); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// DecodeConfig reads a configuration item; attributes it does not know are
+// ignored. A missing burst or refill amount is the capacity. It fails on a
+// limit that cannot be understood: to leave it out would not enforce it.
+func DecodeConfig(item Item) (ConfigItem, error) {
+	c := ConfigItem{OnUnavailable: DecodePolicy(item)}
+	d := decoder{item: item}
+	c.Version, _ = d.number(AttrConfigVersion)
+	limits := map[string]*ConfigLimit{}
+	for attr := range item {
+		name, field, ok := splitLimit(attr)
+		if !ok {
+			continue
+		}
+		n, _ := d.number(attr)
+		l := limits[name]
+		if l == nil {
+			l = &ConfigLimit{Name: name}
+			limits[name] = l
+		}
+		switch field {
+		case fieldCapacity:
+			l.Capacity = n
+		case fieldBurst:
+			l.Burst = n
+		case fieldAmount:
+			l.Amount = n
+		case fieldPeriod:
+			l.PeriodSeconds = n
+		}
+	}
+	if d.err != nil {
+		return ConfigItem{}, d.err
+	}
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		l := *limits[name]
+		for _, field := range []string{fieldCapacity, fieldPeriod} {
+			if attr := limitPrefix + name + "_" + field; item[attr] == nil {
+				return ConfigItem{}, fmt.Errorf("attribute %s is missing", attr)
+			}
+		}
+		if item[limitPrefix+name+"_"+fieldBurst] == nil {
+			l.Burst = l.Capacity
+		}
+		if item[limitPrefix+name+"_"+fieldAmount] == nil {
+			l.Amount = l.Capacity
+		}
+		c.Limits = append(c.Limits, l)
+	}
+	return c, nil
+}
+
+// DecodePolicy reads what a system item says to do when the store does not
+// answer; "" for none.
+func DecodePolicy(item Item) string {
+	return text(item, attrOnUnavailable)
+}
+
+// splitLimit splits l_{name}_{field} at the last underscore: names may hold
+// underscores, fields do not.
+func splitLimit(attr string) (name, field string, ok bool) {
+	rest, ok := strings.CutPrefix(attr, limitPrefix)
+	if !ok {
+		return "", "", false
+	}
+	i := strings.LastIndexByte(rest, '_')
+	if i < 1 {
+		return "", "", false
+	}
+	name, field = rest[:i], rest[i+1:]
+	switch field {
+	case fieldCapacity, fieldBurst, fieldAmount, fieldPeriod:
+		return name, field, true
+	}
+	return "", "", false
+}
+
+// text is "" for an attribute that is absent or no string.
+func text(item Item, name string) string {
+	if s, ok := item[name].(*types.AttributeValueMemberS); ok {
+		return s.Value
+	}
+	return ""
+}

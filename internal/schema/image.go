@@ -1,0 +1,169 @@
+package schema
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+)
+
+// Item is a DynamoDB item.
+type Item = map[string]types.AttributeValue
+
+// Stored is one limit of a bucket item, in millitokens and milliseconds.
+type Stored struct {
+	bucket.Rate
+	Tokens, Capacity, Consumed int64
+	// Ghost says that the limit has tokens but no parameters: an unconditional
+	// ADD of another writer met a bucket without it.
+	Ghost bool
+}
+
+// Image is a bucket item as last seen. It is never changed: a newer answer
+// makes a newer image.
+type Image struct {
+	// Set names the limits; Limits are in its order.
+	Set    *LimitSet
+	Limits []Stored
+	// Refilled is the shared refill instant; HasRefilled is false on a ghost
+	// item, which has none.
+	Refilled    int64
+	HasRefilled bool
+	// Fingerprint is that of the limits last written (nil: written by another
+	// implementation), ConfigRead when those were read, less a second.
+	Fingerprint []byte
+	ConfigRead  int64
+	// TTL is the expiry in seconds since the epoch, 0 if the item has none.
+	TTL int64
+	// Op is the id of the last write by a client of the reader's slot.
+	Op []byte
+}
+
+// State is limit i as the arithmetic sees it.
+func (m *Image) State(i int) bucket.State {
+	l := &m.Limits[i]
+	return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: m.Refilled}
+}
+
+// Same reports whether two images show the same stored state, so that nothing
+// was written between them.
+func (m *Image) Same(o *Image) bool {
+	if m == nil || o == nil {
+		return m == o
+	}
+	return m.Refilled == o.Refilled && m.TTL == o.TTL && bytes.Equal(m.Fingerprint, o.Fingerprint) &&
+		slices.Equal(m.Limits, o.Limits) && slices.Equal(m.Set.Names, o.Set.Names)
+}
+
+// DecodeBucket reads a bucket item; nil for none. The hint is the set of the
+// image before it, which is nearly always the set of this one. slot is the
+// reader's op slot.
+func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, error) {
+	if len(item) == 0 {
+		return nil, nil
+	}
+	m := &Image{Set: hint}
+	if hint == nil || !hint.describes(item) {
+		m.Set = r.Of(limitNames(item))
+	}
+	d := decoder{item: item}
+	m.Refilled, m.HasRefilled = d.number(attrRefilled)
+	m.ConfigRead, _ = d.number(attrConfigRead)
+	m.TTL, _ = d.number(TTL)
+	m.Fingerprint = d.bytes(attrFingerprint)
+	m.Op = d.bytes(opAttrs[slot])
+	m.Limits = make([]Stored, len(m.Set.Names))
+	for i, a := range m.Set.attrs {
+		l := &m.Limits[i]
+		l.Tokens, _ = d.number(a.tokens)
+		l.Consumed, _ = d.number(a.consumed)
+		l.Capacity, _ = d.number(a.capacity)
+		l.Burst, _ = d.number(a.burst)
+		l.Amount, _ = d.number(a.amount)
+		l.Period, _ = d.number(a.period)
+		l.Ghost = l.Burst < 1 || l.Amount < 1 || l.Period < 1
+	}
+	return m, d.err
+}
+
+// describes reports whether the item's limits are exactly those of the set.
+func (s *LimitSet) describes(item Item) bool {
+	count := 0
+	for name := range item {
+		if strings.HasPrefix(name, bucketPrefix) {
+			count++
+		}
+	}
+	if count != 6*len(s.attrs) {
+		return false
+	}
+	for i := range s.attrs {
+		if item[s.attrs[i].burst] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func limitNames(item Item) []string {
+	var names []string
+	for attr := range item {
+		name, field, ok := splitBucketAttr(attr)
+		if ok && slices.Contains([]string{"tk", "bx", "tc", "cp", "ra", "rp"}, field) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// decoder reads attributes and remembers the first that is malformed.
+type decoder struct {
+	item Item
+	err  error
+}
+
+// number reads an integer; false if the attribute is absent.
+func (d *decoder) number(name string) (int64, bool) {
+	switch v := d.item[name].(type) {
+	case nil:
+		return 0, false
+	case *types.AttributeValueMemberN:
+		n, err := strconv.ParseInt(v.Value, 10, 64)
+		if err != nil && d.err == nil {
+			d.err = fmt.Errorf("attribute %s holds %q, want an integer of 64 bits", name, v.Value)
+		}
+		return n, true
+	default:
+		if d.err == nil {
+			d.err = fmt.Errorf("attribute %s is a %T, want a number", name, v)
+		}
+		return 0, false
+	}
+}
+
+func (d *decoder) bytes(name string) []byte {
+	if v, ok := d.item[name].(*types.AttributeValueMemberB); ok {
+		return v.Value
+	}
+	return nil
+}
+
+// Number is an attribute value.
+func Number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// String is an attribute value.
+func String(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+// Bytes is an attribute value.
+func Bytes(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
+
+// Attributes returns the key as an item.
+func (k Key) Attributes() Item { return Item{PK: String(k.PK), SK: String(k.SK)} }

@@ -1,0 +1,101 @@
+// Package schema is the table's layout: keys, attribute names, the codec of
+// every item and the expressions of every write. It is pure: it builds and reads
+// values, it sends nothing.
+package schema
+
+import "strings"
+
+// Attribute names shared by all items.
+const (
+	PK, SK         = "PK", "SK"
+	GSI1PK, GSI1SK = "GSI1PK", "GSI1SK"
+	GSI2PK, GSI2SK = "GSI2PK", "GSI2SK"
+	GSI3PK, GSI3SK = "GSI3PK", "GSI3SK"
+	TTL            = "ttl"
+
+	// DefaultResource is the resource under which an entity's default limits
+	// are stored.
+	DefaultResource = "_default_"
+
+	skMeta, skConfig, skVersion = "#META", "#CONFIG", "#VERSION"
+	skBucketPrefix              = "#BUCKET#"
+	skConfigPrefix              = "#CONFIG#"
+	childPrefix                 = "CHILD#"
+)
+
+// The global secondary indexes.
+const (
+	IndexChildren      = "GSI1" // parent → children
+	IndexResource      = "GSI2" // resource → buckets
+	IndexEntityConfigs = "GSI3" // resource → entities with limits of their own
+)
+
+// Key is a primary key.
+type Key struct{ PK, SK string }
+
+// Keys builds the keys of one namespace; the zero value is the layout without a
+// namespace.
+type Keys struct{ prefix string }
+
+// NewKeys returns the keys of a namespace; "" is the layout without one.
+func NewKeys(namespace string) Keys {
+	if namespace == "" {
+		return Keys{}
+	}
+	return Keys{prefix: namespace + "/"}
+}
+
+func (k Keys) entity(id string) string { return k.prefix + "ENTITY#" + id }
+
+// Bucket is the key of an entity's bucket for a resource.
+func (k Keys) Bucket(entity, resource string) Key {
+	return Key{k.entity(entity), skBucketPrefix + resource}
+}
+
+// Meta is the key of an entity's record.
+func (k Keys) Meta(entity string) Key { return Key{k.entity(entity), skMeta} }
+
+// EntityConfig is the key of an entity's limits for a resource; "" is the
+// entity's default.
+func (k Keys) EntityConfig(entity, resource string) Key {
+	if resource == "" {
+		resource = DefaultResource
+	}
+	return Key{k.entity(entity), skConfigPrefix + resource}
+}
+
+// ResourceConfig is the key of a resource's limits.
+func (k Keys) ResourceConfig(resource string) Key {
+	return Key{k.prefix + "RESOURCE#" + resource, skConfig}
+}
+
+// SystemConfig is the key of the system's limits.
+func (k Keys) SystemConfig() Key { return Key{k.prefix + "SYSTEM#", skConfig} }
+
+// Version is the key of the version record.
+func (k Keys) Version() Key { return Key{k.prefix + "SYSTEM#", skVersion} }
+
+// Parent is the partition of the children index that lists a parent's children.
+func (k Keys) Parent(id string) string { return k.prefix + "PARENT#" + id }
+
+// Resource is the partition of the resource index.
+func (k Keys) Resource(resource string) string { return k.prefix + "RESOURCE#" + resource }
+
+// EntityConfigs is the partition of the index of entities with limits for a
+// resource; "" is the default.
+func (k Keys) EntityConfigs(resource string) string {
+	if resource == "" {
+		resource = DefaultResource
+	}
+	return k.prefix + "ENTITY_CONFIG#" + resource
+}
+
+// Entity is the partition of everything an entity owns.
+func (k Keys) Entity(id string) string { return k.entity(id) }
+
+// BucketResource returns the resource of a bucket's sort key, false for any
+// other item.
+func BucketResource(sk string) (string, bool) { return strings.CutPrefix(sk, skBucketPrefix) }
+
+// ChildID returns the entity named by a sort key of the children index.
+func ChildID(gsi1sk string) (string, bool) { return strings.CutPrefix(gsi1sk, childPrefix) }

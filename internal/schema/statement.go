@@ -1,0 +1,138 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Statement is a conditional update. Names may be shared between statements and
+// must not be changed.
+type Statement struct {
+	Update, Condition string
+	Names             map[string]string
+	Values            map[string]types.AttributeValue
+}
+
+// OpRule says what a write requires of its op slot, so that it lands once.
+type OpRule uint8
+
+const (
+	// OpAny requires nothing: the first try of a take, the only try of a
+	// give-back whose slot another client wrote last.
+	OpAny OpRule = iota
+	// OpLast requires the slot to hold Last, the client's own last write: every
+	// try of a give-back that may be resent.
+	OpLast
+	// OpNotMine requires the slot not to hold this operation: the resend of a
+	// take.
+	OpNotMine
+)
+
+// Op identifies one try of one write.
+type Op struct {
+	Slot int
+	Rule OpRule
+	// ID is what the slot will hold: the operation and, in its last byte, the
+	// try.
+	ID []byte
+	// Last is what OpLast requires.
+	Last []byte
+}
+
+// operation is the id without the try.
+func (o Op) operation() []byte { return o.ID[:len(o.ID)-1] }
+
+// required is the value the rule compares the slot with.
+func (o Op) required() []byte {
+	if o.Rule == OpLast {
+		return o.Last
+	}
+	return o.operation()
+}
+
+// statementBuilder writes expressions with positional placeholders, so that any
+// attribute name is legal.
+type statementBuilder struct {
+	names  map[string]string // placeholder → attribute
+	places map[string]string // attribute → placeholder
+	values map[string]types.AttributeValue
+	set    []string
+	add    []string
+	remove []string
+	conds  []string
+}
+
+func newStatementBuilder() *statementBuilder {
+	return &statementBuilder{names: map[string]string{}, places: map[string]string{}, values: map[string]types.AttributeValue{}}
+}
+
+func (b *statementBuilder) name(attr string) string {
+	if p, ok := b.places[attr]; ok {
+		return p
+	}
+	p := "#" + strconv.Itoa(len(b.places))
+	b.places[attr], b.names[p] = p, attr
+	return p
+}
+
+func (b *statementBuilder) value(v types.AttributeValue) string {
+	p := ":" + strconv.Itoa(len(b.values))
+	b.values[p] = v
+	return p
+}
+
+func (b *statementBuilder) setValue(attr string, v types.AttributeValue) {
+	b.set = append(b.set, b.name(attr)+" = "+b.value(v))
+}
+
+func (b *statementBuilder) addNumber(attr string, n int64) {
+	b.add = append(b.add, b.name(attr)+" "+b.value(Number(n)))
+}
+
+func (b *statementBuilder) drop(attr string) { b.remove = append(b.remove, b.name(attr)) }
+
+func (b *statementBuilder) require(cond string) { b.conds = append(b.conds, cond) }
+
+// compare requires attr op value.
+func (b *statementBuilder) compare(attr, op string, v types.AttributeValue) {
+	b.require(b.name(attr) + " " + op + " " + b.value(v))
+}
+
+func (b *statementBuilder) exists(attr string) { b.require("attribute_exists(" + b.name(attr) + ")") }
+
+func (b *statementBuilder) absent(attr string) {
+	b.require("attribute_not_exists(" + b.name(attr) + ")")
+}
+
+// op records the write in its slot and requires what its rule says.
+func (b *statementBuilder) op(o Op) {
+	slot := opAttrs[o.Slot]
+	b.setValue(slot, Bytes(o.ID))
+	switch o.Rule {
+	case OpLast:
+		b.compare(slot, "=", Bytes(o.Last))
+	case OpNotMine:
+		place := b.name(slot)
+		b.require("(attribute_not_exists(" + place + ") OR NOT begins_with(" + place + ", " + b.value(Bytes(o.operation())) + "))")
+	case OpAny:
+	}
+}
+
+func (b *statementBuilder) build() Statement {
+	return Statement{Update: b.update(), Condition: strings.Join(b.conds, " AND "), Names: b.names, Values: b.values}
+}
+
+func (b *statementBuilder) update() string {
+	var clauses []string
+	for _, c := range []struct {
+		verb  string
+		parts []string
+	}{{"SET ", b.set}, {"ADD ", b.add}, {"REMOVE ", b.remove}} {
+		if len(c.parts) > 0 {
+			clauses = append(clauses, c.verb+strings.Join(c.parts, ", "))
+		}
+	}
+	return strings.Join(clauses, " ")
+}

@@ -1,0 +1,233 @@
+package dynalimit
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// bucketStore is what lanes need of the repository: the hot path.
+type bucketStore interface {
+	updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer
+	createBucket(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer
+	readBucket(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error)
+	rereadConfig(ctx context.Context, entity, resource string) (*resolvedConfig, error)
+	forgetConfig(entity, resource string)
+}
+
+// lane is the one object of a bucket in this process. It remembers the last
+// image, and carries the process's writes to the bucket one at a time: what
+// arrives while one is in flight rides in the next, first come first served. A
+// caller that is alone waits for nobody.
+type lane struct {
+	owner            *lanes
+	entity, resource string
+	key              schema.Item
+
+	mu      sync.Mutex
+	queue   []*op
+	running bool
+	// backsCarried says that the write in flight gives something back.
+	backsCarried bool
+	// known says that image is what the store held at seenAt (ms, this
+	// process's clock); a nil image is no item.
+	known  bool
+	image  *schema.Image
+	seenAt int64
+	// seenTick is when the image's config fingerprint was first seen here.
+	seenTick int64
+
+	// What follows belongs to the running goroutine.
+
+	// lastOp is this lane's own last write in its slot, nil if unknown.
+	lastOp []byte
+	// alone says that the last batch was refused: the next write carries its
+	// adjusts without takes, so that those cost them one round trip at most.
+	alone bool
+	// tidied says that a housekeeping claim was refused: spend instead.
+	tidied bool
+}
+
+// batch is what one write carries.
+type batch struct {
+	adjusts, takes []*op
+}
+
+func (b *batch) ops() []*op { return slices.Concat(b.adjusts, b.takes) }
+
+// submit queues an op and starts the lane if it rests.
+func (l *lane) submit(o *op) {
+	l.mu.Lock()
+	l.queue = append(l.queue, o)
+	start := !l.running
+	if start {
+		l.running = true
+		l.owner.started()
+	}
+	l.mu.Unlock()
+	if start {
+		go l.run()
+	}
+}
+
+// leave withdraws a caller whose context ended. It returns the result if there
+// is one already, else makes sure that what is granted is given back.
+func (l *lane) leave(o *op) (result, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch o.state {
+	case opDone:
+		return o.result, true
+	case opQueued:
+		l.queue = slices.DeleteFunc(l.queue, func(q *op) bool { return q == o })
+		o.state = opDone
+	default:
+		o.abandoned = true
+	}
+	return result{}, false
+}
+
+// run carries batches until nothing is queued.
+func (l *lane) run() {
+	defer l.owner.stopped()
+	for {
+		b, ok := l.next()
+		if !ok {
+			return
+		}
+		l.carry(b)
+	}
+}
+
+// next chooses what the next write carries: all adjusts, and the takes that
+// share the first one's configuration.
+func (l *lane) next() (batch, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		l.running = false
+		return batch{}, false
+	}
+	var b batch
+	for _, o := range l.queue {
+		if !o.take {
+			b.adjusts = append(b.adjusts, o)
+		}
+	}
+	if !l.alone || len(b.adjusts) == 0 {
+		for _, o := range l.queue {
+			if o.take && (len(b.takes) == 0 || sameConfig(b.takes[0].cfg, o.cfg)) {
+				b.takes = append(b.takes, o)
+			}
+		}
+	}
+	l.alone = false
+	for _, o := range b.ops() {
+		o.state = opCarried
+	}
+	l.backsCarried = slices.ContainsFunc(b.adjusts, func(o *op) bool { return o.givesBack() })
+	return b, true
+}
+
+func sameConfig(a, b *bucketConfig) bool {
+	return a == b || string(a.fingerprint) == string(b.fingerprint) && a.override == b.override
+}
+
+// finish ends ops with a result and wakes their callers. Grants to callers who
+// have gone are given back by the next write.
+func (l *lane) finish(ops []*op, r result) {
+	if len(ops) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range ops {
+		o.state, o.result = opDone, r
+		if o.abandoned && o.take && r.err == nil && !r.denied {
+			l.queue = append(l.queue, o.reversed())
+		}
+		close(o.done)
+	}
+	l.queue = slices.DeleteFunc(l.queue, func(o *op) bool { return o.state == opDone })
+}
+
+// requeue leaves ops for the next write.
+func (l *lane) requeue(ops []*op) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range ops {
+		if o.abandoned && o.take { // nothing landed for it, nobody waits
+			o.state = opDone
+			close(o.done)
+			continue
+		}
+		o.state = opQueued
+	}
+	l.queue = slices.DeleteFunc(l.queue, func(o *op) bool { return o.state == opDone })
+}
+
+// learn remembers an image seen by a request sent at asked.
+func (l *lane) learn(image *schema.Image, asked int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remember(image, asked)
+}
+
+func (l *lane) remember(image *schema.Image, asked int64) {
+	if !l.known || !sameFingerprint(l.image, image) {
+		l.seenTick = l.owner.tick()
+	}
+	l.known, l.image, l.seenAt = true, image, asked
+}
+
+// offer gives the lane an image from a read made elsewhere, if it has none.
+func (l *lane) offer(image *schema.Image, asked int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known && !l.running {
+		l.remember(image, asked)
+	}
+}
+
+// outdate makes the image too old to deny from: the store may hold more.
+func (l *lane) outdate() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seenAt = 0
+}
+
+func sameFingerprint(a, b *schema.Image) bool {
+	return a != nil && b != nil && string(a.Fingerprint) == string(b.Fingerprint)
+}
+
+// memoryMS is how long an image may deny without asking the store.
+const memoryMS = 1000
+
+// fresh reports whether an image seen at seenAt may deny at now.
+func fresh(seenAt, now int64) bool { return now >= seenAt && now-seenAt <= memoryMS }
+
+// recall denies a take from memory: when the last image is fresh, nothing this
+// process knows has been given back since, and the take does not fit.
+func (l *lane) recall(amounts []signed, cfg *bucketConfig, now int64) (result, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known || l.image == nil || !fresh(l.seenAt, now) || l.backsCarried && l.running || !cfg.is(l.image) {
+		return result{}, false
+	}
+	if slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take }) {
+		return result{}, false
+	}
+	v := newView(l.image, cfg, current, now)
+	o := op{take: true, amounts: amounts}
+	if o.fits(v, nil) {
+		return result{}, false
+	}
+	return result{denied: true, image: l.image, now: now, cfg: cfg}, true
+}
+
+// is reports whether the image was written with the configuration.
+func (c *bucketConfig) is(m *schema.Image) bool {
+	return string(m.Fingerprint) == string(c.fingerprint)
+}

@@ -1,0 +1,149 @@
+package dynalimit
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"sync/atomic"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// opState is where an op is; the lane's mutex guards it.
+type opState uint8
+
+const (
+	opQueued opState = iota
+	opCarried
+	opDone
+)
+
+// op is one caller's part of a bucket's writes: a take, which may be denied, or
+// an adjust, which may not.
+type op struct {
+	ctx     context.Context // for its values; the write outlives its end
+	take    bool
+	amounts []signed
+	cfg     *bucketConfig
+	done    chan struct{}
+
+	state     opState
+	abandoned bool // the caller has gone: what is granted is given back
+	refusals  int
+
+	result result
+}
+
+// result is what came of an op. It is read after done is closed.
+type result struct {
+	denied bool
+	// unknown says that the write may have landed: it counts as consumed.
+	unknown bool
+	err     error
+	// image is the bucket after the write, or as it denied; now is when that
+	// was decided, cfg under what.
+	image *schema.Image
+	now   int64
+	cfg   *bucketConfig
+}
+
+func newOp(ctx context.Context, take bool, amounts []signed, cfg *bucketConfig) *op {
+	return &op{ctx: ctx, take: take, amounts: amounts, cfg: cfg, done: make(chan struct{})}
+}
+
+// givesBack reports whether an adjust returns anything.
+func (o *op) givesBack() bool {
+	for _, a := range o.amounts {
+		if a.amount < 0 {
+			return !o.take
+		}
+	}
+	return false
+}
+
+// reversed is the adjust that gives back what a take was granted.
+func (o *op) reversed() *op {
+	back := make([]signed, len(o.amounts))
+	for i, a := range o.amounts {
+		back[i] = signed{a.name, -a.amount}
+	}
+	return newOp(o.ctx, false, back, o.cfg)
+}
+
+// addTo adds the op to the sums of a batch.
+func (o *op) addTo(s *sums) {
+	for _, a := range o.amounts {
+		at := s.at(a.name)
+		switch {
+		case o.take:
+			at.Take += a.amount
+		case a.amount > 0:
+			at.Adjust += a.amount
+		default:
+			at.Back -= a.amount
+		}
+	}
+}
+
+// fits reports whether a take fits beside the sums already carried.
+func (o *op) fits(v view, s sums) bool {
+	for _, a := range o.amounts {
+		carried := s.of(a.name)
+		room, known := v.room(a.name, carried.Back)
+		if !known || a.amount > room-carried.Take {
+			return false
+		}
+	}
+	return true
+}
+
+// opIDs makes the ids of a client's writes: 8 bytes for the operation, unique
+// among all clients, and one for the try.
+type opIDs struct {
+	base uint64
+	next atomic.Uint64
+	slot int
+}
+
+func newOpIDs() *opIDs {
+	var seed [8]byte
+	_, _ = rand.Read(seed[:]) // never fails: crypto/rand aborts the program instead
+	base := binary.BigEndian.Uint64(seed[:])
+	return &opIDs{base: base, slot: int(base % schema.OpSlots)}
+}
+
+// operation returns a new operation.
+func (ids *opIDs) operation() uint64 { return ids.base + ids.next.Add(1) }
+
+// opID is the id of a try of an operation.
+func opID(operation uint64, try int) []byte {
+	id := make([]byte, 9)
+	binary.BigEndian.PutUint64(id, operation)
+	id[8] = byte(try)
+	return id
+}
+
+// isTryOf reports whether a slot's value is a try of the operation.
+func isTryOf(slot []byte, operation uint64) bool {
+	return len(slot) == 9 && binary.BigEndian.Uint64(slot) == operation
+}
+
+// hasBack reports whether the sums give anything back, charges whether they
+// take anything.
+func (s sums) hasBack() bool {
+	for i := range s {
+		if s[i].Back > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (s sums) charges() bool {
+	for i := range s {
+		if s[i].Take > 0 || s[i].Adjust > 0 {
+			return true
+		}
+	}
+	return false
+}

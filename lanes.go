@@ -1,0 +1,87 @@
+package dynalimit
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// laneKey names a bucket.
+type laneKey struct{ entity, resource string }
+
+// lanes are the buckets this process has used lately. An idle lane costs no
+// goroutine and may be forgotten; one that is forgotten while busy ends its work.
+type lanes struct {
+	store bucketStore
+	keys  schema.Keys
+	ids   *opIDs
+	nowMS func() int64
+	tick  func() int64
+	// recompile makes the configuration of a bucket from what was read again,
+	// with what replaced or added limits in the old one.
+	recompile func(*resolvedConfig, *bucketConfig) *bucketConfig
+	observer  Observer
+	// onSend, if set, hears of every write before it is sent; for tests.
+	onSend func(l *lane, operation uint64, s sums)
+
+	mu      sync.Mutex
+	byKey   *simplelru.LRU[laneKey, *lane]
+	running int
+	idle    chan struct{} // closed while nothing runs
+}
+
+func newLanes(store bucketStore, keys schema.Keys, size int, nowMS, tick func() int64) (*lanes, error) {
+	byKey, err := simplelru.NewLRU[laneKey, *lane](size, nil)
+	if err != nil {
+		return nil, err
+	}
+	idle := make(chan struct{})
+	close(idle)
+	return &lanes{store: store, keys: keys, ids: newOpIDs(), nowMS: nowMS, tick: tick, byKey: byKey, idle: idle}, nil
+}
+
+// of returns the lane of a bucket.
+func (s *lanes) of(entity, resource string) *lane {
+	key := laneKey{entity, resource}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l, ok := s.byKey.Get(key); ok {
+		return l
+	}
+	l := &lane{owner: s, entity: entity, resource: resource, key: s.keys.Bucket(entity, resource).Attributes()}
+	s.byKey.Add(key, l)
+	return l
+}
+
+func (s *lanes) started() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == 0 {
+		s.idle = make(chan struct{})
+	}
+	s.running++
+}
+
+func (s *lanes) stopped() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running--; s.running == 0 {
+		close(s.idle)
+	}
+}
+
+// drain waits until nothing is in flight.
+func (s *lanes) drain(ctx context.Context) error {
+	s.mu.Lock()
+	idle := s.idle
+	s.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

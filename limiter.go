@@ -1,0 +1,96 @@
+package dynalimit
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// limiterStore is what the limiter needs of the repository.
+type limiterStore interface {
+	bucketStore
+	config(ctx context.Context, entity, resource string) (*resolvedConfig, schema.Item, bool, error)
+	decodeBucket(item schema.Item, slot int) (*schema.Image, error)
+	transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error)
+}
+
+// RateLimiter charges buckets for calls. It is safe for concurrent use; one per
+// process is enough, and the more callers share it the fewer writes each costs.
+type RateLimiter struct {
+	repo     *Repository
+	store    limiterStore
+	opts     Options
+	lanes    *lanes
+	clock    func() time.Time
+	fallback *fallbackLimits
+	closed   atomic.Bool
+}
+
+// New returns a limiter over a repository. It does no I/O and starts no
+// goroutine. It fails with a *ValidationError.
+func New(repo *Repository, opts *Options) (*RateLimiter, error) {
+	if repo == nil {
+		return nil, invalid("repo", "is nil; make one with NewRepository")
+	}
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults(repo)
+	l := &RateLimiter{repo: repo, store: repo, opts: o, clock: repo.clock.now}
+	if o.Now != nil {
+		l.clock = o.Now
+	}
+	if len(o.Limits) > 0 {
+		l.fallback = &fallbackLimits{limits: o.Limits}
+	}
+	var err error
+	if l.lanes, err = newLanes(repo, repo.keys, o.MaxBuckets, l.nowMS, repo.tick); err != nil {
+		return nil, err
+	}
+	l.lanes.recompile = func(r *resolvedConfig, _ *bucketConfig) *bucketConfig { return l.compile(r) }
+	l.lanes.observer = o.Observer
+	return l, nil
+}
+
+func (l *RateLimiter) nowMS() int64 { return l.clock().UnixMilli() }
+
+// Close refuses new acquires and waits until what is in flight has ended, or
+// ctx does. Leases can still be adjusted, settled and rolled back.
+func (l *RateLimiter) Close(ctx context.Context) error {
+	l.closed.Store(true)
+	return l.lanes.drain(ctx)
+}
+
+// fallbackLimits are Options.Limits. The bucket configuration they make is kept
+// with the resolved configuration that has none of its own.
+type fallbackLimits struct{ limits []Limit }
+
+// compile returns the configuration of a bucket, nil when nothing limits it.
+func (l *RateLimiter) compile(r *resolvedConfig) *bucketConfig {
+	if len(r.limits) > 0 {
+		return r.compiled
+	}
+	if l.fallback == nil {
+		return nil
+	}
+	if known := r.fallback.Load(); known != nil && known.from == l.fallback {
+		return known.cfg
+	}
+	cfg := newBucketConfig(l.fallback.limits, LevelOptions, false, r.readAt, r.tick)
+	r.fallback.Store(&compiledFallback{from: l.fallback, cfg: cfg})
+	return cfg
+}
+
+// compiledFallback is a bucket configuration made from a limiter's own limits.
+type compiledFallback struct {
+	from *fallbackLimits
+	cfg  *bucketConfig
+}

@@ -1,0 +1,138 @@
+package dynalimit
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Limit is one token bucket: it holds at most Burst tokens and regains
+// RefillAmount of them every RefillPeriod. All counts are whole tokens.
+type Limit struct {
+	// Name identifies the limit in Amounts, for example "rpm" or "tpm".
+	// Letters, digits, '-', '.' and '_', starting with a letter, at most 64.
+	Name string
+	// Capacity is the nominal allowance per RefillPeriod.
+	Capacity int64
+	// Burst is the most the bucket holds. Defaults to Capacity.
+	Burst int64
+	// RefillAmount is what the bucket regains per RefillPeriod. Defaults to
+	// Capacity.
+	RefillAmount int64
+	// RefillPeriod is the time RefillAmount takes, in whole milliseconds;
+	// stored configuration holds whole seconds.
+	RefillPeriod time.Duration
+}
+
+// PerSecond allows n tokens a second, with a burst of n.
+func PerSecond(name string, n int64) Limit { return per(name, n, time.Second) }
+
+// PerMinute allows n tokens a minute, with a burst of n.
+func PerMinute(name string, n int64) Limit { return per(name, n, time.Minute) }
+
+// PerHour allows n tokens an hour, with a burst of n.
+func PerHour(name string, n int64) Limit { return per(name, n, time.Hour) }
+
+// PerDay allows n tokens per 24 hours, with a burst of n.
+func PerDay(name string, n int64) Limit { return per(name, n, 24*time.Hour) }
+
+func per(name string, n int64, period time.Duration) Limit {
+	return Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, RefillPeriod: period}
+}
+
+// WithBurst returns the limit with room for n tokens at once.
+func (l Limit) WithBurst(n int64) Limit {
+	l.Burst = n
+	return l
+}
+
+// withDefaults fills in Burst and RefillAmount.
+func (l Limit) withDefaults() Limit {
+	if l.Burst == 0 {
+		l.Burst = l.Capacity
+	}
+	if l.RefillAmount == 0 {
+		l.RefillAmount = l.Capacity
+	}
+	return l
+}
+
+// Amounts names how many whole tokens of each limit a call takes or returns.
+type Amounts map[string]int64
+
+// names returns the limits named, sorted.
+func (a Amounts) names() []string { return slices.Sorted(maps.Keys(a)) }
+
+// Entity is something that is limited: a key, a project, an organisation. An
+// entity needs no record to be limited; a record gives it a parent.
+type Entity struct {
+	ID   string
+	Name string
+	// ParentID is the entity whose buckets a cascading entity charges too.
+	ParentID string
+	// Cascade says that an acquire of this entity charges its parent as well.
+	Cascade bool
+	// Metadata is free text for people and tools; the limiter ignores it.
+	Metadata map[string]string
+	// CreatedAt is when the record was written; zero before that.
+	CreatedAt time.Time
+}
+
+// ConfigLevel says where a limit came from.
+type ConfigLevel string
+
+// The levels of configuration, the most specific first. The first that has
+// limits wins; lists are never merged.
+const (
+	LevelOverride      ConfigLevel = "override"       // WithLimits of the call
+	LevelEntity        ConfigLevel = "entity"         // the entity's limits for the resource
+	LevelEntityDefault ConfigLevel = "entity_default" // the entity's limits for every resource
+	LevelResource      ConfigLevel = "resource"       // the resource's limits for every entity
+	LevelSystem        ConfigLevel = "system"         // the system's limits
+	LevelOptions       ConfigLevel = "options"        // Options.Limits given to New
+)
+
+// UnavailablePolicy says what Acquire does when DynamoDB does not answer.
+type UnavailablePolicy string
+
+const (
+	// Block fails the call with *UnavailableError.
+	Block UnavailablePolicy = "block"
+	// Allow admits the call with a lease whose Degraded reports true.
+	Allow UnavailablePolicy = "allow"
+)
+
+// CascadeMode says how the buckets of an entity and its parents are charged.
+type CascadeMode string
+
+const (
+	// CascadeParallel asks every level at once and gives back what the others
+	// granted when one denies: 1 write unit a level.
+	CascadeParallel CascadeMode = "parallel"
+	// CascadeTransaction charges all levels in one transaction: 2 write units
+	// a level, nothing visible in between.
+	CascadeTransaction CascadeMode = "transaction"
+)
+
+// LimitStatus is what one limit of one entity holds.
+type LimitStatus struct {
+	EntityID string
+	Resource string
+	// Limit is the limit as the bucket holds it.
+	Limit Limit
+	// Level is where the limit came from; empty for a limit that is in the
+	// bucket but no longer in the configuration.
+	Level ConfigLevel
+	// Requested is the amount asked for, in whole tokens.
+	Requested int64
+	// Remaining is what the bucket holds, in whole tokens rounded down;
+	// negative in debt.
+	Remaining int64
+	// Exceeded says that Requested does not fit.
+	Exceeded bool
+	// RetryAfter is the exact wait until Requested fits with no other
+	// traffic: 0 when it fits, Never when it exceeds the burst.
+	RetryAfter time.Duration
+	// Reset is the time until the bucket is full with no other traffic.
+	Reset time.Duration
+}

@@ -1,0 +1,92 @@
+package dynalimit
+
+import (
+	"context"
+	"time"
+)
+
+// Observer hears of what a limiter does, in pairs of start and end. The context
+// that a start returns is the one its end is given, so that spans fit. Methods
+// are called on the hot path and must be safe for concurrent use and quick.
+// Embed NopObserver to be ready for more methods.
+type Observer interface {
+	// AcquireStart is called before an Acquire, Wait or Do looks at anything.
+	AcquireStart(ctx context.Context, e AcquireStart) context.Context
+	// AcquireEnd is called when it returns.
+	AcquireEnd(ctx context.Context, e AcquireEnd)
+	// WriteStart is called before a bucket is written.
+	WriteStart(ctx context.Context, e WriteStart) context.Context
+	// WriteEnd is called when the outcome is known, or will not be.
+	WriteEnd(ctx context.Context, e WriteEnd)
+}
+
+// AcquireStart describes an acquire.
+type AcquireStart struct {
+	EntityID, Resource string
+	Amounts            Amounts
+}
+
+// AcquireEnd describes how an acquire ended.
+type AcquireEnd struct {
+	EntityID, Resource string
+	// Duration is the time it took.
+	Duration time.Duration
+	// Err is nil for a grant; errors.Is tells a denial from a store failure.
+	Err error
+	// Degraded says that the grant is not backed by the store.
+	Degraded bool
+	// FromMemory says that it was denied without asking the store.
+	FromMemory bool
+}
+
+// WriteKind names the shape of a write.
+type WriteKind string
+
+// The shapes of a write.
+const (
+	WriteCreate   WriteKind = "create"
+	WriteSpend    WriteKind = "spend"
+	WriteClaim    WriteKind = "claim"
+	WriteGiveBack WriteKind = "give_back"
+)
+
+// WriteStart describes a write to a bucket.
+type WriteStart struct {
+	EntityID, Resource string
+	Kind               WriteKind
+	// Callers is how many callers' takes and adjusts it carries.
+	Callers int
+}
+
+// WriteEnd describes what became of a write.
+type WriteEnd struct {
+	EntityID, Resource string
+	Kind               WriteKind
+	Callers            int
+	// Outcome is "landed", "refused" (its condition failed), "conflicted",
+	// "throttled", "unknown" or "failed".
+	Outcome string
+	// Tries is how many requests it took.
+	Tries int
+	// Duration is the time from the first request to the outcome.
+	Duration time.Duration
+	// Err is the store's error, nil for landed and refused.
+	Err error
+}
+
+// NopObserver hears of everything and does nothing.
+type NopObserver struct{}
+
+var _ Observer = NopObserver{}
+
+// AcquireStart returns ctx.
+func (NopObserver) AcquireStart(ctx context.Context, _ AcquireStart) context.Context { return ctx }
+
+// AcquireEnd does nothing.
+func (NopObserver) AcquireEnd(context.Context, AcquireEnd) {}
+
+// WriteStart returns ctx.
+func (NopObserver) WriteStart(ctx context.Context, _ WriteStart) context.Context { return ctx }
+
+// WriteEnd does nothing.
+func (NopObserver) WriteEnd(context.Context, WriteEnd) {}

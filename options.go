@@ -1,0 +1,116 @@
+package dynalimit
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options configures a RateLimiter. The zero value is usable.
+type Options struct {
+	// Limits apply where no level of the stored configuration has any.
+	// Defaults to none.
+	Limits []Limit
+	// OnUnavailable applies when neither the call nor the system configuration
+	// says what to do when DynamoDB does not answer. Defaults to Block.
+	OnUnavailable UnavailablePolicy
+	// Cascade says how an entity and its parents are charged. Defaults to
+	// CascadeParallel.
+	Cascade CascadeMode
+	// Now is the clock. Defaults to the repository's.
+	Now func() time.Time
+	// MaxBuckets bounds how many buckets are remembered: each takes about a
+	// kilobyte, and one that was forgotten costs one read more at its next use.
+	// Defaults to 100,000.
+	MaxBuckets int
+	// CleanupTimeout bounds what a lease writes after its caller's context has
+	// ended, and the give-backs of a denied cascade. Defaults to 10 s.
+	CleanupTimeout time.Duration
+	// Observer hears of acquires and writes. Defaults to nobody.
+	Observer Observer
+	// Logger receives what an operator should know. Defaults to the
+	// repository's.
+	Logger *slog.Logger
+}
+
+func (o Options) validate() error {
+	if len(o.Limits) > 0 {
+		if _, err := normalizeLimits("options.Limits", o.Limits); err != nil {
+			return err
+		}
+	}
+	if err := checkPolicy("options.OnUnavailable", o.OnUnavailable); err != nil {
+		return err
+	}
+	if err := checkCascade("options.Cascade", o.Cascade); err != nil {
+		return err
+	}
+	if o.MaxBuckets < 0 {
+		return invalid("options.MaxBuckets", "is %d; give a positive number, or 0 for the default", o.MaxBuckets)
+	}
+	if o.CleanupTimeout < 0 {
+		return invalid("options.CleanupTimeout", "is %v; give a positive duration, or 0 for the default", o.CleanupTimeout)
+	}
+	return nil
+}
+
+func (o Options) withDefaults(repo *Repository) Options {
+	if len(o.Limits) > 0 {
+		o.Limits, _ = normalizeLimits("options.Limits", o.Limits) // validated
+	}
+	if o.OnUnavailable == "" {
+		o.OnUnavailable = Block
+	}
+	if o.Cascade == "" {
+		o.Cascade = CascadeParallel
+	}
+	if o.MaxBuckets == 0 {
+		o.MaxBuckets = 100_000
+	}
+	if o.CleanupTimeout == 0 {
+		o.CleanupTimeout = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = repo.log
+	}
+	return o
+}
+
+func checkPolicy(field string, p UnavailablePolicy) error {
+	if p != "" && p != Block && p != Allow {
+		return invalid(field, "is %q; give dynalimit.Block or dynalimit.Allow", p)
+	}
+	return nil
+}
+
+func checkCascade(field string, m CascadeMode) error {
+	if m != "" && m != CascadeParallel && m != CascadeTransaction {
+		return invalid(field, "is %q; give dynalimit.CascadeParallel or dynalimit.CascadeTransaction", m)
+	}
+	return nil
+}
+
+// AcquireOption changes one call.
+type AcquireOption func(*acquireOptions)
+
+type acquireOptions struct {
+	limits        []Limit
+	onUnavailable UnavailablePolicy
+	cascade       CascadeMode
+}
+
+// WithLimits adds limits to the entity's, or puts them in the place of those
+// with the same name; nothing is removed. The lease keeps them. Callers that
+// disagree about one bucket take turns rewriting it: that is safe, and slow.
+func WithLimits(limits ...Limit) AcquireOption {
+	return func(o *acquireOptions) { o.limits = append(o.limits, limits...) }
+}
+
+// WithOnUnavailable says what this call does when DynamoDB does not answer.
+func WithOnUnavailable(p UnavailablePolicy) AcquireOption {
+	return func(o *acquireOptions) { o.onUnavailable = p }
+}
+
+// WithCascade says how this call charges the entity and its parents.
+func WithCascade(m CascadeMode) AcquireOption {
+	return func(o *acquireOptions) { o.cascade = m }
+}

@@ -1,0 +1,146 @@
+package dynalimit
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// DynamoDB is the part of the DynamoDB client a Repository uses.
+// *dynamodb.Client implements it.
+type DynamoDB interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
+	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
+	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
+}
+
+// RepositoryOptions configures a Repository. The zero value is usable.
+type RepositoryOptions struct {
+	// Namespace prefixes every partition key, so that several installations
+	// share a table. Defaults to none.
+	Namespace string
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+	// CorrectClock estimates the offset to DynamoDB's clock from the Date of
+	// its answers and corrects for it when it exceeds a second. Defaults to
+	// on with the default Now, off with a Now of your own.
+	CorrectClock *bool
+	// ConfigTTL is how long resolved configuration is used before it is read
+	// again: a changed limit is in force everywhere within it. Defaults to
+	// 60 s.
+	ConfigTTL time.Duration
+	// ConfigCacheSize bounds how many (entity, resource) configurations are
+	// remembered. Defaults to 100,000.
+	ConfigCacheSize int
+	// RequestTimeout bounds one request of ours, and so a write whose caller
+	// has gone. Defaults to 5 s.
+	RequestTimeout time.Duration
+	// Logger receives what an operator should know. Defaults to silence.
+	Logger *slog.Logger
+}
+
+// Repository reads and writes one table: entities, configuration and buckets.
+// It is safe for concurrent use and holds no goroutine.
+type Repository struct {
+	client  DynamoDB
+	table   string
+	keys    schema.Keys
+	clock   *clock
+	timeout time.Duration
+	log     *slog.Logger
+	configs *configCache
+	sets    *schema.LimitSets
+	// ticks orders, within the process, the start of config reads and the
+	// first sight of a bucket's config fingerprint.
+	ticks atomic.Int64
+}
+
+// NewRepository returns a repository for a table. It does no I/O: CreateTable
+// makes the table. It fails with a *ValidationError.
+func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Repository, error) {
+	if client == nil {
+		return nil, invalid("client", "is nil; pass dynamodb.NewFromConfig(cfg), or ddbmem.New().Client() in tests")
+	}
+	if strings.TrimSpace(table) == "" {
+		return nil, invalid("table", "is empty; name the DynamoDB table")
+	}
+	var o RepositoryOptions
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	return &Repository{
+		client:  client,
+		table:   table,
+		keys:    schema.NewKeys(o.Namespace),
+		clock:   newClock(o.Now, *o.CorrectClock),
+		timeout: o.RequestTimeout,
+		log:     o.Logger,
+		configs: newConfigCache(o.ConfigCacheSize, o.ConfigTTL, o.Now),
+		sets:    schema.NewLimitSets(),
+	}, nil
+}
+
+func (o RepositoryOptions) validate() error {
+	if o.Namespace != "" {
+		if reason := schema.CheckNamespace(o.Namespace); reason != "" {
+			return invalid("options.Namespace", "%s", reason)
+		}
+	}
+	for field, d := range map[string]time.Duration{"ConfigTTL": o.ConfigTTL, "RequestTimeout": o.RequestTimeout} {
+		if d < 0 {
+			return invalid("options."+field, "is %v; give a positive duration, or 0 for the default", d)
+		}
+	}
+	if o.ConfigCacheSize < 0 {
+		return invalid("options.ConfigCacheSize", "is %d; give a positive number, or 0 for the default", o.ConfigCacheSize)
+	}
+	return nil
+}
+
+func (o RepositoryOptions) withDefaults() RepositoryOptions {
+	if o.CorrectClock == nil {
+		correct := o.Now == nil
+		o.CorrectClock = &correct
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.ConfigTTL == 0 {
+		o.ConfigTTL = time.Minute
+	}
+	if o.ConfigCacheSize == 0 {
+		o.ConfigCacheSize = 100_000
+	}
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = 5 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Table is the name of the table.
+func (r *Repository) Table() string { return r.table }
+
+// tick returns a number larger than all before it.
+func (r *Repository) tick() int64 { return r.ticks.Add(1) }

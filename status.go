@@ -1,0 +1,71 @@
+package dynalimit
+
+import (
+	"math"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// reading is a level's last answer: what its statuses are made of.
+type reading struct {
+	entity, resource string
+	image            *schema.Image // nil: no bucket, every limit is full
+	cfg              *bucketConfig
+	now              int64
+}
+
+// status shows one limit of a reading: asked for in millitokens, and with back
+// given back since.
+func (r reading) status(name string, asked, back int64) LimitStatus {
+	s := LimitStatus{EntityID: r.entity, Resource: r.resource, Requested: asked / milli}
+	state, capacity := r.state(name)
+	if i := r.cfg.index(name); i >= 0 {
+		s.Level = r.cfg.limits[i].level
+	}
+	s.Limit = limitOf(name, capacity, state.Rate)
+	state.Tokens += back
+	level := state.Level(r.now)
+	s.Remaining = floorDiv(level, milli)
+	s.Exceeded = asked > level
+	s.RetryAfter = duration(state.Wait(r.now, asked))
+	s.Reset = duration(state.Wait(r.now, state.Burst))
+	return s
+}
+
+// state is the limit as the reading shows it, else as configured and full.
+func (r reading) state(name string) (bucket.State, int64) {
+	if r.image != nil {
+		if i := r.image.Set.Index(name); i >= 0 && !r.image.Limits[i].Ghost {
+			return r.image.State(i), r.image.Limits[i].Capacity
+		}
+	}
+	i := r.cfg.index(name)
+	if i < 0 {
+		return bucket.State{Rate: bucket.Rate{Burst: 1, Amount: 1, Period: 1}}, 0
+	}
+	l := r.cfg.limits[i]
+	return bucket.State{Rate: l.rate, Tokens: l.rate.Burst, Refilled: r.now}, l.capacity
+}
+
+// floorDiv rounds towards minus infinity: in debt, less is left than the
+// truncated number says.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// duration turns milliseconds of the arithmetic into a Duration.
+func duration(ms int64) time.Duration {
+	switch {
+	case ms == bucket.Never:
+		return Never
+	case ms > math.MaxInt64/int64(time.Millisecond)-1:
+		return Never - time.Millisecond // centuries, but not never
+	}
+	return time.Duration(ms) * time.Millisecond
+}

@@ -1,0 +1,109 @@
+package dynalimit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const (
+	// maxTokens bounds every amount, in whole tokens: 10^12, so that a bucket's
+	// numbers and the sums of a batch stay far from the largest int64.
+	maxTokens = 1_000_000_000_000
+	// maxPeriod bounds a refill period: longer than any billing cycle.
+	maxPeriod = 366 * 24 * time.Hour
+	// milli is the number of millitokens in a token.
+	milli = 1000
+)
+
+func checkEntityID(field, id string) error {
+	if reason := schema.CheckEntity(id); reason != "" {
+		return invalid(field, "%s", reason)
+	}
+	return nil
+}
+
+func checkResource(resource string) error {
+	if reason := schema.CheckResource(resource); reason != "" {
+		return invalid("resource", "%s", reason)
+	}
+	return nil
+}
+
+// normalizeLimits checks a list of limits, fills in the defaults and sorts it
+// by name. An empty list is an error: it would admit everything or nothing.
+func normalizeLimits(field string, limits []Limit) ([]Limit, error) {
+	if len(limits) == 0 {
+		return nil, invalid(field, "is empty; give at least one limit, for example dynalimit.PerMinute(\"rpm\", 100)")
+	}
+	if len(limits) > schema.MaxLimits {
+		return nil, invalid(field, "has %d limits; a bucket holds at most %d", len(limits), schema.MaxLimits)
+	}
+	out := make([]Limit, len(limits))
+	for i, l := range limits {
+		l = l.withDefaults()
+		if err := checkLimit(fmt.Sprintf("%s[%d]", field, i), l); err != nil {
+			return nil, err
+		}
+		out[i] = l
+	}
+	slices.SortFunc(out, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(out); i++ {
+		if out[i].Name == out[i-1].Name {
+			return nil, invalid(field, "names %q twice; give each limit once", out[i].Name)
+		}
+	}
+	return out, nil
+}
+
+func checkLimit(field string, l Limit) error {
+	if reason := schema.CheckLimitName(l.Name); reason != "" {
+		return invalid(field+".Name", "%s", reason)
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"Capacity", l.Capacity}, {"Burst", l.Burst}, {"RefillAmount", l.RefillAmount}} {
+		if n.value < 1 || n.value > maxTokens {
+			return invalid(field+"."+n.name, "is %d for %q; give 1 to %d tokens", n.value, l.Name, int64(maxTokens))
+		}
+	}
+	if l.RefillPeriod < time.Millisecond || l.RefillPeriod > maxPeriod || l.RefillPeriod%time.Millisecond != 0 {
+		return invalid(field+".RefillPeriod", "is %v for %q; give whole milliseconds up to %v", l.RefillPeriod, l.Name, maxPeriod)
+	}
+	return nil
+}
+
+// checkStored also refuses what configuration items cannot hold.
+func checkStored(field string, limits []Limit) error {
+	for _, l := range limits {
+		if l.RefillPeriod%time.Second != 0 {
+			return invalid(field+".RefillPeriod", "is %v for %q; stored limits refill in whole seconds (WithLimits takes milliseconds)", l.RefillPeriod, l.Name)
+		}
+	}
+	return nil
+}
+
+// checkAmounts refuses an amount that no limit can hold, and negative ones
+// where only Adjust may be signed.
+func checkAmounts(amounts Amounts, signed bool) error {
+	if len(amounts) == 0 {
+		return invalid("amounts", "is empty; name at least one limit, for example dynalimit.Amounts{\"rpm\": 1}")
+	}
+	for name, n := range amounts {
+		if reason := schema.CheckLimitName(name); reason != "" {
+			return invalid("amounts", "limit name %s", reason)
+		}
+		field := "amounts[" + name + "]"
+		if n < 0 && !signed {
+			return invalid(field, "is %d; an acquire takes 0 or more (give back with Lease.Adjust)", n)
+		}
+		if n > maxTokens || n < -maxTokens {
+			return invalid(field, "is %d; at most %d tokens are allowed", n, int64(maxTokens))
+		}
+	}
+	return nil
+}
