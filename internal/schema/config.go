@@ -11,7 +11,7 @@ import (
 
 // Attribute names of configuration items.
 const (
-	AttrConfigVersion = "config_version"
+	attrConfigVersion = "config_version"
 
 	attrOnUnavailable = "on_unavailable"
 	limitPrefix       = "l_"
@@ -96,8 +96,35 @@ func (k Keys) EncodeConfig(o ConfigOwner, old Item, c ConfigItem) Item {
 	if c.OnUnavailable != "" {
 		item[attrOnUnavailable] = String(c.OnUnavailable)
 	}
-	item[AttrConfigVersion] = Number(c.Version)
+	item[attrConfigVersion] = Number(c.Version)
 	return item
+}
+
+// ConfigVersion is the version of a configuration item, 0 when it has none.
+func ConfigVersion(item Item) int64 {
+	n, _ := (&decoder{item: item}).number(attrConfigVersion)
+	return n
+}
+
+// ConfigUnchanged is the condition that a configuration item is as it was when
+// old was read; nil for no item.
+func ConfigUnchanged(old Item) Statement {
+	b := newStatementBuilder()
+	version := old[attrConfigVersion]
+	switch {
+	case old == nil:
+		b.absent(PK)
+	case version == nil:
+		b.exists(PK)
+		b.absent(attrConfigVersion)
+	default:
+		b.compare(attrConfigVersion, "=", version)
+	}
+	st := b.build()
+	if len(st.Values) == 0 {
+		st.Values = nil // DynamoDB refuses an empty map
+	}
+	return st
 }
 
 // HasLimits says whether a configuration item holds any limit.
@@ -114,9 +141,8 @@ func HasLimits(item Item) bool {
 // ignored. A missing burst or refill amount is the capacity. It fails on a
 // limit that cannot be understood: to leave it out would not enforce it.
 func DecodeConfig(item Item) (ConfigItem, error) {
-	c := ConfigItem{OnUnavailable: DecodePolicy(item)}
+	c := ConfigItem{OnUnavailable: DecodePolicy(item), Version: ConfigVersion(item)}
 	d := decoder{item: item}
-	c.Version, _ = d.number(AttrConfigVersion)
 	limits := map[string]*ConfigLimit{}
 	for attr := range item {
 		name, field, ok := splitLimit(attr)
@@ -193,3 +219,6 @@ func text(item Item, name string) string {
 	}
 	return ""
 }
+
+// KeyOf is the primary key of an item.
+func KeyOf(item Item) Key { return Key{text(item, PK), text(item, SK)} }

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -9,12 +10,16 @@ import (
 
 // Attribute names of entity records.
 const (
-	AttrName      = "name"
-	AttrParentID  = "parent_id"
-	AttrCascade   = "cascade"
-	AttrMetadata  = "metadata"
-	AttrCreatedAt = "created_at"
+	attrName      = "name"
+	attrParentID  = "parent_id"
+	attrCascade   = "cascade"
+	attrMetadata  = "metadata"
+	attrCreatedAt = "created_at"
 )
+
+// EntityAttributes are the attributes of an entity record besides its keys. No
+// acquire changes them.
+var EntityAttributes = []string{attrEntity, attrName, attrParentID, attrCascade, attrMetadata, attrCreatedAt}
 
 // EntityRecord is what an entity's #META item says.
 type EntityRecord struct {
@@ -35,15 +40,15 @@ func (k Keys) EncodeEntity(e EntityRecord) Item {
 	item := Item{
 		PK:            String(key.PK),
 		SK:            String(key.SK),
-		attrEntity:  String(e.ID),
-		AttrName:      String(e.Name),
-		AttrParentID:  &types.AttributeValueMemberNULL{Value: true},
-		AttrCascade:   &types.AttributeValueMemberBOOL{Value: e.Cascade},
-		AttrMetadata:  &types.AttributeValueMemberM{Value: metadata},
-		AttrCreatedAt: String(e.CreatedAt.UTC().Format(time.RFC3339)),
+		attrEntity:    String(e.ID),
+		attrName:      String(e.Name),
+		attrParentID:  &types.AttributeValueMemberNULL{Value: true},
+		attrCascade:   &types.AttributeValueMemberBOOL{Value: e.Cascade},
+		attrMetadata:  &types.AttributeValueMemberM{Value: metadata},
+		attrCreatedAt: String(e.CreatedAt.UTC().Format(time.RFC3339)),
 	}
 	if e.ParentID != "" {
-		item[AttrParentID] = String(e.ParentID)
+		item[attrParentID] = String(e.ParentID)
 		item[GSI1PK] = String(k.Parent(e.ParentID))
 		item[GSI1SK] = String(childPrefix + e.ID)
 	}
@@ -55,18 +60,35 @@ func (k Keys) EncodeEntity(e EntityRecord) Item {
 func DecodeEntity(item Item) EntityRecord {
 	e := EntityRecord{
 		ID:       text(item, attrEntity),
-		Name:     text(item, AttrName),
-		ParentID: text(item, AttrParentID),
-		Metadata: decodeMetadata(item[AttrMetadata]),
+		Name:     text(item, attrName),
+		ParentID: text(item, attrParentID),
+		Metadata: decodeMetadata(item[attrMetadata]),
 	}
-	if b, ok := item[AttrCascade].(*types.AttributeValueMemberBOOL); ok {
+	if b, ok := item[attrCascade].(*types.AttributeValueMemberBOOL); ok {
 		e.Cascade = b.Value
 	}
-	if t, err := time.Parse(time.RFC3339, text(item, AttrCreatedAt)); err == nil {
+	if t, err := time.Parse(time.RFC3339, text(item, attrCreatedAt)); err == nil {
 		e.CreatedAt = t.UTC()
 	}
 	return e
 }
+
+// The sort keys of what an entity owns begin so.
+const (
+	BucketsOf = skBucketPrefix
+	ConfigsOf = skConfigPrefix
+)
+
+// ConfigResource returns the resource of an entity configuration's sort key,
+// false for any other item.
+func ConfigResource(sk string) (string, bool) { return strings.CutPrefix(sk, skConfigPrefix) }
+
+// HasEntity says whether an item of the children index holds the record, and
+// not its keys alone.
+func HasEntity(item Item) bool { return item[attrEntity] != nil }
+
+// Child is the entity named by an item of the children index.
+func Child(item Item) (string, bool) { return ChildID(text(item, GSI1SK)) }
 
 // decodeMetadata reads a map of strings, plain or marshalled twice: then the map
 // and each value are maps of one entry, named by a type: {"M": {"team": {"S":

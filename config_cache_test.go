@@ -1,0 +1,324 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var errStore = errors.New("store down")
+
+// loader is a store whose reads last until they are let go.
+type loader struct {
+	mu      sync.Mutex
+	version int64
+	err     error
+	reads   int
+	slow    time.Duration
+	// stored says which version of the configuration there is.
+	stored func(version int64) *resolvedConfig
+}
+
+func (l *loader) load(ctx context.Context) (*resolvedConfig, error) {
+	l.mu.Lock()
+	l.reads++
+	version, err, slow := l.version, l.err, l.slow
+	l.mu.Unlock()
+	select {
+	case <-time.After(slow):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l.stored != nil {
+		return l.stored(version), nil
+	}
+	return &resolvedConfig{level: LevelSystem, readAt: version}, nil
+}
+
+func (l *loader) set(version int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.version, l.err = version, err
+}
+
+func (l *loader) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reads
+}
+
+// elapse lets d of the bubble's time go by.
+func elapse(d time.Duration) { <-time.After(d) }
+
+const cacheTTL = time.Minute
+
+func newTestCache(size int) (*configCache, *loader) {
+	return newConfigCache(size, cacheTTL, time.Now), &loader{version: 1, slow: 10 * time.Millisecond}
+}
+
+var cacheKey = configKey{"user-1", "gpt-4"}
+
+func requireVersion(t *testing.T, want int64, cfg *resolvedConfig, err error) {
+	t.Helper()
+	require.NoError(t, err)
+	require.Equal(t, want, cfg.readAt)
+}
+
+func TestConfigCacheServesFreshThenReadsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		get := func() (*resolvedConfig, error) { return c.get(t.Context(), cacheKey, l.load) }
+		cfg, err := get()
+		requireVersion(t, 1, cfg, err)
+		l.set(2, nil)
+		elapse(cacheTTL - 11*time.Millisecond)
+		cfg, err = get()
+		requireVersion(t, 1, cfg, err)
+		elapse(time.Millisecond) // the ttl counts from the start of the read
+		cfg, err = get()
+		requireVersion(t, 2, cfg, err)
+		assert.Equal(t, ConfigCacheStats{Hits: 1, Misses: 2, Loads: 2, Size: 1}, c.snapshot())
+	})
+}
+
+func TestConfigCacheRemembersThatThereIsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		l.stored = func(int64) *resolvedConfig { return &resolvedConfig{} }
+		for range 3 {
+			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			require.NoError(t, err)
+			assert.Empty(t, cfg.level)
+		}
+		assert.Equal(t, ConfigCacheStats{Hits: 2, NegativeHits: 2, Misses: 1, Loads: 1, Size: 1}, c.snapshot())
+	})
+}
+
+func TestConfigCacheSharesOneRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				cfg, err := c.get(t.Context(), cacheKey, l.load)
+				assert.NoError(t, err)
+				assert.Equal(t, int64(1), cfg.readAt)
+			})
+		}
+		other := configKey{"user-2", "gpt-4"}
+		wg.Go(func() {
+			_, err := c.get(t.Context(), other, func(context.Context) (*resolvedConfig, error) { return nil, errStore })
+			assert.ErrorIs(t, err, errStore, "other keys have reads of their own")
+		})
+		wg.Wait()
+		assert.Equal(t, ConfigCacheStats{Misses: 9, Coalesced: 7, Loads: 2, Size: 1}, c.snapshot())
+	})
+}
+
+func TestConfigCacheCallerLeavesWithoutEndingTheRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		l.slow = time.Second
+		first, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := c.get(first, cacheKey, l.load)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, 100*time.Millisecond, time.Since(start))
+		})
+		wg.Go(func() {
+			elapse(50 * time.Millisecond)
+			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			assert.NoError(t, err)
+			assert.Equal(t, int64(1), cfg.readAt)
+		})
+		wg.Wait()
+		assert.Equal(t, 1, l.count())
+	})
+}
+
+func TestConfigCacheOneRefreshesTheOthersGetTheStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		_, err := c.get(t.Context(), cacheKey, l.load)
+		require.NoError(t, err)
+		l.set(2, nil)
+		elapse(cacheTTL)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			assert.NoError(t, err)
+			assert.Equal(t, int64(2), cfg.readAt)
+		})
+		synctest.Wait() // the refresh is under way
+		start := time.Now()
+		for range 3 {
+			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			requireVersion(t, 1, cfg, err)
+		}
+		assert.Zero(t, time.Since(start), "nobody waits")
+		wg.Wait()
+		cfg, err := c.get(t.Context(), cacheKey, l.load)
+		requireVersion(t, 2, cfg, err)
+		assert.Equal(t, ConfigCacheStats{Hits: 1, StaleHits: 3, Misses: 2, Loads: 2, Size: 1}, c.snapshot())
+	})
+}
+
+func TestConfigCacheUsesTheStaleWhileTheStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		_, err := c.get(t.Context(), cacheKey, l.load)
+		require.NoError(t, err)
+		l.set(2, errStore)
+		elapse(cacheTTL)
+		for range 3 { // the second and third do not try again at once
+			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			requireVersion(t, 1, cfg, err)
+		}
+		assert.Equal(t, 2, l.count())
+		elapse(maxRefreshPause)
+		cfg, err := c.get(t.Context(), cacheKey, l.load)
+		requireVersion(t, 1, cfg, err)
+		assert.Equal(t, 3, l.count())
+		elapse(cacheTTL)
+		_, err = c.get(t.Context(), cacheKey, l.load)
+		require.ErrorIs(t, err, errStore, "for one more ttl, not for ever")
+		l.set(2, nil)
+		cfg, err = c.get(t.Context(), cacheKey, l.load)
+		requireVersion(t, 2, cfg, err)
+	})
+}
+
+func TestConfigCacheDoesNotHideWhatTheStoreSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		_, err := c.get(t.Context(), cacheKey, l.load)
+		require.NoError(t, err)
+		l.set(2, invalid("stored limits", "are broken"))
+		elapse(cacheTTL)
+		for range 2 {
+			_, err = c.get(t.Context(), cacheKey, l.load)
+			require.True(t, isValidation(err))
+		}
+		assert.Zero(t, c.snapshot().Size)
+	})
+}
+
+func TestConfigCacheEvictionDropsReadsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		l.slow = time.Second
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			assert.NoError(t, err)
+			assert.Equal(t, int64(1), cfg.readAt, "its call began before the change")
+		})
+		synctest.Wait()
+		l.set(2, nil)
+		c.evict(func(k configKey) bool { return k == cacheKey })
+		cfg, err := c.get(t.Context(), cacheKey, l.load)
+		requireVersion(t, 2, cfg, err)
+		wg.Wait()
+		cfg, err = c.get(t.Context(), cacheKey, l.load)
+		requireVersion(t, 2, cfg, err)
+		assert.Equal(t, 2, l.count())
+	})
+}
+
+func TestConfigCacheEvictsWhatMatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		for _, key := range []configKey{{"a", "x"}, {"a", "y"}, {"b", "x"}} {
+			_, err := c.get(t.Context(), key, l.load)
+			require.NoError(t, err)
+		}
+		c.evict(func(k configKey) bool { return k.entity == "a" })
+		assert.Nil(t, c.fresh(configKey{"a", "x"}))
+		assert.Nil(t, c.fresh(configKey{"a", "y"}))
+		assert.NotNil(t, c.fresh(configKey{"b", "x"}))
+		s := c.snapshot()
+		assert.Equal(t, []int64{2, 1}, []int64{s.Evictions, int64(s.Size)})
+	})
+}
+
+func TestConfigCacheIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(2)
+		for i := range 5 {
+			_, err := c.get(t.Context(), configKey{fmt.Sprint(i), "r"}, l.load)
+			require.NoError(t, err)
+		}
+		s := c.snapshot()
+		assert.Equal(t, []int64{3, 2}, []int64{s.Evictions, int64(s.Size)})
+		assert.NotNil(t, c.fresh(configKey{"4", "r"}), "the last used stay")
+	})
+}
+
+func TestConfigCacheReloadReadsAfterTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		l.slow = time.Second
+		reload := func(want int64) {
+			cfg, err := c.reload(t.Context(), cacheKey, l.load)
+			assert.NoError(t, err)
+			assert.Equal(t, want, cfg.readAt)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { reload(1) })
+		synctest.Wait() // the first read has begun: it may miss what is set now
+		l.set(2, nil)
+		for range 5 {
+			wg.Go(func() { reload(2) })
+		}
+		wg.Wait()
+		assert.Equal(t, 2, l.count(), "those who came during the first read share the second")
+		cfg, err := c.get(t.Context(), cacheKey, l.load)
+		requireVersion(t, 2, cfg, err)
+		assert.Equal(t, 2, l.count(), "the result is stored")
+	})
+}
+
+func TestConfigCacheReloadDoesNotJoinAFill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		l.slow = time.Second
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			cfg, err := c.get(t.Context(), cacheKey, l.load)
+			assert.NoError(t, err)
+			assert.Equal(t, int64(1), cfg.readAt)
+		})
+		synctest.Wait()
+		l.set(2, nil)
+		cfg, err := c.reload(t.Context(), cacheKey, l.load)
+		requireVersion(t, 2, cfg, err)
+		wg.Wait()
+	})
+}
+
+func TestConfigCacheReloadEndsWithItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		l.slow = time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := c.reload(ctx, cacheKey, l.load)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		elapse(time.Second)
+		synctest.Wait()
+		assert.NotNil(t, c.fresh(cacheKey), "the read goes on and is stored")
+	})
+}

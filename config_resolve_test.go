@@ -1,0 +1,146 @@
+package dynalimit
+
+import (
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// configItem is a stored configuration with one limit a minute per name.
+func configItem(policy string, limits map[string]int64) schema.Item {
+	c := schema.ConfigItem{Version: 1, OnUnavailable: policy}
+	for name, n := range limits {
+		c.Limits = append(c.Limits, schema.ConfigLimit{Name: name, Capacity: n, Burst: n, Amount: n, PeriodSeconds: 60})
+	}
+	return schema.Keys{}.EncodeConfig(schema.ConfigOwner{}, nil, c)
+}
+
+func TestResolveConfigFirstLevelWins(t *testing.T) {
+	rpm := func(n int64) map[string]int64 { return map[string]int64{"rpm": n} }
+	all := configItems{
+		entity: configItem("", rpm(1)), entityDefault: configItem("", rpm(2)), resource: configItem("block", rpm(3)),
+		system: configItem("allow", map[string]int64{"rpm": 4, "tpm": 5}),
+	}
+	without := func(drop func(*configItems)) configItems {
+		items := all
+		drop(&items)
+		return items
+	}
+	empty := configItem("block", nil)
+	for _, test := range []struct {
+		name      string
+		items     configItems
+		level     ConfigLevel
+		permanent bool
+		limits    []Limit
+		policy    UnavailablePolicy
+	}{
+		{"entity", all, LevelEntity, true, []Limit{PerMinute("rpm", 1)}, Allow},
+		{"entity default", without(func(i *configItems) { i.entity = nil }), LevelEntityDefault, true, []Limit{PerMinute("rpm", 2)}, Allow},
+		{"an item without limits is passed over", without(func(i *configItems) { i.entity, i.entityDefault = empty, empty }), LevelResource, false, []Limit{PerMinute("rpm", 3)}, Allow},
+		{"system", configItems{system: all.system}, LevelSystem, false, []Limit{PerMinute("rpm", 4), PerMinute("tpm", 5)}, Allow},
+		{"a policy alone", configItems{system: empty}, "", false, nil, Block},
+		{"a policy nobody knows", configItems{system: configItem("explode", nil)}, "", false, nil, ""},
+		{"nothing", configItems{}, "", false, nil, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := resolveConfig(test.items)
+			require.NoError(t, err)
+			assert.Equal(t, test.level, got.level)
+			assert.Equal(t, test.permanent, got.permanent)
+			assert.Equal(t, test.limits, got.limits)
+			assert.Equal(t, test.policy, got.onUnavailable)
+			if test.level == "" {
+				assert.Empty(t, got.fingerprint)
+			} else {
+				assert.Equal(t, fingerprintLimits(test.limits, test.permanent), got.fingerprint)
+			}
+		})
+	}
+}
+
+func TestResolveConfigReadsTheRecord(t *testing.T) {
+	meta := schema.Keys{}.EncodeEntity(schema.EntityRecord{ID: "key-1", ParentID: "proj-1", Cascade: true})
+	got, err := resolveConfig(configItems{meta: meta})
+	require.NoError(t, err)
+	assert.Equal(t, "proj-1", got.parentID)
+	assert.True(t, got.cascade)
+}
+
+func TestResolveConfigRefusesWhatItCannotRead(t *testing.T) {
+	good := configItem("", map[string]int64{"rpm": 1})
+	for name, bad := range map[string]schema.Item{
+		"half a limit":   {"l_rpm_cp": schema.Number(1)},
+		"zero":           configItem("", map[string]int64{"rpm": 0}),
+		"too much":       configItem("", map[string]int64{"rpm": maxTokens + 1}),
+		"no number":      {"l_rpm_cp": schema.String("1"), "l_rpm_rp": schema.Number(60)},
+		"endless period": {"l_rpm_cp": schema.Number(1), "l_rpm_rp": schema.Number(1 << 62)},
+		"no period":      {"l_rpm_cp": schema.Number(1), "l_rpm_rp": schema.Number(0)},
+		"bad name":       {"l_9_cp": schema.Number(1), "l_9_rp": schema.Number(60)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := resolveConfig(configItems{resource: bad, system: good})
+			var invalid *ValidationError
+			require.ErrorAs(t, err, &invalid, "the level below must not take over")
+			assert.Contains(t, invalid.Field, "level resource")
+			_, err = resolveConfig(configItems{resource: good, system: bad})
+			assert.NoError(t, err, "a level that does not count does no harm")
+		})
+	}
+}
+
+func TestFingerprintIsStable(t *testing.T) {
+	limits := []Limit{PerMinute("rpm", 100), PerHour("tpm", 5000).WithBurst(9000)}
+	got := fingerprintLimits(limits, false)
+	assert.Len(t, got, 8)
+	assert.Equal(t, "46a205b6ff668247", hex.EncodeToString([]byte(got)), "buckets in tables hold it: it must not change between releases")
+	assert.Equal(t, got, fingerprintLimits([]Limit{limits[1], limits[0]}, false), "the order does not matter")
+	assert.Equal(t, got, fingerprintLimits([]Limit{{Name: "rpm", Capacity: 100, RefillPeriod: time.Minute}, limits[1]}, false), "nor do defaults")
+	assert.Equal(t, "rpm", limits[0].Name, "the caller's list keeps its order")
+}
+
+func TestFingerprintCoversEveryParameter(t *testing.T) {
+	base := []Limit{{"rpm", 100, 200, 300, time.Minute}, {"tpm", 1, 2, 3, time.Hour}}
+	seen := map[string]string{fingerprintLimits(base, false): "base"}
+	for name, limits := range map[string][]Limit{
+		"name":     {{"rpn", 100, 200, 300, time.Minute}, base[1]},
+		"capacity": {{"rpm", 101, 200, 300, time.Minute}, base[1]},
+		"burst":    {{"rpm", 100, 201, 300, time.Minute}, base[1]},
+		"amount":   {{"rpm", 100, 200, 301, time.Minute}, base[1]},
+		"period":   {{"rpm", 100, 200, 300, time.Minute + time.Millisecond}, base[1]},
+		"swapped":  {{"rpm", 1, 2, 3, time.Hour}, {"tpm", 100, 200, 300, time.Minute}},
+		"fewer":    base[:1],
+		"more":     {base[0], base[1], {"zpm", 1, 2, 3, time.Hour}},
+		"none":     nil,
+	} {
+		fp := fingerprintLimits(limits, false)
+		assert.Empty(t, seen[fp], name)
+		seen[fp] = name
+	}
+	assert.NotContains(t, seen, fingerprintLimits(base, true), "the ttl policy")
+}
+
+func TestFingerprintsDifferWhenListsDo(t *testing.T) {
+	limit := rapid.Custom(func(t *rapid.T) Limit {
+		n := rapid.Int64Range(1, 4)
+		return Limit{rapid.StringMatching(`[a-b]{1,3}`).Draw(t, "name"), n.Draw(t, "cp"), n.Draw(t, "bx"), n.Draw(t, "ra"), time.Duration(n.Draw(t, "rp")) * time.Second}
+	})
+	list := rapid.SliceOfNDistinct(limit, 1, 3, func(l Limit) string { return l.Name })
+	rapid.Check(t, func(t *rapid.T) {
+		a, errA := normalizeLimits("a", list.Draw(t, "a"))
+		b, errB := normalizeLimits("b", list.Draw(t, "b"))
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		same := assert.ObjectsAreEqual(a, b)
+		if got := fingerprintLimits(a, true) == fingerprintLimits(b, true); got != same {
+			t.Fatalf("%v and %v: fingerprints equal %v, lists equal %v", a, b, got, same)
+		}
+	})
+}

@@ -1,0 +1,312 @@
+package dynalimit
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// collect drains a sequence up to its first error.
+func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
+	var all []T
+	for v, err := range seq {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func TestEntityLifecycle(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, &RepositoryOptions{Now: noon})
+		want := Entity{
+			ID: "key-1", Name: "Key one", ParentID: "proj-1", Cascade: true,
+			Metadata: map[string]string{"team": "search", "empty": ""}, CreatedAt: noon(),
+		}
+		_, err := r.GetEntity(t.Context(), "key-1")
+		require.ErrorIs(t, err, ErrNotFound)
+		require.NoError(t, r.CreateEntity(t.Context(), want))
+		got, err := r.GetEntity(t.Context(), "key-1")
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+
+		err = r.CreateEntity(t.Context(), Entity{ID: "key-1", Name: "another"})
+		require.ErrorIs(t, err, ErrExists)
+		assert.ErrorContains(t, err, `"key-1"`)
+		got, err = r.GetEntity(t.Context(), "key-1")
+		require.NoError(t, err)
+		assert.Equal(t, want, got, "it is as it was")
+
+		children, err := collect(r.Children(t.Context(), "proj-1"))
+		require.NoError(t, err)
+		assert.Equal(t, []Entity{want}, children)
+
+		for range 2 {
+			require.NoError(t, r.DeleteEntity(t.Context(), "key-1"))
+		}
+		_, err = r.GetEntity(t.Context(), "key-1")
+		require.ErrorIs(t, err, ErrNotFound)
+		children, err = collect(r.Children(t.Context(), "proj-1"))
+		require.NoError(t, err)
+		assert.Empty(t, children)
+	})
+}
+
+func TestCreateEntityRefusesBadInput(t *testing.T) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	before := e.db.Meter()
+	for field, entity := range map[string]Entity{
+		"entity.ID":                {},
+		"entity.ID (hash)":         {ID: "a#b"},
+		"entity.ParentID":          {ID: "a", ParentID: "b c"},
+		"entity.ParentID (self)":   {ID: "a", ParentID: "a"},
+		"entity.Name":              {ID: "a", Name: strings.Repeat("x", maxName+1)},
+		"entity.Name (UTF-8)":      {ID: "a", Name: "\xff"},
+		"entity.Metadata (key)":    {ID: "a", Metadata: map[string]string{"": "x"}},
+		"entity.Metadata (long)":   {ID: "a", Metadata: map[string]string{strings.Repeat("k", maxMetadataKey+1): "x"}},
+		"entity.Metadata (large)":  {ID: "a", Metadata: map[string]string{"k": strings.Repeat("x", maxMetadata)}},
+		"entity.Metadata[k] UTF-8": {ID: "a", Metadata: map[string]string{"k": "\xff"}},
+	} {
+		err := r.CreateEntity(t.Context(), entity)
+		var invalid *ValidationError
+		require.ErrorAs(t, err, &invalid, field)
+		assert.Contains(t, field, invalid.Field)
+	}
+	assert.Zero(t, e.db.Meter().Sub(before).Requests(), "nothing is asked, nothing is written")
+	for _, err := range []error{r.DeleteEntity(t.Context(), ""), second(r.GetEntity(t.Context(), "")), second(collect(r.Children(t.Context(), "")))} {
+		assert.True(t, isValidation(err))
+	}
+}
+
+func TestCreateEntityRefusesCycles(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "b", ParentID: "c"}))
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "c", ParentID: "a"}))
+		err := r.CreateEntity(t.Context(), Entity{ID: "a", ParentID: "b"})
+		require.ErrorContains(t, err, "makes a cycle: a → b → c → a")
+		assert.True(t, isValidation(err))
+		_, err = r.GetEntity(t.Context(), "a")
+		require.ErrorIs(t, err, ErrNotFound, "nothing was written")
+	})
+}
+
+func TestCreateEntityRefusesDeepChains(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	for i := 1; i < maxDepth; i++ {
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: fmt.Sprint(i + 1), ParentID: fmt.Sprint(i)}))
+	}
+	err := r.CreateEntity(t.Context(), Entity{ID: "9", ParentID: "8"})
+	require.ErrorContains(t, err, "deeper than 8 levels")
+}
+
+func TestCreateEntityWithALostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		e.db.SetFaults(answerLost("TransactWriteItems"))
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}), "our own record is no ErrExists")
+	})
+}
+
+func TestCreateEntityReachesThisProcessAtOnce(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	parent := func() string {
+		cfg, _, _, err := r.config(t.Context(), "key-1", "gpt-4")
+		require.NoError(t, err)
+		return cfg.parentID
+	}
+	assert.Empty(t, parent())
+	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "key-1", ParentID: "p", Cascade: true}))
+	assert.Equal(t, "p", parent())
+	require.NoError(t, r.DeleteEntity(t.Context(), "key-1"))
+	assert.Empty(t, parent())
+}
+
+func TestDeleteEntityRemovesAllItOwns(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
+		for _, resource := range []string{"", "gpt-4", "claude-3"} {
+			require.NoError(t, r.SetEntityLimits(t.Context(), "a", resource, oneLimit))
+			require.NoError(t, r.SetEntityLimits(t.Context(), "b", resource, oneLimit))
+		}
+		for i := range 2*pageSize + 10 {
+			put(t, r, r.keys.Bucket("a", fmt.Sprintf("r-%04d", i)).Attributes())
+		}
+		usage := schema.Key{PK: r.keys.Entity("a"), SK: "#USAGE#gpt-4#2026-01-01T00:00:00Z"}
+		put(t, r, r.keys.Bucket("b", "gpt-4").Attributes(), usage.Attributes())
+
+		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+		assert.Equal(t, []schema.Key{usage}, partition(t, r, "a"), "what was used stays known")
+		assert.Len(t, partition(t, r, "b"), 4)
+		counts, err := r.getItem(t.Context(), "test", r.keys.EntityResources())
+		require.NoError(t, err)
+		assert.Equal(t, schema.Number(1), counts["gpt-4"])
+	})
+}
+
+// partition lists the keys of everything an entity owns.
+func partition(t *testing.T, r *Repository, entity string) []schema.Key {
+	t.Helper()
+	keys, err := r.queryKeys(t.Context(), query{op: "test", hash: schema.PK, value: r.keys.Entity(entity), sortPrefix: "#"})
+	require.NoError(t, err)
+	return keys
+}
+
+func TestDeleteEntityRefusesParents(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		for _, id := range []string{"k1", "k2"} {
+			require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: id, ParentID: "p"}))
+		}
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "p"}))
+		err := r.DeleteEntity(t.Context(), "p")
+		require.ErrorContains(t, err, `"p" has 2 children`)
+		assert.True(t, isValidation(err))
+		_, err = r.GetEntity(t.Context(), "p")
+		assert.NoError(t, err)
+	})
+}
+
+func TestDeleteEntitySendsUnprocessedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
+		for i := range 30 {
+			put(t, r, r.keys.Bucket("a", fmt.Sprint(i)).Attributes())
+		}
+		e.db.SetFaults(unprocessed(1 << 40))
+		err := r.DeleteEntity(t.Context(), "a")
+		require.ErrorIs(t, err, ErrUnavailable)
+		assert.ErrorContains(t, err, "25 of 25 writes still unprocessed after 8 tries")
+		assert.Len(t, partition(t, r, "a"), 31)
+		e.db.SetFaults(unprocessed(3))
+		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+		assert.Empty(t, partition(t, r, "a"))
+	})
+}
+
+func TestChildrenFollowsPagesAndStops(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		var want []string
+		for i := range 2*pageSize + 10 {
+			id := fmt.Sprintf("key-%04d", i)
+			want = append(want, id)
+			put(t, r, r.keys.EncodeEntity(schema.EntityRecord{ID: id, ParentID: "p"}))
+		}
+		children, err := collect(r.Children(t.Context(), "p"))
+		require.NoError(t, err)
+		assert.Equal(t, want, ids(children))
+
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := 0
+		var last error
+		for _, err := range r.Children(ctx, "p") {
+			if last = err; err == nil {
+				seen++
+				cancel()
+			}
+		}
+		cancel()
+		require.ErrorIs(t, last, context.Canceled)
+		assert.Equal(t, pageSize, seen, "the page at hand is finished")
+	})
+}
+
+func ids(entities []Entity) []string {
+	var out []string
+	for _, e := range entities {
+		out = append(out, e.ID)
+	}
+	return out
+}
+
+func TestChildrenOfAnIndexWithKeysAlone(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.open(t, newTable(), &RepositoryOptions{Now: noon})
+		in := r.TableInput()
+		in.GlobalSecondaryIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}
+		_, err := e.client().CreateTable(t.Context(), in)
+		require.NoError(t, err)
+		e.deleteAfter(t, r.table)
+		require.NoError(t, r.CreateTable(t.Context()), "other projections are accepted")
+		var want []Entity
+		for i := range 3 {
+			child := Entity{ID: fmt.Sprint("k", i), Name: "n", ParentID: "p", CreatedAt: noon(), Metadata: map[string]string{"i": fmt.Sprint(i)}}
+			want = append(want, child)
+			require.NoError(t, r.CreateEntity(t.Context(), child))
+		}
+		got, err := collect(r.Children(t.Context(), "p"))
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	})
+}
+
+func TestEntitiesReportFailures(t *testing.T) {
+	for operation, call := range map[string]func(*Repository, context.Context) error{
+		"GetItem":            func(r *Repository, ctx context.Context) error { return second(r.GetEntity(ctx, "a")) },
+		"TransactWriteItems": func(r *Repository, ctx context.Context) error { return r.CreateEntity(ctx, Entity{ID: "new"}) },
+		"Query":              func(r *Repository, ctx context.Context) error { return second(collect(r.Children(ctx, "a"))) },
+		"BatchWriteItem":     func(r *Repository, ctx context.Context) error { return r.DeleteEntity(ctx, "a") },
+	} {
+		t.Run(operation, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := memEngine(t)
+				r := e.repository(t, nil)
+				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+					if q.Operation == operation {
+						return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError", Message: "down"}}
+					}
+					return ddbmem.Fault{}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				require.ErrorIs(t, call(r, ctx), ErrUnavailable)
+			})
+		})
+	}
+}
+
+func TestEntityRequests(t *testing.T) {
+	e := memEngine(t)
+	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
+	wire := record(e.db)
+	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: noon})
+	require.NoError(t, err)
+	for _, step := range []struct {
+		golden string
+		do     func() error
+	}{
+		{"create_entity", func() error {
+			return r.CreateEntity(t.Context(), Entity{ID: "key-1", Name: "Key one", ParentID: "proj-1", Cascade: true, Metadata: map[string]string{"team": "search"}})
+		}},
+		{"get_entity", func() error { return second(r.GetEntity(t.Context(), "key-1")) }},
+		{"children", func() error { return second(collect(r.Children(t.Context(), "proj-1"))) }},
+		{"delete_entity", func() error {
+			_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: r.keys.Bucket("key-1", "gpt-4").Attributes()})
+			require.NoError(t, err)
+			return r.DeleteEntity(t.Context(), "key-1")
+		}},
+	} {
+		require.NoError(t, step.do(), step.golden)
+		assertGolden(t, step.golden, wire.take())
+	}
+}

@@ -1,0 +1,210 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// noon is a fixed clock for what is compared with golden files.
+func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
+
+func TestCreateTable(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.open(t, newTable(), &RepositoryOptions{Now: noon})
+		e.deleteAfter(t, r.table)
+		for range 2 {
+			require.NoError(t, r.CreateTable(t.Context()), "a second call finds it as it is")
+		}
+		out, err := e.client().DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &r.table})
+		require.NoError(t, err)
+		assert.Empty(t, tableFaults(out.Table))
+		assert.Equal(t, types.StreamViewTypeNewAndOldImages, out.Table.StreamSpecification.StreamViewType)
+		for _, x := range out.Table.GlobalSecondaryIndexes {
+			assert.NotEqual(t, types.ProjectionTypeAll, x.Projection.ProjectionType, "an acquire must not be charged for %s", *x.IndexName)
+		}
+		ttl, err := e.client().DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: &r.table})
+		require.NoError(t, err)
+		assert.Equal(t, schema.TTL, aws.ToString(ttl.TimeToLiveDescription.AttributeName))
+
+		version, err := r.getItem(t.Context(), "test", r.keys.Version())
+		require.NoError(t, err)
+		assert.Equal(t, schema.Item{
+			"PK": schema.String("SYSTEM#"), "SK": schema.String("#VERSION"), "schema_version": schema.String("0.8.0"),
+			"client_min_version": schema.String("0.0.0"), "updated_at": schema.String("2026-01-02T12:00:00Z"), "updated_by": schema.String("dynalimit"),
+		}, version)
+	})
+}
+
+func TestCreateTableByManyAtOnce(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		table := newTable()
+		var wg sync.WaitGroup
+		for range 8 {
+			r := e.open(t, table, nil)
+			wg.Go(func() { assert.NoError(t, r.CreateTable(t.Context())) })
+		}
+		wg.Wait()
+		e.deleteAfter(t, table)
+	})
+}
+
+func TestCreateTableKeepsAnotherVersionRecord(t *testing.T) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	theirs := schema.Item{"PK": schema.String("SYSTEM#"), "SK": schema.String("#VERSION"), "schema_version": schema.String("0.8.0"), "lambda_version": schema.String("0.8.1")}
+	_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: theirs})
+	require.NoError(t, err)
+	require.NoError(t, r.CreateTable(t.Context()))
+	got, err := r.getItem(t.Context(), "test", r.keys.Version())
+	require.NoError(t, err)
+	assert.Equal(t, theirs, got)
+}
+
+func TestCreateTableRefusesForeignTables(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		for _, test := range []struct {
+			name   string
+			change func(*dynamodb.CreateTableInput)
+			want   string
+		}{
+			{"no index", func(in *dynamodb.CreateTableInput) {
+				in.GlobalSecondaryIndexes = in.GlobalSecondaryIndexes[:2]
+				in.AttributeDefinitions = in.AttributeDefinitions[:6]
+			}, "index GSI3 is missing"},
+			{"an index with other keys", func(in *dynamodb.CreateTableInput) {
+				in.GlobalSecondaryIndexes[1].KeySchema = keySchema(schema.GSI2SK, schema.GSI2PK)
+			}, "index GSI2 has the key (GSI2SK S, GSI2PK S), want (GSI2PK S, GSI2SK S)"},
+			{"no sort key", func(in *dynamodb.CreateTableInput) {
+				in.KeySchema = in.KeySchema[:1]
+				in.AttributeDefinitions = append(in.AttributeDefinitions[:1], in.AttributeDefinitions[2:]...)
+			}, "it has the key (PK S), want (PK S, SK S)"},
+			{"a number for a key", func(in *dynamodb.CreateTableInput) {
+				in.AttributeDefinitions[1].AttributeType = types.ScalarAttributeTypeN
+			}, "it has the key (PK S, SK N), want (PK S, SK S)"},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				r := e.open(t, newTable(), nil)
+				in := r.TableInput()
+				test.change(in)
+				_, err := e.client().CreateTable(t.Context(), in)
+				require.NoError(t, err)
+				e.deleteAfter(t, r.table)
+				err = r.CreateTable(t.Context())
+				require.ErrorIs(t, err, ErrTable)
+				assert.ErrorContains(t, err, test.want)
+				assert.ErrorContains(t, err, r.table)
+			})
+		}
+	})
+}
+
+func TestCreateTableRefusesAnotherTTL(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.open(t, newTable(), nil)
+		_, err := e.client().CreateTable(t.Context(), r.TableInput())
+		require.NoError(t, err)
+		e.deleteAfter(t, r.table)
+		_, err = e.client().UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
+			TableName: &r.table, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("expires"), Enabled: aws.Bool(true)},
+		})
+		require.NoError(t, err)
+		require.ErrorContains(t, r.CreateTable(t.Context()), `by the attribute "expires"`)
+	})
+}
+
+// slowTable answers DescribeTable as DynamoDB does for a table being made.
+type slowTable struct {
+	DynamoDB
+	ready  time.Time
+	index  types.IndexStatus
+	looked int
+}
+
+func (s *slowTable) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, fns ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	s.looked++
+	out, err := s.DynamoDB.DescribeTable(ctx, in, fns...)
+	if err == nil && time.Now().Before(s.ready) {
+		if s.index != "" {
+			out.Table.GlobalSecondaryIndexes[0].IndexStatus = s.index
+		} else {
+			out.Table.TableStatus = types.TableStatusCreating
+		}
+	}
+	return out, err
+}
+
+func TestCreateTableWaits(t *testing.T) {
+	for name, index := range map[string]types.IndexStatus{"for the table": "", "for its indexes": types.IndexStatusCreating} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := memEngine(t)
+				slow := &slowTable{DynamoDB: e.client(), ready: time.Now().Add(30 * time.Second), index: index}
+				r, err := NewRepository(slow, "limits", nil)
+				require.NoError(t, err)
+				start := time.Now()
+				require.NoError(t, r.CreateTable(t.Context()))
+				assert.GreaterOrEqual(t, time.Since(start), 30*time.Second)
+				assert.LessOrEqual(t, time.Since(start), 30*time.Second+longestPoll)
+				assert.Less(t, slow.looked, 40, "it does not hammer")
+			})
+		})
+	}
+}
+
+func TestCreateTableGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		slow := &slowTable{DynamoDB: e.client(), ready: time.Now().Add(time.Hour)}
+		r, err := NewRepository(slow, "limits", nil)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, r.CreateTable(ctx), context.DeadlineExceeded)
+		err = r.CreateTable(t.Context())
+		require.ErrorIs(t, err, ErrTable)
+		assert.ErrorContains(t, err, "is not active after 10m0s")
+	})
+}
+
+func TestCreateTableReportsFailures(t *testing.T) {
+	for _, operation := range []string{"DescribeTable", "CreateTable", "DescribeTimeToLive", "UpdateTimeToLive", "PutItem"} {
+		t.Run(operation, func(t *testing.T) {
+			e := memEngine(t)
+			e.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+				if r.Operation == operation {
+					return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+				}
+				return ddbmem.Fault{}
+			})
+			err := e.open(t, "limits", nil).CreateTable(t.Context())
+			require.ErrorContains(t, err, "AccessDeniedException")
+			assert.False(t, errors.Is(err, ErrUnavailable), "a missing permission is no outage")
+			e.db.SetFaults(nil)
+			assert.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()), "a call that failed can be repeated")
+		})
+	}
+}
+
+func TestTableRequests(t *testing.T) {
+	e := memEngine(t)
+	wire := record(e.db)
+	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: noon})
+	require.NoError(t, err)
+	require.NoError(t, r.CreateTable(t.Context()))
+	assertGolden(t, "create_table", wire.take())
+	require.NoError(t, r.CreateTable(t.Context()))
+	assertGolden(t, "create_table_again", wire.take())
+}

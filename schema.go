@@ -1,0 +1,130 @@
+package dynalimit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const (
+	// SchemaVersion is the version of the table's layout.
+	SchemaVersion = "0.8.0"
+	// clientMinVersion is the oldest client that can use the layout.
+	clientMinVersion = "0.0.0"
+	// writer names us in the version record.
+	writer = "dynalimit"
+)
+
+// index is a global secondary index of the table. None projects an attribute
+// that an acquire changes: then no acquire is charged for an index, and a
+// resource that everybody uses is no hot partition.
+type index struct {
+	name, hash, sort string
+	// projected are the attributes besides the keys.
+	projected []string
+}
+
+var indexes = []index{
+	{schema.IndexChildren, schema.GSI1PK, schema.GSI1SK, schema.EntityAttributes},
+	{schema.IndexResource, schema.GSI2PK, schema.GSI2SK, nil},
+	{schema.IndexEntityConfigs, schema.GSI3PK, schema.GSI3SK, nil},
+}
+
+// TableInput describes the table: for CreateTable, and for infrastructure code
+// that makes it. TTL on the attribute "ttl" is to be enabled besides.
+func (r *Repository) TableInput() *dynamodb.CreateTableInput {
+	in := &dynamodb.CreateTableInput{
+		TableName:   aws.String(r.table),
+		BillingMode: types.BillingModePayPerRequest,
+		KeySchema:   keySchema(schema.PK, schema.SK),
+		StreamSpecification: &types.StreamSpecification{
+			StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages,
+		},
+	}
+	names := []string{schema.PK, schema.SK}
+	for _, x := range indexes {
+		names = append(names, x.hash, x.sort)
+		projection := &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}
+		if len(x.projected) > 0 {
+			projection = &types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: slices.Clone(x.projected)}
+		}
+		in.GlobalSecondaryIndexes = append(in.GlobalSecondaryIndexes, types.GlobalSecondaryIndex{
+			IndexName: aws.String(x.name), KeySchema: keySchema(x.hash, x.sort), Projection: projection,
+		})
+	}
+	for _, name := range names {
+		in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{
+			AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS,
+		})
+	}
+	return in
+}
+
+func keySchema(hash, sort string) []types.KeySchemaElement {
+	return []types.KeySchemaElement{
+		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash},
+		{AttributeName: aws.String(sort), KeyType: types.KeyTypeRange},
+	}
+}
+
+// tableFaults says what keeps a table from being ours, or "". Other projections
+// are accepted: they cost more, but nothing depends on them.
+func tableFaults(table *types.TableDescription) string {
+	var faults []string
+	kinds := make(map[string]types.ScalarAttributeType, len(table.AttributeDefinitions))
+	for _, d := range table.AttributeDefinitions {
+		kinds[aws.ToString(d.AttributeName)] = d.AttributeType
+	}
+	check := func(what string, got []types.KeySchemaElement, hash, sort string) {
+		if text := keyText(got, kinds); text != hash+" S, "+sort+" S" {
+			faults = append(faults, fmt.Sprintf("%s has the key (%s), want (%s S, %s S)", what, text, hash, sort))
+		}
+	}
+	check("it", table.KeySchema, schema.PK, schema.SK)
+	for _, want := range indexes {
+		i := slices.IndexFunc(table.GlobalSecondaryIndexes, func(x types.GlobalSecondaryIndexDescription) bool {
+			return aws.ToString(x.IndexName) == want.name
+		})
+		if i < 0 {
+			faults = append(faults, "index "+want.name+" is missing")
+			continue
+		}
+		check("index "+want.name, table.GlobalSecondaryIndexes[i].KeySchema, want.hash, want.sort)
+	}
+	return strings.Join(faults, "; ")
+}
+
+// keyText spells a key, the partition key first: "PK S, SK S".
+func keyText(key []types.KeySchemaElement, kinds map[string]types.ScalarAttributeType) string {
+	var hash, sort string
+	for _, k := range key {
+		name := aws.ToString(k.AttributeName)
+		if text := name + " " + string(kinds[name]); k.KeyType == types.KeyTypeHash {
+			hash = text
+		} else {
+			sort = ", " + text
+		}
+	}
+	return hash + sort
+}
+
+// tableReady says whether a table and our indexes of it can be used; one that is
+// being changed can.
+func tableReady(table *types.TableDescription) bool {
+	if table.TableStatus != types.TableStatusActive && table.TableStatus != types.TableStatusUpdating {
+		return false
+	}
+	for _, x := range table.GlobalSecondaryIndexes {
+		ours := slices.ContainsFunc(indexes, func(want index) bool { return want.name == aws.ToString(x.IndexName) })
+		if ours && x.IndexStatus != types.IndexStatusActive && x.IndexStatus != types.IndexStatusUpdating {
+			return false
+		}
+	}
+	return true
+}
