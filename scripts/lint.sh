@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Runs every check, then fails if one of them did. The tools are pinned in tools.sh.
-# VULNDB=required makes an unreachable vulnerability database a failure, as in CI.
+# VULNDB=required makes an unreachable vulnerability database a failure, as in CI;
+# GOVULNDB names a mirror of it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# As an if: a command followed by || would run its function with errexit off.
+# Each check is a process of its own: in a condition, a function would run without errexit.
 failed=()
 check() {
   echo "--- $1"
-  if ! "$0" --one "$1"; then
+  if ! scripts/lint.sh --one "$1"; then
     failed+=("$1")
   fi
 }
@@ -32,7 +33,7 @@ linters() {
   local golangci status=0
   golangci=$(scripts/tools.sh golangci-lint)
   while read -r dir; do
-    (cd "$dir" && "$golangci" run ./...) || status=1
+    (cd "$dir" && "$golangci" run --allow-serial-runners ./...) || status=1
   done < <(scripts/modules.sh)
   return "$status"
 }
@@ -59,7 +60,7 @@ vulnerabilities() {
   fi
   while read -r dir; do
     status=0
-    out=$(cd "$dir" && "$govulncheck" ./... 2>&1) || status=$?
+    out=$(cd "$dir" && "$govulncheck" -db "${GOVULNDB:-https://vuln.go.dev}" ./... 2>&1) || status=$?
     printf '%s\n' "$out"
     # 3: findings. Any other failure is one of the tool or the code, except this one.
     if [ "$status" -ne 0 ] && [ "$status" -ne 3 ] && grep -q 'fetching vulnerabilities' <<<"$out"; then
@@ -82,4 +83,4 @@ if [ "${#failed[@]}" -gt 0 ]; then
   echo "lint: failed: ${failed[*]}" >&2
   exit 1
 fi
-echo "lint: clean"
+echo "lint: nothing found"
