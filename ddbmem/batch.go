@@ -222,7 +222,7 @@ func (c *call) writeBatch(asked []tableWrites, process int) error {
 				return err
 			}
 			c.use.chargeWrite(ch, 1)
-			c.commit(c.at, c.seq, ch)
+			c.commit(c.seq, ch)
 		}
 		if n < len(a.writes) {
 			c.out = append(wire.Field(c.out, a.name), '[')

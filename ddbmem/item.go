@@ -79,7 +79,7 @@ func (c *call) writeItem(kind string, v verb) error {
 		return err
 	}
 	c.use.chargeWrite(ch, 1)
-	c.commit(c.at, c.seq, ch)
+	c.commit(c.seq, ch)
 	if shown := st.returned(ch); len(shown) > 0 {
 		c.out = value.AppendMap(wire.Field(c.out, "Attributes"), shown)
 	}

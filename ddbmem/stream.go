@@ -43,8 +43,8 @@ func (db *DB) openStream(t *table, view string) {
 		table: t.name, keys: t.keySchema, view: view, created: db.now(),
 		first: firstSequence, next: firstSequence,
 	}
-	// Two streams of one table may be opened within the label's millisecond.
-	s.label = s.created.Add(time.Duration(db.lastStream)*time.Microsecond).UTC().Format("2006-01-02T15:04:05.000") + fmt.Sprintf("%03d", db.lastStream%1000)
+	// The number tells streams apart that were opened in the same millisecond.
+	s.label = s.created.UTC().Format("2006-01-02T15:04:05.000") + fmt.Sprintf("%03d", db.lastStream%1000)
 	t.stream = s
 	db.streams = append(db.streams, s)
 }

@@ -42,6 +42,7 @@ type table struct {
 	protected  bool
 	tags       map[string]string
 	ttl        string // attribute of the time to live, "" when disabled
+	soonest    int64  // no item expires before this second
 	indexes    []*index
 	stream     *stream
 	store
@@ -108,8 +109,8 @@ func textKind(v value.Value) string {
 	return "string"
 }
 
-// checkItem fails unless item may be stored in t.
-func (t *table) checkItem(item value.Map) error {
+// checkItemKey fails unless item has a primary key of t.
+func (t *table) checkItemKey(item value.Map) error {
 	for _, name := range t.names() {
 		v, ok := item[name]
 		if !ok {
@@ -119,9 +120,11 @@ func (t *table) checkItem(item value.Map) error {
 			return validation("One or more parameter values were invalid: Type mismatch for key %s expected: %s actual: %s", name, t.kinds[name], v.Type())
 		}
 	}
-	if err := t.checkKeySizes(item); err != nil {
-		return err
-	}
+	return t.checkKeySizes(item)
+}
+
+// checkIndexed fails when an index could not hold item.
+func (t *table) checkIndexed(item value.Map) error {
 	for _, ix := range t.indexes {
 		if err := t.checkIndexKeys(ix, item); err != nil {
 			return err
@@ -173,6 +176,9 @@ func (ch *change) apply() *row {
 	} else {
 		now = newRow(at, ch.new)
 		t.put(ch.key.hash, now)
+		if at, ok := now.expires(t); ok {
+			t.soonest = min(t.soonest, at)
+		}
 	}
 	for _, ix := range t.indexes {
 		ix.update(t, ch.old, now)
@@ -181,7 +187,8 @@ func (ch *change) apply() *row {
 }
 
 // commit makes the changes, in order; the commit lock must be held.
-func (db *DB) commit(at time.Time, request int64, changes ...*change) {
+func (db *DB) commit(request int64, changes ...*change) {
+	at := db.now()
 	for _, ch := range changes {
 		if ch.old == nil && ch.new == nil {
 			continue

@@ -140,7 +140,7 @@ func (c *call) transact(items []transactItem, token string) error {
 	}
 	cancelled, size := false, 0
 	for i, it := range items {
-		if changes[i] != nil {
+		if reasons[i].Code == "" {
 			reasons[i] = c.workTransact(changes[i], it)
 			size += changes[i].new.Size()
 		}
@@ -215,7 +215,7 @@ func (c *call) commitTransact(items []transactItem, changes []*change) {
 		c.use.chargeWrite(ch, 2)
 		writes = append(writes, ch)
 	}
-	c.commit(c.at, c.seq, writes...)
+	c.commit(c.seq, writes...)
 }
 
 // repeated reports whether the token's transaction has been committed already; it

@@ -1,6 +1,7 @@
 package ddbmem
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
@@ -53,7 +54,7 @@ func (c *call) updateTimeToLive() error {
 	case !enabled && t.ttl != attribute:
 		return validation("TimeToLive is active on a different AttributeName: current AttributeName is %s", t.ttl)
 	}
-	t.ttl = ""
+	t.ttl, t.soonest = "", math.MinInt64
 	if enabled {
 		t.ttl = attribute
 	}
@@ -88,32 +89,47 @@ func (c *call) describeTimeToLive() error {
 // second, in every table that has one, and returns their number. Their stream
 // records carry the identity of DynamoDB's own service.
 func (db *DB) ExpireNow() int {
-	at := db.now()
+	now := db.now().Unix()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	var expired []*change
 	for _, name := range db.tableNames() {
-		t := db.tables[name]
-		if t.ttl == "" {
-			continue
-		}
-		for _, p := range t.ordered() {
-			for _, r := range p.rows {
-				if isExpired(r.item[t.ttl], at.Unix()) {
-					expired = append(expired, &change{table: t, key: r.key, old: r, expired: true})
-				}
-			}
+		if t := db.tables[name]; t.ttl != "" && t.soonest < now {
+			expired = append(expired, t.expire(now)...)
 		}
 	}
-	db.commit(at, 0, expired...)
+	db.commit(0, expired...)
 	return len(expired)
 }
 
-func isExpired(v value.Value, now int64) bool {
-	n, ok := v.(value.Number)
-	if !ok {
-		return false
+// expire finds the items that expire, in the order of a scan.
+func (t *table) expire(now int64) []*change {
+	var expired []*change
+	t.soonest = math.MaxInt64
+	for _, p := range t.ordered() {
+		for _, r := range p.rows {
+			at, ok := r.expires(t)
+			switch {
+			case !ok || at < now-staleExpiry:
+			case at < now:
+				expired = append(expired, &change{table: t, key: r.key, old: r, expired: true})
+			default:
+				t.soonest = min(t.soonest, at)
+			}
+		}
 	}
-	at, ok := n.Int64()
-	return ok && at < now && at >= now-staleExpiry
+	return expired
+}
+
+// expires is the second after which the item expires; ok is false if it never
+// does.
+func (r *row) expires(t *table) (at int64, ok bool) {
+	if t.ttl == "" {
+		return 0, false
+	}
+	n, ok := r.item[t.ttl].(value.Number)
+	if !ok {
+		return 0, false
+	}
+	return n.Int64()
 }

@@ -29,22 +29,24 @@ func (db *DB) lookup(name string) (*table, error) {
 	return t, nil
 }
 
-// plan finds the item a write is about and checks its key.
+// plan finds the item a write is about and checks its key. The change is nil when
+// the key is wrong; with another error it still tells which item is meant.
 func (t *table) plan(st *statement, v verb, operation string) (*change, error) {
 	ch := &change{table: t, operation: operation}
-	if v == verbPut {
-		if err := t.checkItem(st.item); err != nil {
-			return nil, err
-		}
-		ch.key = t.keyOf(st.item)
-	} else {
+	if v != verbPut {
 		if err := t.checkKey(st.key); err != nil {
 			return nil, err
 		}
 		ch.key = t.keyOf(st.key)
+		ch.old = t.row(ch.key)
+		return ch, nil
 	}
+	if err := t.checkItemKey(st.item); err != nil {
+		return nil, err
+	}
+	ch.key = t.keyOf(st.item)
 	ch.old = t.row(ch.key)
-	return ch, nil
+	return ch, t.checkIndexed(st.item)
 }
 
 // oldItem is the item before the change, nil when absent.
@@ -99,10 +101,8 @@ func (ch *change) workUpdate(st *statement) error {
 	for name, v := range st.key {
 		next[name] = v
 	}
-	for _, ix := range t.indexes {
-		if err := t.checkIndexKeys(ix, next); err != nil {
-			return err
-		}
+	if err := t.checkIndexed(next); err != nil {
+		return err
 	}
 	if next.Size() > maxItemSize {
 		return validation("Item size to update has exceeded the maximum allowed size")

@@ -167,16 +167,15 @@ func checkSize(e *Env, operands ...operand) error {
 	return nil
 }
 
-// checkDistinct fails when the first operand is a path repeated among the rest.
-func checkDistinct(e *Env, op string, first operand, rest ...operand) error {
-	p, ok := first.(path)
-	if !ok {
+// checkDistinct fails when an operator's two operands are one path; operators of
+// three or more are not checked.
+func checkDistinct(e *Env, op string, left operand, rest ...operand) error {
+	p, ok := left.(path)
+	if !ok || len(rest) != 1 {
 		return nil
 	}
-	for _, o := range rest {
-		if q, ok := o.(path); ok && p.resolve(e).equal(q.resolve(e)) {
-			return fmt.Errorf("The first operand must be distinct from the remaining operands for this operator or function; operator: %s, first operand: %v", op, p.resolve(e)) //nolint:staticcheck // DynamoDB's wording
-		}
+	if q, ok := rest[0].(path); ok && p.resolve(e).equal(q.resolve(e)) {
+		return fmt.Errorf("The first operand must be distinct from the remaining operands for this operator or function; operator: %s, first operand: %v", op, p.resolve(e)) //nolint:staticcheck // DynamoDB's wording
 	}
 	return nil
 }
@@ -192,7 +191,7 @@ func (n *compareNode) check(e *Env) error {
 }
 
 func (n *betweenNode) check(e *Env) error {
-	err := firstError(checkSize(e, n.of, n.low, n.high), checkDistinct(e, "BETWEEN", n.of, n.low, n.high),
+	err := firstError(checkSize(e, n.of, n.low, n.high),
 		wrongType(e, "BETWEEN", n.of, "S", "N", "B"), wrongType(e, "BETWEEN", n.low, "S", "N", "B"), wrongType(e, "BETWEEN", n.high, "S", "N", "B"))
 	if err != nil {
 		return err
