@@ -176,6 +176,16 @@ func (l *RateLimiter) observed(ctx context.Context, o Observer, r request, run f
 
 // acquire also reports whether a denial came from memory.
 func (l *RateLimiter) acquire(ctx context.Context, r request) (*Lease, bool, error) {
+	lease, memory, err := l.acquireAt(ctx, r, place{})
+	if err != nil {
+		return nil, memory, err
+	}
+	return lease, false, nil
+}
+
+// acquireAt acquires for a caller who may stand in a bucket's line. It returns
+// the lease of a denial too, for what it says about the levels.
+func (l *RateLimiter) acquireAt(ctx context.Context, r request, at place) (*Lease, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
@@ -187,8 +197,8 @@ func (l *RateLimiter) acquire(ctx context.Context, r request) (*Lease, bool, err
 		return nil, false, err
 	}
 	lease := newLease(l, r, levels, policy)
-	if err := l.recall(lease); err != nil {
-		return nil, true, err
+	if err := l.recall(lease, at); err != nil {
+		return lease, true, err
 	}
 	mode := r.opts.cascade
 	if mode == "" {
@@ -197,21 +207,19 @@ func (l *RateLimiter) acquire(ctx context.Context, r request) (*Lease, bool, err
 	if mode == CascadeTransaction && lease.spread() > 1 {
 		err = l.takeTogether(ctx, lease, policy)
 	} else {
-		err = l.takeAtOnce(ctx, lease, policy)
+		err = l.takeAtOnce(ctx, lease, policy, at)
 	}
-	if err != nil {
-		return nil, false, err
-	}
-	return lease, false, nil
+	return lease, false, err
 }
 
-// recall denies from memory, if any level's last image does.
-func (l *RateLimiter) recall(lease *Lease) error {
+// recall denies from memory, if any level's last image does; not at the level
+// where the caller's turn in line has come.
+func (l *RateLimiter) recall(lease *Lease, at place) error {
 	now := l.nowMS()
 	denied := false
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		if len(lv.asked) == 0 {
+		if len(lv.asked) == 0 || lv.lane == at.lane {
 			continue
 		}
 		if r, ok := lv.lane.recall(lv.asked, lv.cfg, now); ok {
@@ -227,15 +235,20 @@ func (l *RateLimiter) recall(lease *Lease) error {
 
 // takeAtOnce asks every level's lane at once. When one denies, or fails, the
 // grants of the others are given back.
-func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy) error {
+func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place) error {
 	ops := make([]*op, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		ops[i] = newOp(ctx, true, lv.asked, lv.cfg)
-		if len(lv.asked) > 0 {
+		switch {
+		case len(lv.asked) == 0:
+			close(ops[i].done)
+		case lv.lane == at.lane:
+			ops[i].waiter = at.waiter
 			lv.lane.submit(ops[i])
-		} else {
-			close(ops[i].done) // nothing to ask
+			lv.lane.callAlong(at.waiter, lv.cfg)
+		default:
+			lv.lane.submit(ops[i])
 		}
 	}
 	for i, o := range ops {

@@ -36,7 +36,7 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 			adopts = adopts || proposals[i].waits && proposals[i].view.adopt && proposals[i].view.image != nil
 		}
 		if adopts {
-			return l.takeAtOnce(ctx, lease, policy)
+			return l.takeAtOnce(ctx, lease, policy, place{})
 		}
 		if denied {
 			for i := range proposals {
@@ -85,7 +85,7 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease) ([]proposal, er
 		if p.view, err = lv.lane.consider(ctx, lv.cfg, &o); err != nil {
 			return nil, err
 		}
-		if p.waits = !o.fits(p.view, nil); p.waits {
+		if p.waits = !o.fits(p.view, nil, lv.lane.leftTo(&o, nil)); p.waits {
 			continue
 		}
 		o.addTo(&p.sums)
@@ -108,7 +108,7 @@ func (l *lane) consider(ctx context.Context, cfg *bucketConfig, o *op) (view, er
 			looked = true
 		}
 		v, err := shadow.view(ctx, b, nil)
-		if err != nil || looked || o.fits(v, nil) || fresh(shadow.seenAt, v.now) {
+		if err != nil || looked || o.fits(v, nil, nil) || fresh(shadow.seenAt, v.now) {
 			if looked {
 				l.correct(shadow.image, shadow.seenAt)
 			}

@@ -39,6 +39,9 @@ type lane struct {
 	// seenTick is when the image's config fingerprint was first seen here.
 	seenTick int64
 
+	// line holds the waiters, in order of arrival.
+	line []*waiter
+
 	// What follows belongs to the running goroutine.
 
 	// lastOp is this lane's own last write in its slot, nil if unknown.
@@ -145,6 +148,9 @@ func (l *lane) finish(ops []*op, r result) {
 	defer l.mu.Unlock()
 	for _, o := range ops {
 		o.state, o.result = opDone, r
+		if o.waiter != nil && r.err == nil && !r.denied {
+			o.waiter.served = true
+		}
 		if o.abandoned && o.take && r.err == nil && !r.denied {
 			l.queue = append(l.queue, o.reversed())
 		}
@@ -180,6 +186,11 @@ func (l *lane) remember(image *schema.Image, asked int64) {
 		l.seenTick = l.owner.tick()
 	}
 	l.known, l.image, l.seenAt = true, image, asked
+	for _, w := range l.line {
+		if w.head {
+			w.rouse() // its wait may be shorter now
+		}
+	}
 }
 
 // offer gives the lane an image from a read made elsewhere, if it has none.
@@ -221,10 +232,11 @@ func (l *lane) recall(amounts []signed, cfg *bucketConfig, now int64) (result, b
 	}
 	v := newView(l.image, cfg, current, now)
 	o := op{take: true, amounts: amounts}
-	if o.fits(v, nil) {
+	reserved := l.reserved(nil, nil)
+	if o.fits(v, nil, reserved) {
 		return result{}, false
 	}
-	return result{denied: true, image: l.image, now: now, cfg: cfg}, true
+	return result{denied: true, image: l.image, now: now, cfg: cfg, reserved: reserved}, true
 }
 
 // is reports whether the image was written with the configuration.

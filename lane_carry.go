@@ -116,7 +116,7 @@ func (l *lane) misses(b batch, s sums, cfg *bucketConfig) bool {
 func (l *lane) admit(ctx context.Context, v view, b batch, s sums) {
 	var admitted, left []*op
 	for _, o := range b.takes {
-		if o.fits(v, s) {
+		if o.fits(v, s, l.leftTo(o, admitted)) {
 			o.addTo(&s)
 			admitted = append(admitted, o)
 		} else {
@@ -161,7 +161,15 @@ func (l *lane) deny(ctx context.Context, v view, left []*op) {
 		}
 		return
 	}
-	l.finish(left, result{denied: true, image: v.image, now: v.now, cfg: v.cfg})
+	denied := result{denied: true, image: v.image, now: v.now, cfg: v.cfg}
+	if !l.attended() {
+		l.finish(left, denied)
+		return
+	}
+	for _, o := range left {
+		denied.reserved = l.leftTo(o, nil)
+		l.finish([]*op{o}, denied)
+	}
 }
 
 // write sends a plan.

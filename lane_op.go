@@ -27,6 +27,8 @@ type op struct {
 	cfg     *bucketConfig
 	done    chan struct{}
 
+	waiter *waiter // in the bucket's line, nil for an ordinary take
+
 	state     opState
 	abandoned bool // the caller has gone: what is granted is given back
 	refusals  int
@@ -45,6 +47,8 @@ type result struct {
 	image *schema.Image
 	now   int64
 	cfg   *bucketConfig
+	// reserved is what was left to waiters.
+	reserved sums
 }
 
 func newOp(ctx context.Context, take bool, amounts []signed, cfg *bucketConfig) *op {
@@ -85,12 +89,13 @@ func (o *op) addTo(s *sums) {
 	}
 }
 
-// fits reports whether a take fits beside the sums already carried.
-func (o *op) fits(v view, s sums) bool {
+// fits reports whether a take fits beside the sums already carried and what is
+// left to waiters.
+func (o *op) fits(v view, s, reserved sums) bool {
 	for _, a := range o.amounts {
 		carried := s.of(a.name)
 		room, known := v.room(a.name, carried.Back)
-		if !known || a.amount > room-carried.Take {
+		if !known || a.amount > room-carried.Take-reserved.of(a.name).Take {
 			return false
 		}
 	}

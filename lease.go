@@ -46,7 +46,7 @@ func (lv *level) saw(r result) {
 	if r.err != nil || r.cfg == nil {
 		return
 	}
-	lv.last = reading{entity: lv.lane.entity, resource: lv.lane.resource, image: r.image, cfg: r.cfg, now: r.now}
+	lv.last = reading{entity: lv.lane.entity, resource: lv.lane.resource, image: r.image, cfg: r.cfg, now: r.now, reserved: r.reserved}
 	lv.answered = true
 }
 
@@ -245,10 +245,10 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 		lv := &lease.levels[i]
 		part.levels = append(part.levels, level{lane: lv.lane, cfg: lv.cfg, asked: amountsAt(lv.cfg, amounts)})
 	}
-	if err := lease.limiter.recall(part); err != nil {
+	if err := lease.limiter.recall(part, place{}); err != nil {
 		return err
 	}
-	if err := lease.limiter.takeAtOnce(ctx, part, lease.policy); err != nil {
+	if err := lease.limiter.takeAtOnce(ctx, part, lease.policy, place{}); err != nil {
 		return err
 	}
 	for i := range lease.levels {

@@ -28,6 +28,7 @@ type RateLimiter struct {
 	clock    func() time.Time
 	fallback *fallbackLimits
 	closed   atomic.Bool
+	closing  chan struct{} // closed by the first Close
 }
 
 // New returns a limiter over a repository. It does no I/O and starts no
@@ -44,7 +45,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		return nil, err
 	}
 	o = o.withDefaults(repo)
-	l := &RateLimiter{repo: repo, store: repo, opts: o, clock: repo.clock.now}
+	l := &RateLimiter{repo: repo, store: repo, opts: o, clock: repo.clock.now, closing: make(chan struct{})}
 	if o.Now != nil {
 		l.clock = o.Now
 	}
@@ -62,10 +63,12 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 
 func (l *RateLimiter) nowMS() int64 { return l.clock().UnixMilli() }
 
-// Close refuses new acquires and waits until what is in flight has ended, or
-// ctx does. Leases can still be adjusted, settled and rolled back.
+// Close refuses new acquires, ends waits with ErrClosed, and returns when what
+// is in flight has ended, or ctx has. Leases can still be adjusted, settled and rolled back.
 func (l *RateLimiter) Close(ctx context.Context) error {
-	l.closed.Store(true)
+	if !l.closed.Swap(true) {
+		close(l.closing)
+	}
 	return l.lanes.drain(ctx)
 }
 

@@ -14,6 +14,8 @@ type reading struct {
 	image            *schema.Image // nil: no bucket, every limit is full
 	cfg              *bucketConfig
 	now              int64
+	// reserved is what was left to waiters when it denied.
+	reserved sums
 }
 
 // status shows one limit of a reading: asked for in millitokens, and with back
@@ -25,7 +27,7 @@ func (r reading) status(name string, asked, back int64) LimitStatus {
 		s.Level = r.cfg.limits[i].level
 	}
 	s.Limit = limitOf(name, capacity, state.Rate)
-	state.Tokens += back
+	state.Tokens += back - r.reserved.of(name).Take
 	level := state.Level(r.now)
 	s.Remaining = floorDiv(level, milli)
 	s.Exceeded = asked > level
