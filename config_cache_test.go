@@ -66,6 +66,14 @@ func newTestCache(size int) (*configCache, *loader) {
 	return newConfigCache(size, cacheTTL, time.Now), &loader{version: 1, slow: 10 * time.Millisecond}
 }
 
+// assertVersion is requireVersion for goroutines of a test.
+func assertVersion(t *testing.T, want int64, cfg *resolvedConfig, err error) {
+	t.Helper()
+	if assert.NoError(t, err) {
+		assert.Equal(t, want, cfg.readAt)
+	}
+}
+
 var cacheKey = configKey{"user-1", "gpt-4"}
 
 func requireVersion(t *testing.T, want int64, cfg *resolvedConfig, err error) {
@@ -111,8 +119,7 @@ func TestConfigCacheSharesOneRead(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				cfg, err := c.get(t.Context(), cacheKey, l.load)
-				assert.NoError(t, err)
-				assert.Equal(t, int64(1), cfg.readAt)
+				assertVersion(t, 1, cfg, err)
 			})
 		}
 		other := configKey{"user-2", "gpt-4"}
@@ -141,8 +148,7 @@ func TestConfigCacheCallerLeavesWithoutEndingTheRead(t *testing.T) {
 		wg.Go(func() {
 			elapse(50 * time.Millisecond)
 			cfg, err := c.get(t.Context(), cacheKey, l.load)
-			assert.NoError(t, err)
-			assert.Equal(t, int64(1), cfg.readAt)
+			assertVersion(t, 1, cfg, err)
 		})
 		wg.Wait()
 		assert.Equal(t, 1, l.count())
@@ -159,8 +165,7 @@ func TestConfigCacheOneRefreshesTheOthersGetTheStale(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			cfg, err := c.get(t.Context(), cacheKey, l.load)
-			assert.NoError(t, err)
-			assert.Equal(t, int64(2), cfg.readAt)
+			assertVersion(t, 2, cfg, err)
 		})
 		synctest.Wait() // the refresh is under way
 		start := time.Now()
@@ -223,8 +228,7 @@ func TestConfigCacheEvictionDropsReadsUnderWay(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			cfg, err := c.get(t.Context(), cacheKey, l.load)
-			assert.NoError(t, err)
-			assert.Equal(t, int64(1), cfg.readAt, "its call began before the change")
+			assertVersion(t, 1, cfg, err) // its call began before the change
 		})
 		synctest.Wait()
 		l.set(2, nil)
@@ -273,8 +277,7 @@ func TestConfigCacheReloadReadsAfterTheCall(t *testing.T) {
 		l.slow = time.Second
 		reload := func(want int64) {
 			cfg, err := c.reload(t.Context(), cacheKey, l.load)
-			assert.NoError(t, err)
-			assert.Equal(t, want, cfg.readAt)
+			assertVersion(t, want, cfg, err)
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() { reload(1) })
@@ -298,8 +301,7 @@ func TestConfigCacheReloadDoesNotJoinAFill(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			cfg, err := c.get(t.Context(), cacheKey, l.load)
-			assert.NoError(t, err)
-			assert.Equal(t, int64(1), cfg.readAt)
+			assertVersion(t, 1, cfg, err)
 		})
 		synctest.Wait()
 		l.set(2, nil)

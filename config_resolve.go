@@ -50,10 +50,7 @@ type configItems struct {
 // understood, for then what it limits is unknown.
 func resolveConfig(items configItems) (*resolvedConfig, error) {
 	record := schema.DecodeEntity(items.meta)
-	cfg := &resolvedConfig{parentID: record.ParentID, cascade: record.Cascade}
-	if p := UnavailablePolicy(schema.DecodePolicy(items.system)); p == Block || p == Allow {
-		cfg.onUnavailable = p
-	}
+	cfg := &resolvedConfig{parentID: record.ParentID, cascade: record.Cascade, onUnavailable: storedPolicy(items.system)}
 	for _, candidate := range []struct {
 		level     ConfigLevel
 		item      schema.Item
@@ -76,6 +73,14 @@ func resolveConfig(items configItems) (*resolvedConfig, error) {
 		break
 	}
 	return cfg, nil
+}
+
+// storedPolicy is the policy of a system item; "" for none, or one nobody knows.
+func storedPolicy(system schema.Item) UnavailablePolicy {
+	if p := UnavailablePolicy(schema.DecodePolicy(system)); p == Block || p == Allow {
+		return p
+	}
+	return ""
 }
 
 // storedLimits reads and checks the limits of a configuration item.

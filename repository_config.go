@@ -34,7 +34,7 @@ func (r *Repository) SetSystemLimits(ctx context.Context, limits []Limit, opts *
 // are none, and its options.
 func (r *Repository) GetSystemLimits(ctx context.Context) ([]Limit, SystemOptions, error) {
 	limits, item, err := r.getLimits(ctx, LevelSystem, schema.ConfigOwner{})
-	return limits, SystemOptions{OnUnavailable: UnavailablePolicy(schema.DecodePolicy(item))}, err
+	return limits, SystemOptions{OnUnavailable: storedPolicy(item)}, err
 }
 
 // DeleteSystemLimits removes the system's limits and options. Removing what is

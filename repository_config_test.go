@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -231,24 +232,40 @@ func TestEntitiesWithLimitsFollowsPages(t *testing.T) {
 }
 
 func TestSetLimitsCountsEveryWrite(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.repository(t, nil)
-		const writers = 5
+	const writers = 5
+	write := func(t *testing.T, e *engine, r *Repository) {
 		var wg sync.WaitGroup
-		var landed atomic.Int64
 		for range writers {
 			own := e.open(t, r.table, nil)
-			wg.Go(func() {
-				if err := own.SetEntityLimits(t.Context(), "a", "gpt-4", twoLimits); assert.NoError(t, err) {
-					landed.Add(1)
-				}
-			})
+			wg.Go(func() { assert.NoError(t, own.SetEntityLimits(t.Context(), "a", "gpt-4", twoLimits)) })
 		}
 		wg.Wait()
 		item, err := r.getItem(t.Context(), "test", r.keys.EntityConfig("a", "gpt-4"))
 		require.NoError(t, err)
-		assert.Equal(t, landed.Load(), schema.ConfigVersion(item))
+		assert.Equal(t, int64(writers), schema.ConfigVersion(item))
+		counts, err := r.getItem(t.Context(), "test", r.keys.EntityResources())
+		require.NoError(t, err)
+		assert.Equal(t, schema.Number(1), counts["gpt-4"])
+	}
+	testEngines(t, func(t *testing.T, e *engine) { write(t, e, e.repository(t, nil)) })
+	t.Run("all read before one writes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e := memEngine(t)
+			r := e.repository(t, nil)
+			e.db.SetFaults(slowly("TransactWriteItems"))
+			write(t, e, r)
+		})
 	})
+}
+
+// slowly lets a second go by before each of an operation's requests executes.
+func slowly(operation string) ddbmem.FaultFunc {
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == operation {
+			return ddbmem.Fault{Before: time.Second}
+		}
+		return ddbmem.Fault{}
+	}
 }
 
 func TestSettersReachThisProcessAtOnce(t *testing.T) {
@@ -303,6 +320,53 @@ func TestSetLimitsDropsAFillBegunBefore(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, oneLimit, cfg.limits)
 	})
+}
+
+func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
+	for name, test := range map[string]struct {
+		operation string
+		change    func(context.Context, *Repository) error
+		changed   func(*resolvedConfig) bool
+	}{
+		"limits": {
+			"TransactWriteItems",
+			func(ctx context.Context, r *Repository) error { return r.SetSystemLimits(ctx, oneLimit, nil) },
+			func(c *resolvedConfig) bool { return len(c.limits) > 0 },
+		},
+		"a new entity": {
+			"TransactWriteItems",
+			func(ctx context.Context, r *Repository) error {
+				return r.CreateEntity(ctx, Entity{ID: "user-1", ParentID: "team-1"})
+			},
+			func(c *resolvedConfig) bool { return c.parentID == "team-1" },
+		},
+		"an entity's end": {
+			"BatchWriteItem",
+			func(ctx context.Context, r *Repository) error { return r.DeleteEntity(ctx, "user-1") },
+			func(c *resolvedConfig) bool { return c.parentID == "" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := memEngine(t)
+				r := e.repository(t, nil)
+				if test.operation == "BatchWriteItem" {
+					require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "user-1", ParentID: "team-1"}))
+				}
+				e.db.SetFaults(slowly(test.operation))
+				var wg sync.WaitGroup
+				wg.Go(func() { assert.NoError(t, test.change(t.Context(), r)) })
+				synctest.Wait() // the cache was evicted, the change is not written
+				cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+				require.NoError(t, err)
+				assert.False(t, test.changed(cfg))
+				wg.Wait()
+				cfg, _, _, err = r.config(t.Context(), "user-1", "gpt-4")
+				require.NoError(t, err)
+				assert.True(t, test.changed(cfg))
+			})
+		})
+	}
 }
 
 // answerLost executes each operation's first request and loses the answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,6 +28,7 @@ const (
 //
 // The SDK may retry each request: a second creation finds the table, a second
 // enabling finds it enabled, and the version record is only written when absent.
+// What a table of another tool lacks or costs more is logged.
 func (r *Repository) CreateTable(ctx context.Context) error {
 	table, err := r.describeTable(ctx)
 	if err != nil {
@@ -42,6 +44,9 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 	}
 	if faults := tableFaults(table); faults != "" {
 		return &TableError{Table: r.table, Reason: "is not a dynalimit table: " + faults + "; name another table, or make this one from Repository.TableInput"}
+	}
+	for _, remark := range tableRemarks(table) {
+		r.log.WarnContext(ctx, "table: "+remark, slog.String("table", r.table))
 	}
 	if err := r.enableTTL(ctx); err != nil {
 		return err

@@ -1,8 +1,10 @@
 package dynalimit
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -196,6 +198,25 @@ func TestCreateTableReportsFailures(t *testing.T) {
 			assert.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()), "a call that failed can be repeated")
 		})
 	}
+}
+
+func TestCreateTableRemarksOnTablesOfOthers(t *testing.T) {
+	e := memEngine(t)
+	var logged bytes.Buffer
+	r := e.open(t, "limits", &RepositoryOptions{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	in := r.TableInput()
+	in.StreamSpecification = nil
+	in.GlobalSecondaryIndexes[1].Projection = &types.Projection{ProjectionType: types.ProjectionTypeAll}
+	_, err := e.client().CreateTable(t.Context(), in)
+	require.NoError(t, err)
+	require.NoError(t, r.CreateTable(t.Context()))
+	assert.Contains(t, logged.String(), "index GSI2 projects all attributes")
+	assert.Contains(t, logged.String(), "no stream of new and old images")
+
+	logged.Reset()
+	ours := e.open(t, "ours", &RepositoryOptions{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	require.NoError(t, ours.CreateTable(t.Context()))
+	assert.Empty(t, logged.String())
 }
 
 func TestTableRequests(t *testing.T) {

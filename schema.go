@@ -100,6 +100,20 @@ func tableFaults(table *types.TableDescription) string {
 	return strings.Join(faults, "; ")
 }
 
+// tableRemarks says what an operator should know about a usable table.
+func tableRemarks(table *types.TableDescription) []string {
+	var remarks []string
+	for _, x := range table.GlobalSecondaryIndexes {
+		if aws.ToString(x.IndexName) == schema.IndexResource && x.Projection != nil && x.Projection.ProjectionType == types.ProjectionTypeAll {
+			remarks = append(remarks, "index "+schema.IndexResource+" projects all attributes: every acquire is charged for it as well; KEYS_ONLY is enough")
+		}
+	}
+	if s := table.StreamSpecification; s == nil || s.StreamViewType != types.StreamViewTypeNewAndOldImages {
+		remarks = append(remarks, "it has no stream of new and old images: usage cannot be aggregated from it")
+	}
+	return remarks
+}
+
 // keyText spells a key, the partition key first: "PK S, SK S".
 func keyText(key []types.KeySchemaElement, kinds map[string]types.ScalarAttributeType) string {
 	var hash, sort string

@@ -1,0 +1,80 @@
+package dynalimit
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/itemjson"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// zaeTable is a repository on a table with the items that zae-limiter 0.8.1
+// wrote.
+func zaeTable(t *testing.T, e *engine, opts *RepositoryOptions) *Repository {
+	t.Helper()
+	r := e.repository(t, opts)
+	data, err := os.ReadFile("internal/schema/testdata/zae-0.8.1-items.json")
+	require.NoError(t, err)
+	items, err := itemjson.Items(data)
+	require.NoError(t, err)
+	put(t, r, items...)
+	return r
+}
+
+func TestForeignConfiguration(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := zaeTable(t, e, nil)
+		perMinute := func(rpm, tpm int64) []Limit { return []Limit{PerMinute("rpm", rpm), PerMinute("tpm", tpm)} }
+		for _, test := range []struct {
+			entity, resource string
+			level            ConfigLevel
+			limits           []Limit
+			parent           string
+		}{
+			{"key-1", "claude-3", LevelEntity, []Limit{PerMinute("rpm", 20), PerHour("tpm", 60_000)}, "proj-1"},
+			{"key-1", "gpt-4", LevelResource, perMinute(100, 10_000), "proj-1"},
+			{"proj-1", "gpt-4", LevelEntityDefault, []Limit{PerMinute("rpm", 1000), PerMinute("tpm", 100_000).WithBurst(150_000)}, ""},
+			{"user-9", "other", LevelSystem, []Limit{PerMinute("rpm", 50)}, ""},
+		} {
+			cfg, bucket, read, err := r.config(t.Context(), test.entity, test.resource)
+			require.NoError(t, err)
+			assert.Equal(t, test.level, cfg.level)
+			assert.Equal(t, test.limits, cfg.limits)
+			assert.Equal(t, test.parent, cfg.parentID)
+			assert.Equal(t, test.parent != "", cfg.cascade)
+			assert.Equal(t, Allow, cfg.onUnavailable)
+			assert.True(t, read)
+			assert.Equal(t, schema.String(test.resource), bucket["resource"], "its bucket came along")
+		}
+	})
+}
+
+func TestForeignTableIsAdministered(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := zaeTable(t, e, nil)
+		created := time.Date(2026, 11, 21, 9, 54, 2, 0, time.UTC)
+		key := Entity{ID: "key-1", Name: "Key one", ParentID: "proj-1", Cascade: true, CreatedAt: created}
+		children, err := collect(r.Children(t.Context(), "proj-1"))
+		require.NoError(t, err)
+		assert.Equal(t, []Entity{key}, children)
+		project, err := r.GetEntity(t.Context(), "proj-1")
+		require.NoError(t, err)
+		assert.Equal(t, Entity{ID: "proj-1", Name: "Production", Metadata: map[string]string{"team": "search"}, CreatedAt: created}, project)
+
+		require.NoError(t, r.SetEntityLimits(t.Context(), "key-1", "claude-3", oneLimit))
+		item, err := r.getItem(t.Context(), "test", r.keys.EntityConfig("key-1", "claude-3"))
+		require.NoError(t, err)
+		assert.Equal(t, int64(2), schema.ConfigVersion(item))
+
+		require.NoError(t, r.DeleteEntity(t.Context(), "key-1"))
+		assert.Empty(t, partition(t, r, "key-1"))
+		counts, err := r.getItem(t.Context(), "test", r.keys.EntityResources())
+		require.NoError(t, err)
+		assert.NotContains(t, counts, "claude-3")
+		assert.Equal(t, schema.Number(1), counts["_default_"])
+	})
+}
