@@ -1,0 +1,259 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+const configTries = 10
+
+// PutOrg creates or replaces an organisation's configuration; credentials are
+// left alone. A change of Timezone, Scope or Enforcement begins with a new day,
+// at Org.ChangesAt: until then the running day goes on, and nothing spent is
+// refunded. Every app must stay valid under it. Bad input is a
+// *ValidationError.
+func (k *Keeper) PutOrg(ctx context.Context, org Org) (Org, error) {
+	org = org.withDefaults()
+	if err := org.validate(); err != nil {
+		return Org{}, err
+	}
+	writer := newID()
+	stored, err := k.putting(ctx, func() (orgItem, error) { return k.putOrgOnce(ctx, org, writer) })
+	k.tenants.evict(org.ID)
+	if err != nil {
+		return Org{}, k.adminError("PutOrg", err)
+	}
+	return stored.org(org.ID, k.now()), nil
+}
+
+// putting repeats a read-check-write until it lands or is refused for good.
+func (k *Keeper) putting(ctx context.Context, put func() (orgItem, error)) (orgItem, error) {
+	for n := 0; ; n++ {
+		stored, err := put()
+		t := diagnose(err)
+		if err == nil || errors.Is(err, ErrNotFound) || t != troubleRefused && !t.unavailable() {
+			return stored, err
+		}
+		var bad *ValidationError
+		if errors.As(err, &bad) || ctx.Err() != nil {
+			return stored, err
+		}
+		if n == configTries {
+			if t == troubleRefused {
+				err = fmt.Errorf("%w: %w", ErrConflict, errLostRace)
+			}
+			return stored, err
+		}
+		if pauseErr := pause(ctx, n); pauseErr != nil {
+			return stored, err
+		}
+	}
+}
+
+func (k *Keeper) putOrgOnce(ctx context.Context, org Org, writer string) (orgItem, error) {
+	now := k.now()
+	seen, err := k.loadOrg(ctx, org.ID)
+	fresh := errors.Is(err, ErrNotFound)
+	if err != nil && !fresh {
+		return orgItem{}, err
+	}
+	if seen.Writer == writer { // an earlier, unanswered try landed
+		return seen, nil
+	}
+	apps, err := k.loadApps(ctx, org.ID)
+	if err != nil {
+		return orgItem{}, err
+	}
+	next := regime{Zone: org.Timezone, Scope: org.Scope, Enforcement: org.Enforcement}
+	cal := calendar{next}
+	if !fresh {
+		cal = seen.calendar()
+	}
+	labels := union(seen.Labels, org.Ordering...)
+	limits := [][]PeriodQuota{org.Limits}
+	for _, id := range slices.Sorted(maps.Keys(apps)) {
+		a := apps[id].app(id)
+		if err := validateApp(org, a, cal.at(now).Scope, next.Scope); err != nil {
+			return orgItem{}, err
+		}
+		labels, limits = union(labels, a.Ordering...), append(limits, a.Limits)
+	}
+	if next.Enforcement == Hard {
+		next.Counters = counterKinds(limits...)
+	}
+	created := time.Unix(seen.Created, 0)
+	if fresh {
+		cal, created = calendar{next}, now
+	} else {
+		cal = cal.change(now, next)
+	}
+	item := newOrgItem(org, cal, created, now, seen.Version+1, writer)
+	item.Labels, item.AppsVersion = labels, seen.AppsVersion
+	if fresh {
+		return item, k.store.putOrg(ctx, org.ID, item, nil)
+	}
+	return item, k.store.putOrg(ctx, org.ID, item, &seen)
+}
+
+// validateApp checks what is in effect for an app under every scope that is or
+// will be in force.
+func validateApp(org Org, app App, scopes ...Scope) error {
+	for _, scope := range scopes {
+		if err := policyOf(org, app, scope).validate(); err != nil {
+			var v *ValidationError
+			if errors.As(err, &v) {
+				return &ValidationError{Field: v.Field, Code: v.Code, Msg: fmt.Sprintf("app %q: %s", app.ID, v.Msg)}
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// PutApp creates or replaces an app's configuration. Nil and empty fields are
+// inherited from the organisation, which must exist.
+func (k *Keeper) PutApp(ctx context.Context, org string, app App) (App, error) {
+	if err := validUUID("org_id", org); err != nil {
+		return App{}, err
+	}
+	if err := app.validate(); err != nil {
+		return App{}, err
+	}
+	writer := newID()
+	var stored appItem
+	_, err := k.putting(ctx, func() (orgItem, error) {
+		var err error
+		stored, err = k.putAppOnce(ctx, org, app, writer)
+		return orgItem{}, err
+	})
+	k.tenants.evict(org)
+	if err != nil {
+		return App{}, k.adminError("PutApp", err)
+	}
+	return stored.app(app.ID), nil
+}
+
+func (k *Keeper) putAppOnce(ctx context.Context, org string, app App, writer string) (appItem, error) {
+	now := k.now()
+	o, err := k.loadOrg(ctx, org)
+	if err != nil {
+		return appItem{}, err
+	}
+	apps, err := k.loadApps(ctx, org)
+	if err != nil {
+		return appItem{}, err
+	}
+	seen := apps[app.ID]
+	if seen.Writer == writer {
+		return seen, nil
+	}
+	whole, cal := o.org(org, now), o.calendar()
+	last := cal[len(cal)-1]
+	if err := validateApp(whole, app, cal.at(now).Scope, last.Scope); err != nil {
+		return appItem{}, err
+	}
+	if last.Enforcement == Hard {
+		apps[app.ID] = appItem{configItem: newConfigItem(app, now, now, 0, "")}
+		limits := [][]PeriodQuota{whole.Limits}
+		for id, a := range apps {
+			limits = append(limits, a.app(id).Limits)
+		}
+		last.Counters = counterKinds(limits...)
+		o.setCalendar(cal.change(now, last))
+	}
+	created := now
+	if seen.Created != 0 {
+		created = time.Unix(seen.Created, 0)
+	}
+	o.Labels = union(o.Labels, app.Ordering...)
+	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
+	return item, k.store.putApp(ctx, org, app.ID, item, seen, o, newID())
+}
+
+func (k *Keeper) adminError(operation string, err error) error {
+	var bad *ValidationError
+	if errors.As(err, &bad) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) {
+		return err
+	}
+	return failure(operation, err)
+}
+
+// GetOrg reads an organisation's configuration from the store.
+func (k *Keeper) GetOrg(ctx context.Context, org string) (Org, error) {
+	if err := validUUID("org_id", org); err != nil {
+		return Org{}, err
+	}
+	item, err := k.loadOrg(ctx, org)
+	if err != nil {
+		return Org{}, k.adminError("GetOrg", err)
+	}
+	return item.org(org, k.now()), nil
+}
+
+// GetApp reads an app's own configuration from the store, nothing inherited.
+func (k *Keeper) GetApp(ctx context.Context, org, app string) (App, error) {
+	if err := validUUID("org_id", org); err != nil {
+		return App{}, err
+	}
+	if err := validName("app_id", app); err != nil {
+		return App{}, err
+	}
+	item, err := k.store.get(ctx, k.store.tables.Control, appKey(org, app))
+	if err == nil && item == nil {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return App{}, k.adminError("GetApp", err)
+	}
+	a, err := decodeApp(item)
+	return a.app(app), err
+}
+
+// Apps lists the apps of an organisation, by id: those that were PUT and those
+// that were seen.
+func (k *Keeper) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
+	return func(yield func(App, error) bool) {
+		apps, err := k.loadApps(ctx, org)
+		if err != nil {
+			yield(App{}, failure("Apps", err))
+			return
+		}
+		for _, id := range slices.Sorted(maps.Keys(apps)) {
+			if !yield(apps[id].app(id), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Orgs lists every organisation. It scans the control table.
+func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
+	return func(yield func(Org, error) bool) {
+		filter := "#sk = :root AND begins_with(#pk, :org)"
+		pages := dynamodb.NewScanPaginator(k.store.client, &dynamodb.ScanInput{
+			TableName: &k.store.tables.Control, FilterExpression: &filter,
+			ExpressionAttributeNames:  map[string]string{"#pk": "PK", "#sk": "SK"},
+			ExpressionAttributeValues: attrs{":root": str(rootSK), ":org": str("ORG#")},
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(Org{}, failure("Orgs", err))
+				return
+			}
+			for _, item := range page.Items {
+				o, err := decodeOrg(item)
+				if !yield(o.org(keyOf(item).pk[len("ORG#"):], k.now()), err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}

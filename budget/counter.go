@@ -1,0 +1,46 @@
+package budget
+
+// counterRow is what one counter item holds. All but used only rise.
+type counterRow struct {
+	n        int64 // writes so far
+	cost     picos // charges
+	credit   picos // credits
+	used     picos // hard mode: spent and held
+	hard     bool  // used is kept
+	tokens   Tokens
+	requests int64
+}
+
+func (r counterRow) spend() picos { return r.cost.sub(r.credit) }
+
+// amount is what counts against a quota.
+func (r counterRow) amount() amount {
+	a := amount{spend: r.spend()}
+	if r.hard {
+		a.held = r.used.sub(a.spend)
+	}
+	return a
+}
+
+func (r counterRow) add(o counterRow) counterRow {
+	return counterRow{
+		n: r.n + o.n, cost: r.cost.add(o.cost), credit: r.credit.add(o.credit),
+		used: r.used.add(o.used), hard: r.hard || o.hard,
+		tokens: r.tokens.add(o.tokens), requests: r.requests + o.requests,
+	}
+}
+
+// counterRef is a counter before its shard is drawn.
+type counterRef struct {
+	pk, prefix string
+	shards     int
+}
+
+// debit is one counter an operation touches.
+type debit struct {
+	counterRef
+	hard   bool // keep used
+	bare   bool // cost alone: not the label's day, which also counts tokens
+	bound  picos
+	capped bool // a reservation must leave used within bound
+}

@@ -1,0 +1,248 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// EventKind says what an event is about.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventThreshold EventKind = "threshold" // a quota is used to Percent
+	EventFlip      EventKind = "flip"      // an app moved from one label to another
+)
+
+// thresholds are the percentages of a quota that make an event.
+var thresholds = [...]int64{50, 80, 100}
+
+// Event is something an administrator may want to know. It comes from stored
+// sums alone.
+type Event struct {
+	// ID is stable: the same event delivered twice has the same.
+	ID          string
+	Kind        EventKind
+	Org         string
+	App         string // of a flip
+	Scope       string // whose spend, as a key
+	Period      Period
+	PeriodKey   string // DAY#20260123, WEEK#2026-W04, MONTH#202601
+	Label       string // empty: all labels in total; of a flip: the new label
+	From        string // of a flip: the label before
+	Percent     int64  // 50, 80 or 100
+	QuotaMicros int64
+	SpendMicros int64 // when it was found
+	At          time.Time
+}
+
+const (
+	takeOverAfter = 60 * time.Second
+	eventsKept    = 40 * 24 * time.Hour
+)
+
+// view is what observing one app has brought so far.
+type view struct {
+	mu      sync.Mutex
+	version int64 // of the board, seen last
+	day     string
+	done    map[string]bool      // delivered, by key
+	later   map[string]time.Time // somebody else's, undelivered: look again then
+	sticky  stickyView
+}
+
+func (k *Keeper) viewOf(t *tenant) *view {
+	k.boards.Lock()
+	defer k.boards.Unlock()
+	key := t.org + "/" + t.app
+	v, ok := k.views.Get(key)
+	if !ok {
+		v = &view{}
+		k.views.Add(key, v)
+	}
+	return v
+}
+
+// observe sees to what a query brought to light: once per query and app. It
+// never fails the call it happens in.
+func (k *Keeper) observe(ctx context.Context, t *tenant, b *board, version int64, now time.Time) {
+	if k.opts.OnEvent == nil && !t.config.Sticky {
+		return
+	}
+	v := k.viewOf(t)
+	if !v.mu.TryLock() {
+		return // another call of this app is at it
+	}
+	defer v.mu.Unlock()
+	day := t.calendar.day(now)
+	if v.day != day {
+		v.day, v.version = day, 0
+		v.done, v.later, v.sticky = map[string]bool{}, map[string]time.Time{}, stickyView{}
+	}
+	if v.version >= version {
+		return
+	}
+	v.version = version
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	out := k.outlook(t, b, now, true)
+	if t.config.Sticky {
+		if err := k.moveSticky(ctx, t, v, out, now); err != nil {
+			k.opts.Logger.WarnContext(ctx, "budget: sticky record", "app", t.app, "error", err)
+		}
+	}
+	if k.opts.OnEvent == nil {
+		return
+	}
+	for _, e := range crossed(t, out, now) {
+		if err := k.deliver(ctx, v, e, now); err != nil {
+			k.opts.Logger.WarnContext(ctx, "budget: event", "id", e.ID, "error", err)
+		}
+	}
+}
+
+// crossed lists the thresholds that stored spend has reached.
+func crossed(t *tenant, out *outlook, now time.Time) []Event {
+	var events []Event
+	seen := map[string]bool{}
+	add := func(p Period, label string, quota int64, a amount) {
+		for _, percent := range thresholds {
+			if quota <= 0 || a.spend.mul(100).cmp(microsToPicos(quota).mul(percent)) < 0 {
+				return
+			}
+			e := Event{
+				Kind: EventThreshold, Org: t.org, Scope: out.scope, Period: p, PeriodKey: p.key(out.day), Label: label,
+				Percent: percent, QuotaMicros: quota, SpendMicros: a.spend.micros(), At: now,
+			}
+			e.ID = fmt.Sprintf("%s#%s#%s#%03d#%d", out.scope, e.PeriodKey, label, percent, quota)
+			if !seen[e.ID] {
+				seen[e.ID] = true
+				events = append(events, e)
+			}
+		}
+	}
+	for _, l := range out.labels {
+		add(Day, l.label, l.quota, l.amount)
+		for _, lim := range l.limits {
+			add(lim.quota.Period, lim.quota.Label, lim.quota.Micros, lim.amount)
+		}
+	}
+	return events
+}
+
+// key is the event's item, under its scope.
+func (e Event) key() itemKey { return itemKey{eventPK(e.Scope), e.ID[len(e.Scope)+1:]} }
+
+func (e Event) item(writer string, claimed time.Time) attrs {
+	item := e.key().attrs()
+	for name, v := range map[string]string{
+		"event_id": e.ID, "kind": string(e.Kind), "org_id": e.Org, "app_id": e.App, attrScope: e.Scope, "period": string(e.Period),
+		"period_key": e.PeriodKey, attrLabel: e.Label, "previous_model_label": e.From, attrWriter: writer,
+	} {
+		item[name] = str(v)
+	}
+	item["percent"], item["quota_micros"], item["spend_micros"] = num(e.Percent), num(e.QuotaMicros), num(e.SpendMicros)
+	item["at_epoch_ms"], item["claimed_at_ms"], item["delivered"] = num(e.At.UnixMilli()), num(claimed.UnixMilli()), flag(false)
+	item[attrTTL] = num(e.At.Add(eventsKept).Unix())
+	return item
+}
+
+func decodeEvent(item attrs) (Event, error) {
+	var d decoder
+	return Event{
+		ID: d.str(item, "event_id"), Kind: EventKind(d.str(item, "kind")), Org: d.str(item, "org_id"), App: d.str(item, "app_id"),
+		Scope: d.str(item, attrScope), Period: Period(d.str(item, "period")), PeriodKey: d.str(item, "period_key"),
+		Label: d.str(item, attrLabel), From: d.str(item, "previous_model_label"), Percent: d.int(item, "percent"),
+		QuotaMicros: d.int(item, "quota_micros"), SpendMicros: d.int(item, "spend_micros"), At: time.UnixMilli(d.int(item, "at_epoch_ms")),
+	}, d.err
+}
+
+// deliver claims an event, tells the hook and marks it delivered. One that
+// another process claimed is left to it for takeOverAfter.
+func (k *Keeper) deliver(ctx context.Context, v *view, e Event, now time.Time) error {
+	if v.done[e.ID] || now.Before(v.later[e.ID]) {
+		return nil
+	}
+	writer := newID()
+	err := retry(ctx, func() error {
+		return k.store.put(ctx, k.store.tables.Usage, e.item(writer, now),
+			"attribute_not_exists(#pk) OR (#d = :false AND #at <= :stale)",
+			map[string]string{"#pk": "PK", "#d": "delivered", "#at": "claimed_at_ms"},
+			attrs{":false": flag(false), ":stale": num(now.Add(-takeOverAfter).UnixMilli())})
+	})
+	if diagnose(err) == troubleRefused {
+		var d decoder
+		image := refusedImage(err)
+		switch {
+		case d.str(image, attrWriter) == writer: // ours: the answer was lost
+		case d.bool(image, "delivered"):
+			v.done[e.ID] = true
+			return nil
+		default:
+			v.later[e.ID] = time.UnixMilli(d.int(image, "claimed_at_ms")).Add(takeOverAfter)
+			return nil
+		}
+	} else if err != nil {
+		return err
+	}
+	k.opts.OnEvent(ctx, e)
+	v.done[e.ID] = true
+	return k.markDelivered(ctx, e, writer)
+}
+
+func (k *Keeper) markDelivered(ctx context.Context, e Event, writer string) error {
+	err := retry(ctx, func() error {
+		_, err := k.store.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &k.store.tables.Usage, Key: e.key().attrs(), UpdateExpression: aws.String("SET #d = :true"),
+			ConditionExpression:       aws.String("#w = :w"),
+			ExpressionAttributeNames:  map[string]string{"#d": "delivered", "#w": attrWriter},
+			ExpressionAttributeValues: attrs{":true": flag(true), ":w": str(writer)},
+		}, once)
+		return err
+	})
+	if diagnose(err) == troubleRefused { // taken over meanwhile: delivered twice
+		return nil
+	}
+	return err
+}
+
+// Events lists the stored events of the scope an app is in now, in the order
+// of their periods.
+func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		scope, err := k.scopeNow(ctx, org, app)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		events, _, err := k.readEvents(ctx, scope)
+		if err != nil {
+			yield(Event{}, failure("Events", err))
+			return
+		}
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// readEvents reads a scope's events, and which were delivered.
+func (k *Keeper) readEvents(ctx context.Context, scope string) (events []Event, delivered map[string]bool, err error) {
+	delivered = map[string]bool{}
+	err = k.store.query(ctx, k.store.tables.Usage, eventPK(scope), "0", "~", func(item attrs) error {
+		var d decoder
+		e, err := decodeEvent(item)
+		events = append(events, e)
+		delivered[e.ID] = d.bool(item, "delivered")
+		return err
+	})
+	return events, delivered, err
+}

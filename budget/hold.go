@@ -1,0 +1,383 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	minLease   = time.Second
+	maxLease   = 24 * time.Hour
+	holdMargin = 49 * time.Hour // a hold's ttl after its longest period
+)
+
+// Hold is money set aside for one call. Settle or Release ends it; if neither
+// happens, it ends with its lease, and the money is free again. It is safe for
+// concurrent use.
+type Hold struct {
+	ID             string
+	Org, App       string
+	Label          string
+	Model          string // the label's model id
+	Day            string // the call is counted on
+	EstimateMicros int64
+	// Soft says that nothing is held: enforcement is soft and the label had room.
+	Soft bool
+	// Degraded says that nothing is held because the store did not answer, see
+	// OnUnavailable.
+	Degraded bool
+
+	k   *Keeper
+	mu  sync.Mutex
+	ref *holdRef // nil when nothing is held
+	end bool
+}
+
+// Reserve sets micros µ$ aside for one call under a label, for at most lease
+// (1 s to 24 h): the amount counts against every quota until the hold is
+// settled, released, or its lease ends. No room: *QuotaExceededError, after
+// expired holds were given back. Under soft enforcement nothing is held and
+// the answer comes from what is known to be spent. Settle counts as the call's
+// record: do not Submit it too.
+func (k *Keeper) Reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
+	if err := validTarget(org, app); err != nil {
+		return nil, err
+	}
+	if micros < 0 || micros > maxQuota {
+		return nil, invalid("micros", "%d µ$ is not within 0 to %d", micros, int64(maxQuota))
+	}
+	if lease < minLease || lease > maxLease {
+		return nil, invalid("lease", "%v is not within 1 s to 24 h", lease)
+	}
+	h, err := k.reserve(ctx, org, app, label, micros, lease)
+	if err != nil && unavailable(err) && k.opts.OnUnavailable.Reserve == Allow {
+		k.opts.Logger.WarnContext(ctx, "budget: reserved nothing", "error", err)
+		return &Hold{
+			ID: newID(), Org: org, App: app, Label: label, EstimateMicros: micros, Degraded: true, k: k,
+		}, nil
+	}
+	return h, err
+}
+
+func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
+	t, err := k.tenants.get(ctx, org, app)
+	if err != nil {
+		return nil, err
+	}
+	now := k.now()
+	p := t.policy(now)
+	if !slices.Contains(p.ordering, label) {
+		return nil, invalidLabel(label)
+	}
+	if _, _, err := t.cost(label, Tokens{}, now); err != nil {
+		return nil, err
+	}
+	day, rule := t.calendar.day(now), t.calendar.at(now)
+	h := &Hold{
+		ID: newID(), Org: org, App: app, Label: label, Model: t.model(p, label), Day: day, EstimateMicros: micros, k: k,
+	}
+	if rule.Enforcement != Hard {
+		h.Soft = true
+		return h, k.roomBySpend(ctx, t, label)
+	}
+	if err := k.register(ctx, t); err != nil {
+		return nil, err
+	}
+	o, err := k.newReservation(ctx, t, h, now.Add(lease))
+	if err != nil {
+		return nil, err
+	}
+	h.ref = o.hold
+	if err := k.enqueue(o.lane, o); err != nil {
+		return nil, err
+	}
+	if err := k.wait(ctx, o); err != nil {
+		return nil, asUnavailable("Reserve", err)
+	}
+	if o.verdict.noRoom {
+		return nil, k.noRoom(ctx, t, label)
+	}
+	return h, nil
+}
+
+// roomBySpend admits by what is known to be spent.
+func (k *Keeper) roomBySpend(ctx context.Context, t *tenant, label string) error {
+	out, err := k.look(ctx, t, false)
+	if err != nil {
+		return err
+	}
+	if l, ok := out.label(label); !ok || !l.selectable(out.tight) {
+		return out.exceeded()
+	}
+	return nil
+}
+
+// noRoom is the error of a refused reservation.
+func (k *Keeper) noRoom(ctx context.Context, t *tenant, label string) error {
+	reset := t.calendar.reset(k.now())
+	out, err := k.look(ctx, t, false)
+	if out == nil || err != nil {
+		return &QuotaExceededError{RetryAt: reset}
+	}
+	exceeded := out.exceeded()
+	exceeded.RetryAt = reset
+	if l, ok := out.label(label); ok {
+		if at := l.freeAt(out.tight, reset); !at.IsZero() {
+			exceeded.RetryAt = at
+		}
+	}
+	return exceeded
+}
+
+// newReservation debits every counter the label has under hard enforcement,
+// bounded by the quotas that are set on them.
+func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires time.Time) (*op, error) {
+	now := k.now()
+	rule, p := t.calendar.at(now), t.policy(now)
+	scope := scopeKey(rule.Scope, t.org, t.app)
+	debits := t.debits(rule, scope, h.Label, h.Day)
+	debits[0].bound, debits[0].capped = microsToPicos(p.quotas[h.Label]), true
+	longest := t.calendar.end(h.Day)
+	for _, d := range rule.kinds() {
+		_, last := d.period.bounds(h.Day)
+		if end := t.calendar.end(last); end.After(longest) {
+			longest = end
+		}
+	}
+	estimate := microsToPicos(h.EstimateMicros)
+	for _, l := range p.limits {
+		if l.Label != "" && l.Label != h.Label {
+			continue
+		}
+		outside, err := k.outside(ctx, t, l, h.Day)
+		if err != nil {
+			return nil, err
+		}
+		bound := microsToPicos(l.Micros).sub(outside)
+		ref := limitRef(scope, l, h.Day)
+		i := slices.IndexFunc(debits, func(d debit) bool { return d.pk == ref.pk && d.prefix == ref.sk })
+		if i >= 0 {
+			debits[i].bound, debits[i].capped = bound, true
+		} else if estimate.cmp(bound) > 0 { // not counted yet: from the next day on it is
+			return nil, k.noRoom(ctx, t, h.Label)
+		}
+	}
+	for _, d := range debits {
+		if d.capped && estimate.cmp(d.bound) > 0 {
+			return nil, k.noRoom(ctx, t, h.Label)
+		}
+	}
+	o := newOp(opReserve)
+	o.org, o.board, o.lane, o.debits = t.org, scope, laneKey(rule, scope, h.Label, h.Day), debits
+	o.hold = &holdRef{
+		id: h.ID, keys: []itemKey{holdKey(scope, expires.UnixMilli(), h.ID)}, scope: scope, label: h.Label, day: h.Day,
+		estimate: estimate, debits: debits, expireMs: expires.UnixMilli(), ttl: longest.Add(holdMargin).Unix(), lane: o.lane,
+	}
+	return o, nil
+}
+
+// outside is what a limit's period spent on days that are not in its counter.
+func (k *Keeper) outside(ctx context.Context, t *tenant, l PeriodQuota, day string) (picos, error) {
+	if _, ok := t.uncounted(l, day); !ok {
+		return picos{}, nil
+	}
+	out, err := k.look(ctx, t, false)
+	if err != nil {
+		return picos{}, err
+	}
+	b := out.board
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sum := b.uncountedAmount(t, l, day, false)
+	return sum.spend.add(sum.held), nil
+}
+
+// ExpiresAt is when the lease ends.
+func (h *Hold) ExpiresAt() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ref == nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(h.ref.expireMs)
+}
+
+// Settle counts what the call cost, as Submit does, and gives the hold back in
+// the same transaction; what was spent beyond the estimate counts too. The
+// record belongs to the hold's day. After the lease it counts all the same.
+func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
+	if usage.Label == "" {
+		usage.Label = h.Label
+	}
+	if usage.Label != h.Label {
+		return Receipt{}, invalid("model_label", "%q is not the hold's label %q", usage.Label, h.Label)
+	}
+	if err := usage.validate(); err != nil {
+		return Receipt{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	received := h.k.now()
+	receipt, err := h.k.settleHold(ctx, h.Org, h.App, h.ref, h.Day, usage, received)
+	entry := SpooledUsage{Org: h.Org, App: h.App, Usage: usage, Received: received, Hold: h.ref.spooled(h.Day)}
+	receipt, err = h.k.orSpool(receipt, err, entry)
+	if err == nil {
+		h.end = true
+	}
+	return receipt, err
+}
+
+// settleHold counts a record in place of a hold; ref is nil when nothing was
+// held, day empty when it is not known.
+func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *holdRef, day string, usage Usage, received time.Time) (Receipt, error) {
+	t, err := k.tenants.get(ctx, org, app)
+	if err != nil {
+		return Receipt{}, err
+	}
+	at := received
+	if now := k.now(); !usage.Time.IsZero() && !usage.Time.After(now) {
+		at = usage.Time
+	}
+	if day == "" {
+		day = t.calendar.day(at)
+	}
+	o, refusal := k.newSubmission(t, usage, day, at)
+	if refusal != nil {
+		return k.countedBefore(ctx, t, usage, refusal)
+	}
+	if ref != nil {
+		tags := slices.DeleteFunc(o.debits, func(d debit) bool { return d.hard || !d.bare })
+		o.kind, o.hold, o.lane, o.board = opSettle, ref, ref.lane, ref.scope
+		o.debits = append(slices.Clone(ref.debits), tags...)
+	}
+	if err := k.enqueue(o.lane, o); err != nil {
+		return Receipt{}, err
+	}
+	if err := k.wait(ctx, o); err != nil {
+		return Receipt{}, asUnavailable("Settle", err)
+	}
+	return k.receipt(ctx, t, usage.Label, o.verdict)
+}
+
+// Release gives the hold back: the call did not happen. After Settle, after
+// Release and after the lease it does nothing. It goes on when ctx is
+// cancelled.
+func (h *Hold) Release(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ref == nil || h.end {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	o := h.k.releaseOp(h.ref)
+	if err := h.k.enqueue(o.lane, o); err != nil {
+		return err
+	}
+	if err := h.k.wait(ctx, o); err != nil {
+		return asUnavailable("Release", err)
+	}
+	h.end = true
+	return nil
+}
+
+func (k *Keeper) releaseOp(ref *holdRef) *op {
+	o := newOp(opRelease)
+	o.org, o.board, o.lane = orgOf(ref.scope), ref.scope, ref.lane
+	o.hold, o.debits = ref, ref.debits
+	return o
+}
+
+// orgOf is the organisation's id within a scope's key.
+func orgOf(scope string) string { return scope[len("ORG#"):][:36] }
+
+// Extend moves the end of the lease to d from now, for a call that takes
+// longer. ErrNotFound: the lease had ended and the money was given back.
+func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
+	if d < minLease || d > maxLease {
+		return invalid("lease", "%v is not within 1 s to 24 h", d)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.end {
+		return ErrNotFound
+	}
+	if h.ref == nil {
+		return nil
+	}
+	moved := *h.ref
+	moved.expireMs = h.k.now().Add(d).UnixMilli()
+	if moved.expireMs == h.ref.expireMs {
+		return nil
+	}
+	to := holdKey(moved.scope, moved.expireMs, moved.id)
+	err := ErrNotFound
+	for _, from := range h.ref.keys {
+		if err = h.k.moveHold(ctx, &moved, from, to); !errors.Is(err, ErrNotFound) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		moved.keys = []itemKey{to}
+		h.ref = &moved
+	case !errors.Is(err, ErrNotFound): // may have moved: both places are tried
+		moved.keys = append(slices.Clone(h.ref.keys), to)
+		h.ref = &moved
+	}
+	return err
+}
+
+func (k *Keeper) moveHold(ctx context.Context, moved *holdRef, from, to itemKey) error {
+	if from == to {
+		return nil
+	}
+	token := newID()
+	put := k.store.putAbsent(moved.item(to))
+	err := retry(ctx, func() error {
+		_, err := k.store.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+			ClientRequestToken: &token,
+			TransactItems: []types.TransactWriteItem{
+				{Delete: &types.Delete{
+					TableName: &k.store.tables.Usage, Key: from.attrs(), ConditionExpression: aws.String("attribute_exists(#pk)"),
+					ExpressionAttributeNames: map[string]string{"#pk": "PK"},
+				}},
+				put,
+			},
+		}, once)
+		return err
+	})
+	if diagnose(err) == troubleRefused {
+		return ErrNotFound
+	}
+	return failure("Extend", err)
+}
+
+// releaseExpired gives back every hold of a scope whose lease has ended.
+func (k *Keeper) releaseExpired(ctx context.Context, scope string) (int, error) {
+	var ops []*op
+	err := k.store.query(ctx, k.store.tables.Usage, holdPK(scope), "0", holdsExpired(k.now()), func(item attrs) error {
+		ref, err := decodeHold(item)
+		if err == nil {
+			ops = append(ops, k.releaseOp(ref))
+		}
+		return err
+	})
+	released := ops
+	for len(ops) > 0 && err == nil {
+		ops = k.transact(ops)
+	}
+	for _, o := range released {
+		if o.verdict.err != nil {
+			err = errors.Join(err, o.verdict.err)
+		}
+	}
+	return len(released), err
+}

@@ -1,0 +1,313 @@
+package budget
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// Tables names the two tables.
+type Tables struct {
+	Control string // configuration, overrides, prices. Defaults to "control"
+	Usage   string // counters, records, holds, events. Defaults to "usage"
+}
+
+// Metering says how surely a record is counted once. Whatever it is, hard mode
+// counts strictly.
+type Metering int
+
+// The meterings.
+const (
+	// MeteringStrict counts a record once, however often it is sent within 49
+	// hours. Records of one process share a transaction when they queue up.
+	MeteringStrict Metering = iota
+	// MeteringBatch is as strict and always waits Options.Linger for company:
+	// fewer write units, later answers.
+	MeteringBatch
+	// MeteringWindow counts a record once within ten minutes of its first
+	// sending, by the request token alone. Usage.Time must be set.
+	MeteringWindow
+	// MeteringNone counts a record each time it is sent; one whose answer was
+	// lost is not sent again.
+	MeteringNone
+)
+
+// Policy says what to do when the store does not answer.
+type Policy int
+
+// The policies.
+const (
+	// PolicyDefault is Allow for Recommend, Refuse for Reserve, and for Submit
+	// Allow when there is a spool, else Refuse.
+	PolicyDefault Policy = iota
+	// Refuse returns an *UnavailableError.
+	Refuse
+	// Allow answers from what is known: Recommend with the last plan, marked
+	// Stale; Reserve with a Hold that holds nothing, marked Degraded; Submit by
+	// keeping the record in the spool, marked Spooled.
+	Allow
+)
+
+// OnUnavailable is the policy per operation.
+type OnUnavailable struct {
+	Recommend, Reserve, Submit Policy
+}
+
+// Options of a Keeper. The zero value is fine.
+type Options struct {
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+	// Models gives a label its model id where the organisation's configuration
+	// does not.
+	Models map[string]string
+	// Prices come before the embedded Catalog, and after prices stored with
+	// PutPrice.
+	Prices []Price
+	// Staleness is how old a known spend may be. Defaults to 5 s.
+	Staleness time.Duration
+	// ConfigTTL is how long a configuration written elsewhere may be used.
+	// Defaults to 30 s.
+	ConfigTTL time.Duration
+	// Metering defaults to MeteringStrict.
+	Metering Metering
+	// Linger is how long a transaction waits for further records under load, or
+	// always in MeteringBatch. Defaults to 40 ms.
+	Linger time.Duration
+	// OnUnavailable says what to do when the store does not answer.
+	OnUnavailable OnUnavailable
+	// OnEvent is told of thresholds and changes of label, on the goroutine of
+	// the call that found them. Every event is delivered at least once, by one
+	// of the processes that have the hook; Event.ID is stable.
+	OnEvent func(context.Context, Event)
+	// Spool is the path of a local append-only file that keeps records the store
+	// did not accept, until it does. One process per file. Empty: none.
+	Spool string
+	// SpoolInterval is how often the spool is replayed. Defaults to 5 s.
+	SpoolInterval time.Duration
+	// OnRefused is given every spooled record that was refused for good; it also
+	// stays in the file Spool + ".refused".
+	OnRefused func(SpooledUsage, error)
+	// Logger gets what no caller is told. Defaults to discarding.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Staleness = cmp.Or(o.Staleness, 5*time.Second)
+	o.ConfigTTL = cmp.Or(o.ConfigTTL, 30*time.Second)
+	o.Linger = cmp.Or(o.Linger, 40*time.Millisecond)
+	o.SpoolInterval = cmp.Or(o.SpoolInterval, 5*time.Second)
+	o.OnUnavailable.Recommend = cmp.Or(o.OnUnavailable.Recommend, Allow)
+	o.OnUnavailable.Reserve = cmp.Or(o.OnUnavailable.Reserve, Refuse)
+	if o.OnUnavailable.Submit == PolicyDefault {
+		o.OnUnavailable.Submit = Refuse
+		if o.Spool != "" {
+			o.OnUnavailable.Submit = Allow
+		}
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.Staleness < 0, o.ConfigTTL < 0, o.Linger < 0, o.SpoolInterval < 0:
+		return invalid("options", "a duration is negative")
+	case o.Metering < MeteringStrict || o.Metering > MeteringNone:
+		return invalid("options.metering", "unknown metering %d", o.Metering)
+	case o.OnUnavailable.Submit == Allow && o.Spool == "":
+		return invalid("options.on_unavailable.submit", "Allow needs Options.Spool, or records would be lost")
+	}
+	for label, model := range o.Models {
+		if !namePattern.MatchString(label) || model == "" {
+			return invalid("options.models."+label, "%q is not a model id for a label", model)
+		}
+	}
+	return nil
+}
+
+// Keeper chooses labels and meters calls. It is safe for concurrent use.
+type Keeper struct {
+	store *store
+	opts  Options
+	own   priceLayers // options and catalog
+
+	tenants *tenants
+	boards  struct {
+		sync.Mutex
+		byScope *lru.Cache[string, *board]
+	}
+	views *lru.Cache[string, *view]
+	lanes lanes
+	spool *spool
+
+	base    context.Context // of writes: outlives a caller, ends with Close
+	cancel  context.CancelFunc
+	closing chan struct{}
+	closed  sync.Once
+	tasks   sync.WaitGroup
+}
+
+const cacheEntries = 10_000
+
+// New makes a keeper on two tables. Nil options are the defaults.
+func New(client Client, tables Tables, options *Options) (*Keeper, error) {
+	var opts Options
+	if options != nil {
+		opts = *options
+	}
+	opts = opts.withDefaults()
+	if client == nil {
+		return nil, invalid("client", "is nil")
+	}
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	tables.Control = cmp.Or(tables.Control, "control")
+	tables.Usage = cmp.Or(tables.Usage, "usage")
+	optionBook, err := newPriceBook(opts.Prices)
+	if err != nil {
+		return nil, err
+	}
+	catalogBook, err := newPriceBook(Catalog())
+	if err != nil {
+		return nil, err
+	}
+	k := &Keeper{
+		store:   &store{client: client, tables: tables},
+		opts:    opts,
+		own:     priceLayers{{"options", optionBook}, {"catalog", catalogBook}},
+		closing: make(chan struct{}),
+	}
+	k.base, k.cancel = context.WithCancel(context.Background())
+	k.lanes.open = map[string]*lane{}
+	k.tenants = newTenants(k)
+	k.boards.byScope, _ = lru.New[string, *board](cacheEntries) // fails only for a size below 1
+	k.views, _ = lru.New[string, *view](cacheEntries)
+	if opts.Spool != "" {
+		if k.spool, err = openSpool(opts.Spool); err != nil {
+			return nil, err
+		}
+		k.tasks.Add(1)
+		go k.replayLoop()
+	}
+	return k, nil
+}
+
+func (k *Keeper) now() time.Time { return k.opts.Now() }
+
+// newID is a random UUID, used for tokens, holds and as the mark of a writer.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return uuidOf(b)
+}
+
+func uuidOf(b [16]byte) string {
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// Close waits until everything accepted is written and every event found is
+// delivered, or ctx ends. Calls made afterwards fail with ErrClosed.
+func (k *Keeper) Close(ctx context.Context) error {
+	var err error
+	k.closed.Do(func() {
+		k.lanes.mu.Lock()
+		k.lanes.closed = true
+		k.lanes.mu.Unlock()
+		close(k.closing)
+		done := make(chan struct{})
+		k.stopTimers()
+		go func() {
+			k.lanes.running.Wait()
+			k.tasks.Wait()
+			k.observeAll(ctx)
+			close(done)
+		}()
+		select {
+		case <-done:
+		case <-ctx.Done():
+			err = ctx.Err()
+			k.cancel()
+			<-done
+		}
+		k.cancel()
+		if k.spool != nil {
+			err = errors.Join(err, k.spool.close())
+		}
+	})
+	return err
+}
+
+func (k *Keeper) isClosed() bool {
+	select {
+	case <-k.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// CreateTables creates the two tables, on-demand and with TTL on ttl_epoch, and
+// waits until they can be used. Tables that exist are left as they are.
+func (k *Keeper) CreateTables(ctx context.Context) error {
+	for _, name := range []string{k.store.tables.Control, k.store.tables.Usage} {
+		_, err := k.store.client.CreateTable(ctx, &dynamodb.CreateTableInput{
+			TableName:   &name,
+			BillingMode: types.BillingModePayPerRequest,
+			KeySchema: []types.KeySchemaElement{
+				{AttributeName: aws.String("PK"), KeyType: types.KeyTypeHash},
+				{AttributeName: aws.String("SK"), KeyType: types.KeyTypeRange},
+			},
+			AttributeDefinitions: []types.AttributeDefinition{
+				{AttributeName: aws.String("PK"), AttributeType: types.ScalarAttributeTypeS},
+				{AttributeName: aws.String("SK"), AttributeType: types.ScalarAttributeTypeS},
+			},
+		})
+		var exists *types.ResourceInUseException
+		if err != nil && !errors.As(err, &exists) {
+			return failure("CreateTables", err)
+		}
+		waiter := dynamodb.NewTableExistsWaiter(k.store.client)
+		if err := waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {
+			return failure("CreateTables", err)
+		}
+		if err := k.enableTTL(ctx, name); err != nil {
+			return failure("CreateTables", err)
+		}
+	}
+	return nil
+}
+
+func (k *Keeper) enableTTL(ctx context.Context, name string) error {
+	out, err := k.store.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil {
+		return err
+	}
+	if d := out.TimeToLiveDescription; d != nil &&
+		(d.TimeToLiveStatus == types.TimeToLiveStatusEnabled || d.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
+		return nil
+	}
+	_, err = k.store.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		TableName: &name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{
+			AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true),
+		},
+	})
+	return err
+}

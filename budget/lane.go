@@ -1,0 +1,281 @@
+package budget
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	tryTimeout   = 3 * time.Second  // of one request
+	writeTimeout = 15 * time.Second // of one transaction with its retries
+)
+
+// lane has at most one transaction of this process in flight for a set of
+// counters; what arrives meanwhile rides in the next one. An idle lane has no
+// goroutine and does not exist.
+type lane struct {
+	queue   []*op
+	started time.Time // of the last transaction
+}
+
+type lanes struct {
+	mu      sync.Mutex
+	open    map[string]*lane
+	closed  bool
+	running sync.WaitGroup
+}
+
+// The life of an operation, in op.state.
+const (
+	opWaiting int32 = iota
+	opFinished
+	opAbandoned // the caller is gone
+)
+
+func newOp(kind opKind) *op {
+	return &op{kind: kind, writer: newID(), done: make(chan struct{})}
+}
+
+// enqueue hands operations to a lane and wakes it.
+func (k *Keeper) enqueue(key string, ops ...*op) error {
+	k.lanes.mu.Lock()
+	defer k.lanes.mu.Unlock()
+	if k.lanes.closed {
+		return ErrClosed
+	}
+	k.push(key, ops)
+	return nil
+}
+
+// push needs the lanes' lock.
+func (k *Keeper) push(key string, ops []*op) {
+	l, ok := k.lanes.open[key]
+	if !ok {
+		l = &lane{}
+		k.lanes.open[key] = l
+		k.lanes.running.Add(1)
+		go k.runLane(key, l)
+	}
+	l.queue = append(l.queue, ops...)
+}
+
+func (k *Keeper) runLane(key string, l *lane) {
+	defer k.lanes.running.Done()
+	var left []*op
+	for first := true; ; first = false {
+		if len(left) == 0 {
+			k.linger(l, first)
+		}
+		k.lanes.mu.Lock()
+		ops := append(left, l.queue...)
+		l.queue = nil
+		if len(ops) == 0 {
+			delete(k.lanes.open, key)
+			k.lanes.mu.Unlock()
+			return
+		}
+		k.lanes.mu.Unlock()
+		l.started = time.Now()
+		left = k.transact(mergeRepeats(dropAbandoned(ops)))
+	}
+}
+
+// linger lets a transaction wait for company: always in batch metering, else
+// only under load, when callers queued up behind the last one. A reservation
+// never waits.
+func (k *Keeper) linger(l *lane, first bool) {
+	wait := k.opts.Linger
+	if first && k.opts.Metering != MeteringBatch {
+		return
+	}
+	if !first {
+		wait -= time.Since(l.started)
+	}
+	k.lanes.mu.Lock()
+	hurry := len(l.queue) == 0 && !first || len(l.queue) >= maxTxnItems-1 || k.lanes.closed
+	for _, o := range l.queue {
+		hurry = hurry || o.kind == opReserve
+	}
+	k.lanes.mu.Unlock()
+	if hurry || wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-k.closing:
+	}
+}
+
+// dropAbandoned leaves out reservations whose caller is gone. Records of calls
+// that happened are written all the same.
+func dropAbandoned(ops []*op) []*op {
+	kept := ops[:0]
+	for _, o := range ops {
+		if o.kind == opReserve && atomic.LoadInt32(&o.state) == opAbandoned {
+			close(o.done)
+			continue
+		}
+		kept = append(kept, o)
+	}
+	return kept
+}
+
+// mergeRepeats lets a record sent twice at once follow the first.
+func mergeRepeats(ops []*op) []*op {
+	first := map[itemKey]*op{}
+	kept := ops[:0]
+	for _, o := range ops {
+		if o.record != nil && o.kind == opSubmit {
+			if leader, ok := first[o.record.key]; ok {
+				leader.followers = append(leader.followers, o)
+				continue
+			}
+		}
+		if o.record != nil {
+			first[o.record.key] = o
+		}
+		kept = append(kept, o)
+	}
+	return kept
+}
+
+// transact writes as many operations as one transaction takes and returns the
+// rest. Every operation it took is finished.
+func (k *Keeper) transact(ops []*op) (left []*op) {
+	ctx, cancel := context.WithTimeout(k.base, writeTimeout)
+	defer cancel()
+	t, left := compose(ops, rand.IntN)
+	token, doubt, nowSec := newID(), false, k.now().Unix()
+	for n := 0; len(t.ops) > 0; n++ {
+		err := k.try(ctx, t, token, nowSec)
+		trouble := diagnose(err)
+		again := t.ops
+		switch trouble {
+		case troubleNone:
+			k.landed(t)
+			return left
+		case troubleAmbiguous: // resent unchanged, with the same token
+			doubt = true
+		case troubleThrottled:
+		case troubleConflict: // nothing applied: another shard, a new token
+			t, _ = compose(again, rand.IntN)
+			token = newID()
+		case troubleRefused:
+			refused, decodeErr := t.refusals(err)
+			if decodeErr != nil || len(refused) == 0 {
+				k.fail(again, failure("write", err))
+				return left
+			}
+			again = k.settle(ctx, t, refused)
+			t, _ = compose(again, rand.IntN)
+			token, doubt = newID(), false
+			continue
+		default:
+			k.isolate(t, err)
+			return left
+		}
+		if n >= writeTries || pause(ctx, n) != nil {
+			k.fail(again, &UnavailableError{Operation: "write", Err: err, Ambiguous: doubt})
+			return left
+		}
+	}
+	return left
+}
+
+func (k *Keeper) try(ctx context.Context, t *txn, token string, nowSec int64) error {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	return k.store.send(ctx, t, token, nowSec)
+}
+
+// isolate runs the operations one by one when the store calls the transaction
+// itself wrong, so that one bad record costs only itself.
+func (k *Keeper) isolate(t *txn, err error) {
+	if len(t.ops) == 1 {
+		k.fail(t.ops, failure("write", err))
+		return
+	}
+	for _, o := range t.ops {
+		k.transact([]*op{o})
+	}
+}
+
+// settle finishes what a refusal decided and returns what must be tried again.
+// A reservation refused for lack of room for the first time has the scope's
+// expired holds released first.
+func (k *Keeper) settle(ctx context.Context, t *txn, refused []refusal) (again []*op) {
+	finished, again := t.resolve(refused)
+	scopes := map[string]bool{}
+	for _, o := range finished {
+		if o.verdict.noRoom && !o.denied {
+			o.denied, o.verdict.noRoom = true, false
+			again = append(again, o)
+			scopes[o.hold.scope] = true
+			continue
+		}
+		if !o.verdict.duplicate && !o.verdict.noRoom {
+			k.board(o).note(o) // an earlier, unanswered try had landed
+		}
+		k.finish(o)
+	}
+	for scope := range scopes {
+		if _, err := k.releaseExpired(ctx, scope); err != nil {
+			k.opts.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", scope, "error", err)
+		}
+	}
+	return again
+}
+
+func (k *Keeper) landed(t *txn) {
+	t.landed()
+	for _, o := range t.ops {
+		k.board(o).note(o)
+	}
+	for _, o := range t.ops {
+		k.finish(o)
+	}
+}
+
+func (k *Keeper) fail(ops []*op, err error) {
+	for _, o := range ops {
+		o.verdict.err = err
+		k.finish(o)
+	}
+}
+
+// finish answers the caller, and those that sent the same record.
+func (k *Keeper) finish(o *op) {
+	for _, f := range o.followers {
+		f.verdict = o.verdict
+		if o.verdict.err == nil {
+			f.verdict.duplicate = true
+			f.verdict.conflict = o.verdict.stored.hash != f.record.hash
+		}
+		k.finish(f)
+	}
+	if !atomic.CompareAndSwapInt32(&o.state, opWaiting, opFinished) && o.kind == opReserve &&
+		o.verdict == (verdict{}) { // granted to a caller that is gone
+		k.lanes.mu.Lock()
+		k.push(o.lane, []*op{k.releaseOp(o.hold)})
+		k.lanes.mu.Unlock()
+	}
+	close(o.done)
+}
+
+// wait is until the operation is finished or ctx ends.
+func (k *Keeper) wait(ctx context.Context, o *op) error {
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		if atomic.CompareAndSwapInt32(&o.state, opWaiting, opAbandoned) {
+			return ctx.Err()
+		}
+		<-o.done
+	}
+	return o.verdict.err
+}

@@ -1,0 +1,190 @@
+package budget
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// openFor is how long after its end a day is summed from its shards; then it
+// is closed. Records are taken for 24 h.
+const openFor = 26 * time.Hour
+
+// outlook is where an app stands at an instant.
+type outlook struct {
+	plan
+	day   string
+	scope string
+	stale bool
+	board *board
+}
+
+// label finds the state of one label of the ordering.
+func (o *outlook) label(name string) (labelState, bool) {
+	i := slices.IndexFunc(o.labels, func(l labelState) bool { return l.label == name })
+	if i < 0 {
+		return labelState{}, false
+	}
+	return o.labels[i], true
+}
+
+// look sees where an app stands, from what is known if that is recent, else
+// from the store. When the store does not answer, the last view comes with the
+// error. What a query brings to light, events and the sticky record, is seen
+// to before it returns.
+func (k *Keeper) look(ctx context.Context, t *tenant, force bool) (*outlook, error) {
+	now := k.now()
+	rule := t.calendar.at(now)
+	scope := scopeKey(rule.Scope, t.org, t.app)
+	b := k.boardOf(t.org, scope)
+	n := t.need(scope, now)
+	err := b.ensure(ctx, n, force)
+	b.mu.Lock()
+	b.apps[t.app] = true
+	known, version := n.within(b.has), b.version
+	b.mu.Unlock()
+	if err != nil && !known {
+		return nil, err
+	}
+	out := k.outlook(t, b, now, false)
+	out.stale = err != nil
+	if err == nil {
+		k.observe(ctx, t, b, version, now)
+	}
+	return out, err
+}
+
+// outlook plans from the board; stored leaves this process's own writes out.
+func (k *Keeper) outlook(t *tenant, b *board, now time.Time, stored bool) *outlook {
+	p := t.policy(now)
+	day, reset := t.calendar.day(now), t.calendar.reset(now)
+	labels := make([]labelState, len(p.ordering))
+	b.mu.Lock()
+	for i, label := range p.ordering {
+		_, _, model, ok := t.price(p, label, now)
+		labels[i] = labelState{
+			label: label, model: model, priced: ok, quota: p.quotas[label],
+			amount: b.dayAmount(label, day, stored),
+		}
+		for _, l := range p.limits {
+			if l.Label == "" || l.Label == label {
+				labels[i].limits = append(labels[i].limits, limitState{
+					quota: l, amount: b.limitAmount(t, l, day, now, stored), resetAt: t.periodEnd(l.Period, day, reset),
+				})
+			}
+		}
+	}
+	b.mu.Unlock()
+	return &outlook{
+		plan: choose(labels, p.tight, reset, t.activeOverride(now)),
+		day:  day, scope: b.scope, board: b,
+	}
+}
+
+// need lists what judging the tenant's labels takes.
+func (t *tenant) need(scope string, now time.Time) need {
+	p, day, rule := t.policy(now), t.calendar.day(now), t.calendar.at(now)
+	n := need{day: day, from: day, labels: map[string]bool{}, refs: map[itemKey]bool{}, calendar: t.calendar}
+	for _, label := range p.ordering {
+		n.labels[label] = true
+	}
+	for _, l := range p.limits {
+		kind := counterKind{l.Period, l.Label == ""}
+		if l.Label == "" {
+			for _, known := range t.labels {
+				n.labels[known] = true
+			}
+		} else {
+			n.labels[l.Label] = true
+		}
+		if rule.counts(kind) {
+			n.refs[limitRef(scope, l, day)] = true
+		}
+		if first, ok := t.uncounted(l, day); ok {
+			open := t.firstOpen(day, now)
+			n.from = min(n.from, max(first, open))
+			if first < n.from && (n.closed == "" || first < n.closed) {
+				n.closed = first
+			}
+		}
+	}
+	return n
+}
+
+// firstOpen is the first day whose shards may still be written.
+func (t *tenant) firstOpen(day string, now time.Time) string {
+	for n := 0; n < 4; n++ {
+		before := addDays(day, -1)
+		if !now.Before(t.calendar.end(before).Add(openFor)) {
+			break
+		}
+		day = before
+	}
+	return day
+}
+
+// limitRef is the counter hard mode keeps for a limit.
+func limitRef(scope string, l PeriodQuota, day string) itemKey {
+	pk := totalPK(scope)
+	if l.Label != "" {
+		pk = labelPK(scope, l.Label)
+	}
+	return itemKey{pk, shardPrefix(l.Period, day)}
+}
+
+// uncounted is the first day of the limit's period whose spend is in no
+// counter of the period, and whether there is one.
+func (t *tenant) uncounted(l PeriodQuota, day string) (string, bool) {
+	kind := counterKind{l.Period, l.Label == ""}
+	first, _ := l.Period.bounds(day)
+	if t.calendar.of(first).counts(kind) {
+		return "", false
+	}
+	if created := addDays(t.calendar.day(t.config.CreatedAt), -2); first < created {
+		first = min(created, day) // nothing was recorded before
+	}
+	return first, true
+}
+
+// limitAmount is what counts against a limit: its counter in hard mode, and
+// the days whose spend is in no such counter. It needs the board's lock.
+func (b *board) limitAmount(t *tenant, l PeriodQuota, day string, now time.Time, stored bool) amount {
+	kind := counterKind{l.Period, l.Label == ""}
+	var sum amount
+	if t.calendar.of(day).counts(kind) {
+		sum = b.amount(limitRef(b.scope, l, day), stored)
+	}
+	return sum.add(b.uncountedAmount(t, l, day, stored))
+}
+
+// uncountedAmount sums the period's days that its counter does not have.
+func (b *board) uncountedAmount(t *tenant, l PeriodQuota, day string, stored bool) amount {
+	var sum amount
+	first, ok := t.uncounted(l, day)
+	if !ok {
+		return sum
+	}
+	kind := counterKind{l.Period, l.Label == ""}
+	labels := []string{l.Label}
+	if l.Label == "" {
+		labels = slices.Sorted(maps.Keys(b.has.labels))
+	}
+	for d := first; d <= day; d = addDays(d, 1) {
+		if t.calendar.of(d).counts(kind) {
+			continue
+		}
+		for _, label := range labels {
+			sum = sum.add(b.dayAmount(label, d, stored))
+		}
+	}
+	return sum
+}
+
+// periodEnd is when the period that contains day is over.
+func (t *tenant) periodEnd(p Period, day string, reset time.Time) time.Time {
+	if _, last := p.bounds(day); last > day {
+		return t.calendar.end(last)
+	}
+	return reset
+}

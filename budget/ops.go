@@ -1,0 +1,350 @@
+package budget
+
+import (
+	"slices"
+)
+
+// opKind is what a caller asks of the counters.
+type opKind int
+
+const (
+	opSubmit  opKind = iota // count a record
+	opReserve               // hold money before a call
+	opSettle                // count a record and give its hold back, together
+	opRelease               // give a hold back
+	opAdjust                // an audited credit or charge
+)
+
+// record is a usage record ready to be counted.
+type record struct {
+	org, app, request string
+	key               itemKey // of its dedup item
+	hash              string
+	label, scope, day string
+	cost              picos
+	tokens            Tokens
+	priceVersion      string
+	expires           int64 // unix seconds
+	atSec             int64 // of the call
+}
+
+// holdRef is a hold as stored.
+type holdRef struct {
+	id       string
+	keys     []itemKey // where it may be: one, or two when moving it was not answered
+	scope    string
+	label    string
+	day      string
+	estimate picos
+	debits   []debit
+	expireMs int64
+	ttl      int64
+	lane     string
+}
+
+// op is one caller's operation, from the queue to its outcome.
+type op struct {
+	kind   opKind
+	writer string // own id, recognised in an item that a lost answer hides
+	record *record
+	hold   *holdRef
+	debits []debit
+	adjust *adjustment
+	reopen []itemKey // closed totals this write makes open again
+	tried  int       // hold keys found gone
+
+	followers []*op
+	denied    bool // refused for lack of room once, expired holds released
+	verdict   verdict
+
+	org    string
+	lane   string
+	board  string // scope
+	unkept bool   // counted without an item of its own
+	state  int32  // see opWaiting
+	done   chan struct{}
+}
+
+// verdict is how an operation ended.
+type verdict struct {
+	err       error
+	duplicate bool
+	conflict  bool
+	noRoom    bool
+	stored    storedRecord // of an accepted or duplicate record
+}
+
+// storedRecord is what a dedup item says.
+type storedRecord struct {
+	hash, writer string
+	cost         picos
+	label, scope string
+	day          string
+	shard        int
+	priceVersion string
+}
+
+// holdGone says that no key the hold may have is left.
+func (o *op) holdGone() bool { return o.hold == nil || o.tried >= len(o.hold.keys) }
+
+// delta is what the operation adds to one of its counters. The label's day
+// counts everything; the others money alone.
+func (o *op) delta(d debit) counterRow {
+	row := counterRow{n: 1, hard: d.hard}
+	switch o.kind {
+	case opReserve:
+		row.used = o.hold.estimate
+	case opRelease:
+		row.used = o.hold.estimate.neg()
+	case opAdjust:
+		if change := o.adjust.change; change.isNegative() {
+			row.credit = change.neg()
+		} else {
+			row.cost = change
+		}
+		row.used = o.adjust.change
+	case opSubmit, opSettle:
+		row.cost, row.used, row.requests = o.record.cost, o.record.cost, 1
+		if !d.bare {
+			row.tokens = o.record.tokens
+		}
+		if o.kind == opSettle && !o.holdGone() {
+			row.used = row.used.sub(o.hold.estimate)
+		}
+	}
+	if !d.hard {
+		row.used = picos{}
+	}
+	return row
+}
+
+// itemKind is one write of a transaction.
+type itemKind int
+
+const (
+	putDedup   itemKind = iota // if absent
+	putHold                    // if absent
+	deleteHold                 // if present
+	putAudit                   // if absent
+	addCounter                 // if used stays within the bound, when there is one
+	reopenDay                  // always
+)
+
+// txnItem is one write; op is nil where several share it.
+type txnItem struct {
+	kind   itemKind
+	key    itemKey
+	op     *op
+	sum    counterRow
+	bound  picos
+	capped bool
+}
+
+// txn is one TransactWriteItems.
+type txn struct {
+	ops    []*op
+	items  []txnItem
+	shards map[itemKey]int // drawn per counter: partition and prefix
+}
+
+const maxTxnItems = 100
+
+// compose packs operations, in order, into one transaction: their own items
+// and one write for each counter they share. What does not fit, or needs an
+// item that is already taken, is left over.
+func compose(ops []*op, draw func(shards int) int) (t *txn, left []*op) {
+	t = &txn{shards: map[itemKey]int{}}
+	at := map[itemKey]int{}
+	for i, o := range ops {
+		own := o.items()
+		count := len(own)
+		for _, d := range o.debits {
+			if _, ok := t.shards[itemKey{d.pk, d.prefix}]; !ok {
+				count++
+			}
+		}
+		for _, key := range o.reopen {
+			if _, ok := at[key]; !ok {
+				count++
+			}
+		}
+		if len(t.items)+count > maxTxnItems {
+			return t, append(left, ops[i:]...)
+		}
+		if slices.ContainsFunc(own, func(it txnItem) bool { _, taken := at[it.key]; return taken }) {
+			left = append(left, o)
+			continue
+		}
+		t.ops = append(t.ops, o)
+		for _, it := range own {
+			at[it.key] = len(t.items)
+			t.items = append(t.items, it)
+		}
+		t.addCounters(o, at, draw)
+	}
+	return t, left
+}
+
+// items are the writes that belong to the operation alone.
+func (o *op) items() []txnItem {
+	var items []txnItem
+	if o.record != nil && !o.unkept {
+		items = append(items, txnItem{kind: putDedup, key: o.record.key, op: o})
+	}
+	switch o.kind {
+	case opReserve:
+		items = append(items, txnItem{kind: putHold, key: o.hold.keys[0], op: o})
+	case opSettle, opRelease:
+		if !o.holdGone() {
+			items = append(items, txnItem{kind: deleteHold, key: o.hold.keys[o.tried], op: o})
+		}
+	case opAdjust:
+		items = append(items, txnItem{kind: putAudit, key: o.adjust.key, op: o})
+	}
+	return items
+}
+
+func (t *txn) addCounters(o *op, at map[itemKey]int, draw func(int) int) {
+	for _, d := range o.debits {
+		ref := itemKey{d.pk, d.prefix}
+		shard, ok := t.shards[ref]
+		if !ok {
+			shard = draw(d.shards)
+			t.shards[ref] = shard
+		}
+		key := shardKey(d.pk, d.prefix, shard)
+		i, ok := at[key]
+		if !ok {
+			i = len(t.items)
+			at[key] = i
+			t.items = append(t.items, txnItem{kind: addCounter, key: key})
+		}
+		it := &t.items[i]
+		it.sum = it.sum.add(o.delta(d))
+		if o.kind == opReserve && d.capped && (!it.capped || d.bound.cmp(it.bound) < 0) {
+			it.bound, it.capped = d.bound, true
+		}
+	}
+	for _, key := range o.reopen {
+		if _, ok := at[key]; !ok {
+			at[key] = len(t.items)
+			t.items = append(t.items, txnItem{kind: reopenDay, key: key})
+		}
+	}
+}
+
+// room is the most that used may be for the write to leave it within the bound.
+func (it txnItem) room() picos { return it.bound.sub(it.sum.used) }
+
+// shardOf is the shard the operation's record went to.
+func (t *txn) shardOf(o *op) int {
+	if len(o.debits) == 0 {
+		return 0
+	}
+	return t.shards[itemKey{o.debits[0].pk, o.debits[0].prefix}]
+}
+
+// refusal is a condition of a transaction that did not hold, with what the
+// item holds instead.
+type refusal struct {
+	item    int
+	stored  storedRecord // of a dedup item
+	counter counterRow   // of a counter
+}
+
+// landed marks every operation of a committed transaction.
+func (t *txn) landed() {
+	for _, o := range t.ops {
+		if o.record != nil {
+			o.verdict.stored = o.record.stored(o.writer, t.shardOf(o))
+		}
+	}
+}
+
+func (r *record) stored(writer string, shard int) storedRecord {
+	return storedRecord{
+		hash: r.hash, writer: writer, cost: r.cost, label: r.label, scope: r.scope,
+		day: r.day, shard: shard, priceVersion: r.priceVersion,
+	}
+}
+
+// resolve decides about the operations of a refused transaction: those that
+// are finished carry their verdict, the rest must be tried again in a new
+// transaction. At least one operation is finished or changed by every refusal,
+// so trying again ends.
+func (t *txn) resolve(refused []refusal) (finished, again []*op) {
+	over := map[*op]bool{}
+	used := map[int]picos{} // of the counters that refused
+	for _, r := range refused {
+		it := t.items[r.item]
+		switch o := it.op; it.kind {
+		case putDedup:
+			o.verdict.stored = r.stored
+			o.verdict.duplicate = r.stored.writer != o.writer
+			o.verdict.conflict = o.verdict.duplicate && r.stored.hash != o.record.hash
+			over[o] = true
+		case putHold, putAudit:
+			over[o] = true // under an id of our own: an earlier try landed
+		case deleteHold:
+			if o.tried++; o.kind == opRelease && o.holdGone() {
+				over[o] = true
+			}
+		case addCounter:
+			used[r.item] = r.counter.used
+		}
+	}
+	t.deny(used, over)
+	for _, o := range t.ops {
+		if over[o] {
+			finished = append(finished, o)
+		} else {
+			again = append(again, o)
+		}
+	}
+	return finished, again
+}
+
+// deny refuses the reservations that do not fit beside what the refusing
+// counters hold: first come first served, after all that cannot be refused. A
+// counter's strictest bound holds for all, as it did in the write.
+func (t *txn) deny(used map[int]picos, over map[*op]bool) {
+	at := make(map[itemKey]int, len(used))
+	for i := range used {
+		at[t.items[i].key] = i
+	}
+	touched := func(o *op) map[int]picos { // refusing counters it debits → what it adds
+		adds := map[int]picos{}
+		for _, d := range o.debits {
+			key := shardKey(d.pk, d.prefix, t.shards[itemKey{d.pk, d.prefix}])
+			if i, ok := at[key]; ok {
+				adds[i] = o.delta(d).used
+			}
+		}
+		return adds
+	}
+	for _, o := range t.ops {
+		if o.kind != opReserve && !over[o] {
+			for i, add := range touched(o) {
+				used[i] = used[i].add(add)
+			}
+		}
+	}
+	for _, o := range t.ops {
+		if o.kind != opReserve || over[o] {
+			continue
+		}
+		adds := touched(o)
+		for i, add := range adds {
+			if used[i].add(add).cmp(t.items[i].bound) > 0 {
+				o.verdict.noRoom = true
+				over[o] = true
+			}
+		}
+		if over[o] {
+			continue
+		}
+		for i, add := range adds {
+			used[i] = used[i].add(add)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+)
+
+// override is a label forced by an administrator until an instant.
+type override struct {
+	label string
+	until time.Time
+}
+
+const attrUntil = "until_epoch_ms"
+
+func decodeOverride(item attrs) (override, error) {
+	var d decoder
+	return override{d.str(item, attrLabel), time.UnixMilli(d.int(item, attrUntil))}, d.err
+}
+
+// Override forces an app's recommendation to one label of its ordering until an
+// instant, whatever was spent. It survives a PUT; other processes follow within
+// Options.ConfigTTL.
+func (k *Keeper) Override(ctx context.Context, org, app, label string, until time.Time) error {
+	if err := validTarget(org, app); err != nil {
+		return err
+	}
+	if !until.After(k.now()) {
+		return invalid("until", "%s is not in the future", until.Format(time.RFC3339))
+	}
+	t, err := k.tenants.get(ctx, org, app)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(t.policy(k.now()).ordering, label) {
+		return invalidLabel(label)
+	}
+	item := overrideKey(org, app).attrs()
+	item[attrLabel], item[attrUntil] = str(label), num(until.UnixMilli())
+	item[attrTTL] = num(until.Unix() + 1)
+	err = retry(ctx, func() error { return k.store.put(ctx, k.store.tables.Control, item, "", nil, nil) })
+	k.tenants.evict(org)
+	return failure("Override", err)
+}
+
+// ClearOverride ends an override; there need not be one.
+func (k *Keeper) ClearOverride(ctx context.Context, org, app string) error {
+	if err := validTarget(org, app); err != nil {
+		return err
+	}
+	err := k.store.delete(ctx, k.store.tables.Control, overrideKey(org, app))
+	k.tenants.evict(org)
+	return failure("ClearOverride", err)
+}
+
+func invalidLabel(label string) error {
+	return &ValidationError{Field: "model_label", Code: CodeInvalidModelLabel, Msg: "label \"" + label + "\" is not in the app's ordering"}
+}
+
+// priceRow is a stored price.
+type priceRow struct {
+	Model         string     `dynamodbav:"model"`
+	Scope         PriceScope `dynamodbav:"scope,omitempty"`
+	EffectiveFrom int64      `dynamodbav:"effective_from,omitempty"` // unix seconds
+	Input         int64      `dynamodbav:"input"`
+	Output        int64      `dynamodbav:"output"`
+	CacheRead     int64      `dynamodbav:"cache_read,omitempty"`
+	CacheWrite5m  int64      `dynamodbav:"cache_write_5m,omitempty"`
+	CacheWrite1h  int64      `dynamodbav:"cache_write_1h,omitempty"`
+}
+
+func decodePrices(item attrs) ([]Price, error) {
+	var stored struct {
+		Rows []priceRow `dynamodbav:"rows"`
+	}
+	if err := attributevalue.UnmarshalMap(item, &stored); err != nil {
+		return nil, fmt.Errorf("%w: prices: %w", errItem, err)
+	}
+	rows := make([]Price, len(stored.Rows))
+	for i, r := range stored.Rows {
+		rows[i] = Price{Model: r.Model, Scope: r.Scope, Rates: Rates{
+			Input: r.Input, Output: r.Output, CacheRead: r.CacheRead, CacheWrite5m: r.CacheWrite5m, CacheWrite1h: r.CacheWrite1h,
+		}}
+		if r.EffectiveFrom != 0 {
+			rows[i].EffectiveFrom = time.Unix(r.EffectiveFrom, 0)
+		}
+	}
+	return rows, nil
+}
+
+// PutPrices replaces the stored prices of one model, for all organisations.
+// They come before Options.Prices and the catalog. No rows: back to those.
+func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) error {
+	base, _ := splitModel(model)
+	if base == "" {
+		return invalidConfig("model", "%q is not a model id", model)
+	}
+	stored := struct {
+		Rows []priceRow `dynamodbav:"rows"`
+	}{Rows: []priceRow{}}
+	for _, p := range rows {
+		if err := p.validate(); err != nil {
+			return err
+		}
+		if p = p.normal(); p.Model != base {
+			return invalidConfig("model", "a row for %q among those of %q", p.Model, base)
+		}
+		r := priceRow{
+			Model: p.Model, Scope: p.Scope, Input: p.Input, Output: p.Output,
+			CacheRead: p.CacheRead, CacheWrite5m: p.CacheWrite5m, CacheWrite1h: p.CacheWrite1h,
+		}
+		if !p.EffectiveFrom.IsZero() {
+			r.EffectiveFrom = p.EffectiveFrom.Unix()
+		}
+		stored.Rows = append(stored.Rows, r)
+	}
+	item, err := attributevalue.MarshalMap(stored)
+	if err != nil {
+		return err
+	}
+	key := priceKey(base)
+	item["PK"], item["SK"] = str(key.pk), str(key.sk)
+	err = retry(ctx, func() error { return k.store.put(ctx, k.store.tables.Control, item, "", nil, nil) })
+	k.tenants.evictAll()
+	return failure("PutPrices", err)
+}

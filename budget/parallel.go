@@ -1,0 +1,18 @@
+package budget
+
+import (
+	"context"
+	"iter"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// parallel runs f for each element, eight at a time; the first error ends it.
+func parallel[T any](ctx context.Context, elements iter.Seq[T], f func(context.Context, T) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for e := range elements {
+		group.Go(func() error { return f(ctx, e) })
+	}
+	return group.Wait()
+}

@@ -1,0 +1,111 @@
+package budget
+
+import (
+	"context"
+	"time"
+)
+
+// Recommendation is the label an app may use now.
+type Recommendation struct {
+	Label    string
+	Model    string // the label's model id
+	Mode     Mode
+	Reason   string        // WITHIN_QUOTA, MANUAL_OVERRIDE, QUOTA_EXCEEDED_premium, UNPRICED_premium
+	Labels   []LabelStatus // the whole ordering
+	CacheFor time.Duration // how long a client may keep it
+	ResetAt  time.Time     // when the next day begins
+	Day      string
+	Price    Rates // of the label, now
+	Stale    bool  // the store did not answer: the last plan known
+}
+
+// Recommend says which label of its ordering an app may use now: the first
+// that is priced and within all its quotas. With everything known it makes no
+// request. None left: *QuotaExceededError. When the store does not answer, see
+// OnUnavailable.
+func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation, error) {
+	return k.recommend(ctx, org, app, false)
+}
+
+// RecommendFresh is Recommend with a query of the store, whatever is known.
+func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommendation, error) {
+	return k.recommend(ctx, org, app, true)
+}
+
+func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
+	if err := validTarget(org, app); err != nil {
+		return Recommendation{}, err
+	}
+	if k.isClosed() {
+		return Recommendation{}, ErrClosed
+	}
+	t, configErr := k.tenants.get(ctx, org, app)
+	if t == nil {
+		return Recommendation{}, configErr
+	}
+	if fresh {
+		b := k.boardOf(org, scopeKey(t.calendar.at(k.now()).Scope, org, app))
+		b.mu.Lock()
+		b.fetched = time.Time{}
+		b.mu.Unlock()
+	}
+	out, err := k.look(ctx, t, false)
+	if err == nil {
+		err = configErr
+	}
+	if err != nil {
+		if out == nil || !unavailable(err) || k.opts.OnUnavailable.Recommend != Allow {
+			return Recommendation{}, err
+		}
+		out.stale = true
+	}
+	if out.index < 0 {
+		return Recommendation{}, out.exceeded()
+	}
+	p := t.policy(k.now())
+	chosen := out.labels[out.index]
+	price, _, _, _ := t.price(p, chosen.label, k.now())
+	rec := Recommendation{
+		Label: chosen.label, Model: chosen.model, Mode: out.mode(), Reason: out.reason(),
+		Labels: out.statuses(), CacheFor: p.normal, ResetAt: out.resetAt, Day: out.day,
+		Price: price.Rates, Stale: out.stale,
+	}
+	if rec.Mode == ModeTight {
+		rec.CacheFor = p.tightFor
+	}
+	return rec, nil
+}
+
+// Estimate is what a call would cost at a label's price now, in µ$, rounded
+// half up: inputTokens in and maxTokens out.
+func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
+	if err := validTarget(org, app); err != nil {
+		return 0, err
+	}
+	tokens := Tokens{Input: inputTokens, Output: maxTokens}
+	if err := tokens.validate(); err != nil {
+		return 0, err
+	}
+	t, err := k.tenants.get(ctx, org, app)
+	if err != nil {
+		return 0, err
+	}
+	cost, _, err := t.cost(label, tokens, k.now())
+	return cost.micros(), err
+}
+
+// cost prices tokens at a label's price in force at an instant.
+func (t *tenant) cost(label string, tokens Tokens, at time.Time) (picos, string, error) {
+	price, version, model, ok := t.price(t.policy(at), label, at)
+	if model == "" {
+		return picos{}, "", invalidConfig("models."+label, "label %q has no model id", label)
+	}
+	if !ok {
+		return picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
+	}
+	cost, err := price.cost(tokens)
+	if err != nil {
+		return picos{}, "", invalidConfig("models."+label, "model %q: %v", model, err)
+	}
+	return cost, version, nil
+}

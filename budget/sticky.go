@@ -1,0 +1,153 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Sticky is the record of the label an app uses today. It is a record: the
+// recommendation comes from what is spent.
+type Sticky struct {
+	Label    string
+	Index    int    // in the ordering
+	Previous string // the label before
+	Reason   string // QUOTA_EXCEEDED, or CONFIG_CHANGED when a PUT moved it back
+	Version  int64  // of the configuration, organisation's and app's together
+	At       time.Time
+}
+
+// stickyView is the record as last seen.
+type stickyView struct {
+	Sticky
+	exists bool
+	read   time.Time
+}
+
+func decodeSticky(item attrs, read time.Time) (stickyView, error) {
+	var d decoder
+	return stickyView{Sticky: Sticky{
+		Label: d.str(item, "active_model_label"), Index: int(d.int(item, "idx")), Previous: d.str(item, "previous_model_label"),
+		Reason: d.str(item, "reason"), Version: d.int(item, "cfg_version"), At: time.Unix(d.int(item, "activated_at_epoch"), 0),
+	}, exists: item != nil, read: read}, d.err
+}
+
+// Sticky reads the record; ErrNotFound when the app has used its first label
+// alone today, or the organisation keeps no such record.
+func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
+	if err := validTarget(org, app); err != nil {
+		return Sticky{}, err
+	}
+	t, err := k.tenants.get(ctx, org, app)
+	if err != nil {
+		return Sticky{}, err
+	}
+	now := k.now()
+	item, err := k.store.get(ctx, k.store.tables.Usage, stickyKey(org, app, t.calendar.day(now)))
+	if err != nil {
+		return Sticky{}, failure("Sticky", err)
+	}
+	if item == nil {
+		return Sticky{}, ErrNotFound
+	}
+	v, err := decodeSticky(item, now)
+	return v.Sticky, err
+}
+
+// moveSticky records the label that spend leads to, when it differs from the
+// record: forward within a configuration, either way with a newer one. The
+// event goes with the record; a process with a hook delivers it.
+func (k *Keeper) moveSticky(ctx context.Context, t *tenant, v *view, out *outlook, now time.Time) error {
+	index := out.bySpend()
+	if v.sticky.read.IsZero() || now.Sub(v.sticky.read) >= k.opts.ConfigTTL {
+		item, err := k.store.get(ctx, k.store.tables.Usage, stickyKey(t.org, t.app, out.day))
+		if err != nil {
+			return err
+		}
+		if v.sticky, err = decodeSticky(item, now); err != nil {
+			return err
+		}
+	}
+	if index < len(out.labels) && v.sticky.moves(index, t.version) {
+		if err := k.writeSticky(ctx, t, v, out, index, now); err != nil {
+			return err
+		}
+	}
+	if k.opts.OnEvent == nil || !v.sticky.exists {
+		return nil
+	}
+	return k.deliver(ctx, v, v.sticky.event(t, out), now)
+}
+
+// moves says whether the record should be written.
+func (s stickyView) moves(index int, version int64) bool {
+	switch {
+	case !s.exists:
+		return index > 0
+	case s.Version < version:
+		return s.Index != index
+	}
+	return s.Version == version && s.Index < index
+}
+
+func (s stickyView) event(t *tenant, out *outlook) Event {
+	e := Event{
+		Kind: EventFlip, Org: t.org, App: t.app, Scope: out.scope, Period: Day, PeriodKey: Day.key(out.day),
+		Label: s.Label, From: s.Previous, At: s.At,
+	}
+	e.ID = fmt.Sprintf("%s#%s#FLIP#%s#%d#%02d", out.scope, e.PeriodKey, t.app, s.Version, s.Index)
+	return e
+}
+
+func (k *Keeper) writeSticky(ctx context.Context, t *tenant, v *view, out *outlook, index int, now time.Time) error {
+	previous := out.labels[0].label
+	if v.sticky.exists {
+		previous = v.sticky.Label
+	}
+	next := stickyView{Sticky: Sticky{
+		Label: out.labels[index].label, Index: index, Previous: previous, Reason: ReasonQuotaExceeded,
+		Version: t.version, At: time.Unix(now.Unix(), 0),
+	}, exists: true, read: now}
+	if v.sticky.exists && index < v.sticky.Index {
+		next.Reason = "CONFIG_CHANGED"
+	}
+	key := stickyKey(t.org, t.app, out.day)
+	put := &types.Put{
+		TableName:           &k.store.tables.Usage,
+		ConditionExpression: aws.String("attribute_not_exists(#pk) OR #v < :v OR (#v = :v AND #i < :i)"),
+		Item: attrs{
+			"PK": str(key.pk), "SK": str(key.sk), "active_model_label": str(next.Label), "idx": num(int64(index)),
+			"previous_model_label": str(previous), "reason": str(next.Reason), "cfg_version": num(next.Version),
+			"activated_at_epoch": num(now.Unix()), attrTTL: num(out.resetAt.Unix() + 3600),
+		},
+		ExpressionAttributeNames:            map[string]string{"#pk": "PK", "#v": "cfg_version", "#i": "idx"},
+		ExpressionAttributeValues:           attrs{":v": num(next.Version), ":i": num(int64(index))},
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	event := &types.Put{TableName: &k.store.tables.Usage, Item: next.event(t, out).item("", time.UnixMilli(0))}
+	token := newID()
+	err := retry(ctx, func() error {
+		_, err := k.store.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+			ClientRequestToken: &token,
+			TransactItems:      []types.TransactWriteItem{{Put: put}, {Put: event}},
+		}, once)
+		return err
+	})
+	if diagnose(err) == troubleRefused { // another process was first: take what it wrote
+		v.sticky.read = time.Time{}
+		item, err := k.store.get(ctx, k.store.tables.Usage, key)
+		if err != nil {
+			return err
+		}
+		v.sticky, err = decodeSticky(item, now)
+		return err
+	}
+	if err == nil {
+		v.sticky = next
+	}
+	return err
+}

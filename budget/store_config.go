@@ -1,0 +1,280 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// configItem is what organisations and apps share in the control table.
+// Credentials are other attributes of the same items: a PUT leaves them alone.
+type configItem struct {
+	Ordering []string          `dynamodbav:"model_ordering,omitempty"`
+	Quotas   map[string]int64  `dynamodbav:"quotas,omitempty"`
+	Limits   []limitItem       `dynamodbav:"limits,omitempty"`
+	Models   map[string]string `dynamodbav:"models,omitempty"`
+	Tight    int               `dynamodbav:"tight_mode_threshold_pct,omitempty"`
+	Normal   int64             `dynamodbav:"refresh_interval_normal_secs,omitempty"`
+	TightFor int64             `dynamodbav:"refresh_interval_tight_secs,omitempty"`
+	Version  int64             `dynamodbav:"cfg_version"`
+	Created  int64             `dynamodbav:"created_at_epoch"`
+	Updated  int64             `dynamodbav:"updated_at_epoch"`
+	Writer   string            `dynamodbav:"put_id,omitempty"`
+}
+
+type limitItem struct {
+	Period Period `dynamodbav:"period"`
+	Label  string `dynamodbav:"label,omitempty"`
+	Micros int64  `dynamodbav:"micros"`
+}
+
+type orgItem struct {
+	configItem
+	Name        string       `dynamodbav:"org_name,omitempty"`
+	Zone        string       `dynamodbav:"timezone"`
+	Scope       Scope        `dynamodbav:"quota_scope"`
+	Sticky      bool         `dynamodbav:"sticky_fallback_enabled"`
+	Shards      int          `dynamodbav:"agg_shard_count"`
+	Enforcement Enforcement  `dynamodbav:"enforcement"`
+	Calendar    []regimeItem `dynamodbav:"calendar"`
+	Labels      []string     `dynamodbav:"labels,stringset,omitempty"` // ever used in an ordering
+	AppsVersion int64        `dynamodbav:"apps_version"`               // rises with every app PUT
+}
+
+type regimeItem struct {
+	From        int64       `dynamodbav:"from_ms"`
+	Zone        string      `dynamodbav:"timezone"`
+	Scope       Scope       `dynamodbav:"quota_scope"`
+	Enforcement Enforcement `dynamodbav:"enforcement"`
+	Counters    string      `dynamodbav:"counters,omitempty"`
+	Cap         string      `dynamodbav:"running_day,omitempty"`
+}
+
+type appItem struct {
+	configItem
+	Name string `dynamodbav:"app_name,omitempty"`
+}
+
+func newConfigItem(p App, created, now time.Time, version int64, writer string) configItem {
+	c := configItem{
+		Ordering: p.Ordering, Quotas: p.Quotas, Models: p.Models, Tight: p.TightPercent,
+		Normal: int64(p.RefreshNormal / time.Second), TightFor: int64(p.RefreshTight / time.Second),
+		Version: version, Created: created.Unix(), Updated: now.Unix(), Writer: writer,
+	}
+	for _, l := range p.Limits {
+		c.Limits = append(c.Limits, limitItem(l))
+	}
+	return c
+}
+
+// fields is the shared part as an App.
+func (c configItem) fields() App {
+	a := App{
+		Ordering: c.Ordering, Quotas: c.Quotas, Models: c.Models, TightPercent: c.Tight,
+		RefreshNormal: time.Duration(c.Normal) * time.Second, RefreshTight: time.Duration(c.TightFor) * time.Second,
+		Version: c.Version, CreatedAt: time.Unix(c.Created, 0), UpdatedAt: time.Unix(c.Updated, 0),
+	}
+	for _, l := range c.Limits {
+		a.Limits = append(a.Limits, PeriodQuota(l))
+	}
+	return a
+}
+
+func newOrgItem(o Org, cal calendar, created, now time.Time, version int64, writer string) orgItem {
+	item := orgItem{
+		configItem: newConfigItem(App{
+			Ordering: o.Ordering, Quotas: o.Quotas, Limits: o.Limits, Models: o.Models,
+			TightPercent: o.TightPercent, RefreshNormal: o.RefreshNormal, RefreshTight: o.RefreshTight,
+		}, created, now, version, writer),
+		Name: o.Name, Zone: o.Timezone, Scope: o.Scope, Sticky: o.Sticky, Shards: o.Shards, Enforcement: o.Enforcement,
+	}
+	item.setCalendar(cal)
+	return item
+}
+
+func (i *orgItem) setCalendar(cal calendar) {
+	i.Calendar = make([]regimeItem, len(cal))
+	for n, r := range cal {
+		i.Calendar[n] = regimeItem(r)
+	}
+}
+
+func (i orgItem) calendar() calendar {
+	cal := make(calendar, len(i.Calendar))
+	for n, r := range i.Calendar {
+		cal[n] = regime(r)
+	}
+	return cal
+}
+
+func (i orgItem) org(id string, now time.Time) Org {
+	f := i.fields()
+	o := Org{
+		ID: id, Name: i.Name, Timezone: i.Zone, Scope: i.Scope, Ordering: f.Ordering, Quotas: f.Quotas,
+		Limits: f.Limits, Models: f.Models, TightPercent: f.TightPercent, Shards: i.Shards, Sticky: i.Sticky,
+		Enforcement: i.Enforcement, RefreshNormal: f.RefreshNormal, RefreshTight: f.RefreshTight,
+		Version: f.Version, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
+	}
+	if cal := i.calendar(); len(cal) > 0 {
+		if last := cal[len(cal)-1]; last.From > now.UnixMilli() {
+			o.ChangesAt = time.UnixMilli(last.From)
+		}
+	}
+	return o
+}
+
+func (i appItem) app(id string) App {
+	a := i.fields()
+	a.ID, a.Name = id, i.Name
+	return a
+}
+
+// setAll is an update that replaces the given attributes and removes those
+// listed that are absent, leaving all others of the item alone.
+func setAll(item any, optional ...string) (expression string, names map[string]string, values attrs, err error) {
+	m, err := attributevalue.MarshalMap(item)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	names, values = map[string]string{}, attrs{}
+	set, remove := "", ""
+	i := 0
+	for name, v := range m {
+		k := string(rune('a'+i%26)) + string(rune('a'+i/26))
+		i++
+		names["#"+k], values[":"+k] = name, v
+		set += ", #" + k + " = :" + k
+	}
+	for j, name := range optional {
+		if _, ok := m[name]; !ok {
+			k := "r" + string(rune('A'+j))
+			names["#"+k] = name
+			remove += ", #" + k
+		}
+	}
+	expression = "SET " + set[2:]
+	if remove != "" {
+		expression += " REMOVE " + remove[2:]
+	}
+	return expression, names, values, nil
+}
+
+var optionalConfig = []string{
+	"model_ordering", "quotas", "limits", "models", "tight_mode_threshold_pct",
+	"refresh_interval_normal_secs", "refresh_interval_tight_secs", "org_name", "app_name", "deleted",
+}
+
+// loadOrg reads an organisation and its item; ErrNotFound when there is none.
+func (k *Keeper) loadOrg(ctx context.Context, org string) (orgItem, error) {
+	item, err := k.store.get(ctx, k.store.tables.Control, orgKey(org))
+	if err != nil {
+		return orgItem{}, err
+	}
+	return decodeOrg(item)
+}
+
+func decodeOrg(item attrs) (orgItem, error) {
+	var o orgItem
+	if item == nil || item["calendar"] == nil {
+		return o, ErrNotFound
+	}
+	if err := attributevalue.UnmarshalMap(item, &o); err != nil || len(o.Calendar) == 0 {
+		return o, fmt.Errorf("%w: organisation: %w", errItem, err)
+	}
+	return o, nil
+}
+
+func decodeApp(item attrs) (appItem, error) {
+	var a appItem
+	if err := attributevalue.UnmarshalMap(item, &a); err != nil {
+		return a, fmt.Errorf("%w: app: %w", errItem, err)
+	}
+	return a, nil
+}
+
+// loadApps reads every app of an organisation.
+func (k *Keeper) loadApps(ctx context.Context, org string) (map[string]appItem, error) {
+	apps := map[string]appItem{}
+	err := k.store.query(ctx, k.store.tables.Control, orgKey(org).pk, appPrefix, appPrefix+"~", func(item attrs) error {
+		a, err := decodeApp(item)
+		apps[keyOf(item).sk[len(appPrefix):]] = a
+		return err
+	})
+	return apps, err
+}
+
+// putOrg writes an organisation if nobody else changed it or its apps since it
+// was read.
+func (s *store) putOrg(ctx context.Context, id string, item orgItem, seen *orgItem) error {
+	expression, names, values, err := setAll(item, optionalConfig...)
+	if err != nil {
+		return err
+	}
+	cond := "attribute_not_exists(#v)"
+	names["#v"] = "cfg_version"
+	if seen != nil {
+		cond = "#v = :seen AND #apps = :apps"
+		names["#apps"] = "apps_version"
+		values[":seen"], values[":apps"] = num(seen.Version), num(seen.AppsVersion)
+	}
+	_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &s.tables.Control, Key: orgKey(id).attrs(), UpdateExpression: &expression,
+		ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, once)
+	return err
+}
+
+// putApp writes an app together with what it changes in its organisation.
+func (s *store) putApp(ctx context.Context, org, app string, item appItem, seen appItem, o orgItem, token string) error {
+	expression, names, values, err := setAll(item, optionalConfig...)
+	if err != nil {
+		return err
+	}
+	names["#v"] = "cfg_version"
+	cond := "attribute_not_exists(#v) OR #v = :seen"
+	values[":seen"] = num(seen.Version)
+	calendar, err := attributevalue.Marshal(o.Calendar)
+	if err != nil {
+		return err
+	}
+	orgUpdate := "SET #cal = :cal ADD #apps :one, #labels :labels"
+	orgValues := attrs{
+		":cal": calendar, ":one": num(1), ":seen": num(o.Version), ":apps": num(o.AppsVersion),
+		":labels": &types.AttributeValueMemberSS{Value: o.Labels},
+	}
+	_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+		ClientRequestToken: &token,
+		TransactItems: []types.TransactWriteItem{
+			{Update: &types.Update{
+				TableName: &s.tables.Control, Key: orgKey(org).attrs(), UpdateExpression: &orgUpdate,
+				ConditionExpression: aws.String("#v = :seen AND #apps = :apps"),
+				ExpressionAttributeNames: map[string]string{
+					"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels", "#cal": "calendar",
+				},
+				ExpressionAttributeValues: orgValues,
+			}},
+			{Update: &types.Update{
+				TableName: &s.tables.Control, Key: appKey(org, app).attrs(), UpdateExpression: &expression,
+				ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+			}},
+		},
+	}, once)
+	return err
+}
+
+// union adds labels to a sorted set.
+func union(labels []string, more ...string) []string {
+	all := slices.Concat(labels, more)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+var errLostRace = errors.New("changed by somebody else at the same time")

@@ -1,0 +1,120 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const ifAbsent = "attribute_not_exists(#pk)"
+
+// send writes a transaction under its token. Sent again with the same token
+// within ten minutes, it is applied once.
+func (s *store) send(ctx context.Context, t *txn, token string, nowSec int64) error {
+	in := &dynamodb.TransactWriteItemsInput{
+		ClientRequestToken: &token,
+		TransactItems:      make([]types.TransactWriteItem, len(t.items)),
+	}
+	for i, it := range t.items {
+		in.TransactItems[i] = s.write(t, it, nowSec)
+	}
+	_, err := s.client.TransactWriteItems(ctx, in, once)
+	return err
+}
+
+func (s *store) write(t *txn, it txnItem, nowSec int64) types.TransactWriteItem {
+	switch it.kind {
+	case putDedup:
+		return s.putAbsent(it.op.record.item(it.op.writer, t.shardOf(it.op)))
+	case putHold:
+		return s.putAbsent(it.op.hold.item(it.key))
+	case putAudit:
+		return s.putAbsent(it.op.adjust.item())
+	case deleteHold:
+		return types.TransactWriteItem{Delete: &types.Delete{
+			TableName: &s.tables.Usage, Key: it.key.attrs(),
+			ConditionExpression:      aws.String("attribute_exists(#pk)"),
+			ExpressionAttributeNames: map[string]string{"#pk": "PK"},
+		}}
+	case reopenDay:
+		return types.TransactWriteItem{Update: &types.Update{
+			TableName: &s.tables.Usage, Key: it.key.attrs(),
+			UpdateExpression:          aws.String("ADD #0 :0 REMOVE #1"),
+			ExpressionAttributeNames:  map[string]string{"#0": attrReopened, "#1": attrSeq},
+			ExpressionAttributeValues: attrs{":0": num(1)},
+		}}
+	}
+	update := counterUpdate(it.sum, nowSec)
+	update.TableName, update.Key = &s.tables.Usage, it.key.attrs()
+	if it.capped {
+		room := it.room()
+		cond := "#used <= :room"
+		if !room.isNegative() {
+			cond = "attribute_not_exists(#used) OR " + cond
+		}
+		update.ConditionExpression = &cond
+		update.ExpressionAttributeNames["#used"] = attrUsed
+		update.ExpressionAttributeValues[":room"] = money(room)
+		update.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	}
+	return types.TransactWriteItem{Update: update}
+}
+
+func (s *store) putAbsent(item attrs) types.TransactWriteItem {
+	return types.TransactWriteItem{Put: &types.Put{
+		TableName: &s.tables.Usage, Item: item, ConditionExpression: aws.String(ifAbsent),
+		ExpressionAttributeNames:            map[string]string{"#pk": "PK"},
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}}
+}
+
+// counterUpdate adds to a counter and stamps it.
+func counterUpdate(sum counterRow, nowSec int64) *types.Update {
+	names := map[string]string{"#t": attrUpdated}
+	values := attrs{":t": num(nowSec)}
+	var add strings.Builder
+	for i, v := range encodeCounter(sum) {
+		if i > 0 {
+			add.WriteString(", ")
+		}
+		k := strconv.Itoa(i)
+		add.WriteString("#" + k + " :" + k)
+		names["#"+k], values[":"+k] = v.name, v.value
+	}
+	return &types.Update{
+		UpdateExpression:         aws.String("SET #t = :t ADD " + add.String()),
+		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	}
+}
+
+// refusals reads which conditions of a cancelled transaction did not hold.
+func (t *txn) refusals(err error) ([]refusal, error) {
+	var canceled *types.TransactionCanceledException
+	if !errors.As(err, &canceled) {
+		return nil, err
+	}
+	var out []refusal
+	for i, reason := range canceled.CancellationReasons {
+		if aws.ToString(reason.Code) != "ConditionalCheckFailed" || i >= len(t.items) {
+			continue
+		}
+		r := refusal{item: i}
+		var decodeErr error
+		switch t.items[i].kind {
+		case putDedup:
+			r.stored, decodeErr = decodeRecord(reason.Item)
+		case addCounter:
+			r.counter, decodeErr = decodeCounter(reason.Item)
+		}
+		if decodeErr != nil {
+			return nil, decodeErr
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}

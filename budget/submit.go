@@ -1,0 +1,292 @@
+package budget
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	acceptPast   = 24 * time.Hour
+	acceptFuture = 300 * time.Second
+	dedupFor     = 49 * time.Hour
+	maxTags      = 4
+)
+
+// Usage is what one call used.
+type Usage struct {
+	RequestID string            `json:"request_id"` // canonical lower-case UUID; a record is counted once under it
+	Label     string            `json:"model_label"`
+	Model     string            `json:"model_id,omitempty"` // must be the label's model; empty is not checked
+	Tokens    Tokens            `json:"tokens"`
+	Status    string            `json:"status,omitempty"` // Defaults to OK
+	Time      time.Time         `json:"timestamp"`        // of the call, 24 h ago to 300 s ahead; the zero time is now
+	Tags      map[string]string `json:"tags,omitempty"`   // at most 4, of few distinct values: cost is counted per value and day
+}
+
+// Receipt is how a record was counted and where the app stands after it.
+type Receipt struct {
+	CostMicros       int64 // of this record, rounded half up
+	Duplicate        bool  // counted before; the fields up to PriceVersion are that record's
+	Day              string
+	Shard            int
+	PriceVersion     string
+	SpendMicros      int64 // of the label today, at most Options.Staleness old
+	Percent          float64
+	Mode             Mode   // of the label
+	QuotaStatus      Status // of the label
+	RecommendedLabel string // to use next; empty when none has room
+	ResetAt          time.Time
+	Spooled          bool // the store did not answer: kept in the spool, not counted yet
+}
+
+func (u Usage) validate() error {
+	if err := validUUID("request_id", u.RequestID); err != nil {
+		return err
+	}
+	if err := validName("model_label", u.Label); err != nil {
+		return err
+	}
+	if err := u.Tokens.validate(); err != nil {
+		return err
+	}
+	if len(u.Status) > 32 {
+		return invalid("status", "longer than 32 bytes")
+	}
+	if len(u.Model) > maxName {
+		return invalid("model_id", "longer than %d bytes", maxName)
+	}
+	if len(u.Tags) > maxTags {
+		return invalid("tags", "%d are more than %d", len(u.Tags), maxTags)
+	}
+	for name, value := range u.Tags {
+		if !namePattern.MatchString(name) || !namePattern.MatchString(value) {
+			return invalid("tags."+name, "%q: names and values are 1 to 64 of A-Z a-z 0-9 . _ -", value)
+		}
+	}
+	return nil
+}
+
+// hash is over the decoded fields: the same record in other words is the same.
+func (u Usage) hash() string {
+	type pair struct{ K, V string }
+	tags := make([]pair, 0, len(u.Tags))
+	for _, name := range slices.Sorted(maps.Keys(u.Tags)) {
+		tags = append(tags, pair{name, u.Tags[name]})
+	}
+	var nanos int64
+	if !u.Time.IsZero() {
+		nanos = u.Time.UnixNano()
+	}
+	status := u.Status
+	if status == "" {
+		status = "OK"
+	}
+	b, _ := json.Marshal([]any{u.Label, u.Model, u.Tokens, status, nanos, tags}) // cannot fail
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Submit counts what a call cost, once, under its request id. Sent again with
+// the same payload, it answers what was counted, marked Duplicate; with
+// another payload it is ErrConflict. A label outside the app's ordering, a
+// model that is not the label's, a time outside the window or a model without a
+// price is a *ValidationError. When the store does not answer, see
+// OnUnavailable; sending the record again is always safe.
+func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
+	if err := validTarget(org, app); err != nil {
+		return Receipt{}, err
+	}
+	if err := usage.validate(); err != nil {
+		return Receipt{}, err
+	}
+	received := k.now()
+	receipt, err := k.submitAt(ctx, org, app, usage, received)
+	return k.orSpool(receipt, err, SpooledUsage{Org: org, App: app, Usage: usage, Received: received})
+}
+
+// submitAt counts a record that was received at an earlier instant, maybe.
+func (k *Keeper) submitAt(ctx context.Context, org, app string, usage Usage, received time.Time) (Receipt, error) {
+	t, err := k.tenants.get(ctx, org, app)
+	if err != nil {
+		return Receipt{}, err
+	}
+	o, refusal := k.prepare(t, usage, received)
+	if refusal != nil {
+		return k.countedBefore(ctx, t, usage, refusal)
+	}
+	if err := k.register(ctx, t); err != nil {
+		return Receipt{}, err
+	}
+	if k.counterOnly(o) {
+		if err := k.submitUnkept(ctx, o); err != nil {
+			return Receipt{}, err
+		}
+	} else {
+		if err := k.enqueue(o.lane, o); err != nil {
+			return Receipt{}, err
+		}
+		if err := k.wait(ctx, o); err != nil {
+			return Receipt{}, asUnavailable("Submit", err)
+		}
+	}
+	return k.receipt(ctx, t, o.record.label, o.verdict)
+}
+
+// asUnavailable names the operation; a caller's own deadline counts as the
+// store not answering in time.
+func asUnavailable(operation string, err error) error {
+	var u *UnavailableError
+	switch {
+	case errors.As(err, &u):
+		return &UnavailableError{Operation: operation, Err: u.Err, Ambiguous: u.Ambiguous}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &UnavailableError{Operation: operation, Err: err, Ambiguous: true}
+	}
+	return err
+}
+
+// prepare checks a record against the configuration and prices it.
+func (k *Keeper) prepare(t *tenant, u Usage, received time.Time) (*op, error) {
+	now := k.now()
+	if !slices.Contains(t.policy(now).ordering, u.Label) {
+		return nil, invalidLabel(u.Label)
+	}
+	at := received
+	if !u.Time.IsZero() {
+		at = u.Time
+	} else if k.opts.Metering == MeteringWindow {
+		return nil, invalid("timestamp", "is needed in window metering")
+	}
+	if at.Before(now.Add(-acceptPast)) || at.After(now.Add(acceptFuture)) {
+		return nil, invalid("timestamp", "%s is not within 24 h ago to 300 s ahead", at.UTC().Format(time.RFC3339))
+	}
+	if at.After(now) && k.opts.Metering != MeteringWindow {
+		at = now // a clock ahead of ours does not spend tomorrow's quota
+	}
+	return k.newSubmission(t, u, t.calendar.day(at), at)
+}
+
+// newSubmission is the operation that counts a record on a day.
+func (k *Keeper) newSubmission(t *tenant, u Usage, day string, at time.Time) (*op, error) {
+	if model := t.model(t.policy(at), u.Label); u.Model != "" && u.Model != model {
+		return nil, invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
+	}
+	cost, version, err := t.cost(u.Label, u.Tokens, at)
+	if err != nil {
+		return nil, err
+	}
+	now := k.now()
+	rule := t.calendar.of(day)
+	scope := scopeKey(rule.Scope, t.org, t.app)
+	o := newOp(opSubmit)
+	o.org, o.board = t.org, scope
+	o.debits = t.debits(rule, scope, u.Label, day)
+	for _, name := range slices.Sorted(maps.Keys(u.Tags)) {
+		o.debits = append(o.debits, debit{
+			counterRef: counterRef{tagPK(scope, name), tagPrefix(day, u.Tags[name]), t.config.Shards}, bare: true,
+		})
+	}
+	o.lane = laneKey(rule, scope, u.Label, day)
+	o.record = &record{
+		org: t.org, app: t.app, request: u.RequestID, key: dedupKey(t.org, t.app, u.RequestID), hash: u.hash(),
+		label: u.Label, scope: scope, day: day, cost: cost, tokens: u.Tokens, priceVersion: version,
+		expires: now.Add(dedupFor).Unix(), atSec: at.Unix(),
+	}
+	o.reopen = t.reopen(scope, u.Label, day, now)
+	return o, nil
+}
+
+// debits lists the counters of a label's day, that day first.
+func (t *tenant) debits(rule regime, scope, label, day string) []debit {
+	d := debit{counterRef: counterRef{labelPK(scope, label), shardPrefix(Day, day), t.config.Shards}}
+	if rule.Enforcement != Hard {
+		return []debit{d}
+	}
+	d.hard, d.shards = true, 1
+	out := []debit{d}
+	for _, kind := range rule.kinds() {
+		pk := labelPK(scope, label)
+		if kind.total {
+			pk = totalPK(scope)
+		}
+		out = append(out, debit{
+			counterRef: counterRef{pk, shardPrefix(kind.period, day), 1}, hard: true, bare: true,
+		})
+	}
+	return out
+}
+
+// laneKey names the counters that operations share.
+func laneKey(rule regime, scope, label, day string) string {
+	if rule.Enforcement != Hard {
+		return scope + "#" + label + "#" + day
+	}
+	for _, kind := range rule.kinds() {
+		if kind.total {
+			return scope
+		}
+	}
+	return scope + "#" + label
+}
+
+// reopen names the closed total that a write to an old day makes wrong.
+func (t *tenant) reopen(scope, label, day string, now time.Time) []itemKey {
+	if now.Before(t.calendar.end(day).Add(openFor - time.Hour)) {
+		return nil
+	}
+	return []itemKey{closedKey(scope, day, label)}
+}
+
+// countedBefore answers a record that would be refused now: one that was
+// counted stays a duplicate.
+func (k *Keeper) countedBefore(ctx context.Context, t *tenant, u Usage, refusal error) (Receipt, error) {
+	item, err := k.store.get(ctx, k.store.tables.Usage, dedupKey(t.org, t.app, u.RequestID))
+	if err != nil {
+		return Receipt{}, failure("Submit", err)
+	}
+	if item == nil {
+		return Receipt{}, refusal
+	}
+	stored, err := decodeRecord(item)
+	if err != nil {
+		return Receipt{}, failure("Submit", err)
+	}
+	return k.receipt(ctx, t, stored.label, verdict{duplicate: true, conflict: stored.hash != u.hash(), stored: stored})
+}
+
+// receipt reports a counted record. The record is counted whatever happens to
+// the look at where the app stands.
+func (k *Keeper) receipt(ctx context.Context, t *tenant, label string, v verdict) (Receipt, error) {
+	if v.conflict {
+		return Receipt{}, conflictError(v.stored)
+	}
+	r := Receipt{
+		CostMicros: v.stored.cost.micros(), Duplicate: v.duplicate, Day: v.stored.day,
+		Shard: v.stored.shard, PriceVersion: v.stored.priceVersion,
+	}
+	out, err := k.look(ctx, t, false)
+	if err != nil {
+		k.opts.Logger.WarnContext(ctx, "budget: spend after a record", "error", err)
+	}
+	if out == nil {
+		return r, nil
+	}
+	r.ResetAt = out.resetAt
+	if l, ok := out.label(label); ok {
+		s := l.export(out.tight)
+		r.SpendMicros, r.Percent, r.QuotaStatus, r.Mode = s.SpendMicros, s.Percent, s.Status, ModeNormal
+		if s.Status != StatusNormal {
+			r.Mode = ModeTight
+		}
+	}
+	if out.index >= 0 {
+		r.RecommendedLabel = out.labels[out.index].label
+	}
+	return r, nil
+}

@@ -1,0 +1,110 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+)
+
+// SweepReport says what a sweep did.
+type SweepReport struct {
+	Orgs     int
+	Closed   int // days and labels summed into one item, or found so
+	Released int // expired holds given back
+	Events   int // events delivered that nobody had
+}
+
+// Sweep sees to what otherwise happens when somebody asks: it closes the days
+// of the last week that are over, gives back expired holds and delivers events
+// that were left undelivered. Nothing depends on it. Without ids it takes every
+// organisation, scanning the control table.
+func (k *Keeper) Sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
+	var report SweepReport
+	var errs []error
+	if len(orgs) == 0 {
+		for org, err := range k.Orgs(ctx) {
+			if err != nil {
+				return report, err
+			}
+			orgs = append(orgs, org.ID)
+		}
+	}
+	for _, org := range orgs {
+		if err := k.sweepOrg(ctx, org, &report); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return report, errors.Join(errs...)
+}
+
+func (k *Keeper) sweepOrg(ctx context.Context, org string, report *SweepReport) error {
+	t, err := k.target(ctx, org, "")
+	if err != nil {
+		return err
+	}
+	apps, err := k.loadApps(ctx, org)
+	if err != nil {
+		return failure("Sweep", err)
+	}
+	report.Orgs++
+	scopes := []string{scopeKey(ScopeOrg, org, "")}
+	for _, app := range slices.Sorted(maps.Keys(apps)) {
+		scopes = append(scopes, scopeKey(ScopeApp, org, app))
+	}
+	var errs []error
+	for _, scope := range scopes {
+		n, err := k.releaseExpired(ctx, scope)
+		report.Released += n
+		errs = append(errs, err, k.sweepDays(ctx, t, scope, report), k.sweepEvents(ctx, scope, report))
+	}
+	for _, app := range slices.Sorted(maps.Keys(apps)) { // find thresholds nobody looked for
+		if tenant, err := k.tenants.get(ctx, org, app); err == nil {
+			_, err = k.look(ctx, tenant, true)
+			errs = append(errs, err)
+		}
+	}
+	return failure("Sweep", errors.Join(errs...))
+}
+
+func (k *Keeper) sweepDays(ctx context.Context, t *tenant, scope string, report *SweepReport) error {
+	now := k.now()
+	to := addDays(t.firstOpen(t.calendar.day(now), now), -1)
+	from := max(addDays(to, -6), t.calendar.day(t.config.CreatedAt))
+	if to < from {
+		return nil
+	}
+	labels := map[string]bool{}
+	for _, l := range t.labels {
+		labels[l] = true
+	}
+	days, err := k.closedDays(ctx, t.calendar, scope, labels, from, to)
+	for _, rows := range days {
+		report.Closed += len(rows)
+	}
+	return err
+}
+
+func (k *Keeper) sweepEvents(ctx context.Context, scope string, report *SweepReport) error {
+	if k.opts.OnEvent == nil {
+		return nil
+	}
+	events, delivered, err := k.readEvents(ctx, scope)
+	if err != nil {
+		return err
+	}
+	v := &view{done: delivered, later: map[string]time.Time{}}
+	for _, e := range events {
+		if v.done[e.ID] {
+			continue
+		}
+		if err := k.deliver(ctx, v, e, k.now()); err != nil {
+			return err
+		}
+		if v.done[e.ID] {
+			report.Events++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+)
+
+// tenant is the configuration in hand for one app of one organisation.
+type tenant struct {
+	org, app string
+	config   Org
+	own      App
+	known    bool // the app has an item
+	calendar calendar
+	labels   []string // ever used in an ordering
+	override override
+	prices   priceLayers
+	options  map[string]string // Options.Models
+	version  int64             // organisation's and app's together
+	loaded   time.Time
+}
+
+// policy is what is in effect at an instant.
+func (t *tenant) policy(now time.Time) policy {
+	return policyOf(t.config, t.own, t.calendar.at(now).Scope)
+}
+
+// model is the label's model id, empty when none is configured.
+func (t *tenant) model(p policy, label string) string {
+	if m := p.models[label]; m != "" {
+		return m
+	}
+	if m := t.config.Models[label]; m != "" {
+		return m
+	}
+	return t.options[label]
+}
+
+// price finds a label's price in force at an instant.
+func (t *tenant) price(p policy, label string, at time.Time) (price Price, version, model string, ok bool) {
+	if model = t.model(p, label); model == "" {
+		return Price{}, "", "", false
+	}
+	price, version, ok = t.prices.lookup(model, at)
+	return price, version, model, ok
+}
+
+// activeOverride is the label an administrator forced, if any.
+func (t *tenant) activeOverride(now time.Time) string {
+	if now.Before(t.override.until) {
+		return t.override.label
+	}
+	return ""
+}
+
+// tenants caches configurations: a short while, one load at a time per app,
+// and evicted at once where they are written.
+type tenants struct {
+	k     *Keeper
+	cache *lru.Cache[itemKey, *tenant]
+	load  singleflight.Group
+
+	mu  sync.Mutex
+	gen map[string]int64 // evictions per organisation, so that an older load is not kept
+}
+
+func newTenants(k *Keeper) *tenants {
+	cache, _ := lru.New[itemKey, *tenant](cacheEntries)
+	return &tenants{k: k, cache: cache, gen: map[string]int64{}}
+}
+
+func (ts *tenants) evict(org string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.gen[org]++
+	for _, key := range ts.cache.Keys() {
+		if key.pk == org {
+			ts.cache.Remove(key)
+		}
+	}
+}
+
+func (ts *tenants) evictAll() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, key := range ts.cache.Keys() {
+		ts.gen[key.pk]++
+		ts.cache.Remove(key)
+	}
+}
+
+func (ts *tenants) generation(org string) int64 {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.gen[org]
+}
+
+// get is the configuration, at most ConfigTTL old. When the store does not
+// answer, the last one known comes with the error.
+func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
+	key := itemKey{org, app}
+	now := ts.k.now()
+	old, ok := ts.cache.Get(key)
+	if ok && now.Sub(old.loaded) < ts.k.opts.ConfigTTL && !now.Before(old.loaded) {
+		return old, nil
+	}
+	results := ts.load.DoChan(org+"/"+app, func() (any, error) {
+		ctx, cancel := context.WithTimeout(ts.k.base, writeTimeout)
+		defer cancel()
+		gen := ts.generation(org)
+		t, err := ts.k.loadTenant(ctx, org, app)
+		if err == nil && gen == ts.generation(org) {
+			ts.cache.Add(key, t)
+		}
+		return t, err
+	})
+	select {
+	case r := <-results:
+		if r.Err != nil {
+			if errors.Is(r.Err, ErrNotFound) {
+				return nil, r.Err
+			}
+			return old, failure("configuration", r.Err)
+		}
+		return r.Val.(*tenant), nil
+	case <-ctx.Done():
+		return old, &UnavailableError{Operation: "configuration", Err: ctx.Err()}
+	}
+}
+
+func (k *Keeper) loadTenant(ctx context.Context, org, app string) (*tenant, error) {
+	t := &tenant{org: org, app: app, loaded: k.now(), options: k.opts.Models}
+	keys := []itemKey{orgKey(org)}
+	if app != "" {
+		keys = append(keys, appKey(org, app), overrideKey(org, app))
+	}
+	items, err := k.store.batchGet(ctx, k.store.tables.Control, keys...)
+	if err != nil {
+		return nil, err
+	}
+	o, err := decodeOrg(items[orgKey(org)])
+	if err != nil {
+		return nil, err
+	}
+	t.config, t.calendar, t.labels = o.org(org, t.loaded), o.calendar(), o.Labels
+	if item := items[appKey(org, app)]; app != "" && item != nil {
+		a, err := decodeApp(item)
+		if err != nil {
+			return nil, err
+		}
+		t.own, t.known = a.app(app), true
+	}
+	if item := items[overrideKey(org, app)]; item != nil {
+		if t.override, err = decodeOverride(item); err != nil {
+			return nil, err
+		}
+	}
+	t.version = t.config.Version + t.own.Version
+	t.prices, err = k.tablePrices(ctx, t)
+	return t, err
+}
+
+// tablePrices puts the stored prices of the organisation's models before the
+// keeper's own.
+func (k *Keeper) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
+	var keys []itemKey
+	seen := map[itemKey]bool{}
+	for _, label := range union(t.labels, t.config.Ordering...) {
+		for _, scope := range []Scope{ScopeApp, ScopeOrg} {
+			model := t.model(policyOf(t.config, t.own, scope), label)
+			base, _ := splitModel(model)
+			if key := priceKey(base); base != "" && !seen[key] {
+				seen[key], keys = true, append(keys, key)
+			}
+		}
+	}
+	items, err := k.store.batchGet(ctx, k.store.tables.Control, keys...)
+	if err != nil {
+		return nil, err
+	}
+	book := priceBook{}
+	for _, item := range items {
+		rows, err := decodePrices(item)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			book[row.Model] = append(book[row.Model], row)
+		}
+	}
+	return append(priceLayers{{"table", book}}, k.own...), nil
+}
+
+// register leaves an item for an app that was never PUT, so that a list of an
+// organisation's apps finds all that spend.
+func (k *Keeper) register(ctx context.Context, t *tenant) error {
+	if t.known || t.app == "" {
+		return nil
+	}
+	now := k.now()
+	expression, names, values, err := setAll(appItem{configItem: newConfigItem(App{}, now, now, 0, "")})
+	if err != nil {
+		return err
+	}
+	names["#pk"] = "PK"
+	err = retry(ctx, func() error {
+		_, err := k.store.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &k.store.tables.Control, Key: appKey(t.org, t.app).attrs(), UpdateExpression: &expression,
+			ConditionExpression: aws.String(ifAbsent), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		}, once)
+		return err
+	})
+	if err != nil && diagnose(err) != troubleRefused {
+		return failure("app", err)
+	}
+	registered := *t
+	registered.known = true
+	k.tenants.replace(t, &registered)
+	return nil
+}
+
+// replace keeps a changed copy unless the configuration was evicted meanwhile.
+func (ts *tenants) replace(old, with *tenant) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	key := itemKey{old.org, old.app}
+	if now, ok := ts.cache.Peek(key); ok && now == old {
+		ts.cache.Add(key, with)
+	}
+}
+
+// validTarget checks the ids every call names.
+func validTarget(org, app string) error {
+	if err := validUUID("org_id", org); err != nil {
+		return err
+	}
+	return validName("app_id", app)
+}

@@ -1,0 +1,234 @@
+package budget
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// LabelTotals is what one label used on one day.
+type LabelTotals struct {
+	Label      string
+	CostMicros int64 // charges less credits, rounded half up
+	Tokens
+	Requests   int64
+	HeldMicros int64   // reserved and not settled
+	Quota      int64   // µ$, as configured now
+	Percent    float64 // of the quota, one decimal; 0 when the quota is 0
+	Status     Status
+}
+
+// DayTotals is one day, label by label in the order of preference; labels that
+// are no longer in the ordering come last.
+type DayTotals struct {
+	Day        string
+	CostMicros int64
+	Labels     []LabelTotals
+}
+
+// Totals sums one day from the store, consistently. An empty day is today. An
+// empty app sums the whole organisation.
+func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, error) {
+	t, err := k.target(ctx, org, app)
+	if err != nil {
+		return DayTotals{}, err
+	}
+	if day, err = t.dayOrToday(day, k.now()); err != nil {
+		return DayTotals{}, err
+	}
+	days, err := k.dayRange(ctx, t, day, day)
+	if err != nil {
+		return DayTotals{}, failure("Totals", err)
+	}
+	return days[0], nil
+}
+
+const maxHistory = 3700 // days
+
+// History gives the days from one to another, both included, oldest first.
+// Days after today are left out. Days that are over are read as one item per
+// label, written by the first that reads them.
+func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
+	return func(yield func(DayTotals, error) bool) {
+		t, err := k.target(ctx, org, app)
+		if err == nil {
+			to, err = t.validRange(k, from, to)
+		}
+		if err != nil {
+			yield(DayTotals{}, err)
+			return
+		}
+		for from <= to {
+			last := min(addDays(from, 30), to)
+			days, err := k.dayRange(ctx, t, from, last)
+			if err != nil {
+				yield(DayTotals{}, failure("History", err))
+				return
+			}
+			for _, d := range days {
+				if !yield(d, nil) {
+					return
+				}
+			}
+			from = addDays(last, 1)
+		}
+	}
+}
+
+func (t *tenant) validRange(k *Keeper, from, to string) (string, error) {
+	first, err := parseDay("from", from)
+	if err != nil {
+		return "", err
+	}
+	last, err := parseDay("to", to)
+	if err != nil {
+		return "", err
+	}
+	if last.Before(first) || last.Sub(first).Hours() > 24*maxHistory {
+		return "", invalid("to", "%s is not 0 to %d days after %s", to, maxHistory, from)
+	}
+	return min(to, t.calendar.day(k.now())), nil
+}
+
+// target is the configuration for a read; the app may be empty.
+func (k *Keeper) target(ctx context.Context, org, app string) (*tenant, error) {
+	if app != "" {
+		if err := validName("app_id", app); err != nil {
+			return nil, err
+		}
+	}
+	if err := validUUID("org_id", org); err != nil {
+		return nil, err
+	}
+	return k.tenants.get(ctx, org, app)
+}
+
+// dayRange reads days; a scope that changed in between is followed.
+func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string) ([]DayTotals, error) {
+	var out []DayTotals
+	for from <= to {
+		scope := t.calendar.of(from).Scope
+		last := from
+		for last < to && t.calendar.of(addDays(last, 1)).Scope == scope {
+			last = addDays(last, 1)
+		}
+		sums, err := k.scopeDays(ctx, t, scope, from, last)
+		if err != nil {
+			return nil, err
+		}
+		for day := from; day <= last; day = addDays(day, 1) {
+			out = append(out, t.totals(day, sums[day], k))
+		}
+		from = addDays(last, 1)
+	}
+	return out, nil
+}
+
+// scopeDays sums days of one scope; of all apps when none is named.
+func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to string) (map[string]map[string]counterRow, error) {
+	labels := map[string]bool{}
+	for _, l := range union(t.labels, t.config.Ordering...) {
+		labels[l] = true
+	}
+	keys := []string{scopeKey(scope, t.org, t.app)}
+	if scope == ScopeApp && t.app == "" {
+		apps, err := k.loadApps(ctx, t.org)
+		if err != nil {
+			return nil, err
+		}
+		keys = keys[:0]
+		for _, app := range slices.Sorted(maps.Keys(apps)) {
+			keys = append(keys, scopeKey(ScopeApp, t.org, app))
+		}
+	}
+	sums := map[string]map[string]counterRow{}
+	for _, key := range keys {
+		days, err := k.closedDays(ctx, t.calendar, key, labels, from, to)
+		if err != nil {
+			return nil, err
+		}
+		for day, rows := range days {
+			if sums[day] == nil {
+				sums[day] = map[string]counterRow{}
+			}
+			for label, row := range rows {
+				sums[day][label] = sums[day][label].add(row)
+			}
+		}
+	}
+	return sums, nil
+}
+
+// totals reports a day in the order of the labels.
+func (t *tenant) totals(day string, rows map[string]counterRow, k *Keeper) DayTotals {
+	p := policyOf(t.config, t.own, t.calendar.of(day).Scope)
+	out := DayTotals{Day: day}
+	var sum picos
+	order := func(label string) int {
+		if i := slices.Index(p.ordering, label); i >= 0 {
+			return i
+		}
+		return len(p.ordering)
+	}
+	labels := union(t.labels, p.ordering...)
+	slices.SortStableFunc(labels, func(a, b string) int {
+		return cmp.Or(cmp.Compare(order(a), order(b)), strings.Compare(a, b))
+	})
+	for _, label := range labels {
+		row := rows[label]
+		if row.n == 0 && order(label) == len(p.ordering) {
+			continue
+		}
+		a := row.amount()
+		_, _, _, priced := t.price(p, label, k.now())
+		state := labelState{label: label, priced: priced, quota: p.quotas[label], amount: a}
+		out.Labels = append(out.Labels, LabelTotals{
+			Label: label, CostMicros: a.spend.micros(), Tokens: row.tokens, Requests: row.requests,
+			HeldMicros: a.held.micros(), Quota: state.quota, Percent: a.spend.percentOf(state.quota), Status: state.status(p.tight),
+		})
+		sum = sum.add(a.spend)
+	}
+	out.CostMicros = sum.micros()
+	return out
+}
+
+// TagTotal is what the calls with one value of a tag cost on one day.
+type TagTotal struct {
+	Value      string
+	CostMicros int64
+	Requests   int64
+}
+
+// TagTotals sums one day's cost by the values of a tag, dearest first. An
+// empty day is today.
+func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
+	if err := validName("tag", tag); err != nil {
+		return nil, err
+	}
+	t, err := k.target(ctx, org, app)
+	if err != nil {
+		return nil, err
+	}
+	if day, err = t.dayOrToday(day, k.now()); err != nil {
+		return nil, err
+	}
+	rows := map[string]counterRow{}
+	pk := tagPK(scopeKey(t.calendar.of(day).Scope, org, app), tag)
+	prefix := "DAY#" + day + "#"
+	err = k.readShards(ctx, pk, prefix, prefix+"~", func(sk string, row counterRow) {
+		value, _, _ := strings.Cut(sk[len(prefix):], "#SH#")
+		rows[value] = rows[value].add(row)
+	})
+	if err != nil {
+		return nil, failure("TagTotals", err)
+	}
+	out := make([]TagTotal, 0, len(rows))
+	for _, value := range slices.Sorted(maps.Keys(rows)) {
+		out = append(out, TagTotal{value, rows[value].spend().micros(), rows[value].requests})
+	}
+	slices.SortStableFunc(out, func(a, b TagTotal) int { return cmp.Compare(b.CostMicros, a.CostMicros) })
+	return out, nil
+}
