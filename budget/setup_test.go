@@ -1,0 +1,220 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	orgO = "550e8400-e29b-41d4-a716-446655440000"
+	appA = "app-production-api"
+	appB = "app-batch"
+
+	premiumModel  = "anthropic.claude-3-5-sonnet-20241022-v2:0"
+	standardModel = "anthropic.claude-3-5-haiku-20241022-v1:0"
+	economyModel  = "anthropic.claude-3-haiku-20240307-v1:0"
+	microModel    = "amazon.nova-micro-v1:0"
+)
+
+var fixtureNow = time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
+
+var fixtureModels = map[string]string{
+	"premium": premiumModel, "standard": standardModel, "economy": economyModel, "micro": microModel,
+}
+
+func fixtureOrg() Org {
+	return Org{
+		ID: orgO, Name: "sample", Timezone: "America/New_York", Scope: ScopeApp,
+		Ordering: []string{"premium", "standard", "economy"},
+		Quotas:   map[string]int64{"premium": 10_000_000, "standard": 5_000_000, "economy": 2_000_000},
+		Sticky:   true, Enforcement: Soft,
+	}
+}
+
+func hardOrg() Org {
+	o := fixtureOrg()
+	o.Enforcement = Hard
+	return o
+}
+
+// uuid is the n-th request id.
+func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
+
+// call is U(n): 1,500 in and 800 out of premium, 16,500 µ$.
+func call(n int) Usage {
+	return Usage{
+		RequestID: uuid(n), Label: "premium", Model: premiumModel,
+		Tokens: Tokens{Input: 1500, Output: 800}, Status: "OK", Time: fixtureNow,
+	}
+}
+
+// clock is a settable time.
+type clock struct{ ns atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.set(fixtureNow)
+	return c
+}
+
+func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()).UTC() }
+func (c *clock) set(t time.Time)         { c.ns.Store(t.UnixNano()) }
+func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
+
+// world is two nodes with separate caches on the same tables.
+type world struct {
+	t      testing.TB
+	db     *ddbmem.DB // nil on a third-party engine
+	client Client
+	clock  *clock
+	tables Tables
+	a, b   *Keeper
+}
+
+var worlds atomic.Int64
+
+// engines runs a test on ddbmem, and on the engine at DYNALIMIT_TEST_ENDPOINT.
+func engines(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Run("ddbmem", func(t *testing.T) { test(t, newWorld(t)) })
+	endpoint := os.Getenv("DYNALIMIT_TEST_ENDPOINT")
+	if endpoint == "" {
+		return
+	}
+	t.Run("endpoint", func(t *testing.T) {
+		client := dynamodb.New(dynamodb.Options{
+			BaseEndpoint: &endpoint, Region: "us-east-1",
+			Credentials: credentials.NewStaticCredentialsProvider("x", "x", ""),
+			HTTPClient:  engineHTTP,
+		})
+		w := &world{t: t, client: client, clock: newClock()}
+		w.start(&Options{})
+		test(t, w)
+	})
+}
+
+func newWorld(t testing.TB, adapt ...func(*Options)) *world {
+	w := &world{t: t, clock: newClock()}
+	w.db = ddbmem.New(ddbmem.WithClock(w.clock.now))
+	t.Cleanup(func() { w.db.Close() })
+	w.client = w.db.Client()
+	var opts Options
+	for _, f := range adapt {
+		f(&opts)
+	}
+	w.start(&opts)
+	return w
+}
+
+func (w *world) start(opts *Options) {
+	id := worlds.Add(1)
+	w.tables = Tables{fmt.Sprintf("control-%d-%d", os.Getpid(), id), fmt.Sprintf("usage-%d-%d", os.Getpid(), id)}
+	w.a, w.b = w.keeper(opts), w.keeper(opts)
+	require.NoError(w.t, w.a.CreateTables(w.t.Context()))
+}
+
+// keeper adds a node.
+func (w *world) keeper(opts *Options) *Keeper {
+	o := *opts
+	o.Now = w.clock.now
+	if o.Models == nil {
+		o.Models = fixtureModels
+	}
+	k, err := New(w.client, w.tables, &o)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { assert.NoError(w.t, k.Close(context.Background())) })
+	return k
+}
+
+// org puts an organisation, by node a.
+func (w *world) org(o Org) {
+	w.t.Helper()
+	_, err := w.a.PutOrg(w.t.Context(), o)
+	require.NoError(w.t, err)
+}
+
+// spend charges a label as if calls had been made.
+func (w *world) spend(app, label string, micros int64) {
+	w.t.Helper()
+	require.NoError(w.t, w.a.Adjust(w.t.Context(), orgO, app, label, "", micros, "test"))
+	w.clock.advance(6 * time.Second) // past the staleness of other nodes
+}
+
+func (w *world) total(app, label, day string) LabelTotals {
+	w.t.Helper()
+	totals, err := w.b.Totals(w.t.Context(), orgO, app, day)
+	require.NoError(w.t, err)
+	for _, l := range totals.Labels {
+		if l.Label == label {
+			return l
+		}
+	}
+	return LabelTotals{}
+}
+
+func (w *world) submit(k *Keeper, u Usage) Receipt {
+	w.t.Helper()
+	r, err := k.Submit(w.t.Context(), orgO, appA, u)
+	require.NoError(w.t, err)
+	return r
+}
+
+func (w *world) recommend(k *Keeper, app string) Recommendation {
+	w.t.Helper()
+	r, err := k.Recommend(w.t.Context(), orgO, app)
+	require.NoError(w.t, err)
+	return r
+}
+
+// items reads the whole usage table.
+func (w *world) items(prefix string) []attrs {
+	w.t.Helper()
+	var out []attrs
+	pages := dynamodb.NewScanPaginator(w.a.store.client, &dynamodb.ScanInput{TableName: &w.tables.Usage, ConsistentRead: aws.Bool(true)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(context.Background())
+		require.NoError(w.t, err)
+		for _, item := range page.Items {
+			if strings.HasPrefix(keyOf(item).pk, prefix) {
+				out = append(out, item)
+			}
+		}
+	}
+	return out
+}
+
+func requireCode(t testing.TB, err error, code Code) *ValidationError {
+	t.Helper()
+	var v *ValidationError
+	require.ErrorAs(t, err, &v)
+	require.Equal(t, code, v.Code, v.Error())
+	return v
+}
+
+// together runs f n times at once from so many goroutines.
+func together(goroutines, n int, f func(i int)) {
+	var group sync.WaitGroup
+	for g := range goroutines {
+		group.Go(func() {
+			for i := g; i < n; i += goroutines {
+				f(i)
+			}
+		})
+	}
+	group.Wait()
+}
