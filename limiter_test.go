@@ -1,0 +1,346 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// perMinute are 100 requests and 10,000 tokens a minute.
+func perMinute() *Options {
+	return &Options{Limits: []Limit{PerMinute("tpm", 10_000), PerMinute("rpm", 100)}}
+}
+
+func TestAcquireTakesEveryLimitNamed(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
+		assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed())
+		assert.False(t, lease.Degraded())
+		assert.Equal(t, []LimitStatus{
+			{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: LevelOptions, Requested: 1, Remaining: 99, Reset: 600 * time.Millisecond},
+			{EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: LevelOptions, Requested: 500, Remaining: 9500, Reset: 3 * time.Second},
+		}, lease.Statuses(), "limits in name order")
+		s.acquire("user-1", Amounts{"tpm": 1000})
+		assert.Equal(t, int64(99_000), s.stored("user-1", "rpm").Tokens)
+		assert.Equal(t, int64(8_500_000), s.stored("user-1", "tpm").Tokens)
+		assert.Equal(t, int64(1_500_000), s.stored("user-1", "tpm").Consumed)
+	})
+}
+
+func TestDenialConsumesNothing(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		s.acquire("user-1", Amounts{"rpm": 1, "tpm": 9000})
+		before := s.item("user-1")
+		exceeded := s.deny("user-1", Amounts{"rpm": 5, "tpm": 2000})
+		assert.Equal(t, before, s.item("user-1"))
+		assert.Equal(t, "user-1", exceeded.EntityID)
+		assert.Equal(t, model, exceeded.Resource)
+		assert.Equal(t, 6*time.Second, exceeded.RetryAfter)
+		assert.Equal(t, []LimitStatus{
+			{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: LevelOptions, Requested: 5, Remaining: 99, Reset: 600 * time.Millisecond},
+			{
+				EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: LevelOptions, Requested: 2000, Remaining: 1000,
+				Exceeded: true, RetryAfter: 6 * time.Second, Reset: 54 * time.Second,
+			},
+		}, exceeded.Statuses)
+		assert.Equal(t, exceeded.Statuses[1], exceeded.Primary())
+		assert.EqualError(t, exceeded, "dynalimit: tpm of user-1 on gpt-4 exceeded: 2000 asked, 1000 left; retry after 6s")
+		assert.NotErrorIs(t, exceeded, ErrExceedsBurst)
+		wait, ok := RetryAfter(fmt.Errorf("call: %w", exceeded))
+		assert.True(t, ok)
+		assert.Equal(t, 6*time.Second, wait)
+	})
+}
+
+func TestRetryAfterIsExact(t *testing.T) {
+	odd := Limit{Name: "x", Capacity: 13, Burst: 17, RefillAmount: 7, RefillPeriod: 13 * time.Second}
+	for _, limits := range [][]Limit{
+		{PerMinute("x", 7)},
+		{PerSecond("x", 3)},
+		{PerDay("x", 10)},
+		{odd},
+		{PerSecond("x", 1_000_000)},
+		{PerSecond("x", 50), PerDay("y", 1000).WithBurst(10)},
+		{odd, PerMinute("y", 11), PerHour("z", 101)},
+	} {
+		t.Run(fmt.Sprint(limits), func(t *testing.T) {
+			testEngines(t, func(t *testing.T, e *engine) {
+				s := newStage(t, e, &Options{Limits: limits})
+				all := Amounts{}
+				for _, l := range limits {
+					all[l.Name] = l.Burst
+				}
+				s.acquire("user-1", all)
+				s.clock.advance(137 * time.Millisecond) // off the grid
+				for _, part := range []int64{5, 3, 1} {
+					some := Amounts{}
+					for _, l := range limits {
+						some[l.Name] = max(1, l.Burst/part)
+					}
+					wait := s.deny("user-1", some).RetryAfter
+					s.clock.advance(wait - time.Millisecond)
+					early := s.deny("user-1", some)
+					assert.Equal(t, time.Millisecond, early.RetryAfter)
+					assert.Equal(t, time.Millisecond, s.peer(s.limiterOptions()).deny("user-1", some).RetryAfter, "whoever asks")
+					s.clock.advance(time.Millisecond)
+					s.acquire("user-1", some)
+				}
+			})
+		})
+	}
+}
+
+// limiterOptions are the options the stage's limiter was made with.
+func (s *stage) limiterOptions() *Options { return &Options{Limits: s.limiter.opts.Limits} }
+
+func TestAmountAboveTheBurstNeverFits(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		for _, state := range []string{"no bucket", "a bucket"} {
+			exceeded := s.deny("user-1", Amounts{"rpm": 101, "tpm": 1})
+			assert.ErrorIs(t, exceeded, ErrExceedsBurst, state)
+			assert.Equal(t, Never, exceeded.RetryAfter)
+			_, ok := RetryAfter(exceeded)
+			assert.False(t, ok, "no wait helps")
+			assert.EqualError(t, exceeded, "dynalimit: rpm of user-1 on gpt-4: 101 asked, the burst is 100; ask for less or raise the burst")
+			s.acquire("user-1", Amounts{"rpm": 1})
+		}
+		assert.Equal(t, int64(2000), s.stored("user-1", "rpm").Consumed)
+		s.clock.advance(time.Hour)
+		s.acquire("user-1", Amounts{"rpm": 100}) // exactly the burst fits
+	})
+}
+
+func TestOnlyLimitsNamedAreChecked(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		lease := s.acquire("user-1", Amounts{"tpm": 100})
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 50_000}))
+		assert.Equal(t, int64(-40_100), s.level("user-1", "tpm"), "deep in debt")
+		s.acquire("user-1", Amounts{"rpm": 1})
+		s.acquire("user-1", Amounts{"rpm": 1, "tpm": 0})
+		s.deny("user-1", Amounts{"rpm": 1, "tpm": 1})
+		assert.Equal(t, int64(98), s.level("user-1", "rpm"))
+	})
+}
+
+func TestZeroAmountsTakeNothing(t *testing.T) {
+	s := memStage(t, perMinute())
+	used := s.used(func() {
+		lease := s.acquire("user-1", Amounts{"rpm": 0})
+		assert.Equal(t, Amounts{"rpm": 0}, lease.Consumed())
+		assert.False(t, lease.Degraded())
+		require.NoError(t, lease.Rollback(t.Context()))
+	})
+	assert.Zero(t, writes(used))
+	assert.Nil(t, s.item("user-1"))
+}
+
+func TestEveryLegalLimitNameWorks(t *testing.T) {
+	names := []string{
+		"a", "A", "a-b", "a.b", "a_b", "a.b_c-d", "rpm", "rpm_tk", "rpm_tk_tk", "rp", "r", "tk", "b_tk", "ttl", "rf", "PK", "op0", "resource", "size",
+		strings.Repeat("x", 64),
+	}
+	testEngines(t, func(t *testing.T, e *engine) {
+		var limits []Limit
+		one, two, three := Amounts{}, Amounts{}, Amounts{}
+		for _, name := range names {
+			limits = append(limits, PerMinute(name, 10))
+			one[name], two[name], three[name] = 1, 2, 3
+		}
+		s := newStage(t, e, nil)
+		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, limits))
+		check := func(what string, want int64) {
+			for _, name := range names {
+				assert.Equal(t, want, s.level("user-1", name), "%s after %s", name, what)
+			}
+		}
+		first := s.acquire("user-1", two)
+		check("create", 8)
+		lease := s.acquire("user-1", three)
+		check("spend", 5)
+		require.NoError(t, lease.Adjust(t.Context(), one))
+		check("a charge", 4)
+		require.NoError(t, lease.Rollback(t.Context()))
+		check("a rollback", 8)
+		require.NoError(t, first.Settle(t.Context(), one))
+		s.clock.advance(2 * time.Hour)
+		s.acquire("user-1", one)
+		check("a claim", 9)
+		assert.Equal(t, s.clock.now().UnixMilli(), s.image("user-1").Refilled)
+	})
+}
+
+func TestIdentifiersOfEveryLegalForm(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		for _, id := range []string{"a", "0", "user@example.com", "a:b.c_d-e", strings.Repeat("z", 256)} {
+			for _, resource := range []string{"r", "openai/gpt-4", strings.Repeat("r", 256)} {
+				lease, err := s.limiter.Acquire(t.Context(), id, resource, Amounts{"rpm": 1})
+				require.NoError(t, err)
+				require.NoError(t, lease.Rollback(t.Context()))
+			}
+		}
+	})
+}
+
+func TestNamespacesShareATable(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		other, err := NewRepository(s.client(), s.repo.table, &RepositoryOptions{Now: s.clock.now, Namespace: "eu"})
+		require.NoError(t, err)
+		eu := s.on(other, perMinute())
+		s.acquire("user-1", Amounts{"rpm": 100})
+		eu.acquire("user-1", Amounts{"rpm": 100})
+		s.deny("user-1", Amounts{"rpm": 1})
+		assert.Equal(t, schema.String("eu/RESOURCE#"+model), eu.item("user-1")[schema.GSI2PK])
+	})
+}
+
+func TestLimitsComeFromTheMostSpecificLevel(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, &Options{Limits: []Limit{PerMinute("rpm", 1)}})
+		ctx := t.Context()
+		status := func() LimitStatus {
+			s.clock.advance(2 * time.Second)
+			lease := s.acquire("user-1", Amounts{"rpm": 1})
+			require.NoError(t, lease.Rollback(ctx))
+			return lease.Statuses()[0]
+		}
+		assert.Equal(t, LevelOptions, status().Level)
+		for _, level := range []struct {
+			level ConfigLevel
+			n     int64
+			set   func([]Limit) error
+		}{
+			{LevelSystem, 2, func(l []Limit) error { return s.repo.SetSystemLimits(ctx, l, nil) }},
+			{LevelResource, 3, func(l []Limit) error { return s.repo.SetResourceLimits(ctx, model, l) }},
+			{LevelEntityDefault, 4, func(l []Limit) error { return s.repo.SetEntityLimits(ctx, "user-1", "", l) }},
+			{LevelEntity, 5, func(l []Limit) error { return s.repo.SetEntityLimits(ctx, "user-1", model, l) }},
+		} {
+			require.NoError(t, level.set([]Limit{PerSecond("rpm", level.n)}))
+			got := status()
+			assert.Equal(t, level.level, got.Level)
+			assert.Equal(t, PerSecond("rpm", level.n), got.Limit, "in this process at once")
+		}
+	})
+}
+
+func TestClosedLimiter(t *testing.T) {
+	s := memStage(t, perMinute())
+	lease := s.acquire("user-1", Amounts{"rpm": 5})
+	require.NoError(t, s.limiter.Close(t.Context()))
+	require.NoError(t, s.limiter.Close(t.Context()), "twice is once")
+	used := s.used(func() {
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		require.ErrorIs(t, err, ErrClosed)
+		assert.EqualError(t, err, "dynalimit: the limiter is closed; make a new one with New")
+		assert.ErrorIs(t, s.limiter.Do(t.Context(), "user-1", model, Amounts{"rpm": 1}, nil), ErrClosed)
+		_, err = s.limiter.Check(t.Context(), "user-1", model, nil)
+		assert.ErrorIs(t, err, ErrClosed)
+	})
+	assert.Zero(t, used.Requests())
+	require.NoError(t, lease.Rollback(t.Context()), "leases can still be given back")
+	assert.Equal(t, int64(100), s.level("user-1", "rpm"))
+}
+
+func TestMissingTableSaysWhatToDo(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		limiter, err := New(e.open(t, "no-such-table", nil), &Options{Limits: []Limit{PerMinute("rpm", 1)}, OnUnavailable: Allow})
+		require.NoError(t, err)
+		_, acquireErr := limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		_, checkErr := limiter.Check(t.Context(), "user-1", model, nil)
+		for _, err := range []error{acquireErr, checkErr} {
+			var table *TableError
+			require.ErrorAs(t, err, &table, "and it never fails open")
+			require.ErrorIs(t, err, ErrTable)
+			assert.NotErrorIs(t, err, ErrUnavailable)
+			assert.Equal(t, "no-such-table", table.Table)
+			assert.EqualError(t, err, `dynalimit: table "no-such-table": does not exist here; check the name, region and endpoint, or create it with Repository.CreateTable`)
+			var cause *types.ResourceNotFoundException
+			assert.ErrorAs(t, err, &cause)
+		}
+	})
+}
+
+func TestWrongTableSaysWhatToDo(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		name := newTable()
+		key := "id"
+		_, err := e.client().CreateTable(t.Context(), &dynamodb.CreateTableInput{
+			TableName: &name, BillingMode: types.BillingModePayPerRequest,
+			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key, AttributeType: types.ScalarAttributeTypeS}},
+			KeySchema:            []types.KeySchemaElement{{AttributeName: &key, KeyType: types.KeyTypeHash}},
+		})
+		require.NoError(t, err)
+		e.deleteAfter(t, name)
+		limiter, err := New(e.open(t, name, nil), &Options{Limits: []Limit{PerMinute("rpm", 1)}, OnUnavailable: Allow})
+		require.NoError(t, err)
+		_, err = limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		var table *TableError
+		require.ErrorAs(t, err, &table)
+		assert.Equal(t, name, table.Table)
+		assert.Contains(t, table.Reason, "other keys than PK and SK")
+		assert.Contains(t, table.Reason, "Repository.CreateTable")
+	})
+}
+
+func TestDo(t *testing.T) {
+	broken := errors.New("the model broke")
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		do := func(fn func(context.Context, *Lease) error) error {
+			return s.limiter.Do(t.Context(), "user-1", model, Amounts{"rpm": 1, "tpm": 500}, fn)
+		}
+		require.NoError(t, do(func(ctx context.Context, lease *Lease) error { return lease.Adjust(ctx, Amounts{"tpm": 100}) }))
+		assert.Equal(t, int64(9400), s.level("user-1", "tpm"), "kept")
+
+		require.ErrorIs(t, do(func(context.Context, *Lease) error { return broken }), broken)
+		assert.Equal(t, int64(9400), s.level("user-1", "tpm"), "rolled back after an error")
+		assert.Equal(t, int64(99), s.level("user-1", "rpm"))
+
+		assert.PanicsWithError(t, "the model broke", func() { _ = do(func(context.Context, *Lease) error { panic(broken) }) })
+		assert.Equal(t, int64(9400), s.level("user-1", "tpm"), "rolled back after a panic")
+
+		require.ErrorIs(t, do(func(ctx context.Context, lease *Lease) error {
+			return errors.Join(broken, lease.Settle(ctx, Amounts{"tpm": 400}))
+		}), broken)
+		assert.Equal(t, int64(9000), s.level("user-1", "tpm"), "what was settled stays")
+
+		called := false
+		err := s.limiter.Do(t.Context(), "user-1", model, Amounts{"tpm": 9001}, func(context.Context, *Lease) error {
+			called = true
+			return nil
+		})
+		require.ErrorIs(t, err, ErrLimitExceeded)
+		assert.False(t, called)
+	})
+}
+
+func TestDoReportsWhatItCouldNotGiveBack(t *testing.T) {
+	broken := errors.New("the model broke")
+	testEngines(t, func(t *testing.T, e *engine) {
+		f := &fault{drop: true, match: only("UpdateItem")}
+		s := newStage(t, e, perMinute()).faulty(perMinute(), f)
+		err := s.limiter.Do(t.Context(), "user-1", model, Amounts{"rpm": 1}, func(context.Context, *Lease) error {
+			f.times(-1)
+			return broken
+		})
+		require.ErrorIs(t, err, broken)
+		var unconfirmed *UnconfirmedError
+		require.ErrorAs(t, err, &unconfirmed)
+		assert.Equal(t, Amounts{"rpm": -1}, unconfirmed.Amounts)
+	})
+}
