@@ -35,12 +35,11 @@ stop_engine() {
   pid=
 }
 cleanup() {
-  local status=$?
-  stop_engine
-  if [ "$status" -ne 0 ] && [ -s "$log" ]; then
-    echo "test-engine: the engine's last words:" >&2
+  if [ -n "$pid" ] && ! kill -0 "$pid" 2>/dev/null; then
+    echo "test-engine: the engine ended before the tests did; its last words:" >&2
     tail -n 20 "$log" >&2
   fi
+  stop_engine
   rm -f "$log"
 }
 trap cleanup EXIT
@@ -75,7 +74,8 @@ for _ in {1..10}; do
   fi
 done
 if [ -z "$port" ]; then
-  echo "test-engine: dynoxide did not answer on any of ten ports" >&2
+  echo "test-engine: dynoxide did not answer on any of ten ports; its last words:" >&2
+  tail -n 20 "$log" >&2
   exit 1
 fi
 
