@@ -72,15 +72,6 @@ func (r *recorder) take() []recorded {
 	return requests
 }
 
-// operations are the names of the requests, in their order.
-func operations(requests []recorded) []string {
-	names := make([]string, len(requests))
-	for i, r := range requests {
-		names[i] = r.Operation
-	}
-	return names
-}
-
 // assertGolden compares requests with testdata/golden/{name}.json: whole bodies,
 // keys sorted. Run go test with -update to accept a change.
 func assertGolden(t *testing.T, name string, requests []recorded) {

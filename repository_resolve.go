@@ -33,9 +33,8 @@ func (r *Repository) config(ctx context.Context, entity, resource string) (*reso
 	if readErr != nil {
 		r.log.WarnContext(ctx, "configuration not refreshed; the cached one is used",
 			slog.String("entity", entity), slog.String("resource", resource), slog.Any("error", readErr))
-		return cfg, nil, false, nil
 	}
-	return cfg, bucket, executed, nil
+	return cfg, bucket, executed && readErr == nil, nil
 }
 
 // rereadConfig returns the configuration by a read that began after the call,

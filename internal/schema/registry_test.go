@@ -18,14 +18,34 @@ func TestRegister(t *testing.T) {
 		key    Key
 		st     Statement
 	}{
-		{"a resource", ConfigOwner{Resource: "org/gpt-4"}, false, Key{"eu/SYSTEM#", "#RESOURCES"},
-			Statement{Update: "ADD #0 :0", Names: map[string]string{"#0": "resources"}, Values: Item{":0": gpt}}},
-		{"a resource, removed", ConfigOwner{Resource: "org/gpt-4"}, true, Key{"eu/SYSTEM#", "#RESOURCES"},
-			Statement{Update: "DELETE #0 :0", Names: map[string]string{"#0": "resources"}, Values: Item{":0": gpt}}},
-		{"an entity", ConfigOwner{Entity: "a", Resource: "org/gpt-4"}, false, Key{"eu/SYSTEM#", "#ENTITY_CONFIG_RESOURCES"},
-			Statement{Update: "ADD #0 :0", Names: map[string]string{"#0": "org/gpt-4"}, Values: Item{":0": Number(1)}}},
-		{"an entity's default, removed", ConfigOwner{Entity: "a"}, true, Key{"eu/SYSTEM#", "#ENTITY_CONFIG_RESOURCES"},
-			Statement{Update: "ADD #0 :0", Names: map[string]string{"#0": "_default_"}, Values: Item{":0": Number(-1)}}},
+		{
+			"a resource",
+			ConfigOwner{Resource: "org/gpt-4"},
+			false,
+			Key{"eu/SYSTEM#", "#RESOURCES"},
+			Statement{Update: "ADD #0 :0", Names: map[string]string{"#0": "resources"}, Values: Item{":0": gpt}},
+		},
+		{
+			"a resource, removed",
+			ConfigOwner{Resource: "org/gpt-4"},
+			true,
+			Key{"eu/SYSTEM#", "#RESOURCES"},
+			Statement{Update: "DELETE #0 :0", Names: map[string]string{"#0": "resources"}, Values: Item{":0": gpt}},
+		},
+		{
+			"an entity",
+			ConfigOwner{Entity: "a", Resource: "org/gpt-4"},
+			false,
+			Key{"eu/SYSTEM#", "#ENTITY_CONFIG_RESOURCES"},
+			Statement{Update: "ADD #0 :0", Names: map[string]string{"#0": "org/gpt-4"}, Values: Item{":0": Number(1)}},
+		},
+		{
+			"an entity's default, removed",
+			ConfigOwner{Entity: "a"},
+			true,
+			Key{"eu/SYSTEM#", "#ENTITY_CONFIG_RESOURCES"},
+			Statement{Update: "ADD #0 :0", Names: map[string]string{"#0": "_default_"}, Values: Item{":0": Number(-1)}},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			key, st, ok := k.Register(test.owner, test.remove)
