@@ -236,7 +236,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if err := lease.locate(ctx); err != nil {
 		return err
 	}
-	if err := lease.checkTarget(signedOf(amounts)); err != nil {
+	if err := lease.checkTarget(plus(lease.paper, signedOf(amounts))); err != nil {
 		return err
 	}
 	part := &Lease{limiter: lease.limiter, request: lease.request, policy: lease.policy, paper: signedOf(amounts)}
@@ -263,12 +263,16 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	return nil
 }
 
-// checkTarget refuses amounts below 0 and limits that no level knows.
+// checkTarget refuses amounts below 0 or too large, and limits that no level
+// knows.
 func (lease *Lease) checkTarget(target []signed) error {
 	for _, t := range target {
 		if t.amount < 0 {
 			held, _ := amountOf(lease.paper, t.name)
 			return invalid("amounts["+t.name+"]", "gives back %d more than the lease holds (%d)", -t.amount/milli, held/milli)
+		}
+		if t.amount > maxTokens*milli {
+			return invalid("amounts["+t.name+"]", "makes the lease %d tokens; at most %d are allowed", t.amount/milli, int64(maxTokens))
 		}
 		known := lease.levels == nil
 		for i := range lease.levels {
@@ -336,8 +340,8 @@ func (lease *Lease) owes(target []signed) bool {
 	return false
 }
 
-// missing is what has to be written so that the level holds the target. Where
-// the lease holds nothing in the store, nothing can be given back.
+// missing is what has to be written so that the level holds the target. No more
+// is given back than landed: on a degraded level, only what was consumed later.
 func (lv *level) missing(target []signed) []signed {
 	var out []signed
 	for _, t := range target {
@@ -345,7 +349,7 @@ func (lv *level) missing(target []signed) []signed {
 			continue
 		}
 		held, _ := amountOf(lv.held, t.name)
-		if d := t.amount - held; d > 0 || d < 0 && !lv.degraded {
+		if d := t.amount - held; d != 0 {
 			out = append(out, signed{t.name, d})
 		}
 	}

@@ -1,0 +1,201 @@
+package dynalimit
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func requireInvalid(t *testing.T, err error, field string) *ValidationError {
+	t.Helper()
+	var invalid *ValidationError
+	require.ErrorAs(t, err, &invalid)
+	assert.Equal(t, field, invalid.Field)
+	assert.NotEmpty(t, invalid.Reason)
+	assert.Contains(t, err.Error(), field)
+	return invalid
+}
+
+// badCalls are calls that no store is asked about.
+var badCalls = []struct {
+	name, entity, resource string
+	amounts                Amounts
+	opts                   []AcquireOption
+	field, reason          string
+}{
+	{name: "no entity", resource: model, amounts: Amounts{"rpm": 1}, field: "entity", reason: "is empty"},
+	{name: "# in the entity", entity: "a#b", resource: model, amounts: Amounts{"rpm": 1}, field: "entity", reason: `contains '#'`},
+	{name: "entity starts with -", entity: "-a", resource: model, amounts: Amounts{"rpm": 1}, field: "entity", reason: "start with a letter or digit"},
+	{name: "long entity", entity: strings.Repeat("a", 257), resource: model, amounts: Amounts{"rpm": 1}, field: "entity", reason: "at most 256"},
+	{name: "slash in the entity", entity: "a/b", resource: model, amounts: Amounts{"rpm": 1}, field: "entity", reason: `contains '/'`},
+	{name: "no resource", entity: "a", amounts: Amounts{"rpm": 1}, field: "resource", reason: "is empty"},
+	{name: "# in the resource", entity: "a", resource: "g#4", amounts: Amounts{"rpm": 1}, field: "resource", reason: `contains '#'`},
+	{name: "no amounts", entity: "a", resource: model, field: "amounts", reason: "is empty"},
+	{name: "negative", entity: "a", resource: model, amounts: Amounts{"rpm": -100}, field: "amounts[rpm]", reason: "Lease.Adjust"},
+	{name: "overflow", entity: "a", resource: model, amounts: Amounts{"rpm": 1, "tpm": math.MaxInt64}, field: "amounts[tpm]", reason: "at most 1000000000000"},
+	{name: "empty limit name", entity: "a", resource: model, amounts: Amounts{"": 1}, field: "amounts", reason: "is empty"},
+	{name: "# in a limit name", entity: "a", resource: model, amounts: Amounts{"r#": 1}, field: "amounts", reason: `contains '#'`},
+	{name: "digit first", entity: "a", resource: model, amounts: Amounts{"1r": 1}, field: "amounts", reason: "start with a letter"},
+	{name: "long limit name", entity: "a", resource: model, amounts: Amounts{strings.Repeat("r", 65): 1}, field: "amounts", reason: "at most 64"},
+	{name: "policy", entity: "a", resource: model, amounts: Amounts{"rpm": 1}, opts: []AcquireOption{WithOnUnavailable("open")}, field: "WithOnUnavailable", reason: `is "open"`},
+	{name: "cascade", entity: "a", resource: model, amounts: Amounts{"rpm": 1}, opts: []AcquireOption{WithCascade("all")}, field: "WithCascade", reason: `is "all"`},
+	{name: "limit of nothing", entity: "a", resource: model, amounts: Amounts{"rpm": 1}, opts: []AcquireOption{WithLimits(PerMinute("rpm", 0))}, field: "WithLimits[0].Capacity", reason: "is 0"},
+	{name: "negative burst", entity: "a", resource: model, amounts: Amounts{"rpm": 1}, opts: []AcquireOption{WithLimits(PerMinute("rpm", 1).WithBurst(-1))}, field: "WithLimits[0].Burst", reason: "is -1"},
+	{name: "no period", entity: "a", resource: model, amounts: Amounts{"rpm": 1}, opts: []AcquireOption{WithLimits(Limit{Name: "rpm", Capacity: 1})}, field: "WithLimits[0].RefillPeriod", reason: "milliseconds"},
+	{name: "limit twice", entity: "a", resource: model, amounts: Amounts{"rpm": 1}, opts: []AcquireOption{WithLimits(PerMinute("rpm", 1), PerHour("rpm", 1))}, field: "WithLimits", reason: "twice"},
+	{name: "too many limits", entity: "a", resource: model, amounts: Amounts{"rpm": 1}, opts: []AcquireOption{WithLimits(manyLimits(21)...)}, field: "WithLimits", reason: "at most 20"},
+}
+
+func manyLimits(n int) []Limit {
+	limits := make([]Limit, n)
+	for i := range limits {
+		limits[i] = PerMinute(fmt.Sprintf("l%d", i), 10)
+	}
+	return limits
+}
+
+func TestBadCallsAskNothingOfTheStore(t *testing.T) {
+	s := memStage(t, perMinute())
+	for _, call := range badCalls {
+		t.Run(call.name, func(t *testing.T) {
+			used := s.used(func() {
+				_, err := s.limiter.Acquire(t.Context(), call.entity, call.resource, call.amounts, call.opts...)
+				assert.Contains(t, requireInvalid(t, err, call.field).Reason, call.reason)
+				assert.NotErrorIs(t, err, ErrLimitExceeded)
+				if len(call.amounts) > 0 {
+					_, err = s.limiter.Check(t.Context(), call.entity, call.resource, call.amounts, call.opts...)
+					requireInvalid(t, err, call.field)
+				}
+				requireInvalid(t, s.limiter.Do(t.Context(), call.entity, call.resource, call.amounts, nil, call.opts...), call.field)
+			})
+			assert.Zero(t, used.Requests())
+		})
+	}
+}
+
+func TestUnknownLimitIsRefusedUnwritten(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		for range 2 {
+			_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1, "rmp": 1})
+			reason := requireInvalid(t, err, "amounts[rmp]").Reason
+			assert.Contains(t, reason, `the limits are ["rpm" "tpm"]`)
+			_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rmp": 0})
+			requireInvalid(t, err, "amounts[rmp]")
+		}
+		assert.Nil(t, s.item("user-1"))
+		lease := s.acquire("user-1", Amounts{"rpm": 1})
+		before := s.item("user-1")
+		requireInvalid(t, lease.Adjust(t.Context(), Amounts{"rmp": 1}), "amounts[rmp]")
+		requireInvalid(t, lease.Consume(t.Context(), Amounts{"rmp": 1}), "amounts[rmp]")
+		requireInvalid(t, lease.Settle(t.Context(), Amounts{"rmp": 1}), "amounts[rmp]")
+		assert.Equal(t, before, s.item("user-1"))
+		require.NoError(t, lease.Rollback(t.Context()), "refused calls do not end a lease")
+	})
+}
+
+func TestNoLimitsAnywhereIsAnError(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, nil)
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		reason := requireInvalid(t, err, "limits").Reason
+		for _, way := range []string{"SetSystemLimits", "SetResourceLimits", "SetEntityLimits", "Options.Limits", "WithLimits"} {
+			assert.Contains(t, reason, way)
+		}
+		assert.Nil(t, s.item("user-1"))
+		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1)}, nil))
+		s.acquire("user-1", Amounts{"rpm": 1}) // at once in this process
+	})
+}
+
+func TestBadAdjustsWriteNothing(t *testing.T) {
+	s := memStage(t, perMinute())
+	lease := s.acquire("user-1", Amounts{"rpm": 2, "tpm": 500})
+	for _, bad := range []struct {
+		name, field string
+		do          func() error
+	}{
+		{"nothing to adjust", "amounts", func() error { return lease.Adjust(t.Context(), nil) }},
+		{"nothing to consume", "amounts", func() error { return lease.Consume(t.Context(), Amounts{}) }},
+		{"more than held", "amounts[tpm]", func() error { return lease.Adjust(t.Context(), Amounts{"tpm": -501}) }},
+		{"one of two is more than held", "amounts[rpm]", func() error { return lease.Adjust(t.Context(), Amounts{"rpm": -3, "tpm": 100}) }},
+		{"not held at all", "amounts[xpm]", func() error { return lease.Adjust(t.Context(), Amounts{"xpm": -1}) }},
+		{"overflow", "amounts[tpm]", func() error { return lease.Adjust(t.Context(), Amounts{"tpm": math.MinInt64}) }},
+		{"negative consume", "amounts[tpm]", func() error { return lease.Consume(t.Context(), Amounts{"tpm": -1}) }},
+		{"negative actual", "amounts[tpm]", func() error { return lease.Settle(t.Context(), Amounts{"tpm": -1}) }},
+		{"huge actual", "amounts[tpm]", func() error { return lease.Settle(t.Context(), Amounts{"tpm": math.MaxInt64}) }},
+	} {
+		t.Run(bad.name, func(t *testing.T) {
+			used := s.used(func() { requireInvalid(t, bad.do(), bad.field) })
+			assert.Zero(t, used.Requests())
+			assert.Equal(t, Amounts{"rpm": 2, "tpm": 500}, lease.Consumed())
+		})
+	}
+	err := lease.Adjust(t.Context(), Amounts{"tpm": -501})
+	assert.EqualError(t, err, "dynalimit: invalid amounts[tpm]: gives back 1 more than the lease holds (500)")
+}
+
+// A lease that is charged again and again must not wrap around.
+func TestLeaseDoesNotOverflow(t *testing.T) {
+	s := memStage(t, perMinute())
+	lease := s.acquire("user-1", Amounts{"rpm": 1})
+	require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": maxTokens - 1}))
+	before := s.item("user-1")
+	reason := requireInvalid(t, lease.Adjust(t.Context(), Amounts{"rpm": 1}), "amounts[rpm]").Reason
+	assert.Contains(t, reason, "at most 1000000000000")
+	assert.Equal(t, before, s.item("user-1"))
+	require.NoError(t, lease.Rollback(t.Context()))
+	assert.Equal(t, int64(100), s.level("user-1", "rpm"))
+}
+
+func TestBadOptions(t *testing.T) {
+	repo := memEngine(t).open(t, "limits", nil)
+	_, err := New(nil, nil)
+	requireInvalid(t, err, "repo")
+	for _, bad := range []struct {
+		field string
+		opts  Options
+	}{
+		{"options.Limits[0].Name", Options{Limits: []Limit{PerMinute("r m", 1)}}},
+		{"options.Limits[1].Capacity", Options{Limits: []Limit{PerMinute("rpm", 1), PerMinute("tpm", maxTokens+1)}}},
+		{"options.Limits[0].RefillPeriod", Options{Limits: []Limit{{Name: "rpm", Capacity: 1, RefillPeriod: time.Microsecond}}}},
+		{"options.OnUnavailable", Options{OnUnavailable: "open"}},
+		{"options.Cascade", Options{Cascade: "both"}},
+		{"options.MaxBuckets", Options{MaxBuckets: -1}},
+		{"options.CleanupTimeout", Options{CleanupTimeout: -time.Second}},
+	} {
+		_, err := New(repo, &bad.opts)
+		requireInvalid(t, err, bad.field)
+	}
+	for _, bad := range []struct {
+		field string
+		opts  RepositoryOptions
+	}{
+		{"options.Namespace", RepositoryOptions{Namespace: "a#b"}},
+		{"options.ConfigTTL", RepositoryOptions{ConfigTTL: -1}},
+		{"options.RequestTimeout", RepositoryOptions{RequestTimeout: -1}},
+		{"options.ConfigCacheSize", RepositoryOptions{ConfigCacheSize: -1}},
+	} {
+		_, err := NewRepository(memEngine(t).client(), "limits", &bad.opts)
+		requireInvalid(t, err, bad.field)
+	}
+	_, err = NewRepository(nil, "limits", nil)
+	requireInvalid(t, err, "client")
+	_, err = NewRepository(memEngine(t).client(), " ", nil)
+	requireInvalid(t, err, "table")
+}
+
+func TestLimitHelpers(t *testing.T) {
+	for period, limit := range map[time.Duration]Limit{
+		time.Second: PerSecond("x", 5), time.Minute: PerMinute("x", 5), time.Hour: PerHour("x", 5), 24 * time.Hour: PerDay("x", 5),
+	} {
+		assert.Equal(t, Limit{Name: "x", Capacity: 5, Burst: 5, RefillAmount: 5, RefillPeriod: period}, limit)
+		assert.Equal(t, Limit{Name: "x", Capacity: 5, Burst: 50, RefillAmount: 5, RefillPeriod: period}, limit.WithBurst(50))
+	}
+	assert.Equal(t, PerMinute("x", 5), Limit{Name: "x", Capacity: 5, RefillPeriod: time.Minute}.withDefaults())
+}
