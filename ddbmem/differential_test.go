@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"strconv"
@@ -25,10 +26,13 @@ import (
 )
 
 // remoteClient is a client of the engine at an endpoint.
-func remoteClient(endpoint string) *dynamodb.Client {
+func remoteClient(t testing.TB, endpoint string) *dynamodb.Client {
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(transport.CloseIdleConnections)
 	return dynamodb.NewFromConfig(aws.Config{
 		Region:      "us-east-1",
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		HTTPClient:  &http.Client{Transport: transport},
 	}, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint); o.RetryMaxAttempts = 1 })
 }
 
@@ -80,7 +84,7 @@ func TestDifferential(t *testing.T) {
 		defer server.Close()
 		endpoint = server.URL
 	}
-	other := remoteClient(endpoint)
+	other := remoteClient(t, endpoint)
 	table := fmt.Sprintf("differential-%d", time.Now().UnixNano())
 	for _, client := range []*dynamodb.Client{ours, other} {
 		createTable(t, client, table, true, withIndex)
