@@ -1,0 +1,351 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCaseB8ReplayIsANoOp(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		first := w.submit(w.a, call(1))
+		for _, k := range []*Keeper{w.a, w.b} {
+			again := w.submit(k, call(1))
+			assert.True(t, again.Duplicate)
+			assert.Equal(t, first.CostMicros, again.CostMicros)
+			assert.Equal(t, first.Shard, again.Shard)
+			assert.Equal(t, first.PriceVersion, again.PriceVersion)
+			assert.Equal(t, int64(16_500), again.SpendMicros)
+		}
+		got := w.total(appA, "premium", "")
+		assert.Equal(t, int64(16_500), got.CostMicros)
+		assert.Equal(t, int64(1), got.Requests)
+	})
+}
+
+func TestCaseB10SameIDDifferentBody(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		w.submit(w.a, call(1))
+		other := call(1)
+		other.Tokens.Output = 801
+		_, err := w.b.Submit(t.Context(), orgO, appA, other)
+		require.ErrorIs(t, err, ErrConflict)
+		assert.Equal(t, int64(16_500), w.total(appA, "premium", "").CostMicros)
+
+		sameInOtherWords := call(1)
+		sameInOtherWords.Status, sameInOtherWords.Time = "", fixtureNow.In(time.FixedZone("", 3600))
+		assert.True(t, w.submit(w.b, sameInOtherWords).Duplicate)
+	})
+}
+
+// TestCountedRecordStaysADuplicate: it is looked for before a label, a window
+// or a price refuses the record.
+func TestCountedRecordStaysADuplicate(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		w.submit(w.a, call(1))
+		o := fixtureOrg()
+		o.Ordering = []string{"standard", "economy"}
+		w.org(o)
+		assert.True(t, w.submit(w.a, call(1)).Duplicate, "the label is gone")
+		_, err := w.a.Submit(t.Context(), orgO, appA, call(2))
+		requireCode(t, err, CodeInvalidModelLabel)
+		w.clock.advance(25 * time.Hour)
+		r := w.submit(w.b, call(1))
+		assert.True(t, r.Duplicate, "the window is over")
+		assert.Equal(t, "20260123", r.Day)
+		conflicting := call(1)
+		conflicting.Tokens.Input = 1
+		_, err = w.b.Submit(t.Context(), orgO, appA, conflicting)
+		require.ErrorIs(t, err, ErrConflict)
+	})
+}
+
+func TestCaseB12NoLostUpdates(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		together(16, 1000, func(i int) {
+			k := w.a
+			if i%2 == 1 {
+				k = w.b
+			}
+			_, err := k.Submit(t.Context(), orgO, appA, call(i))
+			assert.NoError(t, err)
+		})
+		got := w.total(appA, "premium", "20260123")
+		assert.Equal(t, int64(16_500_000), got.CostMicros)
+		assert.Equal(t, Tokens{Input: 1_500_000, Output: 800_000}, got.Tokens)
+		assert.Equal(t, int64(1000), got.Requests)
+	})
+}
+
+// TestCaseB13VolumePastTheWall sends 12,000 records to one shard.
+func TestCaseB13VolumePastTheWall(t *testing.T) {
+	w := newWorld(t)
+	o := fixtureOrg()
+	o.Shards = 1
+	o.Quotas["premium"] = maxQuota
+	w.org(o)
+	w.submit(w.a, call(0))
+	cost := func(n int) float64 {
+		before := w.db.Meter()
+		w.submit(w.a, call(n))
+		return w.db.Meter().Sub(before).WriteUnits()
+	}
+	first := cost(1)
+	for batch := range 120 {
+		usages := make([]Usage, 100)
+		for i := range usages {
+			usages[i] = call(1000 + batch*100 + i)
+		}
+		results, err := w.a.SubmitBatch(t.Context(), orgO, appA, usages)
+		require.NoError(t, err)
+		for _, r := range results {
+			require.NoError(t, r.Err)
+		}
+	}
+	assert.InDelta(t, first, cost(20_000), 0, "the last costs what the first did")
+	got := w.total(appA, "premium", "")
+	assert.Equal(t, int64(12_003), got.Requests)
+	assert.Equal(t, int64(12_003*16_500), got.CostMicros)
+	counters := w.items(labelPK(scopeKey(ScopeApp, orgO, appA), "premium"))
+	require.Len(t, counters, 1)
+	assert.Less(t, itemSize(counters[0]), 1024)
+}
+
+// itemSize is a bound on an item's size as DynamoDB counts it.
+func itemSize(item attrs) int {
+	n := 0
+	for name, v := range item {
+		n += len(name) + 22 // of a number
+		var d decoder
+		n += len(d.str(attrs{name: v}, name))
+	}
+	return n
+}
+
+func TestCaseB15LateAndEarlyTimestamps(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		for i, tc := range []struct {
+			at  time.Time
+			day string // empty: refused
+		}{
+			{fixtureNow.Add(-25 * time.Hour), ""},
+			{fixtureNow.Add(-24*time.Hour - time.Nanosecond), ""},
+			{fixtureNow.Add(-24 * time.Hour), "20260122"},
+			{fixtureNow.Add(-3 * time.Hour), "20260123"},
+			{fixtureNow.Add(-12 * time.Hour), "20260122"},
+			{fixtureNow.Add(299 * time.Second), "20260123"},
+			{fixtureNow.Add(300 * time.Second), "20260123"},
+			{fixtureNow.Add(301 * time.Second), ""},
+			{time.Time{}, "20260123"},
+		} {
+			u := call(i)
+			u.Time = tc.at
+			r, err := w.a.Submit(t.Context(), orgO, appA, u)
+			if tc.day == "" {
+				assert.Equal(t, "timestamp", requireCode(t, err, CodeInvalidRequest).Field)
+				continue
+			}
+			require.NoError(t, err)
+			assert.Equal(t, tc.day, r.Day, tc.at)
+		}
+	})
+}
+
+// TestAClockAheadDoesNotSpendTomorrow: 300 s ahead of 23:58 is still today.
+func TestAClockAheadDoesNotSpendTomorrow(t *testing.T) {
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	w.clock.set(at(t, "2026-01-24T04:58:00Z"))
+	u := call(1)
+	u.Time = w.clock.now().Add(300 * time.Second)
+	assert.Equal(t, "20260123", w.submit(w.a, u).Day)
+}
+
+func TestCaseB16Batch(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		usages := make([]Usage, 0, 100)
+		for i := range 95 {
+			usages = append(usages, call(i))
+		}
+		unknown, negative := call(200), call(202)
+		unknown.Label = "platinum"
+		unknown2 := unknown
+		unknown2.RequestID = uuid(201)
+		negative.Tokens.Input = -1
+		usages = append(usages, call(3), call(94), unknown, unknown2, negative)
+		results, err := w.a.SubmitBatch(t.Context(), orgO, appA, usages)
+		require.NoError(t, err)
+		codes := map[Code]int{}
+		accepted, duplicates := 0, 0
+		for _, r := range results {
+			var v *ValidationError
+			switch {
+			case r.Err == nil:
+				accepted++
+				assert.Equal(t, int64(16_500), r.CostMicros)
+			case errors.As(r.Err, &v):
+				codes[v.Code]++
+			default:
+				t.Error(r.Err)
+			}
+			if r.Duplicate {
+				duplicates++
+			}
+		}
+		assert.Equal(t, 97, accepted)
+		assert.Equal(t, 2, duplicates)
+		assert.Equal(t, map[Code]int{CodeInvalidModelLabel: 2, CodeInvalidRequest: 1}, codes)
+		assert.Equal(t, int64(1_567_500), w.total(appA, "premium", "").CostMicros)
+
+		for _, bad := range [][]Usage{nil, make([]Usage, 101)} {
+			_, err := w.a.SubmitBatch(t.Context(), orgO, appA, bad)
+			requireCode(t, err, CodeInvalidRequest)
+		}
+	})
+}
+
+// TestFullBatchIsTwoTransactions: 100 records and their counter do not fit in
+// one; those of one counter share the rest.
+func TestFullBatchIsTwoTransactions(t *testing.T) {
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	w.submit(w.a, call(1000))
+	usages := make([]Usage, 100)
+	for i := range usages {
+		usages[i] = call(i)
+	}
+	before := w.db.Meter()
+	_, err := w.a.SubmitBatch(t.Context(), orgO, appA, usages)
+	require.NoError(t, err)
+	used := w.db.Meter().Sub(before)
+	assert.Equal(t, int64(2), used.Requests())
+	assert.InDelta(t, 204, used.WriteUnits(), 0, "two per record, two per counter")
+}
+
+// pagedClient answers queries a few items at a time, and may lose a page.
+type pagedClient struct {
+	Client
+	limit int32
+	pages int // how many are answered; negative: all
+}
+
+var errPage = errors.New("connection reset")
+
+func (c *pagedClient) Query(ctx context.Context, in *dynamodb.QueryInput, f ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	if c.pages == 0 {
+		return nil, errPage
+	}
+	c.pages--
+	paged := *in
+	paged.Limit = aws.Int32(c.limit)
+	return c.Client.Query(ctx, &paged, f...)
+}
+
+// TestCaseB18MissingPagesAreNotZeros: eight shards, three to a page.
+func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		for i := range 64 {
+			w.submit(w.a, call(i))
+		}
+		w.clock.advance(48 * time.Hour)
+		client := &pagedClient{Client: w.client, limit: 3, pages: -1}
+		k, err := New(client, w.tables, &Options{Now: w.clock.now, Models: fixtureModels})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, k.Close(context.Background())) })
+		client.pages = 2
+		_, err = k.Totals(t.Context(), orgO, appA, "20260123")
+		var u *UnavailableError
+		require.ErrorAs(t, err, &u)
+		assert.Empty(t, w.items("T#"), "no total is written")
+
+		client.pages = -1
+		got, err := k.Totals(t.Context(), orgO, appA, "20260123")
+		require.NoError(t, err)
+		assert.Equal(t, int64(64*16_500), got.CostMicros)
+		assert.NotEmpty(t, w.items("T#"), "the day is closed")
+	})
+}
+
+// TestUnprocessedKeysAreNotAbsentItems: an app's own configuration must not be
+// taken for missing.
+func TestUnprocessedKeysAreNotAbsentItems(t *testing.T) {
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	_, err := w.a.PutApp(t.Context(), orgO, App{ID: appA, Ordering: []string{"economy"}})
+	require.NoError(t, err)
+	left := 2
+	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "BatchGetItem" && left > 0 {
+			left--
+			return ddbmem.Fault{Unprocessed: 2}
+		}
+		return ddbmem.Fault{}
+	})
+	assert.Equal(t, "economy", w.recommend(w.b, appA).Label)
+
+	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "BatchGetItem" {
+			return ddbmem.Fault{Unprocessed: 1}
+		}
+		return ddbmem.Fault{}
+	})
+	fresh := w.keeper(&Options{})
+	_, err = fresh.Recommend(t.Context(), orgO, appA)
+	require.ErrorIs(t, err, errUnprocessed)
+	var u *UnavailableError
+	require.ErrorAs(t, err, &u)
+	w.db.SetFaults(nil)
+}
+
+func TestCaseB19NoFixedListOfScopes(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		_, err := w.a.Submit(t.Context(), orgO, "app-never-put", call(1))
+		require.NoError(t, err)
+		require.NoError(t, w.a.Close(context.Background()))
+		node2 := w.keeper(&Options{})
+		for _, app := range []string{"app-never-put", ""} {
+			got, err := node2.Totals(t.Context(), orgO, app, "")
+			require.NoError(t, err)
+			assert.Equal(t, int64(16_500), got.CostMicros)
+		}
+		_, err = node2.Totals(t.Context(), "00000000-0000-4000-8000-000000000000", appA, "")
+		require.ErrorIs(t, err, ErrNotFound)
+	})
+}
+
+func TestUsageIsValidated(t *testing.T) {
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	for field, change := range map[string]func(*Usage){
+		"request_id":   func(u *Usage) { u.RequestID = "7C9E6679-7425-40DE-944B-E07FC1F90AE7" },
+		"model_label":  func(u *Usage) { u.Label = "-premium" },
+		"tokens.input": func(u *Usage) { u.Tokens.Input = maxTokens + 1 },
+		"tags":         func(u *Usage) { u.Tags = map[string]string{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"} },
+		"tags.user":    func(u *Usage) { u.Tags = map[string]string{"user": "a b"} },
+	} {
+		u := call(1)
+		change(&u)
+		_, err := w.a.Submit(t.Context(), orgO, appA, u)
+		assert.Equal(t, field, requireCode(t, err, CodeInvalidRequest).Field)
+	}
+	_, err := w.a.Submit(t.Context(), "550E8400-e29b-41d4-a716-446655440000", appA, call(1))
+	requireCode(t, err, CodeInvalidRequest)
+	_, err = w.a.Submit(t.Context(), orgO, "a/b", call(1))
+	requireCode(t, err, CodeInvalidRequest)
+	assert.Empty(t, w.items(""))
+}
