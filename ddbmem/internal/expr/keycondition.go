@@ -25,11 +25,11 @@ func (c *Condition) Key(e *Env, hash, sort string) (KeyCondition, error) {
 	for _, part := range parts {
 		name, op, low, high, ok := keyTerm(e, part)
 		switch {
-		case !ok:
+		case !ok || op == "<>":
 			return k, errors.New("Invalid operator used in KeyConditionExpression: " + describe(part)) //nolint:staticcheck // DynamoDB's wording
 		case name == hash && op == "=" && k.Hash == nil:
 			k.Hash = low
-		case name == sort && sort != "" && k.Op == "" && op != "<>":
+		case name == sort && sort != "" && k.Op == "":
 			k.Op, k.Low, k.High = op, low, high
 		case name == hash:
 			return k, errKeyCondition
