@@ -1,0 +1,216 @@
+package dynalimit
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// writesOf matches writes of one entity's bucket.
+func writesOf(entity string) func(string, []byte) bool {
+	return func(operation string, body []byte) bool {
+		return (operation == "UpdateItem" || operation == "PutItem") && bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`))
+	}
+}
+
+// everything matches all that reaches a bucket: writes and the read that asks
+// what became of them.
+func everything(operation string, _ []byte) bool {
+	return operation == "UpdateItem" || operation == "PutItem" || operation == "GetItem"
+}
+
+func requireUnconfirmed(t *testing.T, err error, want Amounts) *UnconfirmedError {
+	t.Helper()
+	var unconfirmed *UnconfirmedError
+	require.ErrorAs(t, err, &unconfirmed)
+	require.ErrorIs(t, err, ErrUnconfirmed)
+	require.ErrorIs(t, err, ErrUnavailable, "for want of an answer")
+	assert.Equal(t, want, unconfirmed.Amounts)
+	return unconfirmed
+}
+
+// virtual runs a test on ddbmem in virtual time, so that pauses cost nothing.
+func virtual(t *testing.T, opts *Options, test func(t *testing.T, s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, memStage(t, opts)) })
+}
+
+func TestLostAnswerOfATakeCountsOnce(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		f := &fault{lose: true, match: only("UpdateItem", "PutItem")}
+		s := newStage(t, e, perMinute()).faulty(perMinute(), f)
+		for i, left := range []int64{9500, 9000, 8500} { // a create, then spends
+			f.times(1)
+			lease := s.acquire("user-1", Amounts{"tpm": 500})
+			require.Equal(t, 1, f.count())
+			assert.Equal(t, left, s.level("user-1", "tpm"), "take %d", i)
+			assert.Equal(t, left, lease.Statuses()[0].Remaining)
+		}
+	})
+}
+
+func TestLostAnswerOfAGiveBackCountsOnce(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		f := &fault{lose: true, match: only("UpdateItem")}
+		s := newStage(t, e, perMinute()).faulty(perMinute(), f)
+		kept, lease := s.acquire("user-1", Amounts{"tpm": 5000}), s.acquire("user-1", Amounts{"tpm": 500})
+		f.times(2)
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.Equal(t, 2, f.count())
+		assert.Equal(t, int64(5000), s.level("user-1", "tpm"), "never minted")
+		f.times(1)
+		require.NoError(t, kept.Adjust(t.Context(), Amounts{"tpm": -1000}))
+		assert.Equal(t, int64(6000), s.level("user-1", "tpm"))
+	})
+}
+
+// Where the slot does not hold this client's own last write, a give-back cannot
+// recognise itself: it is sent once, and what cannot be known stays consumed.
+func TestGiveBackThatCannotBeKnownStaysConsumed(t *testing.T) {
+	for _, landed := range []bool{true, false} {
+		testEngines(t, func(t *testing.T, e *engine) {
+			f := &fault{lose: landed, drop: !landed, match: only("UpdateItem")}
+			s := newStage(t, e, perMinute()).faulty(perMinute(), f)
+			lease := s.acquire("user-1", Amounts{"tpm": 500})
+			s.limiter.lanes.of("user-1", model).lastOp = nil // as in a lane that was forgotten
+			f.times(-1)
+			requireUnconfirmed(t, lease.Rollback(t.Context()), Amounts{"tpm": -500})
+			assert.Equal(t, 1, f.count(), "sent once")
+			f.times(0)
+			require.NoError(t, lease.Rollback(t.Context()), "nothing is left to give back")
+			want := int64(9500)
+			if landed {
+				want = 10_000
+			}
+			assert.Equal(t, want, s.level("user-1", "tpm"))
+		})
+	}
+}
+
+func TestUnknownChargeCountsAsCharged(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		lease := s.acquire("user-1", Amounts{"tpm": 500})
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: everything(r.Operation, nil)} })
+		requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), Amounts{"tpm": 700})
+		s.db.SetFaults(nil)
+		assert.Equal(t, Amounts{"tpm": 500}, lease.Consumed(), "not adjusted yet by its own account")
+		used := s.used(func() { require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 700})) })
+		assert.Zero(t, writes(used), "the same again writes only what is missing: nothing")
+		assert.Equal(t, Amounts{"tpm": 1200}, lease.Consumed())
+		assert.Equal(t, int64(8800), s.level("user-1", "tpm"), "landed once")
+	})
+}
+
+func TestChargeThatDidNotLandIsWrittenAgain(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		lease := s.acquire("user-1", Amounts{"tpm": 500})
+		throttle := &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Error: throttle} })
+		requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), Amounts{"tpm": 700})
+		requireUnconfirmed(t, lease.Settle(t.Context(), Amounts{"tpm": 1200}), Amounts{"tpm": 700})
+		requireUnconfirmed(t, lease.Rollback(t.Context()), Amounts{"tpm": -500})
+		s.db.SetFaults(nil)
+		assert.Equal(t, int64(9500), s.level("user-1", "tpm"), "a failed adjust never refunds finished work")
+		require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 1200}), "a lease that could not be ended has not ended")
+		assert.Equal(t, int64(8800), s.level("user-1", "tpm"))
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.Equal(t, int64(8800), s.level("user-1", "tpm"))
+	})
+}
+
+func TestAdjustThatFailsAtOneLevelIsCompletedThere(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
+		s := newStage(t, e, perMinute())
+		s.family("key", "project")
+		s = s.faulty(perMinute(), f)
+		lease := s.acquire("key", Amounts{"tpm": 500})
+		f.times(-1)
+		unconfirmed := requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), Amounts{"tpm": 700})
+		assert.Equal(t, "project", unconfirmed.EntityID)
+		assert.Equal(t, "dynalimit: tpm +700 of project not confirmed on gpt-4: "+unconfirmed.Err.Error(), unconfirmed.Error())
+		assert.Equal(t, int64(8800), s.level("key", "tpm"))
+		assert.Equal(t, int64(9500), s.level("project", "tpm"))
+		f.times(0)
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), "the same again")
+		assert.Equal(t, int64(8800), s.level("key", "tpm"), "is not written twice here")
+		assert.Equal(t, int64(8800), s.level("project", "tpm"), "and completed there")
+		f.times(-1)
+		requireUnconfirmed(t, lease.Rollback(t.Context()), Amounts{"tpm": -1200})
+		f.times(0)
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.Equal(t, int64(10_000), s.level("key", "tpm"))
+		assert.Equal(t, int64(10_000), s.level("project", "tpm"))
+	})
+}
+
+func TestAdjustIsBounded(t *testing.T) {
+	virtual(t, &Options{Limits: perMinute().Limits, CleanupTimeout: time.Minute}, func(t *testing.T, s *stage) {
+		lease := s.acquire("user-1", Amounts{"tpm": 500})
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
+		began := time.Now()
+		requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 1}), Amounts{"tpm": 1})
+		assert.LessOrEqual(t, time.Since(began), time.Minute)
+		s.db.SetFaults(nil)
+	})
+}
+
+// Clean-up gives up after its own bound; the write goes on by itself and is
+// counted as consumed.
+func TestCleanUpHasItsOwnBound(t *testing.T) {
+	virtual(t, &Options{Limits: perMinute().Limits, CleanupTimeout: 100 * time.Millisecond}, func(t *testing.T, s *stage) {
+		lease := s.acquire("user-1", Amounts{"tpm": 500})
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Second} })
+		began := time.Now()
+		requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), Amounts{"tpm": 700})
+		assert.Equal(t, 100*time.Millisecond, time.Since(began))
+		require.NoError(t, s.limiter.Close(t.Context()), "drains")
+		s.db.SetFaults(nil)
+		assert.Equal(t, int64(8800), s.level("user-1", "tpm"))
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}))
+		assert.Equal(t, int64(8800), s.level("user-1", "tpm"), "once")
+	})
+}
+
+func TestAdjustBesideAnotherWriterIsExact(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		p := s.peer(perMinute())
+		lease := s.acquire("user-1", Amounts{"tpm": 500})
+		for range 5 { // the other claims, so the image is always old
+			s.clock.advance(2 * time.Hour)
+			other := p.acquire("user-1", Amounts{"tpm": 100})
+			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 10}))
+			assert.Equal(t, int64(9890), s.level("user-1", "tpm"))
+			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -10}))
+			require.NoError(t, other.Rollback(t.Context()))
+			assert.Equal(t, int64(10_000), s.level("user-1", "tpm"))
+		}
+	})
+}
+
+func TestErrorsOfOneCallAreJoined(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		s.family("key", "project")
+		lease := s.acquire("key", Amounts{"tpm": 500})
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		})
+		err := lease.Rollback(t.Context())
+		s.db.SetFaults(nil)
+		var entities []string
+		for _, part := range err.(interface{ Unwrap() []error }).Unwrap() {
+			var unconfirmed *UnconfirmedError
+			require.True(t, errors.As(part, &unconfirmed))
+			entities = append(entities, unconfirmed.EntityID)
+		}
+		assert.Equal(t, []string{"key", "project"}, entities)
+	})
+}
