@@ -174,7 +174,7 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 	token, asked := rand.Text(), l.nowMS()
 	ctx = context.WithoutCancel(ctx)
 	unanswered := 0
-	for {
+	for try := 1; ; try++ {
 		v, images, err := l.store.transactBuckets(ctx, items, token, l.lanes.ids.slot)
 		switch v {
 		case landed:
@@ -199,7 +199,7 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 		default:
 			return false, err
 		}
-		if unanswered > maxAmbiguous {
+		if unanswered > maxAmbiguous || try == maxTries {
 			return false, fmt.Errorf("%w (it may have been charged)", err)
 		}
 		sleep(ctx, jitter(unanswered))

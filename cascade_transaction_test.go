@@ -1,0 +1,217 @@
+package dynalimit
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// together are the options of limiters that charge a cascade in a transaction.
+func together() *Options {
+	opts := perMinute()
+	opts.Cascade = CascadeTransaction
+	return opts
+}
+
+// requests are the bodies of an operation's requests in the log, in their order.
+func (s *stage) requests(operation string) (bodies []map[string]any) {
+	for _, entry := range s.db.Log() {
+		if entry.Operation == operation {
+			var body map[string]any
+			require.NoError(s.t, json.Unmarshal(entry.Body, &body))
+			bodies = append(bodies, body)
+		}
+	}
+	return bodies
+}
+
+// firstOf strikes the first n requests of an operation.
+func firstOf(operation string, n int, f ddbmem.Fault) ddbmem.FaultFunc {
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation != operation || n == 0 {
+			return ddbmem.Fault{}
+		}
+		n--
+		return f
+	}
+}
+
+func cancelled(codes ...string) *ddbmem.Error {
+	e := &ddbmem.Error{Code: "TransactionCanceledException"}
+	for _, code := range codes {
+		e.Reasons = append(e.Reasons, ddbmem.Reason{Code: code})
+	}
+	return e
+}
+
+func TestTransactionConflictIsNoDenial(t *testing.T) {
+	for _, reasons := range [][]string{{"TransactionConflict", "None"}, {"None", "TransactionConflict"}, {"ThrottlingError", "TransactionConflict"}, {"ThrottlingError", "None"}} {
+		virtual(t, together(), func(t *testing.T, s *stage) {
+			s.family("key", "project")
+			for round := range 2 { // creates, then spends
+				s.db.ResetLog()
+				s.db.SetFaults(firstOf("TransactWriteItems", 3, ddbmem.Fault{Error: cancelled(reasons...)}))
+				used := s.used(func() { s.acquire("key", Amounts{"tpm": 500}) })
+				assert.Equal(t, int64(4), used.Operations["TransactWriteItems"].Requests)
+				assert.Equal(t, int64(10_000-500*(round+1)), s.level("key", "tpm"))
+				assert.Equal(t, int64(10_000-500*(round+1)), s.level("project", "tpm"))
+			}
+		})
+	}
+}
+
+func TestTransactionConflictForGoodIsUnavailable(t *testing.T) {
+	virtual(t, together(), func(t *testing.T, s *stage) {
+		s.family("key", "project")
+		s.db.SetFaults(firstOf("TransactWriteItems", -1, ddbmem.Fault{Error: cancelled("TransactionConflict", "None")}))
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
+		require.ErrorIs(t, err, ErrUnavailable)
+		assert.NotErrorIs(t, err, ErrLimitExceeded)
+		lease := s.acquire("key", Amounts{"tpm": 500}, WithOnUnavailable(Allow))
+		assert.True(t, lease.Degraded())
+		s.db.SetFaults(nil)
+		assert.Nil(t, s.item("key"))
+	})
+}
+
+// An unanswered transaction is sent again byte for byte with its token.
+func TestLostTransactionCountsOnce(t *testing.T) {
+	virtual(t, together(), func(t *testing.T, s *stage) {
+		s.family("key", "project")
+		for round := range 2 {
+			s.db.ResetLog()
+			s.db.SetFaults(firstOf("TransactWriteItems", 2, ddbmem.Fault{Lose: true}))
+			s.acquire("key", Amounts{"tpm": 500})
+			sent := s.requests("TransactWriteItems")
+			require.Len(t, sent, 3)
+			assert.NotEmpty(t, sent[0]["ClientRequestToken"])
+			assert.Equal(t, sent[0], sent[1])
+			assert.Equal(t, sent[0], sent[2])
+			assert.Equal(t, int64(10_000-500*(round+1)), s.level("key", "tpm"), "once")
+			assert.Equal(t, int64(10_000-500*(round+1)), s.level("project", "tpm"))
+		}
+	})
+}
+
+func TestRedecidedTransactionHasANewToken(t *testing.T) {
+	virtual(t, together(), func(t *testing.T, s *stage) {
+		s.family("key", "project")
+		p := s.peer(together())
+		p.acquire("key", Amounts{"tpm": 500})
+		s.acquire("key", Amounts{"tpm": 500})
+		s.clock.advance(2 * time.Hour)
+		p.acquire("key", Amounts{"tpm": 1000}) // claims: another refill instant
+		s.db.ResetLog()
+		s.acquire("key", Amounts{"tpm": 500})
+		tokens := map[any]bool{}
+		for _, request := range s.requests("TransactWriteItems") {
+			tokens[request["ClientRequestToken"]] = true
+		}
+		assert.Len(t, tokens, len(s.requests("TransactWriteItems")))
+		assert.Equal(t, int64(8500), s.level("key", "tpm"))
+		assert.Equal(t, int64(8500), s.level("project", "tpm"))
+	})
+}
+
+// A condition that fails at one level is decided again from its image, and the
+// other level is not charged meanwhile.
+func TestRefusedTransactionDecidesAgain(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, together())
+		s.family("key", "project")
+		p := s.peer(together())
+		s.acquire("key", Amounts{"tpm": 500})
+		p.acquire("project", Amounts{"tpm": 9000})
+		exceeded := s.deny("key", Amounts{"tpm": 501})
+		assert.Equal(t, "project", exceeded.Primary().EntityID)
+		assert.Equal(t, int64(500), exceeded.Primary().Remaining)
+		assert.Equal(t, int64(9500), s.level("key", "tpm"))
+		s.acquire("key", Amounts{"tpm": 500})
+	})
+}
+
+// Throttled after an unanswered try, a transaction is not sent for ever.
+func TestUnansweredThenThrottledTransactionEnds(t *testing.T) {
+	virtual(t, together(), func(t *testing.T, s *stage) {
+		s.family("key", "project")
+		tries := 0
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation != "TransactWriteItems" {
+				return ddbmem.Fault{}
+			}
+			if tries++; tries == 1 {
+				return ddbmem.Fault{Drop: true}
+			}
+			if tries > 1000 {
+				return ddbmem.Fault{} // so that the test ends
+			}
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		})
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
+		require.ErrorIs(t, err, ErrUnavailable)
+		assert.LessOrEqual(t, tries, maxTries)
+		s.db.SetFaults(nil)
+	})
+}
+
+func TestTransactionThatWasNeverAnsweredSaysSo(t *testing.T) {
+	virtual(t, together(), func(t *testing.T, s *stage) {
+		s.family("key", "project")
+		s.db.SetFaults(firstOf("TransactWriteItems", -1, ddbmem.Fault{Lose: true}))
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
+		require.ErrorIs(t, err, ErrUnavailable)
+		assert.ErrorContains(t, err, "it may have been charged")
+		s.db.SetFaults(nil)
+		assert.Equal(t, int64(9500), s.level("key", "tpm"), "what cannot be known stays consumed")
+	})
+}
+
+// A newer configuration reaches a bucket also through a transaction, and when
+// the acquire that brings it is denied.
+func TestTransactionBringsConfiguration(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, &Options{Cascade: CascadeTransaction})
+		ctx := t.Context()
+		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 100)}, nil))
+		s.family("key", "project")
+		s.acquire("key", Amounts{"rpm": 10})
+		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 50), PerMinute("tpm", 7)}, nil))
+		s.clock.advance(2 * time.Second)
+		s.acquire("key", Amounts{"rpm": 1, "tpm": 2})
+		for _, id := range []string{"key", "project"} {
+			assert.Equal(t, int64(49), s.level(id, "rpm"), "clamped to the new burst")
+			assert.Equal(t, int64(5), s.level(id, "tpm"), "a new limit starts full")
+		}
+		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 5), PerMinute("tpm", 7)}, nil))
+		s.clock.advance(2 * time.Second)
+		assert.ErrorIs(t, s.deny("key", Amounts{"rpm": 6}), ErrExceedsBurst)
+		assert.Equal(t, int64(5000), s.stored("key", "rpm").Burst)
+		assert.Equal(t, int64(5000), s.stored("project", "rpm").Burst)
+	})
+}
+
+func TestTransactionOfACancelledCaller(t *testing.T) {
+	virtual(t, together(), func(t *testing.T, s *stage) {
+		s.family("key", "project")
+		s.acquire("key", Amounts{"tpm": 500})
+		ctx, cancel := context.WithCancel(t.Context())
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "TransactWriteItems" {
+				cancel() // while it is under way
+				return ddbmem.Fault{Error: cancelled("TransactionConflict", "None")}
+			}
+			return ddbmem.Fault{}
+		})
+		_, err := s.limiter.Acquire(ctx, "key", model, Amounts{"tpm": 500})
+		require.ErrorIs(t, err, context.Canceled)
+		s.db.SetFaults(nil)
+		assert.Equal(t, int64(9500), s.level("key", "tpm"))
+		assert.Equal(t, int64(9500), s.level("project", "tpm"))
+	})
+}
