@@ -171,9 +171,10 @@ func (k *Keeper) transact(ops []*op) (left []*op) {
 				k.fail(again, failure("write", err))
 				return left
 			}
-			again = k.settle(ctx, t, refused)
+			again, deferred := k.settle(ctx, t, refused)
 			t, _ = compose(again, rand.IntN)
 			token, doubt = newID(), false
+			left = append(deferred, left...)
 			continue
 		default:
 			k.isolate(t, err)
@@ -208,8 +209,8 @@ func (k *Keeper) isolate(t *txn, err error) {
 // settle finishes what a refusal decided and returns what must be tried again.
 // A reservation refused for lack of room for the first time has the scope's
 // expired holds released first.
-func (k *Keeper) settle(ctx context.Context, t *txn, refused []refusal) (again []*op) {
-	finished, again := t.resolve(refused)
+func (k *Keeper) settle(ctx context.Context, t *txn, refused []refusal) (again, deferred []*op) {
+	finished, again, deferred := t.resolve(refused)
 	scopes := map[string]bool{}
 	for _, o := range finished {
 		if o.verdict.noRoom && !o.denied {
@@ -228,7 +229,7 @@ func (k *Keeper) settle(ctx context.Context, t *txn, refused []refusal) (again [
 			k.opts.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", scope, "error", err)
 		}
 	}
-	return again
+	return again, deferred
 }
 
 func (k *Keeper) landed(t *txn) {

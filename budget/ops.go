@@ -270,9 +270,10 @@ func (r *record) stored(writer string, shard int) storedRecord {
 
 // resolve decides about the operations of a refused transaction: those that
 // are finished carry their verdict, the rest must be tried again in a new
-// transaction. At least one operation is finished or changed by every refusal,
-// so trying again ends.
-func (t *txn) resolve(refused []refusal) (finished, again []*op) {
+// transaction; the deferred after them, because they fit beside what is stored
+// but not beside the rest. At least one operation is finished, changed or
+// deferred by every refusal, so trying again ends.
+func (t *txn) resolve(refused []refusal) (finished, again, deferred []*op) {
 	over := map[*op]bool{}
 	used := map[int]picos{} // of the counters that refused
 	for _, r := range refused {
@@ -293,24 +294,30 @@ func (t *txn) resolve(refused []refusal) (finished, again []*op) {
 			used[r.item] = r.counter.used
 		}
 	}
-	t.deny(used, over)
+	wait := t.deny(used, over)
 	for _, o := range t.ops {
-		if over[o] {
+		switch {
+		case over[o]:
 			finished = append(finished, o)
-		} else {
+		case wait[o]:
+			deferred = append(deferred, o)
+		default:
 			again = append(again, o)
 		}
 	}
-	return finished, again
+	return finished, again, deferred
 }
 
 // deny refuses the reservations that do not fit beside what the refusing
-// counters hold: first come first served, after all that cannot be refused. A
+// counters hold, and makes those wait that do not fit beside the transaction's
+// other operations: nobody is denied for a write that has not landed. A
 // counter's strictest bound holds for all, as it did in the write.
-func (t *txn) deny(used map[int]picos, over map[*op]bool) {
-	at := make(map[itemKey]int, len(used))
-	for i := range used {
+func (t *txn) deny(stored map[int]picos, over map[*op]bool) (wait map[*op]bool) {
+	at := make(map[itemKey]int, len(stored))
+	used := make(map[int]picos, len(stored))
+	for i, u := range stored {
 		at[t.items[i].key] = i
+		used[i] = u
 	}
 	touched := func(o *op) map[int]picos { // refusing counters it debits → what it adds
 		adds := map[int]picos{}
@@ -329,22 +336,29 @@ func (t *txn) deny(used map[int]picos, over map[*op]bool) {
 			}
 		}
 	}
+	wait = map[*op]bool{}
 	for _, o := range t.ops {
 		if o.kind != opReserve || over[o] {
 			continue
 		}
 		adds := touched(o)
 		for i, add := range adds {
-			if used[i].add(add).cmp(t.items[i].bound) > 0 {
-				o.verdict.noRoom = true
-				over[o] = true
+			if used[i].add(add).cmp(t.items[i].bound) <= 0 {
+				continue
 			}
+			if stored[i].add(add).cmp(t.items[i].bound) <= 0 {
+				wait[o] = true
+				continue
+			}
+			o.verdict.noRoom = true
+			over[o] = true
 		}
-		if over[o] {
+		if over[o] || wait[o] {
 			continue
 		}
 		for i, add := range adds {
 			used[i] = used[i].add(add)
 		}
 	}
+	return wait
 }

@@ -1,0 +1,510 @@
+package budget
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The search below visits every state of one scope, label and day shared by
+// two clients that reserve, call, settle, release or die, a plain submission
+// and a change of quota, with answers lost at every write and transactions
+// merged. The decisions are compose and resolve, as the keeper runs them; only
+// DynamoDB is replaced, by apply. Quota 3, estimate 2, actual 1.
+
+const (
+	xQuota, xRaised      = 3, 6
+	xEstimate, xCost     = 2, 1
+	xClients             = 2
+	xSoft                = xClients // the plain submission's index
+	xMissing         int = -100     // the counter has no used yet
+)
+
+type xPhase int8
+
+const (
+	xIdle      xPhase = iota
+	xReserving        // sent at least once
+	xDebited          // rule one left out: debited, the hold not yet put
+	xReleasing        // refused once: gives back what had expired
+	xRetrying         // then asks again
+	xHeld
+	xCalled
+	xSettling // sent at least once
+	xRecord   // rule four left out: settled, sends its record too
+	xGiveBack // the call did not happen
+	xDone
+	xDead
+	xDenied
+	xWrong // denied although there was room
+)
+
+type xClient struct {
+	phase xPhase
+	tried int8
+	saw   [xClients]bool // holds it found expired after its first refusal
+}
+
+type xHold int8
+
+const (
+	xNone xHold = iota
+	xLive
+	xExpired
+)
+
+type xState struct {
+	used    int
+	quota   int
+	spent   int
+	money   int // really spent
+	holds   [xClients]xHold
+	dedup   [xClients + 2]bool
+	clients [xClients]xClient
+	soft    bool
+}
+
+// xRules are the rules of hard mode; the search breaks each in turn.
+type xRules struct {
+	name           string
+	splitReserve   bool // the counter first, the hold after it
+	needHold       bool // settle only while the hold exists
+	noDedup        bool
+	recordToo      bool // settle, and then submit the record
+	storeLeft      bool // store what is left instead of what is used
+	ignoreExpired  bool // deny without giving expired holds back
+	noSoft, noGive bool
+	noRaise        bool
+}
+
+type xWorld struct {
+	rules xRules
+	seen  map[xState]xStep
+	queue []xState
+}
+
+type xStep struct {
+	from xState
+	what string
+}
+
+var xRef = counterRef{"c", "DAY#SH#", 1}
+
+func xKey(kind string, i int) itemKey { return itemKey{kind, fmt.Sprint(i)} }
+
+func (w *xWorld) op(s xState, kind opKind, i int) *op {
+	o := newOp(kind)
+	o.writer = fmt.Sprint("writer ", i)
+	o.debits = []debit{{counterRef: xRef, hard: true, bound: picos{lo: uint64(s.quota)}, capped: true}}
+	if kind != opSubmit {
+		o.hold = &holdRef{id: fmt.Sprint(i), keys: []itemKey{xKey("hold", i)}, estimate: picos{lo: xEstimate}, debits: o.debits}
+	}
+	if kind == opSettle || kind == opSubmit {
+		o.record = &record{key: xKey("dedup", i), cost: picos{lo: xCost}, hash: "h"}
+	}
+	return o
+}
+
+// apply is DynamoDB: all conditions, then all writes.
+func (w *xWorld) apply(s xState, items []txnItem) (xState, []refusal) {
+	var refused []refusal
+	index := func(it txnItem) int {
+		var i int
+		_, _ = fmt.Sscan(it.key.sk, &i)
+		return i
+	}
+	for n, it := range items {
+		switch it.kind {
+		case putDedup:
+			if i := index(it); s.dedup[i] {
+				refused = append(refused, refusal{item: n, stored: storedRecord{hash: "h", writer: fmt.Sprint("writer ", i)}})
+			}
+		case putHold:
+			if s.holds[index(it)] != xNone {
+				refused = append(refused, refusal{item: n})
+			}
+		case deleteHold:
+			if s.holds[index(it)] == xNone {
+				refused = append(refused, refusal{item: n})
+			}
+		case addCounter:
+			if it.capped && !w.fits(s, it) {
+				refused = append(refused, refusal{item: n, counter: counterRow{used: w.usedOf(s), hard: true}})
+			}
+		}
+	}
+	if len(refused) > 0 {
+		return s, refused
+	}
+	for _, it := range items {
+		switch it.kind {
+		case putDedup:
+			s.dedup[index(it)] = true
+		case putHold:
+			s.holds[index(it)] = xLive
+			for c := range s.clients { // another hold than the one found expired
+				s.clients[c].saw[index(it)] = false
+			}
+		case deleteHold:
+			s.holds[index(it)] = xNone
+		case addCounter:
+			s.spent += int(it.sum.cost.micros()) + int(it.sum.cost.lo)
+			delta := int(it.sum.used.lo)
+			if it.sum.used.isNegative() {
+				delta = -int(it.sum.used.neg().lo)
+			}
+			s.used = w.debit(s, delta, it.capped)
+		}
+	}
+	return s, nil
+}
+
+func (w *xWorld) fits(s xState, it txnItem) bool {
+	room := it.room()
+	if s.used == xMissing {
+		return !room.isNegative()
+	}
+	if w.rules.storeLeft {
+		return s.used >= int(it.sum.used.lo)
+	}
+	return picos{hi: int64(s.used) >> 63, lo: uint64(s.used)}.cmp(room) <= 0
+}
+
+func (w *xWorld) usedOf(s xState) picos {
+	used := s.used
+	switch {
+	case used == xMissing:
+		used = 0
+	case w.rules.storeLeft:
+		used = s.quota - used
+	}
+	return picos{hi: int64(used) >> 63, lo: uint64(used)}
+}
+
+// debit adds to the counter; what is left, as the left-out rule stores it,
+// starts from the quota for a reservation and from nothing for an ADD.
+func (w *xWorld) debit(s xState, delta int, reservation bool) int {
+	switch {
+	case !w.rules.storeLeft && s.used == xMissing:
+		return delta
+	case !w.rules.storeLeft:
+		return s.used + delta
+	case s.used == xMissing && reservation:
+		return s.quota - delta
+	case s.used == xMissing:
+		return -delta
+	}
+	return s.used - delta
+}
+
+// send runs one transaction of some clients' operations to its decision: the
+// state after it if it is answered, and if the answer is lost.
+func (w *xWorld) send(s xState, what string, clients ...int) {
+	var ops []*op
+	who := map[*op]int{}
+	for _, i := range clients {
+		kind := opSettle
+		switch s.clients[i].phase {
+		case xIdle, xReserving, xRetrying:
+			kind = opReserve
+		case xGiveBack:
+			kind = opRelease
+		}
+		o := w.op(s, kind, i)
+		o.tried = int(s.clients[i].tried)
+		who[o], ops = i, append(ops, o)
+	}
+	t, left := compose(ops, func(int) int { return 0 })
+	if len(left) > 0 {
+		panic("operations of two clients do not fit in one transaction")
+	}
+	items := t.items
+	if w.rules.noDedup {
+		items = keepItems(items, func(it txnItem) bool { return it.kind != putDedup })
+	}
+	if w.rules.splitReserve && ops[0].kind == opReserve {
+		items = keepItems(items, func(it txnItem) bool { return it.kind != putHold })
+	}
+	after, refused := w.apply(s, items)
+	finished, again := t.ops, []*op(nil)
+	if len(refused) > 0 {
+		for n := range refused { // positions in the whole transaction
+			refused[n].item = indexOf(t.items, items[refused[n].item])
+		}
+		var deferred []*op
+		finished, again, deferred = t.resolve(refused)
+		again = append(again, deferred...)
+	} else { // answer lost: the clients only know that they sent
+		lost := after
+		for _, o := range ops {
+			lost.clients[who[o]] = sent(lost.clients[who[o]])
+		}
+		w.add(s, what+", ANSWER LOST", lost)
+	}
+	next := after
+	for _, o := range finished {
+		w.finish(&next, who[o], o)
+	}
+	for _, o := range again {
+		c := &next.clients[who[o]]
+		*c = sent(*c)
+		c.tried = int8(o.tried)
+		if w.rules.needHold && o.kind == opSettle && o.holdGone() {
+			c.phase = xDone // refused: no hold
+		}
+	}
+	w.add(s, what, next)
+}
+
+func keepItems(items []txnItem, keep func(txnItem) bool) []txnItem {
+	var kept []txnItem
+	for _, it := range items {
+		if keep(it) {
+			kept = append(kept, it)
+		}
+	}
+	return kept
+}
+
+func indexOf(items []txnItem, it txnItem) int {
+	for i := range items {
+		if items[i].key == it.key {
+			return i
+		}
+	}
+	return -1
+}
+
+func sent(c xClient) xClient {
+	switch c.phase {
+	case xIdle:
+		c.phase = xReserving
+	case xCalled:
+		c.phase = xSettling
+	}
+	return c
+}
+
+// finish moves a client on by its verdict.
+func (w *xWorld) finish(s *xState, i int, o *op) {
+	c := &s.clients[i]
+	switch {
+	case o.kind == opReserve && o.verdict.noRoom && c.phase != xRetrying && !w.rules.ignoreExpired:
+		c.phase = xReleasing
+		for j, h := range s.holds {
+			c.saw[j] = h == xExpired
+		}
+	case o.kind == opReserve && o.verdict.noRoom:
+		c.phase = xDenied
+		held := 0
+		for j, h := range s.holds {
+			if h == xLive || h == xExpired && !w.rules.ignoreExpired && !c.saw[j] { // expired since it looked
+				held += xEstimate
+			}
+		}
+		waiting := false
+		for _, other := range s.clients {
+			waiting = waiting || other.phase == xDebited
+		}
+		if s.spent+held+xEstimate <= s.quota && !waiting {
+			c.phase = xWrong
+		}
+	case o.kind == opReserve && w.rules.splitReserve:
+		c.phase = xDebited
+	case o.kind == opReserve:
+		c.phase = xHeld
+	case o.kind == opSettle && w.rules.recordToo:
+		c.phase = xRecord
+	default:
+		c.phase = xDone
+	}
+	if c.phase != xReleasing {
+		c.saw = [xClients]bool{}
+	}
+}
+
+func (w *xWorld) add(from xState, what string, to xState) {
+	if _, ok := w.seen[to]; !ok {
+		w.seen[to] = xStep{from, what}
+		w.queue = append(w.queue, to)
+	}
+}
+
+// releaseHold is anybody giving a hold back.
+func (w *xWorld) releaseHold(s xState, j int) xState {
+	t, _ := compose([]*op{w.op(s, opRelease, j)}, func(int) int { return 0 })
+	next, _ := w.apply(s, t.items)
+	return next
+}
+
+func (w *xWorld) steps(s xState) {
+	sendable := func(p xPhase) bool {
+		return p == xIdle || p == xReserving || p == xRetrying || p == xCalled || p == xSettling || p == xGiveBack
+	}
+	for i, c := range s.clients {
+		move := func(what string, p xPhase, money int) {
+			next := s
+			next.clients[i].phase, next.money = p, s.money+money
+			w.add(s, fmt.Sprintf("client %d %s", i, what), next)
+		}
+		if sendable(c.phase) {
+			w.send(s, fmt.Sprintf("client %d sends in phase %d", i, c.phase), i)
+		}
+		switch c.phase {
+		case xHeld:
+			move("calls", xCalled, xCost)
+			if !w.rules.noGive {
+				move("does not call", xGiveBack, 0)
+			}
+			move("dies", xDead, 0)
+		case xReserving, xReleasing, xRetrying, xGiveBack:
+			move("dies", xDead, 0)
+		case xDebited:
+			next := s
+			next.holds[i], next.clients[i].phase = xLive, xHeld
+			w.add(s, fmt.Sprintf("client %d puts the hold", i), next)
+			move("dies", xDead, 0)
+		case xRecord:
+			o := w.op(s, opSubmit, i)
+			o.record.key = xKey("dedup", xClients+1)
+			t, _ := compose([]*op{o}, func(int) int { return 0 })
+			next, _ := w.apply(s, t.items)
+			next.clients[i].phase = xDone
+			w.add(s, fmt.Sprintf("client %d submits the record", i), next)
+		}
+		if c.phase == xReleasing {
+			w.releasing(s, i)
+		}
+	}
+	a, b := s.clients[0].phase, s.clients[1].phase
+	if sendable(a) && sendable(b) && !w.rules.splitReserve && !w.rules.noDedup {
+		w.send(s, "both send in one transaction", 0, 1)
+	}
+	w.surroundings(s)
+}
+
+// releasing gives back one hold found expired, or asks again.
+func (w *xWorld) releasing(s xState, i int) {
+	for j, saw := range s.clients[i].saw {
+		if saw && s.holds[j] != xNone {
+			w.add(s, fmt.Sprintf("client %d gives back the hold of %d", i, j), w.releaseHold(s, j))
+			return
+		}
+	}
+	next := s
+	next.clients[i].phase = xRetrying
+	w.add(s, fmt.Sprintf("client %d asks again", i), next)
+}
+
+func (w *xWorld) surroundings(s xState) {
+	for j, h := range s.holds {
+		switch h {
+		case xLive:
+			next := s
+			next.holds[j] = xExpired
+			w.add(s, fmt.Sprintf("lease of %d ends", j), next)
+		case xExpired:
+			w.add(s, fmt.Sprintf("somebody gives back the hold of %d", j), w.releaseHold(s, j))
+		}
+	}
+	if !s.soft && !w.rules.noSoft {
+		t, _ := compose([]*op{w.op(s, opSubmit, xSoft)}, func(int) int { return 0 })
+		next, refused := w.apply(s, t.items)
+		if len(refused) == 0 {
+			next.money += xCost
+		}
+		next.soft = true
+		w.add(s, "plain submission", next)
+	}
+	if s.quota == xQuota && !w.rules.noRaise {
+		next := s
+		next.quota = xRaised
+		w.add(s, "quota raised", next)
+	}
+}
+
+// violation is what is wrong with a state, empty when nothing is.
+func (w *xWorld) violation(s xState) string {
+	for i, c := range s.clients {
+		if c.phase == xWrong {
+			return fmt.Sprintf("client %d denied although %d is spent of %d", i, s.spent, s.quota)
+		}
+	}
+	used := s.used
+	if used == xMissing {
+		used = 0
+	} else if w.rules.storeLeft {
+		used = s.quota - used
+	}
+	if w.rules.noSoft && w.rules.noRaise && used > s.quota {
+		return fmt.Sprintf("used %d of %d", used, s.quota)
+	}
+	for _, c := range s.clients {
+		if c.phase != xDone && c.phase != xDead && c.phase != xDenied && c.phase != xIdle {
+			return ""
+		}
+	}
+	if s.holds != [xClients]xHold{} {
+		return ""
+	}
+	if s.spent != s.money {
+		return fmt.Sprintf("%d recorded, %d really spent", s.spent, s.money)
+	}
+	if s.used != xMissing && used != s.spent {
+		return fmt.Sprintf("used %d, spent %d and no hold open", used, s.spent)
+	}
+	return ""
+}
+
+func search(rules xRules) (states int, violation string, trace []string) {
+	first := xState{used: xMissing, quota: xQuota}
+	w := &xWorld{rules: rules, seen: map[xState]xStep{first: {}}, queue: []xState{first}}
+	for len(w.queue) > 0 {
+		s := w.queue[0]
+		w.queue = w.queue[1:]
+		states++
+		if v := w.violation(s); v != "" {
+			for at := s; at != first; at = w.seen[at].from {
+				trace = append([]string{w.seen[at].what}, trace...)
+			}
+			return states, v, trace
+		}
+		w.steps(s)
+	}
+	return states, "", nil
+}
+
+// TestEveryStateOfHardMode: complete, no violation, with and without what may
+// push spend beyond the quota.
+func TestEveryStateOfHardMode(t *testing.T) {
+	for _, rules := range []xRules{
+		{name: "all rules, a plain submission and a raised quota"},
+		{name: "all rules, reservations alone", noSoft: true, noRaise: true},
+	} {
+		states, violation, trace := search(rules)
+		require.Empty(t, violation, "%s: %s", rules.name, strings.Join(trace, "\n"))
+		assert.Greater(t, states, 500)
+		t.Logf("%s: complete, no violation, %d states", rules.name, states)
+	}
+}
+
+// TestEveryRuleOfHardModeIsNeeded: the same search finds what goes wrong
+// without each.
+func TestEveryRuleOfHardModeIsNeeded(t *testing.T) {
+	for _, rules := range []xRules{
+		{name: "reserve debits first and puts the hold after", splitReserve: true, noSoft: true, noRaise: true},
+		{name: "settle only while the hold exists", needHold: true, noSoft: true, noRaise: true},
+		{name: "no dedup item in a settlement", noDedup: true, noSoft: true, noRaise: true},
+		{name: "settle, and submit the record too", recordToo: true, noSoft: true, noRaise: true},
+		{name: "store what is left, and submit plainly", storeLeft: true, noRaise: true},
+		{name: "store what is left, and raise the quota", storeLeft: true, noSoft: true},
+		{name: "deny without giving expired holds back", ignoreExpired: true, noSoft: true, noRaise: true},
+	} {
+		states, violation, trace := search(rules)
+		assert.NotEmpty(t, violation, rules.name)
+		t.Logf("%s: %s, after %d steps, %d states", rules.name, violation, len(trace), states)
+	}
+}
