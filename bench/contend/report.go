@@ -80,7 +80,9 @@ func ratio(n float64, of int64) float64 {
 
 func (r *report) text() string {
 	var b strings.Builder
-	line := func(name, format string, args ...any) { fmt.Fprintf(&b, "%-12s "+format+"\n", append([]any{name}, args...)...) }
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s "+format+"\n", append([]any{name}, args...)...)
+	}
 	line("setting", "%s", r.setting())
 	line("acquired", "%d in %.1f s: %.0f a second", r.Acquired, r.Seconds, r.PerSecond)
 	line("denied", "%d, %d of them from memory", r.Denied, r.FromMemory)

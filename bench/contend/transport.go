@@ -13,7 +13,8 @@ type requests struct {
 }
 
 func (r requests) minus(o requests) requests { return requests{r.Writes - o.Writes, r.Reads - o.Reads} }
-func (r requests) plus(o requests) requests  { return requests{r.Writes + o.Writes, r.Reads + o.Reads} }
+
+func (r requests) plus(o requests) requests { return requests{r.Writes + o.Writes, r.Reads + o.Reads} }
 
 // counting is an HTTP client that counts requests.
 type counting struct {
