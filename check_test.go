@@ -1,0 +1,198 @@
+package dynalimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCheckIsADryRun(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		ctx := t.Context()
+		report, err := s.limiter.Check(ctx, "user-1", model, Amounts{"rpm": 100, "tpm": 1})
+		require.NoError(t, err)
+		assert.True(t, report.Allowed)
+		assert.Zero(t, report.RetryAfter)
+		assert.Equal(t, Block, report.OnUnavailable)
+		assert.Nil(t, s.item("user-1"), "no bucket is made")
+
+		s.acquire("user-1", Amounts{"rpm": 1, "tpm": 9000})
+		before := s.item("user-1")
+		report, err = s.limiter.Check(ctx, "user-1", model, Amounts{"tpm": 1500})
+		require.NoError(t, err, "a denial is a report")
+		assert.Equal(t, &Report{
+			RetryAfter: 3 * time.Second, OnUnavailable: Block,
+			Statuses: []LimitStatus{
+				{EntityID: "user-1", Resource: model, Limit: PerMinute("rpm", 100), Level: LevelOptions, Remaining: 99, Reset: 600 * time.Millisecond},
+				{
+					EntityID: "user-1", Resource: model, Limit: PerMinute("tpm", 10_000), Level: LevelOptions,
+					Requested: 1500, Remaining: 1000, Exceeded: true, RetryAfter: 3 * time.Second, Reset: 54 * time.Second,
+				},
+			},
+		}, report, "every limit, asked for or not")
+		report, err = s.limiter.Check(ctx, "user-1", model, Amounts{"tpm": 10_001})
+		require.NoError(t, err)
+		assert.False(t, report.Allowed)
+		assert.Equal(t, Never, report.RetryAfter)
+		assert.Equal(t, before, s.item("user-1"))
+	})
+}
+
+func TestCheckAgreesWithAcquire(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		s.family("key", "project")
+		s.acquire("project", Amounts{"tpm": 7777})
+		for _, n := range []int64{1, 2223, 2224, 9999} {
+			report, err := s.limiter.Check(t.Context(), "key", model, Amounts{"tpm": n})
+			require.NoError(t, err)
+			lease, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": n})
+			assert.Equal(t, err == nil, report.Allowed, "%d tokens", n)
+			if err != nil {
+				assert.Equal(t, s.denied(err).RetryAfter, report.RetryAfter)
+			} else {
+				require.NoError(t, lease.Rollback(t.Context()))
+			}
+		}
+	})
+}
+
+func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, &Options{Limits: []Limit{PerMinute("rpm", 1)}})
+		ctx := t.Context()
+		s.family("key", "project", "org", "holding")
+		require.NoError(t, s.repo.SetEntityLimits(ctx, "key", model, []Limit{PerMinute("rpm", 5), PerMinute("tpm", 5)}))
+		require.NoError(t, s.repo.SetEntityLimits(ctx, "project", "", []Limit{PerMinute("rpm", 4)}))
+		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 3)}))
+		report, err := s.limiter.Check(ctx, "key", model, nil, WithLimits(PerMinute("tpm", 9), PerMinute("usd", 2)))
+		require.NoError(t, err)
+		var got []string
+		for _, status := range report.Statuses {
+			got = append(got, status.EntityID+" "+status.Limit.Name+" "+string(status.Level))
+		}
+		assert.Equal(t, []string{
+			"key rpm entity", "key tpm override", "key usd override", "project rpm entity_default", "org rpm resource", "holding rpm resource",
+		}, got)
+		require.NoError(t, s.repo.DeleteResourceLimits(ctx, model))
+		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 2)}, &SystemOptions{OnUnavailable: Allow}))
+		report, err = s.limiter.Check(ctx, "org", model, nil)
+		require.NoError(t, err)
+		assert.Equal(t, LevelSystem, report.Statuses[0].Level)
+		assert.Equal(t, Allow, report.OnUnavailable, "from the system's configuration")
+		require.NoError(t, s.repo.DeleteSystemLimits(ctx))
+		report, err = s.limiter.Check(ctx, "org", model, nil)
+		require.NoError(t, err)
+		assert.Equal(t, LevelOptions, report.Statuses[0].Level)
+	})
+}
+
+func TestCheckSeesWhatOthersWrote(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		p := s.peer(perMinute())
+		s.acquire("user-1", Amounts{"tpm": 1000})
+		p.acquire("user-1", Amounts{"tpm": 8000})
+		report, err := s.limiter.Check(t.Context(), "user-1", model, Amounts{"tpm": 1001})
+		require.NoError(t, err)
+		assert.False(t, report.Allowed, "a consistent read, not memory")
+	})
+}
+
+func TestCheckShowsANewerConfiguration(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, nil)
+		ctx := t.Context()
+		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 100)}))
+		s.acquire("user-1", Amounts{"rpm": 10})
+		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 50), PerMinute("tpm", 7)}))
+		before := s.item("user-1")
+		report, err := s.limiter.Check(ctx, "user-1", model, Amounts{"rpm": 51})
+		require.NoError(t, err)
+		assert.Equal(t, Never, report.RetryAfter)
+		require.Len(t, report.Statuses, 2)
+		assert.Equal(t, PerMinute("rpm", 50), report.Statuses[0].Limit)
+		assert.Equal(t, int64(50), report.Statuses[0].Remaining, "a cut clamps")
+		assert.Equal(t, int64(7), report.Statuses[1].Remaining, "a new limit starts full")
+		assert.Equal(t, before, s.item("user-1"))
+
+		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 600)}))
+		report, err = s.limiter.Check(ctx, "user-1", model, nil)
+		require.NoError(t, err)
+		assert.Equal(t, int64(90), report.Statuses[0].Remaining, "raising does not fill")
+		assert.Equal(t, PerMinute("rpm", 600), report.Statuses[0].Limit)
+	})
+}
+
+func TestAvailableSeesParents(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		s.family("key", "project")
+		available := func() Amounts {
+			t.Helper()
+			a, err := s.limiter.Available(t.Context(), "key", model)
+			require.NoError(t, err)
+			return a
+		}
+		assert.Equal(t, Amounts{"rpm": 100, "tpm": 10_000}, available())
+		s.acquire("key", Amounts{"rpm": 30})
+		lease := s.acquire("project", Amounts{"tpm": 4000})
+		assert.Equal(t, Amounts{"rpm": 70, "tpm": 6000}, available())
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 7000}))
+		assert.Equal(t, Amounts{"rpm": 70, "tpm": 0}, available(), "debt is nothing available")
+		s.clock.advance(12 * time.Second)
+		assert.Equal(t, Amounts{"rpm": 90, "tpm": 1000}, available())
+	})
+}
+
+func TestTimeUntilAvailableSeesParents(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		s.family("key", "project")
+		ctx := t.Context()
+		wait := func(a Amounts) time.Duration {
+			t.Helper()
+			d, err := s.limiter.TimeUntilAvailable(ctx, "key", model, a)
+			require.NoError(t, err)
+			return d
+		}
+		assert.Zero(t, wait(Amounts{"rpm": 100}))
+		s.acquire("project", Amounts{"tpm": 10_000})
+		s.acquire("key", Amounts{"rpm": 100})
+		assert.Equal(t, 6*time.Second, wait(Amounts{"tpm": 1000}))
+		assert.Equal(t, 30*time.Second, wait(Amounts{"tpm": 1000, "rpm": 50}))
+		s.clock.advance(30*time.Second - time.Millisecond)
+		assert.Equal(t, time.Millisecond, wait(Amounts{"tpm": 1000, "rpm": 50}))
+		s.clock.advance(time.Millisecond)
+		assert.Zero(t, wait(Amounts{"tpm": 1000, "rpm": 50}))
+		_, err := s.limiter.TimeUntilAvailable(ctx, "key", model, Amounts{"rpm": 101})
+		require.ErrorIs(t, err, ErrExceedsBurst)
+		_, err = s.limiter.TimeUntilAvailable(ctx, "key", model, Amounts{"rmp": 1})
+		requireInvalid(t, err, "amounts[rmp]")
+	})
+}
+
+func TestReadsWriteNothing(t *testing.T) {
+	s := memStage(t, perMinute())
+	s.family("key", "project")
+	s.acquire("key", Amounts{"rpm": 1})
+	s.clock.advance(3 * time.Hour)
+	used := s.used(func() {
+		_, err := s.limiter.Check(t.Context(), "key", model, Amounts{"rpm": 1})
+		require.NoError(t, err)
+		_, err = s.limiter.Available(t.Context(), "key", model)
+		require.NoError(t, err)
+		_, err = s.limiter.TimeUntilAvailable(t.Context(), "key", model, Amounts{"rpm": 1})
+		require.NoError(t, err)
+	})
+	assert.Zero(t, used.WriteUnits())
+	_, err := s.limiter.Check(t.Context(), "key", model, Amounts{"rpm": -1})
+	requireInvalid(t, err, "amounts[rpm]")
+	s.db.SetFaults(firstOf("GetItem", -1, throttled1))
+	_, err = s.limiter.Check(t.Context(), "key", model, nil)
+	assert.ErrorIs(t, err, ErrUnavailable, "a failed read is no report")
+	s.db.SetFaults(nil)
+}

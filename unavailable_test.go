@@ -1,0 +1,353 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// throttled1 refuses a request for lack of capacity.
+var throttled1 = ddbmem.Fault{Error: &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}}
+
+// down lets every request suffer f.
+func (s *stage) down(f ddbmem.Fault) { s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return f }) }
+
+// outages are what counts as the store not answering.
+var outages = map[string]ddbmem.Fault{
+	"throttled":       throttled1,
+	"request limit":   {Error: &ddbmem.Error{Code: "RequestLimitExceeded"}},
+	"throttling":      {Error: &ddbmem.Error{Code: "ThrottlingException"}},
+	"5xx":             {Error: &ddbmem.Error{Code: "InternalServerError"}},
+	"503":             {Error: &ddbmem.Error{Code: "ServiceUnavailable"}},
+	"connection lost": {Drop: true},
+	"answer lost":     {Lose: true},
+	"timeout":         {Before: time.Hour},
+}
+
+func TestStoreFailureIsUnavailableNeverADenial(t *testing.T) {
+	for name, outage := range outages {
+		for _, warm := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				virtual(t, perMinute(), func(t *testing.T, s *stage) {
+					if warm {
+						s.acquire("user-1", Amounts{"rpm": 1})
+					}
+					s.down(outage)
+					_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+					var unavailable *UnavailableError
+					require.ErrorAs(t, err, &unavailable)
+					require.ErrorIs(t, err, ErrUnavailable)
+					assert.NotErrorIs(t, err, ErrLimitExceeded)
+					assert.NotEmpty(t, unavailable.Op)
+					require.Error(t, errors.Unwrap(unavailable), "the cause")
+					_, ok := RetryAfter(err)
+					assert.False(t, ok)
+
+					lease := s.acquire("user-1", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+					assert.True(t, lease.Degraded())
+					s.db.SetFaults(nil)
+				})
+			})
+		}
+	}
+}
+
+func TestCauseOfUnavailability(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		s.down(throttled1)
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		var cause *types.ProvisionedThroughputExceededException
+		assert.ErrorAs(t, err, &cause)
+		s.db.SetFaults(nil)
+	})
+}
+
+func TestBugsAndBadRequestsNeverFailOpen(t *testing.T) {
+	for _, code := range []string{"ValidationException", "AccessDeniedException", "UnrecognizedClientException", "ResourceNotFoundException", "ExpiredTokenException"} {
+		for _, warm := range []bool{false, true} {
+			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+				if warm {
+					s.acquire("user-1", Amounts{"rpm": 1})
+				}
+				s.down(ddbmem.Fault{Error: &ddbmem.Error{Code: code}})
+				_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+				require.Error(t, err, code)
+				assert.NotErrorIs(t, err, ErrUnavailable, code)
+				assert.NotErrorIs(t, err, ErrLimitExceeded, code)
+				s.db.SetFaults(nil)
+			})
+		}
+	}
+}
+
+func TestPolicyOfCallThenSystemThenOptions(t *testing.T) {
+	for _, test := range []struct {
+		call, system, options UnavailablePolicy
+		allowed               bool
+	}{
+		{"", "", "", false},
+		{"", "", Allow, true},
+		{"", Allow, "", true},
+		{"", Block, Allow, false},
+		{Block, Allow, Allow, false},
+		{Allow, Block, Block, true},
+		{Allow, "", "", true},
+	} {
+		virtual(t, &Options{OnUnavailable: test.options}, func(t *testing.T, s *stage) {
+			require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 10)}, &SystemOptions{OnUnavailable: test.system}))
+			s.acquire("user-1", Amounts{"rpm": 1}) // knows the system's policy
+			s.down(throttled1)
+			lease, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(test.call))
+			s.db.SetFaults(nil)
+			assert.Equal(t, test.allowed, err == nil, "%+v", test)
+			assert.Equal(t, test.allowed, lease != nil && lease.Degraded(), "%+v", test)
+		})
+	}
+}
+
+func TestDegradedLeaseIsChargedOnceTheStoreIsBack(t *testing.T) {
+	for _, warm := range []bool{false, true} {
+		virtual(t, perMinute(), func(t *testing.T, s *stage) {
+			base := int64(10_000)
+			if warm {
+				s.acquire("user-1", Amounts{"tpm": 100})
+				base -= 100
+			}
+			degraded := func() *Lease {
+				s.down(throttled1)
+				defer s.db.SetFaults(nil)
+				return s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500}, WithOnUnavailable(Allow))
+			}
+			lease := degraded()
+			assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed(), "on paper")
+			assert.Empty(t, lease.Statuses(), "no level answered")
+			require.NoError(t, lease.Rollback(t.Context()))
+			if warm {
+				assert.Equal(t, base, s.level("user-1", "tpm"), "nothing is given back that was never taken")
+			} else {
+				assert.Nil(t, s.item("user-1"))
+			}
+
+			lease = degraded()
+			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -200}))
+			assert.False(t, lease.Degraded())
+			assert.Equal(t, base-300, s.level("user-1", "tpm"), "asked + delta")
+			assert.Equal(t, int64(99), s.level("user-1", "rpm"))
+			require.NoError(t, lease.Rollback(t.Context()))
+			assert.Equal(t, base, s.level("user-1", "tpm"), "now it is held")
+
+			lease = degraded()
+			require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 700}))
+			assert.Equal(t, base-700, s.level("user-1", "tpm"))
+
+			lease = degraded()
+			requireInvalid(t, lease.Adjust(t.Context(), Amounts{"tpm": -501}), "amounts[tpm]")
+			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -500, "rpm": -1}))
+			assert.Equal(t, base-700, s.level("user-1", "tpm"))
+		})
+	}
+}
+
+// What a degraded lease consumes later is held, and is given back.
+func TestDegradedLeaseGivesBackWhatItConsumedLater(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		for _, warm := range []bool{false, true} {
+			if warm {
+				s.acquire("user-1", Amounts{"tpm": 100})
+			}
+			s.down(throttled1)
+			lease := s.acquire("user-1", Amounts{"tpm": 500}, WithOnUnavailable(Allow))
+			s.db.SetFaults(nil)
+			require.NoError(t, lease.Consume(t.Context(), Amounts{"tpm": 50}))
+			want := int64(10_000)
+			if warm {
+				want -= 100
+			}
+			assert.Equal(t, want-50, s.level("user-1", "tpm"))
+			require.NoError(t, lease.Rollback(t.Context()))
+			assert.Equal(t, want, s.level("user-1", "tpm"))
+			assert.ErrorIs(t, lease.Adjust(t.Context(), Amounts{"tpm": 1}), ErrLeaseEnded)
+		}
+	})
+}
+
+func TestDegradedAtOneLevelOnly(t *testing.T) {
+	for _, mode := range []CascadeMode{CascadeParallel} {
+		testEngines(t, func(t *testing.T, e *engine) {
+			f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
+			s := newStage(t, e, perMinute())
+			s.family("key", "project")
+			s = s.faulty(perMinute(), f)
+			f.times(-1)
+			lease := s.acquire("key", Amounts{"tpm": 500}, WithOnUnavailable(Allow), WithCascade(mode))
+			assert.True(t, lease.Degraded())
+			assert.Equal(t, []string{"key tpm"}, holders(lease.Statuses()))
+			f.times(0)
+			assert.Equal(t, int64(9500), s.level("key", "tpm"))
+			assert.Nil(t, s.item("project"))
+			require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 600}))
+			assert.False(t, lease.Degraded())
+			assert.Equal(t, int64(9400), s.level("key", "tpm"))
+			assert.Equal(t, int64(9400), s.level("project", "tpm"))
+		})
+	}
+}
+
+func TestUnavailableParentTakesNothingFromTheChild(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
+		s := newStage(t, e, perMinute())
+		s.family("key", "project")
+		s = s.faulty(perMinute(), f)
+		s.acquire("key", Amounts{"tpm": 100})
+		f.times(-1)
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
+		require.ErrorIs(t, err, ErrUnavailable)
+		f.times(0)
+		assert.Equal(t, int64(9900), s.level("key", "tpm"), "given back")
+		assert.Equal(t, int64(9900), s.level("project", "tpm"))
+	})
+}
+
+func TestDenialWinsOverUnavailability(t *testing.T) {
+	for _, policy := range []UnavailablePolicy{Block, Allow} {
+		testEngines(t, func(t *testing.T, e *engine) {
+			f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
+			s := newStage(t, e, perMinute())
+			s.family("key", "project", "org")
+			s = s.faulty(perMinute(), f)
+			s.acquire("org", Amounts{"tpm": 9900})
+			s.acquire("key", Amounts{"rpm": 1})
+			f.times(-1)
+			exceeded := s.deny("key", Amounts{"tpm": 500}, WithOnUnavailable(policy))
+			assert.Equal(t, "org", exceeded.Primary().EntityID)
+			f.times(0)
+			assert.Equal(t, int64(10_000), s.level("key", "tpm"), "the grant of the child is given back")
+			assert.Equal(t, int64(10_000), s.level("project", "tpm"))
+		})
+	}
+}
+
+// A give-back that cannot be confirmed stays consumed, and the denial says so.
+func TestDenialNamesWhatItCouldNotGiveBack(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		f := &fault{refuse: "ThrottlingException"}
+		writesKey := writesOf("key")
+		takes := 0
+		f.match = func(operation string, body []byte) bool {
+			if !writesKey(operation, body) {
+				return false
+			}
+			takes++
+			return takes > 1 // the take lands, the give-back does not
+		}
+		s := newStage(t, e, perMinute())
+		s.family("key", "project")
+		s = s.faulty(perMinute(), f)
+		s.acquire("key", Amounts{"rpm": 1})
+		s.peer(perMinute()).acquire("project", Amounts{"tpm": 9900})
+		f.times(-1)
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
+		f.times(0)
+		s.denied(err)
+		unconfirmed := requireUnconfirmed(t, err, Amounts{"tpm": -500})
+		assert.Equal(t, "key", unconfirmed.EntityID)
+		assert.Equal(t, int64(9500), s.level("key", "tpm"))
+	})
+}
+
+func TestCachedConfigurationOutlivesAnOutageOfReads(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		s.acquire("user-1", Amounts{"rpm": 1})
+		s.clock.advance(90 * time.Second) // past the TTL
+		s.db.SetFaults(firstOf("BatchGetItem", -1, throttled1))
+		lease := s.acquire("user-1", Amounts{"rpm": 1})
+		assert.False(t, lease.Degraded(), "the bucket answered")
+		s.db.SetFaults(nil)
+	})
+}
+
+func TestLimitWritesAreNotRetriedBlindly(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		s.acquire("user-1", Amounts{"rpm": 1})
+		s.db.ResetLog()
+		s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Lose: true}))
+		s.acquire("user-1", Amounts{"rpm": 1})
+		sent := s.requests("UpdateItem")
+		require.Len(t, sent, 2)
+		assert.NotEqual(t, sent[0]["ConditionExpression"], sent[1]["ConditionExpression"], "the second try asks whether the first landed")
+		assert.Contains(t, sent[1]["ConditionExpression"], "NOT begins_with(")
+		assert.Equal(t, int64(98), s.level("user-1", "rpm"))
+	})
+}
+
+func TestConflictOfAPlainWriteIsRetried(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		s.acquire("user-1", Amounts{"rpm": 1})
+		s.db.SetFaults(firstOf("UpdateItem", 3, ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}))
+		used := s.used(func() { s.acquire("user-1", Amounts{"rpm": 1}) })
+		assert.Equal(t, int64(4), used.Operations["UpdateItem"].Requests)
+		assert.Equal(t, int64(98), s.level("user-1", "rpm"))
+	})
+}
+
+func TestEndedContextBeforeTheCall(t *testing.T) {
+	s := memStage(t, perMinute())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	used := s.used(func() {
+		_, err := s.limiter.Acquire(ctx, "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+		require.ErrorIs(t, err, context.Canceled)
+		assert.NotErrorIs(t, err, ErrUnavailable)
+	})
+	assert.Zero(t, used.Requests())
+}
+
+// A caller whose context ends while its write is in flight gets its error at
+// once; what was granted is given back.
+func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
+	for _, when := range []ddbmem.Fault{{Before: time.Second}, {After: time.Second}} {
+		for _, entity := range []string{"user-1", "key"} {
+			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+				s.family("key", "project")
+				for _, cold := range []bool{true, false} {
+					if !cold {
+						s.acquire(entity, Amounts{"tpm": 100})
+					}
+					s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+						if r.Operation == "UpdateItem" || r.Operation == "PutItem" {
+							return when
+						}
+						return ddbmem.Fault{}
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+					defer cancel()
+					began := time.Now()
+					_, err := s.limiter.Acquire(ctx, entity, model, Amounts{"tpm": 500})
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					assert.Equal(t, 100*time.Millisecond, time.Since(began), "at once")
+					s.db.SetFaults(nil)
+					elapse(time.Minute)
+					synctest.Wait()
+					want := int64(10_000)
+					if !cold {
+						want -= 100
+					}
+					for _, id := range []string{entity, "project"} {
+						if s.item(id) != nil { // a bucket that was never made is full
+							assert.Equal(t, want, s.level(id, "tpm"), id)
+						}
+					}
+				}
+			})
+		}
+	}
+}
