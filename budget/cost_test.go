@@ -1,0 +1,273 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// spentOn is what f costs.
+func (w *world) spentOn(f func()) ddbmem.Meter {
+	before := w.db.Meter()
+	f()
+	return w.db.Meter().Sub(before)
+}
+
+// TestCostOfOperations is the price list, in requests and capacity units.
+func TestCostOfOperations(t *testing.T) {
+	type cost struct {
+		requests      int64
+		writes, reads float64
+	}
+	costOf := func(w *world, f func()) cost {
+		m := w.spentOn(f)
+		return cost{m.Requests(), m.WriteUnits(), m.ReadUnits()}
+	}
+	ctx := t.Context()
+	for _, tc := range []struct {
+		name     string
+		metering Metering
+		org      Org
+		call     func(w *world) func()
+		want     cost
+	}{
+		{"recommend, warm", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.recommend(w.a, appA)
+			return func() { w.recommend(w.a, appA) }
+		}, cost{}},
+		{"recommend, cold", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			return func() { w.recommend(w.b, appA) }
+		}, cost{6, 0, 10}},
+		{"recommend, spend older than 5 s", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.recommend(w.a, appA)
+			w.clock.advance(6 * time.Second)
+			return func() { w.recommend(w.a, appA) }
+		}, cost{3, 0, 3}},
+		{"submit strict, warm", MeteringStrict, fixtureOrg(), submitWarm, cost{1, 4, 0}},
+		{"submit strict, hard, warm", MeteringStrict, hardOrg(), submitWarm, cost{1, 4, 0}},
+		{"submit batch, alone", MeteringBatch, fixtureOrg(), submitWarm, cost{1, 4, 0}},
+		{"submit window, warm", MeteringWindow, fixtureOrg(), submitWarm, cost{1, 2, 0}},
+		{"submit none, warm", MeteringNone, fixtureOrg(), submitWarm, cost{1, 1, 0}},
+		{"submit with two tags", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			return func() {
+				u := call(2)
+				u.Tags = map[string]string{"user": "u1", "feature": "chat"}
+				w.submit(w.a, u)
+			}
+		}, cost{1, 8, 0}},
+		{"submit a duplicate", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			return func() { assert.True(t, w.submit(w.a, call(1)).Duplicate) }
+		}, cost{1, 4, 0}},
+		{"submit 100 in a batch", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.submit(w.a, call(1000))
+			usages := make([]Usage, 100)
+			for i := range usages {
+				usages[i] = call(i)
+			}
+			return func() {
+				_, err := w.a.SubmitBatch(ctx, orgO, appA, usages)
+				require.NoError(t, err)
+			}
+		}, cost{2, 204, 0}},
+		{"reserve, warm", MeteringStrict, hardOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			return func() { w.reserve(w.a, 1) }
+		}, cost{1, 4, 0}},
+		{"settle", MeteringStrict, hardOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			h := w.reserve(w.a, 1)
+			return func() {
+				_, err := h.Settle(ctx, call(2))
+				require.NoError(t, err)
+			}
+		}, cost{1, 6, 0}},
+		{"release", MeteringStrict, hardOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			h := w.reserve(w.a, 1)
+			return func() { require.NoError(t, h.Release(ctx)) }
+		}, cost{1, 4, 0}},
+		{"reserve refused", MeteringStrict, hardOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			w.reserve(w.a, 9_983_500)
+			return func() {
+				_, err := w.a.Reserve(ctx, orgO, appA, "premium", 1, time.Minute)
+				require.ErrorIs(t, err, ErrQuotaExceeded)
+			}
+		}, cost{3, 8, 1}},
+		{"adjust", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			return func() { require.NoError(t, w.a.Adjust(ctx, orgO, appA, "premium", "", 1, "r")) }
+		}, cost{1, 4, 0}},
+		{"totals of today, 8 shards of 3 labels", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			return func() { _, _ = w.a.Totals(ctx, orgO, appA, "") }
+		}, cost{4, 0, 4}},
+		{"history of 30 closed days", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			w.clock.advance(32 * 24 * time.Hour)
+			read := func() {
+				for _, err := range w.a.History(ctx, orgO, appA, "20260123", "20260221") {
+					require.NoError(t, err)
+				}
+			}
+			read()
+			return read
+		}, cost{1, 0, 3}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, func(o *Options) { o.Metering, o.Linger = tc.metering, time.Millisecond })
+			w.org(tc.org)
+			got := costOf(w, tc.call(w))
+			assert.Equal(t, tc.want, got)
+			t.Logf("%-40s %d requests, %v write units, %v read units", tc.name, got.requests, got.writes, got.reads)
+		})
+	}
+}
+
+func submitWarm(w *world) func() {
+	w.submit(w.a, call(1))
+	return func() { w.submit(w.a, call(2)) }
+}
+
+func (w *world) reserve(k *Keeper, micros int64) *Hold {
+	w.t.Helper()
+	h, err := k.Reserve(w.t.Context(), orgO, appA, "premium", micros, time.Minute)
+	require.NoError(w.t, err)
+	return h
+}
+
+// TestFiveHundredSubmitsASecond: one process, one label, 5 ms of latency and a
+// conflict on one transaction in ten.
+func TestFiveHundredSubmitsASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := ddbmem.New()
+		client := db.Client()
+		k, err := New(client, Tables{}, &Options{Models: fixtureModels})
+		require.NoError(t, err)
+		ctx := t.Context()
+		require.NoError(t, k.CreateTables(ctx))
+		o := fixtureOrg()
+		o.Quotas["premium"] = maxQuota
+		_, err = k.PutOrg(ctx, o)
+		require.NoError(t, err)
+		u := call(100_000)
+		u.Time = time.Time{}
+		_, err = k.Submit(ctx, orgO, appA, u)
+		require.NoError(t, err)
+
+		var conflicts atomic.Int64
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			f := ddbmem.Fault{Before: 2500 * time.Microsecond, After: 2500 * time.Microsecond}
+			if r.Operation == "TransactWriteItems" && r.Seq%10 == 0 {
+				conflicts.Add(1)
+				f.Error = &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{}, {Code: "TransactionConflict"}}}
+			}
+			return f
+		})
+		const n = 5000 // ten seconds
+		before := db.Meter()
+		done := make(chan error, n)
+		for i := range n {
+			go func() {
+				u := call(i)
+				u.Time = time.Time{}
+				_, err := k.Submit(ctx, orgO, appA, u)
+				done <- err
+			}()
+			time.Sleep(2 * time.Millisecond)
+		}
+		for range n {
+			require.NoError(t, <-done)
+		}
+		used := db.Meter().Sub(before)
+		totals, err := k.Totals(ctx, orgO, appA, "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(n+1), totals.Labels[0].Requests)
+		perRecord := used.Operations["TransactWriteItems"].WriteUnits / n
+		assert.LessOrEqual(t, perRecord, 2.2)
+		assert.Positive(t, conflicts.Load())
+		t.Logf("%d records, %d transactions, %d conflicts, %.3f write units a record",
+			n, used.Operations["TransactWriteItems"].Requests, conflicts.Load(), perRecord)
+		require.NoError(t, k.Close(context.Background()))
+		db.Close()
+	})
+}
+
+// TestOvershoot simulates four clients that obey the usage reply.
+func TestOvershoot(t *testing.T) {
+	for _, staleness := range []time.Duration{5 * time.Second, time.Second} {
+		sum, worst := 0.0, 0.0
+		const runs = 5
+		for run := range runs {
+			over := overshoot(t, staleness, int64(run)*11_000)
+			sum, worst = sum+over, max(worst, over)
+		}
+		mean := sum / runs
+		t.Logf("staleness %v: overshoot %.2f %% mean, %.2f %% worst", staleness, mean, worst)
+		limit := 5.0
+		if staleness == time.Second {
+			limit = 3.0
+		}
+		assert.LessOrEqual(t, mean, limit)
+		assert.LessOrEqual(t, worst, 10.0)
+	}
+}
+
+// overshoot is by how many percent of $10 four nodes of 2.5 requests a second
+// overspend when spent µ$ are gone already.
+func overshoot(t *testing.T, staleness time.Duration, spent int64) float64 {
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	w.spend(appA, "premium", 1+spent)
+	nodes := make([]*Keeper, 4)
+	labels := make([]string, 4)
+	for i := range nodes {
+		nodes[i] = w.keeper(&Options{Staleness: staleness})
+		labels[i] = "premium"
+	}
+	n := 0
+	for step := 0; ; step++ {
+		busy := false
+		for i, k := range nodes {
+			w.clock.advance(100 * time.Millisecond)
+			if labels[i] != "premium" {
+				continue
+			}
+			busy = true
+			n++
+			u := call(n)
+			u.Time = w.clock.now()
+			r, err := k.Submit(t.Context(), orgO, appA, u)
+			require.NoError(t, err)
+			labels[i] = r.RecommendedLabel
+		}
+		if !busy {
+			break
+		}
+		require.Less(t, step, 10_000)
+	}
+	return float64(w.total(appA, "premium", "").CostMicros-10_000_000) / 100_000
+}
+
+func TestSubmitsOfOneProcessShareTransactions(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Metering, o.Linger = MeteringBatch, 20*time.Millisecond })
+	w.org(fixtureOrg())
+	w.submit(w.a, call(1000))
+	m := w.spentOn(func() {
+		together(50, 50, func(i int) {
+			_, err := w.a.Submit(t.Context(), orgO, appA, call(i))
+			assert.NoError(t, err)
+		})
+	})
+	assert.Less(t, m.WriteUnits(), 130.0, fmt.Sprint(m))
+	assert.Equal(t, int64(51), w.total(appA, "premium", "").Requests)
+}

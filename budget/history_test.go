@@ -1,0 +1,360 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/require"
+)
+
+// mortal is a node's client: at one of its writes the node dies, before or
+// after the write is applied, and hears nothing any more.
+type mortal struct {
+	Client
+	left  atomic.Int64 // writes until it dies; negative: it does not
+	after bool
+	dead  atomic.Bool
+}
+
+var errDead = errors.New("connection refused")
+
+func (m *mortal) write(do func() error) error {
+	if m.dead.Load() {
+		return errDead
+	}
+	if m.left.Add(-1) != 0 {
+		return do()
+	}
+	m.dead.Store(true)
+	if m.after {
+		_ = do()
+	}
+	return errDead
+}
+
+func (m *mortal) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, f ...func(*dynamodb.Options)) (out *dynamodb.TransactWriteItemsOutput, err error) {
+	err = m.write(func() error {
+		out, err = m.Client.TransactWriteItems(ctx, in, f...)
+		return err
+	})
+	return out, err
+}
+
+func (m *mortal) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, f ...func(*dynamodb.Options)) (out *dynamodb.UpdateItemOutput, err error) {
+	err = m.write(func() error {
+		out, err = m.Client.UpdateItem(ctx, in, f...)
+		return err
+	})
+	return out, err
+}
+
+func (m *mortal) Query(ctx context.Context, in *dynamodb.QueryInput, f ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	if m.dead.Load() {
+		return nil, errDead
+	}
+	return m.Client.Query(ctx, in, f...)
+}
+
+// historyCall is a model call that happened.
+type historyCall struct {
+	usage Usage
+	cost  picos
+	app   string
+}
+
+// history is one random run of two nodes.
+type history struct {
+	t     *testing.T
+	rng   *rand.Rand
+	mu    sync.Mutex // guards rng in the fault hook
+	db    *ddbmem.DB
+	org   Org
+	nodes [2]*Keeper
+	lives [2]*mortal
+	holds []*Hold
+	owner []int
+	calls []historyCall
+	late  []chan struct{}
+}
+
+func (h *history) n(limit int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rng.IntN(limit)
+}
+
+// fault loses, delays, throttles or refuses one write in six.
+func (h *history) fault(r *ddbmem.Request) ddbmem.Fault {
+	f := ddbmem.Fault{Before: time.Millisecond, After: time.Millisecond}
+	if r.Operation != "TransactWriteItems" && r.Operation != "UpdateItem" && r.Operation != "PutItem" {
+		return f
+	}
+	switch h.n(36) {
+	case 0:
+		f.Drop = true
+	case 1, 2:
+		f.Lose = true
+	case 3:
+		f.Error = &ddbmem.Error{Code: "ThrottlingException"}
+	case 4:
+		if r.Operation == "TransactWriteItems" {
+			f.Error = &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}}}
+		} else {
+			f.Error = &ddbmem.Error{Code: "TransactionConflictException"}
+		}
+	case 5:
+		late := make(chan struct{})
+		h.mu.Lock()
+		h.late = append(h.late, late)
+		h.mu.Unlock()
+		f.Late = late
+	}
+	return f
+}
+
+func (h *history) start(i int) {
+	m := &mortal{Client: h.db.Client(), after: h.n(2) == 0}
+	m.left.Store(-1)
+	if h.n(2) == 0 {
+		m.left.Store(int64(1 + h.n(12)))
+	}
+	k, err := New(m, Tables{}, &Options{Models: fixtureModels, OnEvent: func(context.Context, Event) {}})
+	require.NoError(h.t, err)
+	h.nodes[i], h.lives[i] = k, m
+}
+
+// node is one of the two, a new one in the place of a dead one.
+func (h *history) node() (int, *Keeper) {
+	i := h.n(2)
+	if h.lives[i].dead.Load() {
+		require.NoError(h.t, h.nodes[i].Close(context.Background()))
+		h.start(i)
+	}
+	return i, h.nodes[i]
+}
+
+func (h *history) newCall() historyCall {
+	app := []string{appA, appB}[h.n(2)]
+	in, out := int64(h.n(3000)), int64(h.n(1000))
+	u := Usage{RequestID: uuid(len(h.calls)), Label: "premium", Tokens: Tokens{Input: in, Output: out}, Time: time.Now()}
+	c := historyCall{usage: u, app: app, cost: costOf(in, 3_000_000).add(costOf(out, 15_000_000))}
+	if h.n(3) == 0 {
+		c.usage.Label = "standard"
+		c.cost = costOf(in, 800_000).add(costOf(out, 4_000_000))
+	}
+	h.calls = append(h.calls, c)
+	return c
+}
+
+// record sends a call until it is accepted, as an application must.
+func (h *history) record(c historyCall) {
+	for try := 0; ; try++ {
+		_, k := h.node()
+		_, err := k.Submit(h.t.Context(), orgO, c.app, c.usage)
+		if err == nil {
+			return
+		}
+		require.True(h.t, unavailable(err), "%v", err)
+		require.Less(h.t, try, 50)
+	}
+}
+
+func (h *history) step() {
+	ctx := h.t.Context()
+	tolerate := func(err error) {
+		if err != nil && !unavailable(err) && !errors.Is(err, ErrQuotaExceeded) && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrClosed) {
+			require.NoError(h.t, err)
+		}
+	}
+	i, k := h.node()
+	switch h.n(13) {
+	case 0, 1:
+		h.record(h.newCall())
+	case 2:
+		if len(h.calls) > 0 {
+			h.record(h.calls[h.n(len(h.calls))])
+		}
+	case 3, 4, 5:
+		hold, err := k.Reserve(ctx, orgO, []string{appA, appB}[h.n(2)], "premium", int64(10_000*(1+h.n(4))), time.Minute)
+		tolerate(err)
+		if err == nil {
+			h.holds, h.owner = append(h.holds, hold), append(h.owner, i)
+		}
+	case 6, 7, 8:
+		h.endHold(tolerate)
+	case 9:
+		time.Sleep(time.Duration(1+h.n(100)) * time.Second)
+	case 10:
+		if h.n(4) == 0 {
+			time.Sleep(time.Duration(h.n(20)) * time.Hour)
+		}
+		_, err := k.Recommend(ctx, orgO, appA)
+		tolerate(err)
+	case 11:
+		h.change(k, tolerate)
+	case 12:
+		h.mu.Lock()
+		late := h.late
+		h.late = nil
+		h.mu.Unlock()
+		for _, c := range late {
+			close(c)
+		}
+		_, err := k.Sweep(ctx, orgO)
+		tolerate(err)
+	}
+}
+
+func (h *history) endHold(tolerate func(error)) {
+	if len(h.holds) == 0 {
+		return
+	}
+	n := h.n(len(h.holds))
+	hold := h.holds[n]
+	switch h.n(5) {
+	case 0:
+		tolerate(hold.Release(h.t.Context()))
+	case 1:
+		tolerate(hold.Extend(h.t.Context(), time.Minute))
+		return
+	case 2: // the client dies before its call
+	default:
+		c := h.newCall()
+		c.app, c.usage.Label, c.cost = hold.App, "premium", costOf(c.usage.Tokens.Input, 3_000_000).add(costOf(c.usage.Tokens.Output, 15_000_000))
+		h.calls[len(h.calls)-1] = c
+		if _, err := hold.Settle(h.t.Context(), c.usage); err != nil {
+			tolerate(err)
+			h.record(c) // another process finds the record to send
+		}
+	}
+	h.holds = append(h.holds[:n], h.holds[n+1:]...)
+}
+
+func (h *history) change(k *Keeper, tolerate func(error)) {
+	switch h.n(4) {
+	case 0:
+		tolerate(k.Adjust(h.t.Context(), orgO, appA, "premium", "", int64(h.n(2000)-1000), "test"))
+	case 1:
+		h.org.Quotas["premium"] = int64(50_000 + h.n(200_000))
+	case 2:
+		h.org.Enforcement = []Enforcement{Soft, Hard}[h.n(2)]
+		h.org.Scope = []Scope{ScopeApp, ScopeOrg}[h.n(2)]
+	case 3:
+		h.org.Timezone = []string{"UTC", "America/New_York", "Asia/Tokyo"}[h.n(3)]
+	}
+	_, err := k.PutOrg(h.t.Context(), h.org)
+	tolerate(err)
+}
+
+// rest lets every lease end and every late request happen, and has a node that
+// hears everything look around once.
+func (h *history) rest() {
+	for _, k := range h.nodes {
+		require.NoError(h.t, k.Close(context.Background()))
+	}
+	h.db.SetFaults(nil)
+	for _, c := range h.late {
+		close(c)
+	}
+	synctest.Wait()
+	time.Sleep(3 * time.Minute)
+	k, err := New(h.db.Client(), Tables{}, &Options{Models: fixtureModels})
+	require.NoError(h.t, err)
+	_, err = k.Sweep(h.t.Context())
+	require.NoError(h.t, err)
+	h.check(k)
+	require.NoError(h.t, k.Close(context.Background()))
+	h.db.Close()
+}
+
+// check: what is recorded is what the calls cost, each once; used is what is
+// recorded; no hold is open.
+func (h *history) check(k *Keeper) {
+	w := &world{t: h.t, a: k, tables: k.store.tables}
+	var want, got, adjusted picos
+	for _, c := range h.calls {
+		want = want.add(c.cost)
+	}
+	var d decoder
+	for _, item := range w.items("AUDIT#") {
+		adjusted = adjusted.add(d.picos(item, "change_picos"))
+	}
+	requests := int64(0)
+	for _, item := range w.items("ORG#") {
+		row, err := decodeCounter(item)
+		require.NoError(h.t, err)
+		key := keyOf(item)
+		if row.hard {
+			require.Equal(h.t, row.spend().String(), row.used.String(), "used of %v", key)
+		}
+		if isLabelDay(key) {
+			got = got.add(row.spend())
+			requests += row.requests
+		}
+	}
+	require.Equal(h.t, want.add(adjusted).String(), got.String())
+	require.Equal(h.t, int64(len(h.calls)), requests)
+	require.Len(h.t, w.items("DEDUP#"), len(h.calls))
+	require.Empty(h.t, w.items("HOLD#"))
+	require.NoError(h.t, d.err)
+}
+
+func runHistory(t *testing.T, seed uint64) {
+	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), db: ddbmem.New(), org: fixtureOrg()}
+	h.org.Quotas["premium"] = 100_000
+	if h.n(3) > 0 {
+		h.org.Enforcement = Hard
+	}
+	if h.n(3) == 0 {
+		h.org.Limits = []PeriodQuota{{Day, "", 150_000}, {Week, "premium", 400_000}, {Month, "", 600_000}}
+	}
+	setup, err := New(h.db.Client(), Tables{}, &Options{Models: fixtureModels})
+	require.NoError(t, err)
+	require.NoError(t, setup.CreateTables(t.Context()))
+	_, err = setup.PutOrg(t.Context(), h.org)
+	require.NoError(t, err)
+	require.NoError(t, setup.Close(t.Context()))
+	h.start(0)
+	h.start(1)
+	h.db.SetFaults(h.fault)
+	for range 40 {
+		h.step()
+	}
+	h.rest()
+}
+
+// TestHistories: at rest, used is what the calls cost, each counted once, and
+// no hold is open; whatever was lost, late, refused or killed on the way.
+func TestHistories(t *testing.T) {
+	n := 150
+	if s := os.Getenv("DYNALIMIT_HISTORIES"); s != "" {
+		var err error
+		n, err = strconv.Atoi(s)
+		require.NoError(t, err)
+	}
+	for seed := range n {
+		if !t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { runHistory(t, uint64(seed)) })
+		}) {
+			break
+		}
+	}
+}
+
+// isLabelDay tells a label's day, which every record is in once, from the
+// counters of tags, totals and longer periods.
+func isLabelDay(key itemKey) bool {
+	return strings.Contains(key.pk, "#LABEL#") && strings.HasPrefix(key.sk, "DAY#")
+}
