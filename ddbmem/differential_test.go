@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
@@ -24,26 +22,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
-
-// remoteClient is a client of the engine at an endpoint.
-func remoteClient(t testing.TB, endpoint string) *dynamodb.Client {
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	t.Cleanup(transport.CloseIdleConnections)
-	return dynamodb.NewFromConfig(aws.Config{
-		Region:      "us-east-1",
-		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient:  &http.Client{Transport: transport},
-	}, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint); o.RetryMaxAttempts = 1 })
-}
-
-// engineEndpoint is another engine to compare with, "" for none.
-func engineEndpoint(t testing.TB) string {
-	endpoint := os.Getenv("DYNALIMIT_TEST_ENDPOINT")
-	if endpoint == "" {
-		t.Log("NOT COMPARED with another engine: DYNALIMIT_TEST_ENDPOINT is not set")
-	}
-	return endpoint
-}
 
 func fuzzCases(t testing.TB) int {
 	text := os.Getenv("DYNALIMIT_FUZZ_CASES")
@@ -84,7 +62,7 @@ func TestDifferential(t *testing.T) {
 		defer server.Close()
 		endpoint = server.URL
 	}
-	other := remoteClient(t, endpoint)
+	other := remoteEngine(t, endpoint).client
 	table := fmt.Sprintf("differential-%d", time.Now().UnixNano())
 	for _, client := range []*dynamodb.Client{ours, other} {
 		createTable(t, client, table, true, withIndex)

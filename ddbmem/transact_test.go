@@ -1,0 +1,203 @@
+package ddbmem_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// addIf is an update that adds d to n if n is at least floor.
+func addIf(table *string, key string, d, floor int64) types.TransactWriteItem {
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: table, Key: item{"PK": str(key)}, UpdateExpression: aws.String("ADD n :d"), ConditionExpression: aws.String("n >= :floor"),
+		ExpressionAttributeValues:           item{":d": num(d), ":floor": num(floor)},
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}}
+}
+
+func transact(t *testing.T, e engine, token *string, items ...types.TransactWriteItem) error {
+	t.Helper()
+	_, err := e.client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: items, ClientRequestToken: token})
+	return err
+}
+
+func TestTransactionCommitsAllOrNothing(t *testing.T) {
+	conform(t, func(t *testing.T, e engine) {
+		table := e.table(t, false)
+		put(t, e, table, item{"PK": str("a"), "n": num(5)})
+		put(t, e, table, item{"PK": str("gone")})
+		put(t, e, table, item{"PK": str("text"), "n": str("x")})
+		drop := types.TransactWriteItem{Delete: &types.Delete{TableName: table, Key: item{"PK": str("gone")}, ConditionExpression: aws.String("attribute_exists(PK)")}}
+		check := types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: table, Key: item{"PK": str("text")}, ConditionExpression: aws.String("attribute_exists(n)")}}
+		fresh := types.TransactWriteItem{Put: &types.Put{TableName: table, Item: item{"PK": str("new")}}}
+
+		err := transact(t, e, nil, fresh, addIf(table, "a", -1, 9), addIf(table, "nope", 1, 0), drop)
+		require.Equal(t, `error TransactionCanceledException None{}, ConditionalCheckFailed{PK="a" n=5}, ConditionalCheckFailed{}, None{}`, failureOf(err).text)
+		require.ErrorContains(t, err, "[None, ConditionalCheckFailed, ConditionalCheckFailed, None]")
+		plain := types.TransactWriteItem{Update: &types.Update{TableName: table, Key: item{"PK": str("text")}, UpdateExpression: aws.String("ADD n :d"), ExpressionAttributeValues: item{":d": num(1)}}}
+		require.Equal(t, "error TransactionCanceledException None{}, ValidationError{}", failureOf(transact(t, e, nil, fresh, plain)).text)
+		require.Equal(t, `{PK="a" n=5}`, get(t, e, table, item{"PK": str("a")}))
+		require.Equal(t, "{}", get(t, e, table, item{"PK": str("new")}))
+
+		require.NoError(t, transact(t, e, nil, fresh, addIf(table, "a", -1, 5), check, drop))
+		require.Equal(t, `{PK="a" n=4}`, get(t, e, table, item{"PK": str("a")}))
+		require.Equal(t, `{PK="new"}`, get(t, e, table, item{"PK": str("new")}))
+		require.Equal(t, "{}", get(t, e, table, item{"PK": str("gone")}))
+	})
+}
+
+func TestRejectedTransactions(t *testing.T) {
+	conform(t, func(t *testing.T, e engine) {
+		table := e.table(t, false)
+		put(t, e, table, item{"PK": str("a"), "n": num(5)})
+		message := wantCode(t, "ValidationException", transact(t, e, nil, addIf(table, "a", 1, 0), addIf(table, "a", 1, 0)))
+		require.Contains(t, message, "multiple operations on one item")
+		var many []types.TransactWriteItem
+		for i := range 101 {
+			many = append(many, types.TransactWriteItem{Put: &types.Put{TableName: table, Item: item{"PK": str(fmt.Sprint(i))}}})
+		}
+		wantCode(t, "ValidationException", transact(t, e, nil, many...))
+		require.NoError(t, transact(t, e, nil, many[:100]...))
+		wantCode(t, "ResourceNotFoundException", transact(t, e, nil, addIf(aws.String("no-such-table"), "a", 1, 0)))
+	})
+}
+
+func TestClientRequestToken(t *testing.T) {
+	conform(t, func(t *testing.T, e engine) {
+		table := e.table(t, false)
+		put(t, e, table, item{"PK": str("a"), "n": num(5)})
+		token := aws.String(fmt.Sprintf("token-%d", time.Now().UnixNano()))
+		for range 3 {
+			require.NoError(t, transact(t, e, token, addIf(table, "a", -5, 5)))
+		}
+		require.Equal(t, `{PK="a" n=0}`, get(t, e, table, item{"PK": str("a")}))
+		wantCode(t, "IdempotentParameterMismatchException", transact(t, e, token, addIf(table, "a", -4, 5)))
+	})
+}
+
+func TestClientRequestTokenLastsTenMinutes(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	db := ddbmem.New(ddbmem.WithClock(func() time.Time { return now }))
+	e := engine{client: db.Client(once)}
+	table := e.table(t, false)
+	put(t, e, table, item{"PK": str("a"), "n": num(5)})
+	for _, step := range []struct {
+		after time.Duration
+		n     string
+	}{{0, "6"}, {10*time.Minute - 1, "6"}, {1, "7"}} {
+		now = now.Add(step.after)
+		before := db.Meter()
+		require.NoError(t, transact(t, e, aws.String("token"), addIf(table, "a", 1, 0)))
+		require.Equal(t, `{PK="a" n=`+step.n+`}`, get(t, e, table, item{"PK": str("a")}))
+		used := db.Meter().Sub(before)
+		if step.after == 10*time.Minute-1 {
+			require.Zero(t, used.WriteUnits(), "a repeated transaction costs reads")
+			require.Equal(t, 2.0+1, used.ReadUnits())
+		}
+	}
+	// A refused transaction may be sent again with its token.
+	require.Error(t, transact(t, e, aws.String("second"), addIf(table, "a", 1, 100)))
+	put(t, e, table, item{"PK": str("a"), "n": num(100)})
+	require.NoError(t, transact(t, e, aws.String("second"), addIf(table, "a", 1, 100)))
+}
+
+// The engine ignores the projection of a TransactGetItems.
+func TestTransactGet(t *testing.T) {
+	onDDBMem(t, func(t *testing.T, e engine) {
+		table := e.table(t, false)
+		put(t, e, table, item{"PK": str("a"), "n": num(5), "x": num(1)})
+		out, err := e.client.TransactGetItems(t.Context(), &dynamodb.TransactGetItemsInput{TransactItems: []types.TransactGetItem{
+			{Get: &types.Get{TableName: table, Key: item{"PK": str("nope")}}},
+			{Get: &types.Get{TableName: table, Key: item{"PK": str("a")}, ProjectionExpression: aws.String("#0"), ExpressionAttributeNames: map[string]string{"#0": "n"}}},
+		}})
+		require.NoError(t, err)
+		require.Len(t, out.Responses, 2)
+		require.Equal(t, "{}", showItem(out.Responses[0].Item))
+		require.Equal(t, "{n=5}", showItem(out.Responses[1].Item))
+	})
+}
+
+func TestInjectedCancellation(t *testing.T) {
+	db := ddbmem.New()
+	e := engine{client: db.Client(once)}
+	table := e.table(t, false)
+	put(t, e, table, item{"PK": str("a"), "n": num(5)})
+	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{
+			{}, {Code: "TransactionConflict", Message: "Transaction is ongoing for the item"}, {Code: "ConditionalCheckFailed", Item: item{"n": num(7)}},
+		}}}
+	})
+	err := transact(t, e, nil, addIf(table, "a", 1, 0), addIf(table, "b", 1, 0), addIf(table, "c", 1, 0))
+	require.Equal(t, "error TransactionCanceledException None{}, TransactionConflict{}, ConditionalCheckFailed{n=7}", failureOf(err).text)
+	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}
+	})
+	_, err = e.client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: table, Key: item{"PK": str("a")}})
+	var conflict *types.TransactionConflictException
+	require.ErrorAs(t, err, &conflict)
+	db.SetFaults(nil)
+	require.Equal(t, `{PK="a" n=5}`, get(t, e, table, item{"PK": str("a")}))
+}
+
+// TestConcurrentWrites wants conditional takes to admit exactly what there is and
+// transactions to keep the sum.
+func TestConcurrentWrites(t *testing.T) {
+	conform(t, func(t *testing.T, e engine) {
+		table := e.table(t, false)
+		put(t, e, table, item{"PK": str("a"), "n": num(100)})
+		put(t, e, table, item{"PK": str("b"), "n": num(100)})
+		put(t, e, table, item{"PK": str("tokens"), "n": num(60)})
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		admitted := 0
+		for w := range 8 {
+			group.Go(func() {
+				for range 20 {
+					_, err := e.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+						TableName: table, Key: item{"PK": str("tokens")}, UpdateExpression: aws.String("ADD n :d"),
+						ConditionExpression: aws.String("n >= :floor"), ExpressionAttributeValues: item{":d": num(-1), ":floor": num(1)},
+					})
+					var failed *types.ConditionalCheckFailedException
+					if err != nil && !errors.As(err, &failed) {
+						t.Errorf("update: %v", err)
+					}
+					if err == nil {
+						mu.Lock()
+						admitted++
+						mu.Unlock()
+					}
+					from, to := "a", "b"
+					if w%2 == 0 {
+						from, to = to, from
+					}
+					_, err = e.client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{addIf(table, from, -7, 7), addIf(table, to, 7, 0)}})
+					var cancelled *types.TransactionCanceledException
+					if err != nil && !errors.As(err, &cancelled) {
+						t.Errorf("transaction: %v", err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		require.Equal(t, 60, admitted)
+		sum := int64(0)
+		for _, k := range []string{"a", "b"} {
+			out, err := e.client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: table, Key: item{"PK": str(k)}, ConsistentRead: aws.Bool(true)})
+			require.NoError(t, err)
+			var n int64
+			_, err = fmt.Sscan(out.Item["n"].(*types.AttributeValueMemberN).Value, &n)
+			require.NoError(t, err)
+			sum += n
+		}
+		require.EqualValues(t, 200, sum)
+	})
+}
