@@ -155,9 +155,7 @@ func (l *lane) forget() {
 	}
 }
 
-// commit sends the transaction. An unanswered one is sent again byte for byte
-// with its token, which DynamoDB recognises for ten minutes. done is false when
-// it has to be decided again.
+// commit sends the transaction; done is false when it has to be decided again.
 func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []proposal, round int) (done bool, err error) {
 	items, charged := make([]types.TransactWriteItem, 0, len(proposals)), make([]int, 0, len(proposals))
 	operation := l.lanes.ids.operation()
@@ -171,36 +169,74 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 		}
 		items, charged = append(items, l.transactItem(lv.lane, &proposals[i].plan, opID(operation, 0))), append(charged, i)
 	}
-	token, asked := rand.Text(), l.nowMS()
-	ctx = context.WithoutCancel(ctx)
-	unanswered := 0
-	for try := 1; ; try++ {
-		v, images, err := l.store.transactBuckets(ctx, items, token, l.lanes.ids.slot)
-		switch v {
-		case landed:
-			for _, i := range charged {
-				lease.levels[i].charged(&proposals[i], l.store.decodeBucket)
-			}
-			return true, nil
-		case refused:
-			for place, image := range images {
-				lease.levels[charged[place]].lane.correct(image, asked)
-			}
-			return false, nil
-		case conflicted, throttled:
-			if unanswered == 0 {
-				if round+1 >= maxTries {
-					return false, err
-				}
-				return false, nil
-			}
-		case ambiguous:
-			unanswered++
-		default:
-			return false, err
+	asked := l.nowMS()
+	a := l.sendTogether(ctx, lease.request, items)
+	switch a.verdict {
+	case landed:
+		for _, i := range charged {
+			lease.levels[i].charged(&proposals[i], l.store.decodeBucket)
 		}
-		if unanswered > maxAmbiguous || try == maxTries {
-			return false, fmt.Errorf("%w (it may have been charged)", err)
+		return true, nil
+	case refused:
+		for place, image := range a.images {
+			lease.levels[charged[place]].lane.correct(image, asked)
+		}
+		return false, nil
+	case conflicted, throttled:
+		if round+1 < maxTries {
+			return false, nil
+		}
+	case ambiguous:
+		return false, fmt.Errorf("%w (it may have been charged)", a.err)
+	case failed:
+	}
+	return false, a.err
+}
+
+// joint is what came of a transaction.
+type joint struct {
+	verdict verdict
+	images  map[int]*schema.Image // of the conditions that failed, by place
+	tries   int
+	err     error
+}
+
+// sendTogether sends a transaction between the observer's start and end.
+func (l *RateLimiter) sendTogether(ctx context.Context, r request, items []types.TransactWriteItem) joint {
+	o := l.opts.Observer
+	if o == nil {
+		return l.deliverTogether(context.WithoutCancel(ctx), items)
+	}
+	began := l.clock()
+	ctx = o.WriteStart(ctx, WriteStart{EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1})
+	a := l.deliverTogether(context.WithoutCancel(ctx), items)
+	e := WriteEnd{
+		EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1, Outcome: a.verdict.String(),
+		Tries: a.tries, Duration: l.clock().Sub(began),
+	}
+	if a.verdict != refused {
+		e.Err = a.err
+	}
+	o.WriteEnd(ctx, e)
+	return a
+}
+
+// deliverTogether sends a transaction. An unanswered one is sent again byte for
+// byte with its token, which DynamoDB recognises for ten minutes.
+func (l *RateLimiter) deliverTogether(ctx context.Context, items []types.TransactWriteItem) joint {
+	token, unanswered := rand.Text(), 0
+	for try := 1; ; try++ {
+		a := joint{tries: try}
+		a.verdict, a.images, a.err = l.store.transactBuckets(ctx, items, token, l.lanes.ids.slot)
+		if a.verdict == ambiguous {
+			unanswered++
+		}
+		switch {
+		case a.verdict == landed || a.verdict == refused || unanswered == 0:
+			return a
+		case a.verdict == failed || unanswered > maxAmbiguous || try == maxTries:
+			a.verdict = ambiguous // an earlier try may have landed
+			return a
 		}
 		sleep(ctx, jitter(unanswered))
 	}

@@ -48,6 +48,9 @@ const (
 	WriteSpend    WriteKind = "spend"
 	WriteClaim    WriteKind = "claim"
 	WriteGiveBack WriteKind = "give_back"
+	// WriteTransaction charges an entity and its parents together; the events
+	// name the entity.
+	WriteTransaction WriteKind = "transaction"
 )
 
 // WriteStart describes a write to a bucket.

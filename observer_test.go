@@ -1,0 +1,187 @@
+package dynalimit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// listener writes down what an observer hears, and checks that every end is
+// given the context of its start.
+type listener struct {
+	t *testing.T
+
+	mu    sync.Mutex
+	next  int
+	open  map[int]string
+	heard []string
+}
+
+type spanKey struct{}
+
+func listen(t *testing.T) *listener {
+	l := &listener{t: t, open: map[int]string{}}
+	t.Cleanup(func() { assert.Empty(t, l.open, "every start has its end") })
+	return l
+}
+
+func (l *listener) start(ctx context.Context, what string) context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next++
+	l.open[l.next] = what
+	return context.WithValue(ctx, spanKey{}, l.next)
+}
+
+func (l *listener) end(ctx context.Context, what, how string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	span, _ := ctx.Value(spanKey{}).(int)
+	assert.Equal(l.t, what, l.open[span], "the end has its start's context")
+	delete(l.open, span)
+	l.heard = append(l.heard, what+": "+how)
+}
+
+func (l *listener) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	heard := l.heard
+	l.heard = nil
+	return heard
+}
+
+func (l *listener) AcquireStart(ctx context.Context, e AcquireStart) context.Context {
+	return l.start(ctx, fmt.Sprintf("acquire %s %s", e.EntityID, e.Resource))
+}
+
+func (l *listener) AcquireEnd(ctx context.Context, e AcquireEnd) {
+	how := "granted"
+	switch {
+	case e.Err != nil:
+		how = fmt.Sprintf("%T", e.Err)
+	case e.Degraded:
+		how = "degraded"
+	}
+	if e.FromMemory {
+		how += " from memory"
+	}
+	l.end(ctx, fmt.Sprintf("acquire %s %s", e.EntityID, e.Resource), how)
+}
+
+func (l *listener) WriteStart(ctx context.Context, e WriteStart) context.Context {
+	return l.start(ctx, fmt.Sprintf("%s %s for %d", e.Kind, e.EntityID, e.Callers))
+}
+
+func (l *listener) WriteEnd(ctx context.Context, e WriteEnd) {
+	how := fmt.Sprintf("%s after %d", e.Outcome, e.Tries)
+	if e.Err != nil {
+		how += fmt.Sprintf(" (%T)", e.Err)
+	}
+	l.end(ctx, fmt.Sprintf("%s %s for %d", e.Kind, e.EntityID, e.Callers), how)
+}
+
+func TestObserverHearsPairs(t *testing.T) {
+	ears := listen(t)
+	opts := perMinute()
+	opts.Observer = ears
+	s := memStage(t, opts)
+	lease := s.acquire("user-1", Amounts{"rpm": 1})
+	assert.Equal(t, []string{"create user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
+	require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 10_000}))
+	assert.Equal(t, []string{"spend user-1 for 1: landed after 1"}, ears.take())
+	s.deny("user-1", Amounts{"tpm": 1})
+	assert.Equal(t, []string{"acquire user-1 gpt-4: *dynalimit.LimitExceededError from memory"}, ears.take())
+	require.NoError(t, lease.Rollback(t.Context()))
+	assert.Equal(t, []string{"give_back user-1 for 1: landed after 1"}, ears.take())
+	s.clock.advance(2 * time.Hour)
+	s.acquire("user-1", Amounts{"rpm": 1})
+	assert.Equal(t, []string{"claim user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
+	_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rmp": 1})
+	require.Error(t, err)
+	assert.Equal(t, []string{"acquire user-1 gpt-4: *dynalimit.ValidationError"}, ears.take())
+}
+
+func TestObserverHearsOfFaults(t *testing.T) {
+	opts := perMinute()
+	var ears *listener
+	opts.Observer = observerOf(func() Observer { return ears })
+	virtual(t, opts, func(t *testing.T, s *stage) {
+		ears = listen(t)
+		s.acquire("user-1", Amounts{"rpm": 1})
+		ears.take()
+		s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Lose: true}))
+		s.acquire("user-1", Amounts{"rpm": 1})
+		assert.Equal(t, []string{"spend user-1 for 1: landed after 2", "acquire user-1 gpt-4: granted"}, ears.take())
+		p := s.peer(perMinute())
+		s.clock.advance(2 * time.Hour)
+		p.acquire("user-1", Amounts{"rpm": 1})
+		s.limiter.opts.Observer.(observerOf)().(*listener).take()
+		s.acquire("user-1", Amounts{"rpm": 1})
+		assert.Equal(t, []string{"claim user-1 for 1: refused after 1", "spend user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
+		s.down(throttled1)
+		s.acquire("user-1", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+		assert.Equal(t, []string{fmt.Sprintf("spend user-1 for 1: throttled after %d (*dynalimit.UnavailableError)", maxTries), "acquire user-1 gpt-4: degraded"}, ears.take())
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		require.Error(t, err)
+		assert.Equal(t, "acquire user-1 gpt-4: *dynalimit.UnavailableError", ears.take()[1])
+		s.db.SetFaults(nil)
+	})
+}
+
+// observerOf is the observer a function returns.
+type observerOf func() Observer
+
+func (o observerOf) AcquireStart(ctx context.Context, e AcquireStart) context.Context {
+	return o().AcquireStart(ctx, e)
+}
+func (o observerOf) AcquireEnd(ctx context.Context, e AcquireEnd) { o().AcquireEnd(ctx, e) }
+func (o observerOf) WriteStart(ctx context.Context, e WriteStart) context.Context {
+	return o().WriteStart(ctx, e)
+}
+func (o observerOf) WriteEnd(ctx context.Context, e WriteEnd) { o().WriteEnd(ctx, e) }
+
+func TestObserverHearsOfTransactions(t *testing.T) {
+	ears := listen(t)
+	opts := together()
+	opts.Observer = ears
+	s := memStage(t, opts)
+	s.family("key", "project")
+	s.acquire("key", Amounts{"rpm": 1})
+	assert.Equal(t, []string{"transaction key for 1: landed after 1", "acquire key gpt-4: granted"}, ears.take())
+}
+
+func TestNopObserver(t *testing.T) {
+	var nop NopObserver
+	ctx := t.Context()
+	assert.Equal(t, ctx, nop.AcquireStart(ctx, AcquireStart{}))
+	assert.Equal(t, ctx, nop.WriteStart(ctx, WriteStart{}))
+	assert.NotPanics(t, func() {
+		nop.AcquireEnd(ctx, AcquireEnd{})
+		nop.WriteEnd(ctx, WriteEnd{})
+	})
+}
+
+// A limiter writes to no logger that it was not given.
+func TestSilentByDefault(t *testing.T) {
+	var out bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	defer slog.SetDefault(before)
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		s.acquire("user-1", Amounts{"rpm": 1})
+		s.clock.advance(90 * time.Second)
+		s.down(throttled1) // a refresh that fails is worth a line
+		s.acquire("user-1", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+		s.db.SetFaults(nil)
+	})
+	assert.Empty(t, out.String())
+}
