@@ -1,0 +1,286 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// simulated runs a test in virtual time, with real clocks everywhere.
+func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *ddbmem.DB, k *Keeper)) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(fixtureNow.Sub(time.Now()))
+		db := ddbmem.New()
+		opts.Models = fixtureModels
+		k, err := New(db.Client(), Tables{}, &opts)
+		require.NoError(t, err)
+		require.NoError(t, k.CreateTables(t.Context()))
+		_, err = k.PutOrg(t.Context(), org)
+		require.NoError(t, err)
+		test(t, db, k)
+		db.SetFaults(nil)
+		require.NoError(t, k.Close(context.Background()))
+		db.Close()
+	})
+}
+
+// onWrite injects a fault into the first n transactions.
+func onWrite(n int, f ddbmem.Fault) ddbmem.FaultFunc {
+	var left atomic.Int64
+	left.Store(int64(n))
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "TransactWriteItems" && left.Add(-1) >= 0 {
+			return f
+		}
+		return ddbmem.Fault{}
+	}
+}
+
+func TestFaultsOfOneSubmit(t *testing.T) {
+	late := func() ddbmem.Fault {
+		c := make(chan struct{})
+		time.AfterFunc(time.Second, func() { close(c) })
+		return ddbmem.Fault{Late: c}
+	}
+	for name, fault := range map[string]func() ddbmem.Fault{
+		"answer lost":       func() ddbmem.Fault { return ddbmem.Fault{Lose: true} },
+		"request lost":      func() ddbmem.Fault { return ddbmem.Fault{Drop: true} },
+		"late":              late,
+		"throttled":         func() ddbmem.Fault { return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}} },
+		"server error":      func() ddbmem.Fault { return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError"}} },
+		"in progress":       func() ddbmem.Fault { return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionInProgressException"}} },
+		"no answer in time": func() ddbmem.Fault { return ddbmem.Fault{After: time.Minute} },
+		"conflict": func() ddbmem.Fault {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{}, {Code: "TransactionConflict"}}}}
+		},
+		"throttled item": func() ddbmem.Fault {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{}, {Code: "ThrottlingError"}}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+				db.SetFaults(onWrite(2, fault()))
+				r, err := k.Submit(t.Context(), orgO, appA, call(1))
+				require.NoError(t, err)
+				assert.False(t, r.Duplicate, "its own retry is no duplicate")
+				assert.Equal(t, int64(16_500), r.CostMicros)
+				time.Sleep(2 * time.Second)
+				got, err := k.Totals(t.Context(), orgO, appA, "")
+				require.NoError(t, err)
+				assert.Equal(t, int64(1), got.Labels[0].Requests)
+			})
+		})
+	}
+}
+
+// forgetful sends every transaction under another token, as if ten minutes had
+// passed between tries.
+type forgetful struct{ Client }
+
+func (f forgetful) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	copied := *in
+	token := newID()
+	copied.ClientRequestToken = &token
+	return f.Client.TransactWriteItems(ctx, &copied, o...)
+}
+
+// TestOwnItemsAreRecognised: without the token's help a landed first try is
+// known by the writer's mark, and is no duplicate.
+func TestOwnItemsAreRecognised(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, _ *Keeper) {
+		k, err := New(forgetful{db.Client()}, Tables{}, &Options{Models: fixtureModels})
+		require.NoError(t, err)
+		ctx := t.Context()
+		lose := func() { db.SetFaults(onWrite(1, ddbmem.Fault{Lose: true})) }
+		lose()
+		r, err := k.Submit(ctx, orgO, appA, call(1))
+		require.NoError(t, err)
+		assert.False(t, r.Duplicate)
+		lose()
+		h, err := k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Minute)
+		require.NoError(t, err)
+		lose()
+		r, err = h.Settle(ctx, call(2))
+		require.NoError(t, err)
+		assert.False(t, r.Duplicate)
+		h, err = k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Minute)
+		require.NoError(t, err)
+		lose()
+		require.NoError(t, h.Release(ctx))
+		lose()
+		require.NoError(t, k.Adjust(ctx, orgO, appA, "premium", "", 7, "test"))
+		db.SetFaults(nil)
+		got, err := k.Totals(ctx, orgO, appA, "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(33_007), got.CostMicros)
+		assert.Zero(t, got.Labels[0].HeldMicros)
+		require.NoError(t, k.Close(ctx))
+	})
+}
+
+// TestStoreDown: each operation by its policy; bad requests are never
+// "unavailable".
+func TestStoreDown(t *testing.T) {
+	down := func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} }
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		_, err := k.Submit(ctx, orgO, appA, call(1))
+		require.NoError(t, err)
+		db.SetFaults(down)
+		time.Sleep(time.Minute)
+		rec, err := k.Recommend(ctx, orgO, appA)
+		require.NoError(t, err, "the last plan known")
+		assert.True(t, rec.Stale)
+		assert.Equal(t, "premium", rec.Label)
+		var u *UnavailableError
+		_, err = k.Recommend(ctx, orgO, appB)
+		require.ErrorAs(t, err, &u, "nothing is known of this app")
+		_, err = k.Reserve(ctx, orgO, appA, "premium", 1, time.Minute)
+		require.ErrorAs(t, err, &u)
+		_, err = k.Submit(ctx, orgO, appA, call(2))
+		require.ErrorAs(t, err, &u)
+
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ResourceNotFoundException"}}
+		})
+		_, err = k.Recommend(ctx, orgO, appA)
+		require.Error(t, err)
+		assert.False(t, unavailable(err), "a missing table is not an outage")
+	})
+	policies := OnUnavailable{Recommend: Refuse, Reserve: Allow}
+	simulated(t, Options{OnUnavailable: policies}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		_, err := k.Recommend(ctx, orgO, appA)
+		require.NoError(t, err)
+		db.SetFaults(down)
+		time.Sleep(time.Minute)
+		var u *UnavailableError
+		_, err = k.Recommend(ctx, orgO, appA)
+		require.ErrorAs(t, err, &u)
+		h, err := k.Reserve(ctx, orgO, appA, "premium", 1, time.Minute)
+		require.NoError(t, err)
+		assert.True(t, h.Degraded)
+		require.NoError(t, h.Release(ctx))
+		db.SetFaults(nil)
+		_, err = h.Settle(ctx, call(3))
+		require.NoError(t, err)
+	})
+}
+
+// TestCancelledCallers: a record is written all the same, a reservation nobody
+// waits for is given back.
+func TestCancelledCallers(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Submit(t.Context(), orgO, appA, call(1))
+		require.NoError(t, err)
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Before: 100 * time.Millisecond, After: 100 * time.Millisecond}
+		})
+		for _, after := range []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond} {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			_, err = k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Hour)
+			cancel()
+			var u *UnavailableError
+			require.ErrorAs(t, err, &u)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err = k.Submit(ctx, orgO, appA, call(2))
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(5 * time.Second)
+		got, err := k.Totals(t.Context(), orgO, appA, "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(33_000), got.CostMicros)
+		assert.Zero(t, got.Labels[0].HeldMicros)
+
+		h, err := k.Reserve(t.Context(), orgO, appA, "premium", 100_000, time.Hour)
+		require.NoError(t, err)
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, h.Release(cancelled), "cleaning up survives")
+	})
+}
+
+// TestCloseDrains: what was accepted is written before Close returns.
+func TestCloseDrains(t *testing.T) {
+	simulated(t, Options{Metering: MeteringBatch, Linger: time.Hour}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		answered := make(chan error, 10)
+		for i := range 10 {
+			go func() {
+				_, err := k.Submit(t.Context(), orgO, appA, call(i))
+				answered <- err
+			}()
+		}
+		synctest.Wait()
+		require.NoError(t, k.Close(t.Context()))
+		for range 10 {
+			err := <-answered
+			require.True(t, err == nil || errors.Is(err, ErrClosed), "%v", err)
+		}
+		_, err := k.Submit(t.Context(), orgO, appA, call(11))
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = k.Recommend(t.Context(), orgO, appA)
+		require.ErrorIs(t, err, ErrClosed)
+		other, err := New(db.Client(), Tables{}, &Options{Models: fixtureModels})
+		require.NoError(t, err)
+		got, err := other.Totals(t.Context(), orgO, appA, "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(10), got.Labels[0].Requests)
+		require.NoError(t, other.Close(t.Context()))
+	})
+}
+
+// TestWindowMetering: the token alone makes a record count once, for ten
+// minutes.
+func TestWindowMetering(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		k := w.keeper(&Options{Metering: MeteringWindow})
+		for range 3 {
+			assert.Equal(t, int64(16_500), w.submit(k, call(1)).CostMicros)
+		}
+		other := call(1)
+		other.Tokens.Output = 801
+		_, err := k.Submit(t.Context(), orgO, appA, other)
+		require.ErrorIs(t, err, ErrConflict)
+		assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
+		other.Time = time.Time{}
+		_, err = k.Submit(t.Context(), orgO, appA, other)
+		requireCode(t, err, CodeInvalidRequest)
+		assert.Empty(t, w.items("DEDUP#"))
+	})
+}
+
+func TestPlainMetering(t *testing.T) {
+	simulated(t, Options{Metering: MeteringNone}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		var n atomic.Int64
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "UpdateItem" && n.Add(1) == 2 {
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}
+			}
+			return ddbmem.Fault{}
+		})
+		for range 2 {
+			_, err := k.Submit(t.Context(), orgO, appA, call(1))
+			require.NoError(t, err)
+		}
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: r.Operation == "UpdateItem"} })
+		_, err := k.Submit(t.Context(), orgO, appA, call(1))
+		var u *UnavailableError
+		require.ErrorAs(t, err, &u)
+		assert.True(t, u.Ambiguous, "not sent again")
+		db.SetFaults(nil)
+		got, err := k.Totals(t.Context(), orgO, appA, "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(3), got.Labels[0].Requests)
+	})
+}
