@@ -1,0 +1,136 @@
+package budget
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// recorder collects the events a hook was told.
+type recorder struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+func (r *recorder) hook(_ context.Context, e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+// take lists what came since the last call, as kind, label and percent.
+func (r *recorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, e := range r.events {
+		switch e.Kind {
+		case EventFlip:
+			out = append(out, "flip "+e.From+" to "+e.Label)
+		default:
+			out = append(out, string(e.Period)+" "+e.Label+" "+map[int64]string{50: "50", 80: "80", 100: "100"}[e.Percent])
+		}
+	}
+	r.events = nil
+	return out
+}
+
+func TestThresholdEvents(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		o := fixtureOrg()
+		o.Limits = []PeriodQuota{{Week, "", 40_000_000}}
+		w.org(o)
+		var ra, rb recorder
+		a, b := w.keeper(&Options{OnEvent: ra.hook}), w.keeper(&Options{OnEvent: rb.hook})
+		look := func(k *Keeper) { w.recommend(k, appA) }
+		look(a)
+		assert.Empty(t, ra.take())
+		w.spend(appA, "premium", 5_000_000)
+		look(a)
+		look(b)
+		assert.Equal(t, []string{"day premium 50"}, ra.take())
+		assert.Empty(t, rb.take(), "claimed once")
+		w.spend(appA, "premium", 5_000_000)
+		look(b)
+		look(a)
+		assert.Equal(t, []string{"flip premium to standard", "day premium 80", "day premium 100"}, rb.take())
+		assert.Empty(t, ra.take())
+		w.spend(appA, "premium", 10_000_000)
+		look(a)
+		assert.Equal(t, []string{"week  50"}, ra.take(), "of all labels in total")
+
+		o.Quotas["premium"] = 25_000_000
+		w.org(o)
+		w.clock.advance(35 * time.Second)
+		look(a)
+		assert.Equal(t, []string{"flip standard to premium", "day premium 50", "day premium 80"}, ra.take(), "another quota")
+
+		ids := map[string]bool{}
+		for e, err := range w.b.Events(t.Context(), orgO, appA) {
+			require.NoError(t, err)
+			ids[e.ID] = true
+		}
+		assert.Len(t, ids, 8)
+	})
+}
+
+// TestUndeliveredEventIsTakenOver: a process that died in its hook left a claim.
+func TestUndeliveredEventIsTakenOver(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		var dead, alive recorder
+		claimed := w.keeper(&Options{OnEvent: dead.hook})
+		w.spend(appA, "premium", 5_000_000)
+		e := Event{
+			ID: scopeKey(ScopeApp, orgO, appA) + "#DAY#20260123#premium#050#10000000", Kind: EventThreshold, Org: orgO,
+			Scope: scopeKey(ScopeApp, orgO, appA), Period: Day, PeriodKey: "DAY#20260123", Label: "premium", Percent: 50,
+			QuotaMicros: 10_000_000, At: w.clock.now(),
+		}
+		require.NoError(t, claimed.store.put(t.Context(), w.tables.Usage, e.item("dead", w.clock.now()), "", nil, nil))
+		k := w.keeper(&Options{OnEvent: alive.hook})
+		w.recommend(k, appA)
+		assert.Empty(t, alive.take(), "left to the process that claimed it")
+		w.clock.advance(59 * time.Second)
+		w.recommend(k, appA)
+		assert.Empty(t, alive.take())
+		w.clock.advance(6 * time.Second)
+		w.recommend(k, appA)
+		assert.Equal(t, []string{"day premium 50"}, alive.take())
+		report, err := k.Sweep(t.Context(), orgO)
+		require.NoError(t, err)
+		assert.Zero(t, report.Events)
+		assert.Empty(t, dead.take())
+	})
+}
+
+// TestLastCommitIsFollowedByALook: nobody asks after the last record, and the
+// threshold it crossed is found all the same.
+func TestLastCommitIsFollowedByALook(t *testing.T) {
+	var r recorder
+	simulated(t, Options{OnEvent: r.hook}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Recommend(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		u := call(1)
+		u.Tokens = Tokens{Input: 2_000_000}
+		_, err = k.Submit(t.Context(), orgO, appA, u)
+		require.NoError(t, err)
+		assert.Empty(t, r.take(), "own writes drive no event")
+		time.Sleep(6 * time.Second)
+		assert.Equal(t, []string{"day premium 50"}, r.take())
+	})
+	simulated(t, Options{OnEvent: r.hook}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Recommend(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		u := call(1)
+		u.Tokens = Tokens{Input: 2_000_000}
+		_, err = k.Submit(t.Context(), orgO, appA, u)
+		require.NoError(t, err)
+		require.NoError(t, k.Close(t.Context()), "closing looks once more")
+		assert.Equal(t, []string{"day premium 50"}, r.take())
+	})
+}

@@ -1,0 +1,251 @@
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPeriodsAndTotals(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		o := fixtureOrg()
+		o.Limits = []PeriodQuota{{Period: Week, Label: "premium", Micros: 12_000_000}, {Period: Month, Micros: 20_000_000}}
+		w.org(o)
+		w.spend(appA, "premium", 9_000_000) // Friday 23 January
+		w.clock.set(at(t, "2026-01-24T15:00:00Z"))
+		rec := w.recommend(w.b, appA)
+		assert.Equal(t, "premium", rec.Label)
+		assert.Equal(t, int64(9_000_000), rec.Labels[0].Limits[0].SpendMicros)
+		assert.Equal(t, int64(9_000_000), rec.Labels[1].Limits[0].SpendMicros, "the month's total")
+		w.spend(appA, "premium", 3_000_000)
+		rec = w.recommend(w.b, appA)
+		assert.Equal(t, "standard", rec.Label, "the week's quota is spent")
+		assert.InDelta(t, 30.0, rec.Labels[0].Percent, 0)
+
+		w.clock.set(at(t, "2026-01-26T15:00:00Z")) // Monday
+		rec = w.recommend(w.b, appA)
+		assert.Equal(t, "premium", rec.Label)
+		assert.Equal(t, int64(12_000_000), rec.Labels[0].Limits[1].SpendMicros, "from closed and open days")
+		w.spend(appA, "economy", 2_000_000)
+		w.clock.set(at(t, "2026-01-30T15:00:00Z"))
+		w.spend(appA, "premium", 6_000_000)
+		_, err := w.b.Recommend(t.Context(), orgO, appA)
+		var q *QuotaExceededError
+		require.ErrorAs(t, err, &q)
+		assert.Equal(t, at(t, "2026-02-01T05:00:00Z").Unix(), q.RetryAt.Unix(), "the end of the month")
+		w.clock.set(at(t, "2026-02-01T05:00:00Z"))
+		assert.Equal(t, "premium", w.recommend(w.a, appA).Label)
+	})
+}
+
+// TestHardPeriods: every counter must have room, and what was spent before
+// hard mode began counts too.
+func TestHardPeriods(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		w.spend(appA, "premium", 3_000_000) // Friday, soft
+		o := hardOrg()
+		o.Limits = []PeriodQuota{
+			{Period: Week, Label: "premium", Micros: 8_000_000}, {Period: Day, Micros: 6_000_000}, {Period: Month, Micros: 9_000_000},
+		}
+		w.org(o)
+		w.clock.set(at(t, "2026-01-24T15:00:00Z")) // Saturday, hard
+		reserve := func(k *Keeper, label string, micros int64) (*Hold, error) {
+			return k.Reserve(t.Context(), orgO, appA, label, micros, time.Minute)
+		}
+		h, err := reserve(w.a, "premium", 5_000_000)
+		require.NoError(t, err)
+		_, err = reserve(w.b, "premium", 1)
+		require.ErrorIs(t, err, ErrQuotaExceeded, "the week: 3 spent, 5 held of 8")
+		_, err = reserve(w.b, "standard", 1_000_001)
+		require.ErrorIs(t, err, ErrQuotaExceeded, "the day's total: 5 held of 6")
+		s, err := reserve(w.b, "standard", 1_000_000)
+		require.NoError(t, err)
+		_, err = reserve(w.a, "economy", 1)
+		require.ErrorIs(t, err, ErrQuotaExceeded)
+		require.NoError(t, s.Release(t.Context()))
+		u := call(1)
+		u.Time = time.Time{}
+		u.Tokens = Tokens{Input: 1_000_000}
+		_, err = h.Settle(t.Context(), u)
+		require.NoError(t, err)
+		_, err = reserve(w.a, "standard", 3_000_001)
+		require.ErrorIs(t, err, ErrQuotaExceeded, "3 of 6 spent today, 6 of 9 this month")
+		_, err = reserve(w.a, "standard", 3_000_000)
+		require.NoError(t, err)
+		w.clock.advance(6 * time.Second)
+		_, err = w.b.Recommend(t.Context(), orgO, appA)
+		require.ErrorIs(t, err, ErrQuotaExceeded)
+		w.clock.advance(time.Minute)
+		assert.Equal(t, "premium", w.recommend(w.b, appA).Label, "the hold has expired")
+		for _, item := range append(w.items(labelPK(scopeKey(ScopeApp, orgO, appA), "premium")), w.items(totalPK(scopeKey(ScopeApp, orgO, appA)))...) {
+			row, err := decodeCounter(item)
+			require.NoError(t, err)
+			if row.hard {
+				assert.Equal(t, "3000000000000", row.used.String(), "%v", keyOf(item))
+			}
+		}
+	})
+}
+
+func TestTags(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		for i, user := range []string{"u1", "u2", "u1"} {
+			u := call(i)
+			u.Tags = map[string]string{"user": user, "feature": "chat"}
+			w.submit(w.a, u)
+			assert.True(t, w.submit(w.b, u).Duplicate)
+		}
+		got, err := w.b.TagTotals(t.Context(), orgO, appA, "", "user")
+		require.NoError(t, err)
+		assert.Equal(t, []TagTotal{{"u1", 33_000, 2}, {"u2", 16_500, 1}}, got)
+		got, err = w.b.TagTotals(t.Context(), orgO, appA, "", "feature")
+		require.NoError(t, err)
+		assert.Equal(t, []TagTotal{{"chat", 49_500, 3}}, got)
+		assert.Equal(t, int64(49_500), w.total(appA, "premium", "").CostMicros)
+	})
+}
+
+func TestHistoryClosesDays(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		for day := range 5 {
+			u := call(day)
+			u.Time = w.clock.now()
+			w.submit(w.a, u)
+			w.clock.advance(24 * time.Hour)
+		}
+		read := func(k *Keeper, from, to string) (costs []int64) {
+			for d, err := range k.History(t.Context(), orgO, appA, from, to) {
+				require.NoError(t, err)
+				costs = append(costs, d.CostMicros)
+			}
+			return costs
+		}
+		want := []int64{0, 16_500, 16_500, 16_500, 16_500, 16_500, 0}
+		assert.Equal(t, want, read(w.a, "20260122", "20260131"))
+		closed := len(w.items("T#"))
+		assert.Positive(t, closed)
+		assert.Equal(t, want, read(w.b, "20260122", "20260128"))
+		assert.Len(t, w.items("T#"), closed, "written once")
+
+		require.NoError(t, w.a.Adjust(t.Context(), orgO, appA, "premium", "20260123", -6_500, "refund"))
+		want[1] = 10_000
+		assert.Equal(t, want, read(w.b, "20260122", "20260128"), "a late write opens its day again")
+		assert.Equal(t, want, read(w.a, "20260122", "20260128"))
+		assert.Equal(t, int64(10_000), w.total(appA, "premium", "20260123").CostMicros)
+		for a, err := range w.b.Adjustments(t.Context(), orgO, appA) {
+			require.NoError(t, err)
+			assert.Equal(t, "refund", a.Reason)
+			assert.Equal(t, int64(-6_500), a.DeltaMicros)
+		}
+		for _, bad := range [][2]string{{"20260128", "20260122"}, {"2026-01-22", "20260123"}, {"20260122", "x"}} {
+			for _, err := range w.a.History(t.Context(), orgO, appA, bad[0], bad[1]) {
+				requireCode(t, err, CodeInvalidRequest)
+			}
+		}
+	})
+}
+
+// TestLateCloserDoesNotHideALateWrite: the shards were read before a late
+// write, and the total is stored after it.
+func TestLateCloserDoesNotHideALateWrite(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		w.submit(w.a, call(1))
+		w.clock.advance(72 * time.Hour)
+		scope := scopeKey(ScopeApp, orgO, appA)
+		stale, err := w.b.readClosed(t.Context(), scope, "20260123", "20260123")
+		require.NoError(t, err)
+		require.NoError(t, w.a.Adjust(t.Context(), orgO, appA, "premium", "20260123", 500, "late"))
+		sum := counterRow{n: 1, cost: microsToPicos(16_500)}
+		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", sum, stale[itemKey{"20260123", "premium"}]))
+		assert.Equal(t, int64(17_000), w.total(appA, "premium", "20260123").CostMicros)
+		older := counterRow{n: 1, cost: microsToPicos(1)}
+		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", older, closedDay{reopened: 1}))
+		assert.Equal(t, int64(17_000), w.total(appA, "premium", "20260123").CostMicros, "an older sum is refused")
+	})
+}
+
+func TestAdjust(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(hardOrg())
+		w.submit(w.a, call(1))
+		require.NoError(t, w.a.Adjust(t.Context(), orgO, appA, "premium", "", -16_500, "refund"))
+		assert.Zero(t, w.total(appA, "premium", "").CostMicros)
+		_, err := w.b.Reserve(t.Context(), orgO, appA, "premium", 10_000_000, time.Minute)
+		require.NoError(t, err, "what was credited can be spent again")
+		ctx := t.Context()
+		requireCode(t, w.a.Adjust(ctx, orgO, appA, "premium", "", 0, "r"), CodeInvalidRequest)
+		requireCode(t, w.a.Adjust(ctx, orgO, appA, "premium", "", 1, ""), CodeInvalidRequest)
+		requireCode(t, w.a.Adjust(ctx, orgO, appA, "premium", "20260124", 1, "r"), CodeInvalidRequest)
+		requireCode(t, w.a.Adjust(ctx, orgO, appA, "nowhere", "", 1, "r"), CodeInvalidModelLabel)
+	})
+}
+
+func TestOrgsAndApps(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		_, err := w.a.GetOrg(t.Context(), orgO)
+		require.ErrorIs(t, err, ErrNotFound)
+		o := fixtureOrg()
+		o.Limits = []PeriodQuota{{Week, "premium", 5}}
+		o.Models = map[string]string{"premium": premiumModel}
+		put, err := w.a.PutOrg(t.Context(), o)
+		require.NoError(t, err)
+		assert.Equal(t, int64(1), put.Version)
+		got, err := w.b.GetOrg(t.Context(), orgO)
+		require.NoError(t, err)
+		assert.Equal(t, put, got)
+		_, err = w.a.GetApp(t.Context(), orgO, appA)
+		require.ErrorIs(t, err, ErrNotFound)
+		app := App{ID: appA, Name: "api", Ordering: []string{"economy"}, TightPercent: 80, RefreshTight: 5 * time.Second}
+		stored, err := w.a.PutApp(t.Context(), orgO, app)
+		require.NoError(t, err)
+		gotApp, err := w.b.GetApp(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		assert.Equal(t, stored, gotApp)
+		stored, err = w.a.PutApp(t.Context(), orgO, App{ID: appA})
+		require.NoError(t, err)
+		assert.Equal(t, int64(2), stored.Version)
+		assert.Empty(t, stored.Ordering, "back to what is inherited")
+		w.submit(w.a, call(1))
+		_, err = w.a.Submit(t.Context(), orgO, appB, call(2))
+		require.NoError(t, err)
+		var ids []string
+		for a, err := range w.b.Apps(t.Context(), orgO) {
+			require.NoError(t, err)
+			ids = append(ids, a.ID)
+		}
+		assert.Equal(t, []string{appB, appA}, ids, "put, and seen")
+		for org, err := range w.b.Orgs(t.Context()) {
+			require.NoError(t, err)
+			assert.Equal(t, orgO, org.ID)
+		}
+	})
+}
+
+// TestConcurrentPuts: nobody's PUT is lost, and no app is left invalid.
+func TestConcurrentPuts(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		together(8, 8, func(i int) {
+			k := []*Keeper{w.a, w.b}[i%2]
+			var err error
+			if i < 4 {
+				_, err = k.PutOrg(t.Context(), fixtureOrg())
+			} else {
+				_, err = k.PutApp(t.Context(), orgO, App{ID: appA})
+			}
+			assert.NoError(t, err)
+		})
+		o, err := w.a.GetOrg(t.Context(), orgO)
+		require.NoError(t, err)
+		assert.Equal(t, int64(5), o.Version)
+		a, err := w.a.GetApp(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		assert.Equal(t, int64(4), a.Version)
+	})
+}

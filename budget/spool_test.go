@@ -1,0 +1,115 @@
+package budget
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func down(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} }
+
+func TestSpoolKeepsRecordsThroughAnOutage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool")
+	simulated(t, Options{Spool: path}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		_, err := k.Submit(ctx, orgO, appA, call(1))
+		require.NoError(t, err)
+		h, err := k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Hour)
+		require.NoError(t, err)
+		db.SetFaults(down)
+		r, err := k.Submit(ctx, orgO, appA, call(2))
+		require.NoError(t, err)
+		assert.True(t, r.Spooled)
+		r, err = h.Settle(ctx, call(3))
+		require.NoError(t, err)
+		assert.True(t, r.Spooled)
+		results, err := k.SubmitBatch(ctx, orgO, appA, []Usage{call(1), call(4)})
+		require.NoError(t, err)
+		for _, r := range results {
+			require.NoError(t, r.Err)
+			assert.True(t, r.Spooled)
+		}
+		assert.Equal(t, 4, k.Spooled())
+		require.Error(t, k.Replay(ctx), "still down")
+		assert.Equal(t, 4, k.Spooled())
+
+		db.SetFaults(nil)
+		time.Sleep(30 * time.Second) // replayed in the background
+		synctest.Wait()
+		assert.Zero(t, k.Spooled())
+		got, err := k.Totals(ctx, orgO, appA, "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(4), got.Labels[0].Requests, "each once")
+		assert.Equal(t, int64(66_000), got.CostMicros)
+		assert.Zero(t, got.Labels[0].HeldMicros, "the hold was settled")
+	})
+	left, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// TestSpoolSurvivesACrash: a new process replays the file, torn last line and
+// all; what is refused for good is handed over and kept.
+func TestSpoolSurvivesACrash(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool")
+	simulated(t, Options{Spool: path, SpoolInterval: time.Hour}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		db.SetFaults(down)
+		for i := range 3 {
+			u := call(i)
+			if i == 1 {
+				u.Time = time.Time{} // of when it was received
+			}
+			_, err := k.Submit(ctx, orgO, appA, u)
+			require.NoError(t, err)
+		}
+		unknown := call(5)
+		unknown.Label = "platinum"
+		_, err := k.Submit(ctx, orgO, appA, unknown)
+		require.NoError(t, err, "the configuration was not to be had")
+		require.NoError(t, k.Close(ctx))
+		file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = file.WriteString(`{"org_id":"torn`)
+		require.NoError(t, err)
+		require.NoError(t, file.Close())
+
+		db.SetFaults(nil)
+		time.Sleep(20 * time.Hour)
+		var refused []string
+		again, err := New(db.Client(), Tables{}, &Options{Models: fixtureModels, Spool: path, OnRefused: func(u SpooledUsage, err error) {
+			refused = append(refused, u.Usage.Label)
+		}})
+		require.NoError(t, err)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		assert.Zero(t, again.Spooled())
+		got, err := again.Totals(ctx, orgO, appA, "20260123")
+		require.NoError(t, err)
+		assert.Equal(t, int64(3), got.Labels[0].Requests)
+		assert.Equal(t, []string{"platinum", ""}, refused)
+		kept, err := os.ReadFile(path + ".refused")
+		require.NoError(t, err)
+		assert.Equal(t, 2, strings.Count(string(kept), "\n"))
+		assert.Contains(t, string(kept), `{"org_id":"torn`)
+		require.NoError(t, again.Close(context.Background()))
+	})
+}
+
+func TestSpoolOptions(t *testing.T) {
+	client := ddbmem.New().Client()
+	_, err := New(client, Tables{}, &Options{OnUnavailable: OnUnavailable{Submit: Allow}})
+	assert.Contains(t, requireCode(t, err, CodeInvalidRequest).Msg, "Spool")
+	_, err = New(client, Tables{}, &Options{Spool: filepath.Join(t.TempDir(), "no", "such", "directory")})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = New(nil, Tables{}, nil)
+	requireCode(t, err, CodeInvalidRequest)
+}
