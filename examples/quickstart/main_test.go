@@ -53,7 +53,20 @@ func TestTour(t *testing.T) {
 			assert.Contains(t, text, line)
 		}
 		assert.NotContains(t, text, "\x1b", "no colour but on a terminal")
+		assert.Contains(t, text, shownInReadme(t))
 	})
+}
+
+// shownInReadme is the part of the tour that the README shows.
+func shownInReadme(t *testing.T) string {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, shown, found := strings.Cut(string(readme), "```text\n")
+	require.True(t, found)
+	shown, _, _ = strings.Cut(shown, "```")
+	require.Contains(t, shown, "Denied with an exact wait")
+	return shown
 }
 
 // TestTourOnEndpoint plays it over HTTP: on the engine at

@@ -1,0 +1,204 @@
+package dynalimit_test
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// fences finds fenced blocks of a language.
+func fences(text, language string) []string {
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// unindented drops the indentation of every line, so that code is found at any
+// depth.
+func unindented(code string) string {
+	lines := strings.Split(strings.TrimSpace(code), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// documents are the Markdown files of this module.
+func documents(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	require.NoError(t, filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".md") {
+			paths = append(paths, path)
+		}
+		return err
+	}))
+	require.Contains(t, paths, "README.md")
+	return paths
+}
+
+// TestDocumentedCodeCompiles: what the documents show is part of an example.
+func TestDocumentedCodeCompiles(t *testing.T) {
+	var code strings.Builder
+	examples, err := filepath.Glob("example*_test.go")
+	require.NoError(t, err)
+	more, err := filepath.Glob("examples/*/*.go")
+	require.NoError(t, err)
+	for _, path := range append(examples, more...) {
+		code.WriteString(unindented(readText(t, path)) + "\n")
+	}
+	seen := 0
+	for _, path := range documents(t) {
+		for _, block := range fences(readText(t, path), "go") {
+			seen++
+			assert.Contains(t, code.String(), unindented(block), "%s shows code that no example file has", path)
+		}
+	}
+	assert.Greater(t, seen, 3)
+}
+
+// TestDocumentedLinksExist: links to files of the repository lead somewhere.
+func TestDocumentedLinksExist(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
+	seen := 0
+	for _, path := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(readText(t, path), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			seen++
+			_, err := os.Stat(filepath.Join(filepath.Dir(path), m[1]))
+			assert.NoError(t, err, "%s links to %s", path, m[1])
+		}
+	}
+	assert.Greater(t, seen, 10)
+}
+
+// TestDocumentedCommandsExist: targets of make and folders of go run.
+func TestDocumentedCommandsExist(t *testing.T) {
+	targets := readText(t, "Makefile")
+	seen := 0
+	for _, path := range documents(t) {
+		text := readText(t, path)
+		for _, m := range regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z-]*)").FindAllStringSubmatch(text, -1) {
+			seen++
+			assert.Contains(t, targets, "\n"+m[1]+":", "%s names make %s", path, m[1])
+		}
+		for _, m := range regexp.MustCompile(`go run (\./[\w./-]+)`).FindAllStringSubmatch(text, -1) {
+			seen++
+			_, err := os.Stat(m[1])
+			assert.NoError(t, err, "%s names go run %s", path, m[1])
+		}
+	}
+	assert.Greater(t, seen, 5)
+}
+
+// policy is an IAM policy as the README shows it.
+type policy struct {
+	Statement []struct {
+		Sid    string
+		Action []string
+	}
+}
+
+// TestDocumentedPermissions: the policies of the README allow what is called,
+// and nothing else.
+func TestDocumentedPermissions(t *testing.T) {
+	blocks := fences(readText(t, "README.md"), "json")
+	require.Len(t, blocks, 1)
+	var documented policy
+	require.NoError(t, json.Unmarshal([]byte(blocks[0]), &documented))
+	require.Len(t, documented.Statement, 2)
+	limit, administer := documented.Statement[0].Action, documented.Statement[1].Action
+
+	db := ddbmem.New()
+	defer db.Close()
+	repo := must(dynalimit.NewRepository(db.Client(), "limits", nil))
+	administerEverything(t, repo)
+	all := actions(db.Meter())
+	assert.ElementsMatch(t, all, append(slices.Clone(limit), administer...), "to administer and to limit")
+
+	check(repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "key", ParentID: "shop", Cascade: true}))
+	before := db.Meter()
+	limitEverything(t, must(dynalimit.NewRepository(db.Client(), "limits", nil)))
+	assert.ElementsMatch(t, actions(db.Meter().Sub(before)), limit, "to limit alone")
+}
+
+// actions are the IAM actions of what was asked. A transaction needs those of
+// its parts: ours put, update and delete.
+func actions(m ddbmem.Meter) []string {
+	asked := map[string]bool{}
+	for operation := range m.Operations {
+		switch operation {
+		case "TransactWriteItems":
+			asked["dynamodb:PutItem"], asked["dynamodb:UpdateItem"] = true, true
+		default:
+			asked["dynamodb:"+operation] = true
+		}
+	}
+	if asked["dynamodb:CreateTable"] { // administration: its transactions delete as well
+		asked["dynamodb:DeleteItem"] = true
+	}
+	names := make([]string, 0, len(asked))
+	for name := range asked {
+		names = append(names, name)
+	}
+	return names
+}
+
+var someLimits = []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}
+
+func administerEverything(t *testing.T, repo *dynalimit.Repository) {
+	t.Helper()
+	ctx := t.Context()
+	check(repo.CreateTable(ctx))
+	check(repo.SetSystemLimits(ctx, someLimits, nil))
+	check(repo.SetResourceLimits(ctx, "gpt-4", someLimits))
+	check(repo.SetEntityLimits(ctx, "key", "gpt-4", someLimits))
+	check(repo.CreateEntity(ctx, dynalimit.Entity{ID: "key", ParentID: "shop", Cascade: true}))
+	limitEverything(t, repo)
+	for _, err := range repo.Children(ctx, "shop") {
+		check(err)
+	}
+	for _, err := range repo.EntitiesWithLimits(ctx, "gpt-4") {
+		check(err)
+	}
+	check(repo.DeleteEntityLimits(ctx, "key", "gpt-4"))
+	check(repo.DeleteEntity(ctx, "key"))
+	check(repo.DeleteResourceLimits(ctx, "gpt-4"))
+}
+
+// limitEverything makes every request that serving calls can make.
+func limitEverything(t *testing.T, repo *dynalimit.Repository) {
+	t.Helper()
+	ctx := t.Context()
+	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: someLimits}))
+	defer func() { check(limiter.Close(context.WithoutCancel(ctx))) }()
+	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
+		lease := must(limiter.Acquire(ctx, "key", "gpt-4", dynalimit.Amounts{"rpm": 1}, dynalimit.WithCascade(mode)))
+		check(lease.Rollback(ctx))
+	}
+	must(limiter.Available(ctx, "key", "gpt-4"))
+}
