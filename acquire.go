@@ -49,17 +49,16 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 // Levels that nothing limits are left out; of some, nothing may be asked.
 func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
-	var levels []level
-	var known []string // limits that some level has
-	var visited []string
-	for id := r.entity; id != ""; {
-		if len(visited) == maxDepth {
+	levels := make([]level, 0, 1)
+	var visited [maxDepth]string
+	for depth, id := 0, r.entity; id != ""; depth++ {
+		if depth == maxDepth {
 			return nil, policy, invalid("entity", "%s has more than %d levels of parents; flatten the tree", r.entity, maxDepth)
 		}
-		if slices.Contains(visited, id) {
+		if slices.Contains(visited[:depth], id) {
 			return nil, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
 		}
-		visited = append(visited, id)
+		visited[depth] = id
 		resolved, item, read, err := l.store.config(ctx, id, r.resource)
 		if err != nil {
 			return nil, l.policy(policy), err
@@ -80,16 +79,13 @@ func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, Unavailabl
 			cfg = l.override(cfg, resolved, r.opts.limits)
 		}
 		if cfg != nil {
-			for i := range cfg.limits {
-				known = append(known, cfg.limits[i].name)
-			}
 			levels = append(levels, level{lane: lane, cfg: cfg, asked: amountsAt(cfg, r.amounts)})
 		}
 		if id = ""; resolved.cascade {
 			id = resolved.parentID
 		}
 	}
-	return levels, l.policy(policy), checkKnown(r, known)
+	return levels, l.policy(policy), checkKnown(r, levels)
 }
 
 func (l *RateLimiter) policy(p UnavailablePolicy) UnavailablePolicy {
@@ -112,17 +108,28 @@ func (l *RateLimiter) override(cfg *bucketConfig, r *resolvedConfig, limits []Li
 
 // checkKnown refuses amounts of limits that no level has: a typo would be
 // admitted for ever.
-func checkKnown(r request, known []string) error {
-	if len(known) == 0 {
+func checkKnown(r request, levels []level) error {
+	if len(levels) == 0 {
 		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with Repository.SetSystemLimits, SetResourceLimits or SetEntityLimits, with Options.Limits or with WithLimits", r.entity, r.resource)
 	}
 	for name := range r.amounts {
-		if !slices.Contains(known, name) {
-			slices.Sort(known)
-			return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q; the limits are %q", r.entity, r.resource, slices.Compact(known))
+		if !slices.ContainsFunc(levels, func(lv level) bool { return lv.cfg.index(name) >= 0 }) {
+			return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q; the limits are %q", r.entity, r.resource, limitNames(levels))
 		}
 	}
 	return nil
+}
+
+// limitNames are the limits that some level has.
+func limitNames(levels []level) []string {
+	var names []string
+	for i := range levels {
+		for j := range levels[i].cfg.limits {
+			names = append(names, levels[i].cfg.limits[j].name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // amountsAt are the amounts above 0 of limits that a configuration has, in
@@ -239,18 +246,14 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 	ops := make([]*op, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		ops[i] = newOp(ctx, true, lv.asked, lv.cfg)
-		switch {
-		case len(lv.asked) == 0:
-			close(ops[i].done)
-		case lv.lane == at.lane:
+		if ops[i] = newOp(ctx, true, lv.asked, lv.cfg); lv.lane == at.lane {
 			ops[i].waiter = at.waiter
-			lv.lane.submit(ops[i])
-			lv.lane.callAlong(at.waiter, lv.cfg)
-		default:
-			lv.lane.submit(ops[i])
+		}
+		if len(lv.asked) == 0 {
+			close(ops[i].done)
 		}
 	}
+	l.start(ctx, lease, ops, at)
 	for i, o := range ops {
 		select {
 		case <-o.done:
@@ -261,6 +264,31 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 		}
 	}
 	return l.conclude(ctx, lease, ops, policy)
+}
+
+// start queues every level's op: the parents' lanes run beside, the first one
+// on this goroutine if it rests.
+func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*op, at place) {
+	first := -1
+	for i := range lease.levels {
+		switch lv := &lease.levels[i]; {
+		case len(lv.asked) == 0:
+		case first < 0:
+			first = i
+		default:
+			lv.lane.submit(ops[i])
+			lv.lane.callAlong(at, lv.cfg)
+		}
+	}
+	if first < 0 {
+		return
+	}
+	lv := &lease.levels[first]
+	drive := lv.lane.enqueue(ops[first])
+	lv.lane.callAlong(at, lv.cfg)
+	if drive {
+		lv.lane.drive(ctx, ops[first])
+	}
 }
 
 // leaveAll withdraws from every level when the caller's context ended while it

@@ -146,6 +146,21 @@ func (l *lane) correct(image *schema.Image, asked int64) {
 	}
 }
 
+// suppose gives a resting lane whose image is still before the one that a
+// committed transaction must have left: others may have written since, so it is
+// good to spend from, which the store decides, not to deny from.
+func (l *lane) suppose(before, after *schema.Image) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running {
+		return
+	}
+	if !l.known || l.image == before {
+		l.remember(after, 0)
+	}
+	l.seenAt = 0
+}
+
 // forget makes a resting lane read the bucket before its next write.
 func (l *lane) forget() {
 	l.mu.Lock()
@@ -271,12 +286,16 @@ func (l *RateLimiter) transactItem(lane *lane, p *plan, id []byte) types.Transac
 // are worked out, and the lane reads the bucket before it denies anything.
 func (lv *level) charged(p *proposal, decode func(schema.Item, int) (*schema.Image, error)) {
 	lv.grant()
-	lv.lane.forget()
 	image := p.view.image
 	if image == nil {
 		image, _ = decode(p.plan.create.Item(), 0) // what was put
 	} else {
 		image = p.view.less(lv.asked)
+	}
+	if p.plan.kind == planClaim {
+		lv.lane.forget()
+	} else {
+		lv.lane.suppose(p.view.image, image)
 	}
 	lv.saw(result{image: image, cfg: p.view.cfg, now: p.view.now})
 }

@@ -237,6 +237,21 @@ func (c *configCache) evict(match func(configKey) bool) {
 	}
 }
 
+// drop is evict of one key, without looking at the others.
+func (c *configCache) drop(key configKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for f := range c.fills {
+		if f.key == key {
+			f.dropped = true
+			c.running.Forget(f.key.name())
+		}
+	}
+	if c.entries.Remove(key) {
+		c.stats.Evictions++
+	}
+}
+
 func (c *configCache) count(add func(*ConfigCacheStats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

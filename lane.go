@@ -60,19 +60,102 @@ type batch struct {
 
 func (b *batch) ops() []*op { return slices.Concat(b.adjusts, b.takes) }
 
+func (b *batch) first() *op {
+	if len(b.takes) > 0 {
+		return b.takes[0]
+	}
+	return b.adjusts[0]
+}
+
+// enqueue queues an op; true says that the lane rested, and that the caller has
+// to run or drive it.
+func (l *lane) enqueue(o *op) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, o)
+	if l.running {
+		return false
+	}
+	l.running = true
+	l.owner.started()
+	return true
+}
+
 // submit queues an op and starts the lane if it rests.
 func (l *lane) submit(o *op) {
-	l.mu.Lock()
-	l.queue = append(l.queue, o)
-	start := !l.running
-	if start {
-		l.running = true
-		l.owner.started()
-	}
-	l.mu.Unlock()
-	if start {
+	if l.enqueue(o) {
 		go l.run()
 	}
+}
+
+// driver is who runs a lane: a goroutine of its own, or, sparing the switch, the
+// goroutine of a caller that found it at rest, while it carries that caller's op
+// alone.
+type driver struct {
+	ctx context.Context // nil for a goroutine of the lane's own
+	op  *op
+}
+
+// of is the context under which the driver works on a batch.
+func (dr driver) of(b *batch) context.Context {
+	if dr.ctx != nil {
+		return dr.ctx
+	}
+	return context.WithoutCancel(b.first().ctx)
+}
+
+// ended reports whether the driver has to answer its caller now.
+func (dr driver) ended() bool { return dr.ctx != nil && dr.ctx.Err() != nil }
+
+// drive runs the lane on the goroutine of o's caller. What is left when o is
+// done, or the caller's context ends, goes on without it.
+func (l *lane) drive(ctx context.Context, o *op) {
+	dr := driver{ctx: ctx, op: o}
+	for {
+		b, ok := l.next()
+		if !ok {
+			l.owner.stopped()
+			return
+		}
+		if len(b.adjusts)+len(b.takes) > 1 { // others must not depend on this context
+			go func() {
+				l.carry(driver{}, b)
+				l.run()
+			}()
+			return
+		}
+		if handed := l.carry(dr, b); handed {
+			return
+		}
+		if l.over(o) {
+			break
+		}
+	}
+	l.mu.Lock()
+	more := len(l.queue) > 0
+	l.running = more
+	l.mu.Unlock()
+	if more {
+		go l.run()
+	} else {
+		l.owner.stopped()
+	}
+}
+
+func (l *lane) over(o *op) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return o.state >= opDone
+}
+
+// handOver lets the lane go on without its driver, whose caller's context has
+// ended: first with what rest is left of the batch, then as ever.
+func (l *lane) handOver(dr driver, rest func()) {
+	l.leave(dr.op)
+	go func() {
+		rest()
+		l.run()
+	}()
 }
 
 // leave withdraws a caller whose context ended. It returns the result if there
@@ -85,22 +168,33 @@ func (l *lane) leave(o *op) (result, bool) {
 		return o.result, true
 	case opQueued:
 		l.queue = slices.DeleteFunc(l.queue, func(q *op) bool { return q == o })
-		o.state = opDone
+		o.state = opGone
+	case opGone:
 	default:
 		o.abandoned = true
 	}
 	return result{}, false
 }
 
+// growStack makes a new goroutine's stack fit an SDK call at once: growing it
+// step by step copies deep frames, which costs more than all else here.
+//
+//go:noinline
+func growStack(i int) byte {
+	var room [20 << 10]byte
+	return room[i&1]
+}
+
 // run carries batches until nothing is queued.
 func (l *lane) run() {
 	defer l.owner.stopped()
+	growStack(0)
 	for {
 		b, ok := l.next()
 		if !ok {
 			return
 		}
-		l.carry(b)
+		l.carry(driver{}, b)
 	}
 }
 
@@ -127,7 +221,10 @@ func (l *lane) next() (batch, bool) {
 		}
 	}
 	l.alone = false
-	for _, o := range b.ops() {
+	for _, o := range b.adjusts {
+		o.state = opCarried
+	}
+	for _, o := range b.takes {
 		o.state = opCarried
 	}
 	l.backsCarried = slices.ContainsFunc(b.adjusts, func(o *op) bool { return o.givesBack() })

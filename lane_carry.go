@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -16,29 +17,39 @@ const (
 	laterAfter = 2
 )
 
-// carry decides and sends one batch. What it does not end stays queued.
-func (l *lane) carry(b batch) {
-	ctx := context.WithoutCancel(b.ops()[0].ctx)
-	var s sums
+// carry decides and sends one batch. What it does not end stays queued. handed
+// says that the driver's caller has to be answered, and that another goroutine
+// runs the lane.
+func (l *lane) carry(dr driver, b batch) (handed bool) {
+	ctx := dr.of(&b)
+	s := make(sums, 0, 4)
 	for _, o := range b.adjusts {
 		o.addTo(&s)
 	}
 	if len(b.takes) == 0 && !s.charges() {
-		l.giveBack(ctx, b, s)
-		return
+		return l.giveBack(ctx, dr, b, s)
 	}
 	if !l.known {
 		if err := l.look(ctx); err != nil {
-			l.finish(b.ops(), result{err: err})
-			return
+			return l.fail(dr, b.ops(), err)
 		}
 	}
 	v, err := l.view(ctx, b, s)
 	if err != nil {
-		l.finish(b.ops(), result{err: err})
-		return
+		return l.fail(dr, b.ops(), err)
 	}
-	l.admit(ctx, v, b, s)
+	return l.admit(ctx, dr, v, b, s)
+}
+
+// fail ends ops whose bucket or configuration could not be read; when that is
+// because the driver's context ended, they go on without it.
+func (l *lane) fail(dr driver, ops []*op, err error) (handed bool) {
+	if dr.ended() {
+		l.handOver(dr, func() { l.requeue(ops) })
+		return true
+	}
+	l.finish(ops, result{err: err})
+	return false
 }
 
 // look reads the bucket.
@@ -113,7 +124,7 @@ func (l *lane) misses(b batch, s sums, cfg *bucketConfig) bool {
 }
 
 // admit carries the adjusts and as many takes as fit, in their order.
-func (l *lane) admit(ctx context.Context, v view, b batch, s sums) {
+func (l *lane) admit(ctx context.Context, dr driver, v view, b batch, s sums) (handed bool) {
 	var admitted, left []*op
 	for _, o := range b.takes {
 		if o.fits(v, s, l.leftTo(o, admitted)) {
@@ -123,12 +134,16 @@ func (l *lane) admit(ctx context.Context, v view, b batch, s sums) {
 			left = append(left, o)
 		}
 	}
-	carried := append(b.adjusts, admitted...)
-	if len(carried) == 0 {
-		l.deny(ctx, v, left)
-		return
+	carried := admitted
+	if len(b.adjusts) > 0 {
+		carried = append(b.adjusts, admitted...)
 	}
-	l.requeue(left) // decided from the answer
+	if len(carried) == 0 {
+		return l.deny(ctx, dr, v, left)
+	}
+	if len(left) > 0 {
+		l.requeue(left) // decided from the answer
+	}
 	oldest := 0
 	for _, o := range carried {
 		oldest = max(oldest, o.refusals)
@@ -136,50 +151,48 @@ func (l *lane) admit(ctx context.Context, v view, b batch, s sums) {
 	p := v.plan(s, planRules{tidy: !l.tidied, later: len(admitted) == 0 && oldest >= laterAfter})
 	if p.kind == planNothing {
 		l.finish(carried, result{image: v.image, now: v.now, cfg: v.cfg})
-		return
+		return false
 	}
-	l.settle(carried, v, p, l.write(ctx, p, s, carried), len(b.adjusts) > 0)
+	return l.write(ctx, dr, p, s, carried, func(a answer) { l.settle(carried, v, p.housekeeping, a, len(b.adjusts) > 0) })
 }
 
 // deny ends takes that do not fit, on a state that is known to be recent; else
 // it looks once, and leaves them for the next round.
-func (l *lane) deny(ctx context.Context, v view, left []*op) {
-	if !fresh(l.seenAt, v.now) {
+func (l *lane) deny(ctx context.Context, dr driver, v view, left []*op) (handed bool) {
+	if !fresh(l.seenAt, v.now) && slices.ContainsFunc(left, func(o *op) bool { return !o.looked }) {
 		if err := l.look(ctx); err != nil {
-			l.finish(left, result{err: err})
-			return
+			return l.fail(dr, left, err)
+		}
+		for _, o := range left {
+			o.looked = true
 		}
 		l.requeue(left)
-		return
+		return false
 	}
 	if v.adopt && v.image != nil { // the newer configuration arrives with the denial
-		p := v.plan(nil, planRules{})
-		if a := l.write(ctx, p, nil, left); a.verdict != landed && a.verdict != refused {
-			l.finish(left, result{err: a.err, unknown: a.verdict == ambiguous})
-		} else if !l.refuse(left) {
-			l.requeue(left)
-		}
-		return
+		return l.write(ctx, dr, v.plan(nil, planRules{}), nil, left, func(a answer) {
+			if a.verdict != landed && a.verdict != refused {
+				l.finish(left, result{err: a.err, unknown: a.verdict == ambiguous})
+			} else if !l.refuse(left) {
+				l.requeue(left)
+			}
+		})
 	}
 	denied := result{denied: true, image: v.image, now: v.now, cfg: v.cfg}
 	if !l.attended() {
 		l.finish(left, denied)
-		return
+		return false
 	}
 	for _, o := range left {
 		denied.reserved = l.leftTo(o, nil)
 		l.finish([]*op{o}, denied)
 	}
+	return false
 }
 
-// write sends a plan.
-func (l *lane) write(ctx context.Context, p plan, s sums, carried []*op) answer {
-	d := delivery{
-		kind: p.kind.observed(), callers: len(carried),
-		operation: l.owner.ids.operation(),
-		backs:     s.hasBack() && p.kind != planCreate,
-		abandoned: func() bool { return l.deserted(carried) },
-	}
+// write sends a plan, and calls then with its answer.
+func (l *lane) write(ctx context.Context, dr driver, p plan, s sums, carried []*op, then func(answer)) (handed bool) {
+	d := &delivery{kind: p.kind.observed(), carried: carried, backs: s.hasBack() && p.kind != planCreate}
 	switch p.kind {
 	case planCreate:
 		p.create.Keys, p.create.Entity, p.create.Resource = l.owner.keys, l.entity, l.resource
@@ -198,39 +211,60 @@ func (l *lane) write(ctx context.Context, p plan, s sums, carried []*op) answer 
 			return l.owner.store.updateBucket(ctx, l.key, p.claim.Statement(), l.hint(), o.Slot)
 		}
 	}
-	return l.send(ctx, d, s)
+	return l.send(ctx, dr, d, s, then)
 }
 
-// send delivers a write and remembers what its answer shows.
-func (l *lane) send(ctx context.Context, d delivery, s sums) answer {
+// send delivers a write, remembers what its answer shows and calls then. When
+// the driver's context ends meanwhile, that happens without it.
+func (l *lane) send(ctx context.Context, dr driver, d *delivery, s sums, then func(answer)) (handed bool) {
+	d.operation = l.owner.ids.operation()
 	if l.owner.onSend != nil {
 		l.owner.onSend(l, d.operation, s)
 	}
+	l.prepare(d)
+	end := l.begin(&ctx, d)
 	asked := l.owner.nowMS()
-	var a answer
-	if o := l.owner.observer; o != nil {
-		a = l.observed(ctx, o, d)
-	} else {
-		a = l.deliver(ctx, d)
+	a, ended := l.deliver(ctx, d)
+	if !ended {
+		l.arrive(a, asked, end, then)
+		return false
+	}
+	ctx = context.WithoutCancel(ctx)
+	l.handOver(dr, func() {
+		a, _ := l.deliver(ctx, d)
+		l.arrive(a, asked, end, then)
+	})
+	return true
+}
+
+// arrive takes a write's answer.
+func (l *lane) arrive(a answer, asked int64, end, then func(answer)) {
+	if end != nil {
+		end(a)
 	}
 	if a.seen {
 		l.learn(a.image, asked)
 	} else {
 		l.outdate()
 	}
-	return a
+	then(a)
 }
 
-// observed delivers a write between the observer's start and end.
-func (l *lane) observed(ctx context.Context, o Observer, d delivery) answer {
+// begin tells the observer of a write; what it returns tells of its end.
+func (l *lane) begin(ctx *context.Context, d *delivery) (end func(answer)) {
+	o := l.owner.observer
+	if o == nil {
+		return nil
+	}
 	began := l.owner.nowMS()
-	ctx = o.WriteStart(ctx, WriteStart{EntityID: l.entity, Resource: l.resource, Kind: d.kind, Callers: d.callers})
-	a := l.deliver(ctx, d)
-	o.WriteEnd(ctx, WriteEnd{
-		EntityID: l.entity, Resource: l.resource, Kind: d.kind, Callers: d.callers, Outcome: a.verdict.String(), Tries: a.tries,
-		Duration: time.Duration(l.owner.nowMS()-began) * time.Millisecond, Err: a.err,
-	})
-	return a
+	*ctx = o.WriteStart(*ctx, WriteStart{EntityID: l.entity, Resource: l.resource, Kind: d.kind, Callers: len(d.carried)})
+	seen := *ctx
+	return func(a answer) {
+		o.WriteEnd(seen, WriteEnd{
+			EntityID: l.entity, Resource: l.resource, Kind: d.kind, Callers: len(d.carried), Outcome: a.verdict.String(), Tries: a.tries,
+			Duration: time.Duration(l.owner.nowMS()-began) * time.Millisecond, Err: a.err,
+		})
+	}
 }
 
 // observed names the shape for the observer.
@@ -258,8 +292,8 @@ func (l *lane) deserted(ops []*op) bool {
 }
 
 // settle ends the ops of a write by its answer, or queues them again.
-func (l *lane) settle(carried []*op, v view, p plan, a answer, adjusts bool) {
-	l.tidied = p.housekeeping && a.verdict != landed
+func (l *lane) settle(carried []*op, v view, housekeeping bool, a answer, adjusts bool) {
+	l.tidied = housekeeping && a.verdict != landed
 	switch a.verdict {
 	case landed:
 		l.finish(carried, result{image: a.image, now: v.now, cfg: v.cfg, err: a.err})
@@ -293,7 +327,7 @@ func (l *lane) refuse(ops []*op) bool {
 
 // giveBack sends a write that only returns tokens. Limits that the bucket no
 // longer has drop their refund, as does a bucket that is gone.
-func (l *lane) giveBack(ctx context.Context, b batch, s sums) {
+func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s sums) (handed bool) {
 	g := schema.GiveBack{}
 	for _, n := range s {
 		if l.known && (l.image == nil || l.image.Set.Index(n.name) < 0) {
@@ -306,17 +340,15 @@ func (l *lane) giveBack(ctx context.Context, b batch, s sums) {
 	now := l.owner.nowMS()
 	if len(g.Limits) == 0 {
 		l.finish(b.adjusts, result{image: l.image, now: now, cfg: b.config()})
-		return
+		return false
 	}
-	a := l.send(ctx, delivery{
-		kind: WriteGiveBack, callers: len(b.adjusts),
-		operation: l.owner.ids.operation(), backs: true, abandoned: func() bool { return false },
-		send: func(ctx context.Context, o schema.Op) answer {
-			g.Op = o
-			return l.owner.store.updateBucket(ctx, l.key, g.Statement(), l.hint(), o.Slot)
-		},
-	}, s)
-	l.settle(b.adjusts, view{now: now, cfg: b.config()}, plan{}, a, true)
+	d := &delivery{kind: WriteGiveBack, carried: b.adjusts, backs: true}
+	d.send = func(ctx context.Context, o schema.Op) answer {
+		g.Op = o
+		return l.owner.store.updateBucket(ctx, l.key, g.Statement(), l.hint(), o.Slot)
+	}
+	v := view{now: now, cfg: b.config()}
+	return l.send(ctx, dr, d, s, func(a answer) { l.settle(b.adjusts, v, false, a, true) })
 }
 
 // gone reports whether an error means that the store did not answer.

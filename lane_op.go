@@ -15,7 +15,8 @@ type opState uint8
 const (
 	opQueued opState = iota
 	opCarried
-	opDone
+	opDone // its result is there
+	opGone // its caller left before it was carried
 )
 
 // op is one caller's part of a bucket's writes: a take, which may be denied, or
@@ -31,6 +32,7 @@ type op struct {
 
 	state     opState
 	abandoned bool // the caller has gone: what is granted is given back
+	looked    bool // the bucket was read for it: it may be denied from that, however slow the read was
 	refusals  int
 
 	result result

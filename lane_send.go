@@ -27,60 +27,73 @@ var errContended = errors.New("too many concurrent changes of one bucket")
 // delivery is one decided write on its way.
 type delivery struct {
 	kind      WriteKind
-	callers   int
+	carried   []*op
 	operation uint64
 	// backs says that it gives something back, and so must never land twice.
 	backs bool
 	// send does one try.
 	send func(ctx context.Context, o schema.Op) answer
-	// given up: nobody waits for it any more.
-	abandoned func() bool
+
+	// last is what the slot held in the image the write was decided from; own
+	// says that it was this client's own last write.
+	last []byte
+	own  bool
+	rule schema.OpRule
+	try  int
+	// unanswered is how many tries went unanswered.
+	unanswered int
 }
 
-// deliver sends a decided write until it is known to have landed or not. A take
-// is resent so that it recognises itself; landing twice is safe, it counts
-// twice. A give-back is resent only when every try requires the slot's last
-// write to be this client's own, so that it lands once.
-func (l *lane) deliver(ctx context.Context, d delivery) answer {
-	seen := []byte(nil)
+// prepare decides how the tries recognise themselves. A take is resent so that
+// it does not meet its own; landing twice is safe, it counts twice. A give-back
+// is resent only when every try requires the slot's last write to be this
+// client's own, so that it lands once.
+func (l *lane) prepare(d *delivery) {
 	if l.image != nil {
-		seen = l.image.Op
+		d.last = l.image.Op
 	}
-	own := len(l.lastOp) > 0 && bytes.Equal(seen, l.lastOp)
-	rule := schema.OpAny
-	if d.backs && own {
-		rule = schema.OpLast
+	d.own = len(l.lastOp) > 0 && bytes.Equal(d.last, l.lastOp)
+	if d.backs && d.own {
+		d.rule = schema.OpLast
 	}
-	unanswered := 0
-	for try := 0; ; try++ {
-		o := schema.Op{Slot: l.owner.ids.slot, Rule: rule, ID: opID(d.operation, try), Last: seen}
-		a := d.send(ctx, o)
-		a.tries = try + 1
+}
+
+// deliver sends a write until it is known to have landed or not, or the driver's
+// ctx ends: then the delivery can go on under another.
+func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) {
+	for ; ; d.try++ {
+		if d.unanswered >= maxAmbiguous || d.unanswered > 0 && l.deserted(d.carried) {
+			return l.lookFor(ctx, d), false
+		}
+		o := schema.Op{Slot: l.owner.ids.slot, Rule: d.rule, ID: opID(d.operation, d.try), Last: d.last}
+		a = d.send(ctx, o)
+		a.tries = d.try + 1
 		switch a.verdict {
 		case landed:
 			l.lastOp = o.ID
-			return a
+			return a, false
 		case refused:
-			if unanswered == 0 {
-				return a
+			if d.unanswered > 0 {
+				a = l.recognise(a, d)
 			}
-			return l.recognise(a, d)
+			return a, false
 		case ambiguous:
-			unanswered++
-			if d.backs && !own {
-				return a
+			d.unanswered++
+			if d.backs && !d.own {
+				return a, false
 			}
 			if !d.backs {
-				rule = schema.OpNotMine
+				d.rule = schema.OpNotMine
 			}
 		case failed:
-			return a.orUnknown(unanswered)
+			return a.orUnknown(d.unanswered), false
 		}
-		if unanswered >= maxAmbiguous {
-			return l.lookFor(ctx, d, a)
+		if d.try+1 >= maxTries || d.unanswered == 0 && l.deserted(d.carried) {
+			return a.orUnknown(d.unanswered), false
 		}
-		if try+1 >= maxTries || d.abandoned() && unanswered == 0 || !sleep(ctx, jitter(try)) {
-			return a.orUnknown(unanswered)
+		if !sleep(ctx, jitter(d.try)) { // only a driver's context ends
+			d.try++
+			return a, true
 		}
 	}
 }
@@ -97,7 +110,7 @@ func (a answer) orUnknown(unanswered int) answer {
 // that the earlier one landed. Else a take is decided again (landing late is
 // safe). A give-back is so only if the slot still holds what every try requires:
 // otherwise another client may have taken the slot after it landed.
-func (l *lane) recognise(a answer, d delivery) answer {
+func (l *lane) recognise(a answer, d *delivery) answer {
 	if a.image != nil && isTryOf(a.image.Op, d.operation) {
 		l.lastOp = a.image.Op
 		a.verdict = landed
@@ -109,20 +122,20 @@ func (l *lane) recognise(a answer, d delivery) answer {
 	return a
 }
 
-var errUnrecognised = errors.New("an earlier try went unanswered and cannot be recognised")
+var errUnrecognised = errors.New("a try went unanswered and cannot be recognised")
 
 // lookFor asks by one consistent read what became of an unanswered write.
-func (l *lane) lookFor(ctx context.Context, d delivery, last answer) answer {
+func (l *lane) lookFor(ctx context.Context, d *delivery) answer {
 	image, err := l.owner.store.readBucket(ctx, l.key, l.hint(), l.owner.ids.slot)
 	if err != nil {
-		return last.orUnknown(1)
+		return answer{verdict: ambiguous, err: err}
 	}
 	if image != nil && isTryOf(image.Op, d.operation) {
 		l.lastOp = image.Op
 		return answer{verdict: landed, image: image, seen: true}
 	}
-	last.image, last.seen = image, true
-	return last.orUnknown(1)
+	err = &UnavailableError{Op: "write the bucket", Err: errUnrecognised}
+	return answer{verdict: ambiguous, image: image, seen: true, err: err}
 }
 
 func (l *lane) hint() *schema.LimitSet {
@@ -140,6 +153,9 @@ func jitter(try int) time.Duration {
 
 // sleep waits; false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -314,12 +314,23 @@ func (lease *Lease) reconcile(ctx context.Context, target []signed) error {
 		return &UnconfirmedError{EntityID: lease.request.entity, Resource: lease.request.resource, Amounts: tokensOf(target), Err: err}
 	}
 	ops := make([]*op, len(lease.levels))
+	drive := -1 // the first level that rests is driven here, once all are queued
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		if delta := lv.missing(target); len(delta) > 0 {
-			ops[i] = newOp(ctx, false, delta, lv.cfg)
-			lv.lane.submit(ops[i])
+		delta := lv.missing(target)
+		if len(delta) == 0 {
+			continue
 		}
+		ops[i] = newOp(ctx, false, delta, lv.cfg)
+		switch rests := lv.lane.enqueue(ops[i]); {
+		case rests && drive < 0:
+			drive = i
+		case rests:
+			go lv.lane.run()
+		}
+	}
+	if drive >= 0 {
+		lease.levels[drive].lane.drive(ctx, ops[drive])
 	}
 	var errs []error
 	for i, o := range ops {

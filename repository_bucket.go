@@ -146,7 +146,7 @@ func (r *Repository) decodeBucket(item schema.Item, slot int) (*schema.Image, er
 
 // forgetConfig makes the next use of a configuration read it again.
 func (r *Repository) forgetConfig(entity, resource string) {
-	r.configs.evict(func(k configKey) bool { return k == configKey{entity, resource} })
+	r.configs.drop(configKey{entity, resource})
 }
 
 func (r *Repository) malformed(err error) error {

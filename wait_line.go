@@ -91,7 +91,11 @@ func (l *lane) mayTry(w *waiter) (head, called bool) {
 
 // callAlong wakes those behind a waiter that fit beside it and each other by
 // the last image, so that one write carries them all.
-func (l *lane) callAlong(w *waiter, cfg *bucketConfig) {
+func (l *lane) callAlong(at place, cfg *bucketConfig) {
+	w := at.waiter
+	if at.lane != l {
+		return
+	}
 	now := l.owner.nowMS()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"math/bits"
+	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -77,25 +78,59 @@ func (s *Spend) Statement() Statement {
 		values[text.places[next]] = v
 		next++
 	}
+	numbers := newNumbers(len(text.places))
 	put(Bytes(s.Op.ID))
 	if s.Op.Rule != OpAny {
 		put(Bytes(s.Op.required()))
 	}
-	put(Number(s.Seen.Refilled))
+	put(numbers.value(s.Seen.Refilled))
 	put(Bytes(s.Seen.Fingerprint))
 	if s.TTL > 0 {
-		put(Number(s.TTL))
+		put(numbers.value(s.TTL))
 	}
 	for i := range s.Limits {
 		l := &s.Limits[i]
-		put(Number(l.Add))
-		put(Number(l.Consumed))
+		put(numbers.value(l.Add))
+		put(numbers.value(l.Consumed))
 		if l.HasLow {
-			put(Number(l.Low))
+			put(numbers.value(l.Low))
 		}
-		put(Number(l.High))
+		put(numbers.value(l.High))
 	}
+	numbers.finish()
 	return Statement{Update: text.update, Condition: text.condition, Names: text.names, Values: values}
+}
+
+// numbers makes many number values with few allocations: the digits of all
+// share one string.
+type numbers struct {
+	members []types.AttributeValueMemberN
+	ends    []int
+	digits  []byte
+}
+
+func newNumbers(most int) *numbers {
+	return &numbers{
+		members: make([]types.AttributeValueMemberN, 0, most),
+		ends:    make([]int, 0, most),
+		digits:  make([]byte, 0, 12*most),
+	}
+}
+
+// value returns a value that is whole once finish has been called.
+func (n *numbers) value(v int64) types.AttributeValue {
+	n.digits = strconv.AppendInt(n.digits, v, 10)
+	n.ends = append(n.ends, len(n.digits))
+	n.members = append(n.members, types.AttributeValueMemberN{})
+	return &n.members[len(n.members)-1]
+}
+
+func (n *numbers) finish() {
+	all, from := string(n.digits), 0
+	for i, end := range n.ends {
+		n.members[i].Value = all[from:end]
+		from = end
+	}
 }
 
 // spendText builds the text of a shape; the values are bound in the order in
