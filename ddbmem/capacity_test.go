@@ -14,75 +14,91 @@ import (
 
 func kilobytes(n int) av { return str(strings.Repeat("x", n*1024-50)) }
 
+// priced are the calls of TestCapacity.
+type priced struct {
+	t      *testing.T
+	client *dynamodb.Client
+	key    item // in the table "plain"
+	row    item // in the table "indexed"
+}
+
+func (p priced) update(table string, k item, expression string, values item) func() error {
+	return func() error {
+		_, err := p.client.UpdateItem(p.t.Context(), &dynamodb.UpdateItemInput{TableName: &table, Key: k, UpdateExpression: &expression, ExpressionAttributeValues: values})
+		return err
+	}
+}
+
+// change is an update of the item in the index.
+func (p priced) change(expression string, values item) func() error {
+	return p.update("indexed", p.row, expression, values)
+}
+
+func (p priced) put(table string, it item) func() error {
+	return func() error {
+		_, err := p.client.PutItem(p.t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: it})
+		return err
+	}
+}
+
+func (p priced) read(consistent bool) func() error {
+	return func() error {
+		_, err := p.client.GetItem(p.t.Context(), &dynamodb.GetItemInput{TableName: aws.String("plain"), Key: p.key, ConsistentRead: &consistent})
+		return err
+	}
+}
+
+func (p priced) remove() error {
+	_, err := p.client.DeleteItem(p.t.Context(), &dynamodb.DeleteItemInput{TableName: aws.String("plain"), Key: p.key})
+	return err
+}
+
+func (p priced) refused() error {
+	_, err := p.client.PutItem(p.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("plain"), Item: p.key, ConditionExpression: aws.String("attribute_not_exists(PK)")})
+	wantCode(p.t, "ConditionalCheckFailedException", err)
+	return nil
+}
+
+func (p priced) transact() error {
+	_, err := p.client.TransactWriteItems(p.t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Put: &types.Put{TableName: aws.String("plain"), Item: item{"PK": str("t")}}},
+		{ConditionCheck: &types.ConditionCheck{TableName: aws.String("plain"), Key: p.key, ConditionExpression: aws.String("attribute_exists(PK)")}},
+	}})
+	return err
+}
+
 // TestCapacity measures each step with the meter, which counts what
 // ReturnConsumedCapacity would say.
 func TestCapacity(t *testing.T) {
 	db := ddbmem.New()
-	client := db.Client(once)
-	createTable(t, client, "plain", false)
-	createTable(t, client, "indexed", true, withIndex)
-	ctx := t.Context()
-	key := item{"PK": str("a")}
-	row := item{"PK": str("a"), "SK": str("b")}
-	update := func(table string, k item, expression string, values item) func() error {
-		return func() error {
-			_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &table, Key: k, UpdateExpression: &expression, ExpressionAttributeValues: values})
-			return err
-		}
-	}
-	putInto := func(table string, it item) func() error {
-		return func() error {
-			_, err := client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: it})
-			return err
-		}
-	}
-	read := func(consistent bool) func() error {
-		return func() error {
-			_, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String("plain"), Key: key, ConsistentRead: &consistent})
-			return err
-		}
-	}
-	remove := func() error {
-		_, err := client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: aws.String("plain"), Key: key})
-		return err
-	}
-	refused := func() error {
-		_, err := client.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String("plain"), Item: key, ConditionExpression: aws.String("attribute_not_exists(PK)")})
-		wantCode(t, "ConditionalCheckFailedException", err)
-		return nil
-	}
-	transact := func() error {
-		_, err := client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-			{Put: &types.Put{TableName: aws.String("plain"), Item: item{"PK": str("t")}}},
-			{ConditionCheck: &types.ConditionCheck{TableName: aws.String("plain"), Key: key, ConditionExpression: aws.String("attribute_exists(PK)")}},
-		}})
-		return err
-	}
+	p := priced{t: t, client: db.Client(once), key: item{"PK": str("a")}, row: item{"PK": str("a"), "SK": str("b")}}
+	createTable(t, p.client, "plain", false)
+	createTable(t, p.client, "indexed", true, withIndex)
 	tests := []struct {
 		name        string
 		do          func() error
 		read, write float64
 		refused     int64
 	}{
-		{"a read of nothing", read(false), 0.5, 0, 0},
-		{"a consistent read of nothing", read(true), 1, 0, 0},
-		{"a delete of nothing", remove, 0, 1, 0},
-		{"a small put", putInto("plain", key), 0, 1, 0},
-		{"an update to 3 KB", update("plain", key, "SET v = :v", item{":v": kilobytes(3)}), 0, 3, 0},
-		{"an update down to nothing", update("plain", key, "REMOVE v", nil), 0, 3, 0},
-		{"a put of 5 KB", putInto("plain", item{"PK": str("a"), "v": kilobytes(5)}), 0, 5, 0},
-		{"a read of 5 KB", read(false), 1, 0, 0},
-		{"a consistent read of 5 KB", read(true), 2, 0, 0},
-		{"a refused put over 5 KB", refused, 0, 5, 1},
-		{"a transaction: put and check over 5 KB", transact, 0, 2 + 10, 0},
-		{"a delete of 5 KB", remove, 0, 5, 0},
-		{"an item outside the index", putInto("indexed", row), 0, 1, 0},
-		{"an item into the index", update("indexed", row, "SET g = :g, h = :h, n = :h", item{":g": str("G"), ":h": num(1)}), 0, 2, 0},
-		{"an attribute not in the index", update("indexed", row, "SET x = :h", item{":h": num(1)}), 0, 1, 0},
-		{"an attribute in the index", update("indexed", row, "SET n = :h", item{":h": num(2)}), 0, 2, 0},
-		{"the same value again", update("indexed", row, "SET n = :h", item{":h": num(2)}), 0, 1, 0},
-		{"an index key", update("indexed", row, "SET h = :h", item{":h": num(2)}), 0, 3, 0},
-		{"out of the index", update("indexed", row, "REMOVE g", nil), 0, 2, 0},
+		{"a read of nothing", p.read(false), 0.5, 0, 0},
+		{"a consistent read of nothing", p.read(true), 1, 0, 0},
+		{"a delete of nothing", p.remove, 0, 1, 0},
+		{"a small put", p.put("plain", p.key), 0, 1, 0},
+		{"an update to 3 KB", p.update("plain", p.key, "SET v = :v", item{":v": kilobytes(3)}), 0, 3, 0},
+		{"an update down to nothing", p.update("plain", p.key, "REMOVE v", nil), 0, 3, 0},
+		{"a put of 5 KB", p.put("plain", item{"PK": str("a"), "v": kilobytes(5)}), 0, 5, 0},
+		{"a read of 5 KB", p.read(false), 1, 0, 0},
+		{"a consistent read of 5 KB", p.read(true), 2, 0, 0},
+		{"a refused put over 5 KB", p.refused, 0, 5, 1},
+		{"a transaction: put and check over 5 KB", p.transact, 0, 2 + 10, 0},
+		{"a delete of 5 KB", p.remove, 0, 5, 0},
+		{"an item outside the index", p.put("indexed", p.row), 0, 1, 0},
+		{"an item into the index", p.change("SET g = :g, h = :h, n = :h", item{":g": str("G"), ":h": num(1)}), 0, 2, 0},
+		{"an attribute not in the index", p.change("SET x = :h", item{":h": num(1)}), 0, 1, 0},
+		{"an attribute in the index", p.change("SET n = :h", item{":h": num(2)}), 0, 2, 0},
+		{"the same value again", p.change("SET n = :h", item{":h": num(2)}), 0, 1, 0},
+		{"an index key", p.change("SET h = :h", item{":h": num(2)}), 0, 3, 0},
+		{"out of the index", p.change("REMOVE g", nil), 0, 2, 0},
 	}
 	for _, tt := range tests {
 		before := db.Meter()

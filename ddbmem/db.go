@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
@@ -100,7 +101,7 @@ type Write struct {
 	RequestSeq int64
 	// Old and New are the item before and after, nil when absent. Do not change
 	// them.
-	Old, New map[string]attributeValue
+	Old, New map[string]types.AttributeValue
 	// Expired tells a deletion by time to live.
 	Expired bool
 }

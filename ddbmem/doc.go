@@ -54,6 +54,6 @@
 //   - The combined size of placeholders (2 MB) and the length of attribute names
 //     are not limited.
 //   - A Scan's order is that of a hash of our own.
-//   - A batch whose items exceed 16 MB is answered in part (BatchGetItem), but a
-//     BatchWriteItem of that size only by the limit on requests.
+//   - A request may be 16 MB long in all; a BatchGetItem answers up to 16 MB and
+//     leaves the rest unprocessed.
 package ddbmem

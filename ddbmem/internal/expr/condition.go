@@ -61,6 +61,7 @@ type (
 func (n *andNode) holds(e *Env, item value.Map) bool {
 	return n.left.holds(e, item) && n.right.holds(e, item)
 }
+
 func (n *orNode) holds(e *Env, item value.Map) bool {
 	return n.left.holds(e, item) || n.right.holds(e, item)
 }

@@ -18,10 +18,24 @@ func number(t require.TestingT, s string) Number {
 func TestParseNumber(t *testing.T) {
 	nines := strings.Repeat("9", 38)
 	tests := []struct{ in, want string }{
-		{"0", "0"}, {"-0", "0"}, {"0e999999999999", "0"}, {"000", "0"}, {"0.000", "0"},
-		{"007", "7"}, {"+7", "7"}, {"1.500", "1.5"}, {".5", "0.5"}, {"5.", "5"}, {"-0.0000001", "-0.0000001"},
-		{"1e3", "1000"}, {"1E-3", "0.001"}, {"12e+2", "1200"}, {"100", "100"},
-		{nines, nines}, {"-" + nines, "-" + nines}, {"0." + nines, "0." + nines},
+		{"0", "0"},
+		{"-0", "0"},
+		{"0e999999999999", "0"},
+		{"000", "0"},
+		{"0.000", "0"},
+		{"007", "7"},
+		{"+7", "7"},
+		{"1.500", "1.5"},
+		{".5", "0.5"},
+		{"5.", "5"},
+		{"-0.0000001", "-0.0000001"},
+		{"1e3", "1000"},
+		{"1E-3", "0.001"},
+		{"12e+2", "1200"},
+		{"100", "100"},
+		{nines, nines},
+		{"-" + nines, "-" + nines},
+		{"0." + nines, "0." + nines},
 		{"00" + nines + "000", nines + "000"},
 		{"9007199254740993", "9007199254740993"},
 		{"1E125", "1" + strings.Repeat("0", 125)},
@@ -38,12 +52,27 @@ func TestParseNumberErrors(t *testing.T) {
 		in   string
 		want error
 	}{
-		{"", ErrNotNumeric}, {"abc", ErrNotNumeric}, {"1a", ErrNotNumeric}, {"1e", ErrNotNumeric}, {"1e+", ErrNotNumeric},
-		{".", ErrNotNumeric}, {"-", ErrNotNumeric}, {"1.2.3", ErrNotNumeric}, {" 1", ErrNotNumeric}, {"1 ", ErrNotNumeric},
-		{"NaN", ErrNotNumeric}, {"Infinity", ErrNotNumeric}, {"0x1", ErrNotNumeric}, {"1e1.5", ErrNotNumeric},
-		{strings.Repeat("1", 39), ErrPrecision}, {"1" + strings.Repeat("0", 37) + "1", ErrPrecision},
-		{"1E126", ErrOverflow}, {"-1E126", ErrOverflow}, {"1e99999999999999999999", ErrOverflow},
-		{"1E-131", ErrUnderflow}, {"1e-99999999999999999999", ErrUnderflow},
+		{"", ErrNotNumeric},
+		{"abc", ErrNotNumeric},
+		{"1a", ErrNotNumeric},
+		{"1e", ErrNotNumeric},
+		{"1e+", ErrNotNumeric},
+		{".", ErrNotNumeric},
+		{"-", ErrNotNumeric},
+		{"1.2.3", ErrNotNumeric},
+		{" 1", ErrNotNumeric},
+		{"1 ", ErrNotNumeric},
+		{"NaN", ErrNotNumeric},
+		{"Infinity", ErrNotNumeric},
+		{"0x1", ErrNotNumeric},
+		{"1e1.5", ErrNotNumeric},
+		{strings.Repeat("1", 39), ErrPrecision},
+		{"1" + strings.Repeat("0", 37) + "1", ErrPrecision},
+		{"1E126", ErrOverflow},
+		{"-1E126", ErrOverflow},
+		{"1e99999999999999999999", ErrOverflow},
+		{"1E-131", ErrUnderflow},
+		{"1e-99999999999999999999", ErrUnderflow},
 	}
 	for _, tt := range tests {
 		_, err := ParseNumber(tt.in)
@@ -150,8 +179,13 @@ func TestInt64(t *testing.T) {
 		want int64
 		ok   bool
 	}{
-		{"0", 0, true}, {"12.9", 12, true}, {"-12.9", -12, true}, {"1700000000", 1700000000, true},
-		{"9223372036854775807", 1<<63 - 1, true}, {"9223372036854775808", 0, false}, {"1E30", 0, false},
+		{"0", 0, true},
+		{"12.9", 12, true},
+		{"-12.9", -12, true},
+		{"1700000000", 1700000000, true},
+		{"9223372036854775807", 1<<63 - 1, true},
+		{"9223372036854775808", 0, false},
+		{"1E30", 0, false},
 	}
 	for _, tt := range tests {
 		got, ok := number(t, tt.in).Int64()

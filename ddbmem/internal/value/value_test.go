@@ -113,11 +113,22 @@ func TestSize(t *testing.T) {
 		v    Value
 		want int
 	}{
-		{String("été"), 5}, {Binary("abc"), 3}, {Bool(true), 1}, {Null{}, 1},
-		{number(t, "0"), 1}, {number(t, "7"), 2}, {number(t, "-7"), 3}, {number(t, "123"), 3}, {number(t, "1000"), 2},
-		{List{}, 3}, {List{String("ab"), Null{}}, 3 + 1 + 2 + 1 + 1},
-		{Map{}, 3}, {Map{"ab": String("c")}, 3 + 1 + 2 + 1},
-		{StringSet{"a", "bc"}, 3}, {NumberSet{number(t, "1"), number(t, "22")}, 4}, {BinarySet{"abc"}, 3},
+		{String("été"), 5},
+		{Binary("abc"), 3},
+		{Bool(true), 1},
+		{Null{}, 1},
+		{number(t, "0"), 1},
+		{number(t, "7"), 2},
+		{number(t, "-7"), 3},
+		{number(t, "123"), 3},
+		{number(t, "1000"), 2},
+		{List{}, 3},
+		{List{String("ab"), Null{}}, 3 + 1 + 2 + 1 + 1},
+		{Map{}, 3},
+		{Map{"ab": String("c")}, 3 + 1 + 2 + 1},
+		{StringSet{"a", "bc"}, 3},
+		{NumberSet{number(t, "1"), number(t, "22")}, 4},
+		{BinarySet{"abc"}, 3},
 	}
 	for _, tt := range tests {
 		require.Equal(t, tt.want, Size(tt.v), "%v", tt.v)
