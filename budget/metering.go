@@ -19,7 +19,7 @@ func (k *Keeper) counterOnly(o *op) bool {
 func (k *Keeper) submitUnkept(ctx context.Context, o *op) error {
 	o.unkept = true
 	r := o.record
-	sum := sha256.Sum256([]byte(r.key.pk))
+	sum := sha256.Sum256([]byte(k.store.tables.Usage + "#" + r.key.pk)) // a token is one account's, not one table's
 	draw := func(shards int) int { return int(binary.BigEndian.Uint32(sum[16:]) % uint32(shards)) }
 	t, _ := compose([]*op{o}, draw)
 	var err error
