@@ -45,7 +45,7 @@ func (c *call) readDefinition() (*definition, error) {
 		case "GlobalSecondaryIndexes":
 			r.Array(func() { d.indexes = append(d.indexes, readIndex(r)) })
 		case "StreamSpecification":
-			_, d.view = readStreamSpecification(r)
+			d.view = readStreamSpecification(r)
 		case "TableClass":
 			d.class = oneOf(r, "tableClass", "STANDARD", "STANDARD_INFREQUENT_ACCESS")
 		case "DeletionProtectionEnabled":
@@ -158,7 +158,9 @@ func readIndex(r *wire.Reader) *index {
 }
 
 // readStreamSpecification is the stream's view, "" when it is disabled.
-func readStreamSpecification(r *wire.Reader) (enabled bool, view string) {
+func readStreamSpecification(r *wire.Reader) string {
+	var enabled bool
+	var view string
 	r.Object(func(member string) {
 		switch member {
 		case "StreamEnabled":
@@ -176,7 +178,7 @@ func readStreamSpecification(r *wire.Reader) (enabled bool, view string) {
 	case !enabled && view != "":
 		r.Fail(validation("One or more parameter values were invalid: StreamViewType should not be specified when stream is disabled"))
 	}
-	return enabled, view
+	return view
 }
 
 func readTags(r *wire.Reader, tags map[string]string) {

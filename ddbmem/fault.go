@@ -20,7 +20,7 @@ type Request struct {
 	Table string
 	// Body is the JSON of the request. Do not change it.
 	Body    []byte
-	Context context.Context //nolint:containedctx // the request's own, for the hook
+	Context context.Context
 }
 
 // Fault is what goes wrong with one request. The zero value is no fault.
@@ -98,7 +98,7 @@ func (db *DB) later(f Fault, operation string, seq int64, body []byte) {
 				return
 			}
 		}
-		db.execute(operation, seq, body, f.Unprocessed)
+		_, _ = db.execute(operation, seq, body, f.Unprocessed) // nobody waits for the answer
 	})
 }
 

@@ -126,7 +126,7 @@ func (db *DB) serve(ctx context.Context, target string, body []byte) (answer, er
 	}
 	switch {
 	case f.Error != nil:
-		return failed(seq, f.Error), nil
+		return failed(seq, f.Error), nil //nolint:nilerr // an error of the API is an answer
 	case f.Drop:
 		return answer{}, errReset()
 	case f.Late != nil:

@@ -15,8 +15,15 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
+// reply is what a client sees.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
 // call sends a request as any client might, in process or to a server.
-func call(t *testing.T, do func(*http.Request) (*http.Response, error), url, target, body string) (*http.Response, string) {
+func call(t *testing.T, do func(*http.Request) (*http.Response, error), url, target, body string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader([]byte(body)))
 	require.NoError(t, err)
@@ -26,7 +33,7 @@ func call(t *testing.T, do func(*http.Request) (*http.Response, error), url, tar
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return resp, string(answer)
+	return reply{resp.StatusCode, resp.Header, string(answer)}
 }
 
 func TestProtocol(t *testing.T) {
@@ -57,13 +64,13 @@ func TestProtocol(t *testing.T) {
 			do  func(*http.Request) (*http.Response, error)
 			url string
 		}{{db.Do, "http://in.process"}, {server.Client().Do, server.URL}} {
-			resp, answer := call(t, over.do, over.url, tt.target, tt.body)
-			require.Equal(t, tt.status, resp.StatusCode, "%s %s", tt.target, tt.body)
-			require.Contains(t, answer, tt.answer)
-			require.Equal(t, "application/x-amz-json-1.0", resp.Header.Get("Content-Type"))
-			require.Equal(t, "Fri, 02 Jan 2026 02:04:05 GMT", resp.Header.Get("Date"))
-			require.Equal(t, strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(answer))), 10), resp.Header.Get("X-Amz-Crc32"))
-			require.Len(t, resp.Header.Get("X-Amzn-RequestId"), 52)
+			got := call(t, over.do, over.url, tt.target, tt.body)
+			require.Equal(t, tt.status, got.status, "%s %s", tt.target, tt.body)
+			require.Contains(t, got.body, tt.answer)
+			require.Equal(t, "application/x-amz-json-1.0", got.header.Get("Content-Type"))
+			require.Equal(t, "Fri, 02 Jan 2026 02:04:05 GMT", got.header.Get("Date"))
+			require.Equal(t, strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(got.body))), 10), got.header.Get("X-Amz-Crc32"))
+			require.Len(t, got.header.Get("X-Amzn-RequestId"), 52)
 		}
 	}
 }

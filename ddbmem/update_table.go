@@ -58,7 +58,7 @@ func (c *call) readAlteration() (*alteration, error) {
 			on := r.Bool()
 			a.protected = &on
 		case "StreamSpecification":
-			_, view := readStreamSpecification(r)
+			view := readStreamSpecification(r)
 			a.stream = &view
 		case "GlobalSecondaryIndexUpdates":
 			r.Array(func() { r.Object(func(action string) { a.readIndexUpdate(r, action) }) })

@@ -26,7 +26,7 @@ func (c *Condition) Key(e *Env, hash, sort string) (KeyCondition, error) {
 		name, op, low, high, ok := keyTerm(e, part)
 		switch {
 		case !ok || op == "<>":
-			return k, errors.New("Invalid operator used in KeyConditionExpression: " + describe(part)) //nolint:staticcheck // DynamoDB's wording
+			return k, errors.New("Invalid operator used in KeyConditionExpression: " + describe(part))
 		case name == hash && op == "=" && k.Hash == nil:
 			k.Hash = low
 		case name == sort && sort != "" && k.Op == "":

@@ -15,10 +15,10 @@ const (
 
 // Errors about numbers, worded as DynamoDB words them.
 var (
-	ErrNotNumeric = errors.New("The parameter cannot be converted to a numeric value")                                       //nolint:staticcheck // DynamoDB's wording
-	ErrPrecision  = errors.New("Attempting to store more than 38 significant digits in a Number")                            //nolint:staticcheck // DynamoDB's wording
-	ErrOverflow   = errors.New("Number overflow. Attempting to store a number with magnitude larger than supported range")   //nolint:staticcheck // DynamoDB's wording
-	ErrUnderflow  = errors.New("Number underflow. Attempting to store a number with magnitude smaller than supported range") //nolint:staticcheck // DynamoDB's wording
+	ErrNotNumeric = errors.New("The parameter cannot be converted to a numeric value")                                     //nolint:staticcheck // DynamoDB's wording
+	ErrPrecision  = errors.New("Attempting to store more than 38 significant digits in a Number")                          //nolint:staticcheck // DynamoDB's wording
+	ErrOverflow   = errors.New("Number overflow. Attempting to store a number with magnitude larger than supported range") //nolint:staticcheck // DynamoDB's wording
+	ErrUnderflow  = errors.New("Number underflow. Attempting to store a number with magnitude smaller than supported range")
 )
 
 // Number is an exact decimal, coefficient × 10^exp, of at most 38 significant

@@ -14,17 +14,24 @@ type Value interface {
 	Type() string
 }
 
-// The attribute types. Sets are sorted and free of duplicates; Binary and
-// BinarySet hold raw bytes.
 type (
-	String    string
-	Binary    string
-	Bool      bool
-	Null      struct{}
-	List      []Value
-	Map       map[string]Value
+	// String is text in UTF-8.
+	String string
+	// Binary holds raw bytes.
+	Binary string
+	// Bool is true or false.
+	Bool bool
+	// Null is the null value.
+	Null struct{}
+	// List holds values of any types.
+	List []Value
+	// Map holds attributes by name; an item is one too.
+	Map map[string]Value
+	// StringSet is sorted and free of duplicates.
 	StringSet []string
+	// NumberSet is sorted and free of duplicates.
 	NumberSet []Number
+	// BinarySet holds raw bytes, sorted and free of duplicates.
 	BinarySet []string
 )
 
