@@ -1,0 +1,113 @@
+package dynalimit
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+const (
+	// sharers are the processes on one bucket.
+	sharers = 8
+	// refillPerSecond is what the bucket regains, in tokens.
+	refillPerSecond = 100
+)
+
+// shared is what several processes on one bucket did.
+type shared struct {
+	acquired, denied int64
+	used             ddbmem.Meter
+}
+
+func (r shared) perAcquire() float64 { return float64(r.used.Requests()) / float64(r.acquired) }
+
+// share runs processes on one bucket in virtual time: calls arrive at random
+// at load times the refill, spread evenly over the processes, and every request
+// takes 2 to 8 ms, so that requests of different processes overlap.
+func share(t *testing.T, limit Limit, load float64, drained int64, span time.Duration, seed uint64) (result shared) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		e := memEngine(t)
+		limits := []Limit{limit}
+		var processes []*stage
+		first := (&stage{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), &Options{Limits: limits})
+		first.clock = newHandClock()
+		for range sharers {
+			repo := e.open(t, first.repo.table, &RepositoryOptions{Now: time.Now})
+			processes = append(processes, first.on(repo, &Options{Limits: limits}))
+		}
+		if drained > 0 {
+			first.acquire("shared", Amounts{"rpm": drained})
+		}
+		for _, p := range processes { // warm
+			require.NoError(t, p.acquire("shared", Amounts{"rpm": 1}).Rollback(t.Context()))
+		}
+		var latencies sync.Mutex
+		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			latencies.Lock()
+			defer latencies.Unlock()
+			part := func() time.Duration { return time.Duration(1000+random.IntN(3000)) * time.Microsecond }
+			return ddbmem.Fault{Before: part(), After: part()}
+		})
+		before := e.db.Meter()
+		var acquired, denied atomic.Int64
+		var wg sync.WaitGroup
+		arrivals := rand.New(rand.NewPCG(seed, 2))
+		for end := time.Now().Add(span); time.Now().Before(end); {
+			elapse(time.Duration(arrivals.ExpFloat64() / (load * refillPerSecond) * float64(time.Second)))
+			p := processes[arrivals.IntN(sharers)]
+			wg.Go(func() {
+				if _, err := p.limiter.Acquire(t.Context(), "shared", model, Amounts{"rpm": 1}); err == nil {
+					acquired.Add(1)
+				} else {
+					assert.ErrorIs(t, err, ErrLimitExceeded)
+					denied.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		e.db.SetFaults(nil)
+		result.acquired, result.denied, result.used = acquired.Load(), denied.Load(), e.db.Meter().Sub(before)
+	})
+	return result
+}
+
+// Below full, takes commute: nobody has to win a race. Near full a stale image
+// cannot tell who took, and some takes are refused and decided again.
+func TestRequestsPerAcquireOfSharedBuckets(t *testing.T) {
+	minute, second := PerMinute("rpm", refillPerSecond*60), PerSecond("rpm", refillPerSecond)
+	t.Logf("%d processes, %d tokens/s", sharers, refillPerSecond)
+	t.Log("load  bucket                    acquires  requests  refused  per acquire")
+	for _, c := range []struct {
+		bucket  string
+		limit   Limit
+		drained int64
+		most    float64
+	}{
+		{"6000 tokens, below full", minute, minute.Burst - 500, 1.05},
+		{"6000 tokens, full", minute, 0, 1.7},
+		// What others took since is soon more than the guard on the excess
+		// allows: nearly every take is refused once.
+		{"100 tokens, full", second, 0, 2},
+	} {
+		for _, load := range []float64{0.1, 0.5, 0.9} {
+			var acquired, requests, refused int64
+			for seed := range uint64(2) {
+				r := share(t, c.limit, load, c.drained, 20*time.Second, seed)
+				assert.Zero(t, r.denied)
+				assert.LessOrEqual(t, r.perAcquire(), c.most, "%.0f %% of the refill, %s, seed %d", load*100, c.bucket, seed)
+				acquired, requests, refused = acquired+r.acquired, requests+r.used.Requests(), refused+r.used.Refused()
+			}
+			t.Logf("%3.0f%%  %-24s  %8d  %8d  %7d  %11.2f", load*100, c.bucket, acquired, requests, refused, float64(requests)/float64(acquired))
+		}
+	}
+}
