@@ -1,0 +1,122 @@
+// Command scale simulates thousands of processes on one bucket in virtual time:
+// the limiter's own code on ddbmem, behind a latency and a partition that
+// throttles, as DynamoDB's do, beyond 1,000 write units a second.
+//
+//	go run ./scale                       # 1,000 processes offering 0.3 calls a second each to 200/s
+//	go run ./scale -processes 10000
+//	go run ./scale -call wait -patience 1s
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"testing" //nolint:depguard // virtual time needs a *testing.T; nothing of this ships
+	"testing/synctest"
+	"time"
+)
+
+func main() {
+	err := run(os.Args[1:], os.Stdout, os.Stderr)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are the command line.
+type settings struct {
+	Processes int           `json:"processes"`
+	Each      float64       `json:"calls_per_second_each"`
+	Rate      int64         `json:"rate"`
+	Burst     int64         `json:"burst"`
+	Call      string        `json:"call"`
+	Patience  time.Duration `json:"patience_ns"`
+	WarmUp    time.Duration `json:"warm_up_ns"`
+	For       time.Duration `json:"for_ns"`
+	Latency   time.Duration `json:"latency_ns"`
+	Partition float64       `json:"partition_units_per_second"`
+
+	json bool
+}
+
+func parse(args []string, stderr io.Writer) (settings, error) {
+	var s settings
+	f := flag.NewFlagSet("scale", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.IntVar(&s.Processes, "processes", 1000, "processes, each with a limiter of its own")
+	f.Float64Var(&s.Each, "each", 0.3, "calls a second that each offers, at random instants")
+	f.Int64Var(&s.Rate, "rate", 200, "tokens a second of the one bucket; a call takes one")
+	f.Int64Var(&s.Burst, "burst", 200, "tokens it holds")
+	f.StringVar(&s.Call, "call", "acquire", "acquire: once; retry: again after RetryAfter; wait")
+	f.DurationVar(&s.Patience, "patience", time.Second, "when retry and wait give up")
+	f.DurationVar(&s.WarmUp, "warm-up", 15*time.Second, "virtual time before what is measured")
+	f.DurationVar(&s.For, "for", 60*time.Second, "virtual time measured")
+	f.DurationVar(&s.Latency, "latency", 5*time.Millisecond, "round trip to the store, give or take a fifth")
+	f.Float64Var(&s.Partition, "partition", 1000, "write units a second of the bucket's partition")
+	f.BoolVar(&s.json, "json", false, "print JSON")
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	switch {
+	case f.NArg() > 0:
+		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case s.Processes < 1 || s.Rate < 1 || s.Burst < 1:
+		return s, errors.New("-processes, -rate and -burst must be at least 1")
+	case s.Each <= 0 || s.For <= 0 || s.Partition <= 0:
+		return s, errors.New("-each, -for and -partition must be above 0")
+	case s.Patience < 0 || s.WarmUp < 0 || s.Latency < 0:
+		return s, errors.New("-patience, -warm-up and -latency must not be below 0")
+	case s.Call != "acquire" && s.Call != "retry" && s.Call != "wait":
+		return s, fmt.Errorf("-call is %q; give acquire, retry or wait", s.Call)
+	}
+	return s, nil
+}
+
+// run never returns after a simulation: it ends inside a test.
+func run(args []string, stdout, stderr io.Writer) error {
+	s, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	testing.Init()
+	if err := flag.CommandLine.Parse(nil); err != nil { // the defaults of testing's flags
+		return err
+	}
+	// Only a test can open a bubble of virtual time, and testing.Main would exit
+	// with words of its own.
+	bubble := testing.InternalTest{Name: "scale", F: func(t *testing.T) {
+		began := time.Now()
+		r, err := inVirtualTime(t, s)
+		if err == nil {
+			r.Took = time.Since(began).Seconds()
+			err = r.print(stdout)
+		}
+		if err != nil {
+			fmt.Fprintln(stderr, "scale:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}}
+	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{bubble}, nil, nil)
+	return errors.New("the simulation did not start")
+}
+
+func inVirtualTime(t *testing.T, s settings) (r *report, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { r, err = simulate(t.Context(), s) })
+	return r, err
+}
+
+func (r *report) print(stdout io.Writer) error {
+	if r.json {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	_, err := io.WriteString(stdout, r.text())
+	return err
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/bench/internal/latency"
+	"github.com/dynalimit/dynalimit/bench/internal/ledger"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const (
+	table     = "limits"
+	entity    = "org-1"
+	resource  = "model"
+	limitName = "calls"
+)
+
+// exempt marks the simulation's own requests, which cost no time and no units.
+type exempt struct{}
+
+// world is what the processes share.
+type world struct {
+	settings
+	db *ddbmem.DB
+
+	mu        sync.Mutex
+	partition *partition
+	counting  bool
+	counts    counts
+	granted   latency.Histogram
+	denied    latency.Histogram
+	errors    map[string]int64
+}
+
+// counts are what happened to the calls that came in the measured time.
+type counts struct {
+	Offered    int64 `json:"offered"`
+	Granted    int64 `json:"granted"`
+	Denied     int64 `json:"denied"`
+	FromMemory int64 `json:"denied_from_memory"`
+	Failed     int64 `json:"failed"`
+}
+
+// simulate runs in a synctest bubble.
+func simulate(ctx context.Context, s settings) (*report, error) {
+	w := &world{
+		settings: s, db: ddbmem.New(), partition: newPartition(s.Partition, time.Now()),
+		granted: latency.New(), denied: latency.New(), errors: map[string]int64{},
+	}
+	defer w.db.Close()
+	w.db.SetFaults(w.fault)
+	own := context.WithValue(ctx, exempt{}, true)
+	if err := w.prepare(own); err != nil {
+		return nil, err
+	}
+	end := time.Now().Add(s.WarmUp + s.For)
+	var processes sync.WaitGroup
+	for range s.Processes {
+		p, err := w.process()
+		if err != nil {
+			return nil, err
+		}
+		processes.Go(func() { w.live(ctx, p, end) })
+	}
+	pause(s.WarmUp)
+	before, err := w.entry(own)
+	if err != nil {
+		return nil, err
+	}
+	from, meter := time.Now(), w.db.Meter()
+	w.mu.Lock()
+	w.counting, w.partition.throttled = true, 0
+	w.mu.Unlock()
+
+	pause(s.For)
+	after, err := w.entry(own)
+	if err != nil {
+		return nil, err
+	}
+	account, err := ledger.Between(before, after, from.UnixMilli(), time.Now().UnixMilli())
+	used := w.db.Meter().Sub(meter)
+	w.mu.Lock()
+	throttled := w.partition.throttled
+	w.mu.Unlock()
+	processes.Wait() // calls that came in time end as they end
+	if err != nil {
+		return nil, err
+	}
+	return w.report(account, used, throttled), nil
+}
+
+// fault is the store's latency and the bucket's partition.
+func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
+	if r.Context.Value(exempt{}) != nil {
+		return ddbmem.Fault{}
+	}
+	trip := time.Duration(float64(w.Latency) * (0.8 + 0.4*rand.Float64()))
+	f := ddbmem.Fault{Before: trip / 2, After: trip / 2}
+	if r.Operation != "UpdateItem" && r.Operation != "PutItem" {
+		return f
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.partition.take(1, time.Now()) {
+		f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+	}
+	return f
+}
+
+// prepare makes the table and the limit. The bucket starts empty.
+func (w *world) prepare(ctx context.Context) error {
+	limiter, repo, err := w.open()
+	if err != nil {
+		return err
+	}
+	if err := repo.CreateTable(ctx); err != nil {
+		return err
+	}
+	limit := dynalimit.PerSecond(limitName, w.Rate).WithBurst(w.Burst)
+	if err := repo.SetResourceLimits(ctx, resource, []dynalimit.Limit{limit}); err != nil {
+		return err
+	}
+	if _, err := limiter.Acquire(ctx, entity, resource, dynalimit.Amounts{limitName: w.Burst}); err != nil {
+		return err
+	}
+	return limiter.Close(ctx)
+}
+
+func (w *world) open(opts ...func(*dynalimit.Options)) (*dynalimit.RateLimiter, *dynalimit.Repository, error) {
+	repo, err := dynalimit.NewRepository(w.db.Client(), table, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	var o dynalimit.Options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	limiter, err := dynalimit.New(repo, &o)
+	return limiter, repo, err
+}
+
+// process is a limiter of its own, as in a process of its own.
+func (w *world) process() (*dynalimit.RateLimiter, error) {
+	limiter, _, err := w.open(func(o *dynalimit.Options) { o.Observer = memory{world: w} })
+	return limiter, err
+}
+
+// live offers calls at random instants until the end.
+func (w *world) live(ctx context.Context, p *dynalimit.RateLimiter, end time.Time) {
+	var calls sync.WaitGroup
+	mean := float64(time.Second) / w.Each
+	for {
+		pause(time.Duration(rand.ExpFloat64() * mean))
+		if !time.Now().Before(end) {
+			break
+		}
+		calls.Go(func() { w.call(ctx, p) })
+	}
+	calls.Wait()
+	if err := p.Close(ctx); err != nil {
+		w.fail(err)
+	}
+}
+
+// call makes one call and notes what became of it.
+func (w *world) call(ctx context.Context, p *dynalimit.RateLimiter) {
+	w.mu.Lock()
+	counted := w.counting
+	w.mu.Unlock()
+	came := time.Now()
+	err := w.ask(ctx, p)
+	took := time.Since(came)
+	if !counted {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts.Offered++
+	switch {
+	case err == nil:
+		w.counts.Granted++
+		w.granted.Record(took)
+	case errors.Is(err, dynalimit.ErrLimitExceeded) || errors.Is(err, context.DeadlineExceeded):
+		w.counts.Denied++
+		w.denied.Record(took)
+	default:
+		w.counts.Failed++
+		w.errors[cause(err)]++
+	}
+}
+
+// ask acquires in the way under test.
+func (w *world) ask(ctx context.Context, p *dynalimit.RateLimiter) error {
+	amounts := dynalimit.Amounts{limitName: 1}
+	if w.Call == "wait" {
+		ctx, cancel := context.WithTimeout(ctx, w.Patience)
+		defer cancel()
+		_, err := p.Wait(ctx, entity, resource, amounts)
+		return err
+	}
+	deadline := time.Now().Add(w.Patience)
+	for {
+		_, err := p.Acquire(ctx, entity, resource, amounts)
+		var denial *dynalimit.LimitExceededError
+		if w.Call == "acquire" || !errors.As(err, &denial) {
+			return err
+		}
+		wait := denial.RetryAfter + rand.N(50*time.Millisecond)
+		if time.Now().Add(wait).After(deadline) {
+			return err
+		}
+		pause(wait)
+	}
+}
+
+func (w *world) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.errors[cause(err)]++
+}
+
+// cause is the name of an API error, or the text of any other.
+func cause(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return err.Error()
+}
+
+// entry reads the bucket as stored.
+func (w *world) entry(ctx context.Context) (ledger.Entry, error) {
+	name := table
+	out, err := w.db.Client().GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &name, ConsistentRead: aws.Bool(true), Key: schema.NewKeys("").Bucket(entity, resource).Attributes(),
+	})
+	if err != nil {
+		return ledger.Entry{}, err
+	}
+	return ledger.Read(out.Item, limitName)
+}
+
+// memory counts denials from memory.
+type memory struct {
+	dynalimit.NopObserver
+	world *world
+}
+
+// AcquireEnd counts a denial from memory.
+func (m memory) AcquireEnd(_ context.Context, e dynalimit.AcquireEnd) {
+	if !e.FromMemory {
+		return
+	}
+	m.world.mu.Lock()
+	defer m.world.mu.Unlock()
+	if m.world.counting {
+		m.world.counts.FromMemory++
+	}
+}
+
+// pause lets virtual time pass.
+func pause(d time.Duration) { <-time.After(d) }

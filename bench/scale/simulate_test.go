@@ -1,0 +1,55 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// few is a simulation of a few processes that offer half as much again as the
+// limit.
+func few(call string) settings {
+	return settings{
+		Processes: 20, Each: 0.75, Rate: 10, Burst: 10, Call: call, Patience: time.Second,
+		WarmUp: 5 * time.Second, For: 20 * time.Second, Latency: 5 * time.Millisecond, Partition: 1000,
+	}
+}
+
+func TestSimulate(t *testing.T) {
+	for _, call := range []string{"acquire", "retry", "wait"} {
+		t.Run(call, func(t *testing.T) {
+			r, err := inVirtualTime(t, few(call))
+			require.NoError(t, err)
+			require.Empty(t, r.Errors)
+			require.Equal(t, r.Offered, r.Granted+r.Denied)
+			require.GreaterOrEqual(t, r.Ledger.Lost, int64(0), "over-admitted")
+			require.Greater(t, r.OfLimit, 0.9)
+			require.Positive(t, r.GrantedAfter.P50)
+			require.Positive(t, r.WriteUnits)
+			require.Zero(t, r.Throttled)
+		})
+	}
+}
+
+func TestAPartitionThatIsTooSmallThrottles(t *testing.T) {
+	s := few("acquire")
+	s.Partition = 5
+	r, err := inVirtualTime(t, s)
+	require.NoError(t, err)
+	require.Positive(t, r.Throttled)
+	require.GreaterOrEqual(t, r.Ledger.Lost, int64(0), "over-admitted")
+}
+
+func TestParse(t *testing.T) {
+	s, err := parse([]string{"-processes", "10", "-call", "wait"}, t.Output())
+	require.NoError(t, err)
+	require.Equal(t, 10, s.Processes)
+	for _, args := range [][]string{{"-processes", "0"}, {"-each", "0"}, {"-call", "ask"}, {"-latency", "-1s"}, {"more"}} {
+		_, err := parse(args, t.Output())
+		require.Error(t, err, args)
+	}
+}
