@@ -219,23 +219,29 @@ func (l *RateLimiter) acquireAt(ctx context.Context, r request, at place) (*Leas
 	return lease, false, err
 }
 
-// recall denies from memory, if any level's last image does; not at the level
-// where the caller's turn in line has come.
+// recall denies from memory, if any level's last image does and those of all
+// others are as recent: the wait is the longest of all levels'. The level where
+// the caller's turn in line has come is not asked.
 func (l *RateLimiter) recall(lease *Lease, at place) error {
 	now := l.nowMS()
+	var results [maxDepth]result
 	denied := false
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		if len(lv.asked) == 0 || lv.lane == at.lane {
 			continue
 		}
-		if r, ok := lv.lane.recall(lv.asked, lv.cfg, now); ok {
-			denied = true
-			lv.saw(r)
+		r, ok := lv.lane.recall(lv.asked, lv.cfg, now)
+		if !ok {
+			return nil
 		}
+		results[i], denied = r, denied || r.denied
 	}
 	if !denied {
 		return nil
+	}
+	for i := range lease.levels {
+		lease.levels[i].saw(results[i])
 	}
 	return lease.denial()
 }

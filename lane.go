@@ -316,24 +316,23 @@ const memoryMS = 1000
 // fresh reports whether an image seen at seenAt may deny at now.
 func fresh(seenAt, now int64) bool { return now >= seenAt && now-seenAt <= memoryMS }
 
-// recall denies a take from memory: when the last image is fresh, nothing this
-// process knows has been given back since, and the take does not fit.
-func (l *lane) recall(amounts []signed, cfg *bucketConfig, now int64) (result, bool) {
+// recall decides a take from memory: whether it fits the last image, if that is
+// recent. It says nothing when it does not fit but something may just have been
+// given back by this process.
+func (l *lane) recall(amounts []signed, cfg *bucketConfig, now int64) (r result, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known || l.image == nil || !fresh(l.seenAt, now) || l.backsCarried && l.running || !cfg.is(l.image) {
-		return result{}, false
-	}
-	if slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take }) {
+	if !l.known || l.image == nil || !fresh(l.seenAt, now) || !cfg.is(l.image) {
 		return result{}, false
 	}
 	v := newView(l.image, cfg, current, now)
 	o := op{take: true, amounts: amounts}
-	reserved := l.reserved(nil, nil)
-	if o.fits(v, nil, reserved) {
+	r = result{image: l.image, now: now, cfg: cfg, reserved: l.reserved(nil, nil)}
+	r.denied = !o.fits(v, nil, r.reserved)
+	if r.denied && (l.backsCarried && l.running || slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take })) {
 		return result{}, false
 	}
-	return result{denied: true, image: l.image, now: now, cfg: cfg, reserved: reserved}, true
+	return r, true
 }
 
 // is reports whether the image was written with the configuration.

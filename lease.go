@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -236,6 +237,9 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if err := lease.locate(ctx); err != nil {
 		return err
 	}
+	if err := lease.refresh(ctx, amounts); err != nil {
+		return err
+	}
 	if err := lease.checkTarget(plus(lease.paper, signedOf(amounts))); err != nil {
 		return err
 	}
@@ -299,6 +303,36 @@ func (lease *Lease) locate(ctx context.Context) error {
 		levels[i].degraded = true
 	}
 	lease.levels = levels
+	return nil
+}
+
+// refresh brings every level the configuration in force: a lease may be old, and
+// what it takes now is admitted now. Where it cannot be read, the one that is
+// known stays.
+func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
+	l, r := lease.limiter, lease.request
+	for i := range lease.levels {
+		lv := &lease.levels[i]
+		resolved, _, _, err := l.store.config(ctx, lv.lane.entity, r.resource)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		cfg := l.compile(resolved)
+		if lv.lane.entity == r.entity && len(r.opts.limits) > 0 {
+			cfg = l.override(cfg, resolved, r.opts.limits)
+		}
+		if cfg != nil {
+			lv.cfg = cfg
+		}
+	}
+	for name := range amounts {
+		if !slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.cfg.index(name) >= 0 }) {
+			return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q any more", r.entity, r.resource)
+		}
+	}
 	return nil
 }
 

@@ -1,0 +1,74 @@
+package dynalimit
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// family is a child that cascades to a parent, in virtual time, with limits
+// that the test sets.
+func family(t *testing.T, client *engine, opts *Options) (*RateLimiter, *Repository) {
+	t.Helper()
+	repo := client.repository(t, &RepositoryOptions{Now: time.Now})
+	ctx := t.Context()
+	require.NoError(t, repo.CreateEntity(ctx, Entity{ID: "org"}))
+	require.NoError(t, repo.CreateEntity(ctx, Entity{ID: "key", ParentID: "org", Cascade: true}))
+	l, err := New(repo, opts)
+	require.NoError(t, err)
+	return l, repo
+}
+
+// A denial by one level's memory must not hide that another level denies for
+// longer.
+func TestDenialFromMemoryKnowsEveryLevel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		l, repo := family(t, e, nil)
+		ctx := t.Context()
+		require.NoError(t, repo.SetEntityLimits(ctx, "key", "", []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 10)}))
+		_, err := l.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
+		require.NoError(t, err)
+
+		other, err := New(e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now}), nil)
+		require.NoError(t, err)
+		_, err = other.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 10}) // reads the parent's configuration
+		require.ErrorIs(t, err, ErrLimitExceeded)
+		time.Sleep(2 * time.Second)
+		_, err = other.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10}) // and now the child's, with its bucket
+		wait, ok := RetryAfter(err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, time.Hour-2*time.Second, wait)
+		time.Sleep(wait - time.Millisecond)
+		_, err = other.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
+		require.ErrorIs(t, err, ErrLimitExceeded)
+		time.Sleep(time.Millisecond)
+		_, err = other.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
+		require.NoError(t, err)
+	})
+}
+
+// What a lease takes further is admitted by the configuration in force, not by
+// the one it was granted under.
+func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		l, repo := family(t, e, nil)
+		ctx := t.Context()
+		require.NoError(t, repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 100)}, nil))
+		lease, err := l.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 1, "tpm": 1})
+		require.NoError(t, err)
+		operator := e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now})
+		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 10)}, nil))
+		time.Sleep(61 * time.Second) // the cache's TTL
+		require.ErrorIs(t, lease.Consume(ctx, Amounts{"rpm": 11}), ErrExceedsBurst)
+		var wrong *ValidationError
+		require.ErrorAs(t, lease.Consume(ctx, Amounts{"tpm": 1}), &wrong)
+		require.NoError(t, lease.Consume(ctx, Amounts{"rpm": 10}))
+		require.Equal(t, Amounts{"rpm": 11, "tpm": 1}, lease.Consumed())
+		require.NoError(t, lease.Rollback(ctx))
+	})
+}
