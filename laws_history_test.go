@@ -1,0 +1,266 @@
+package dynalimit
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// lawMode says what a history has besides concurrent clients.
+type lawMode struct {
+	name string
+	// skew is how far clocks may be off, in ms either way.
+	skew int64
+	// latency is how long a request may be under way, in ms.
+	latency int64
+	faults  bool
+	// edit changes what clients send: a rule left out.
+	edit func(h *history, m *member)
+	// overrides lets calls bring limits of their own.
+	overrides bool
+}
+
+const (
+	lawTable    = "limits"
+	lawResource = "gpt-4"
+	lawTTL      = 60 * time.Second
+)
+
+// lawLimits are the parameters that limits are given: burst, amount, seconds.
+var lawLimits = [][3]int64{{100, 100, 60}, {10, 60, 60}, {5000, 1000, 60}, {100, 10000, 60}, {50, 50, 86400}}
+
+var lawNames = []string{"rpm", "tpm", "day"}
+
+// history is one generated run of several limiters on one table.
+type history struct {
+	mode     lawMode
+	t        *testing.T
+	db       *ddbmem.DB
+	oracle   *oracle
+	operator *Repository
+	entities []string // the leaf first
+	settled  atomic.Bool
+
+	mu      sync.Mutex // guards what follows
+	r       *rand.Rand
+	members []*member
+	leases  []*lawLease
+	retired []*member
+	config  map[string][]Limit // by entity, as in force
+	late    []chan struct{}
+	told    map[string]int64 // what callers were granted, by entity and limit
+	errs    []error
+}
+
+// member is a limiter with a clock and caches of its own.
+type member struct {
+	limiter *RateLimiter
+	skew    time.Duration
+	dead    atomic.Bool
+}
+
+// lawLease is a grant and who holds it.
+type lawLease struct {
+	*Lease
+	owner *member
+	ended bool
+	busy  bool
+}
+
+// mortal is a client's transport: it dies with its process.
+type mortal struct {
+	db *ddbmem.DB
+	m  *member
+}
+
+func (m mortal) Do(r *http.Request) (*http.Response, error) {
+	if m.m.dead.Load() {
+		return nil, syscall.ECONNRESET
+	}
+	return m.db.Do(r)
+}
+
+// quiet marks requests that no fault hits.
+type quiet struct{}
+
+func quietly(ctx context.Context) context.Context { return context.WithValue(ctx, quiet{}, true) }
+
+func newHistory(t *testing.T, seed uint64, mode lawMode) *history {
+	h := &history{
+		mode: mode, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), config: map[string][]Limit{},
+		told: map[string]int64{},
+	}
+	h.db.OnWrite(h.oracle.committed)
+	var err error
+	h.operator, err = NewRepository(h.db.Client(), lawTable, &RepositoryOptions{Now: time.Now})
+	require.NoError(t, err)
+	ctx := quietly(t.Context())
+	require.NoError(t, h.operator.CreateTable(ctx))
+	h.entities = []string{"key", "project", "org"}[:1+h.r.IntN(3)]
+	for i := len(h.entities) - 1; i >= 0; i-- {
+		e := Entity{ID: h.entities[i]}
+		if i+1 < len(h.entities) {
+			e.ParentID, e.Cascade = h.entities[i+1], true
+		}
+		require.NoError(t, h.operator.CreateEntity(ctx, e))
+	}
+	require.NoError(t, h.operator.SetSystemLimits(ctx, h.limits(h.r), nil))
+	h.published(ctx)
+	h.db.SetFaults(h.fault)
+	for range 2 + h.r.IntN(4) {
+		h.members = append(h.members, h.member())
+	}
+	return h
+}
+
+// member starts a limiter.
+func (h *history) member() *member {
+	m := &member{}
+	if h.mode.skew > 0 {
+		m.skew = time.Duration(h.r.Int64N(2*h.mode.skew+1)-h.mode.skew) * time.Millisecond
+	}
+	client := h.db.Client(func(o *dynamodb.Options) { o.HTTPClient = mortal{h.db, m} })
+	repo, err := NewRepository(client, lawTable, &RepositoryOptions{
+		Now: func() time.Time { return time.Now().Add(m.skew) }, ConfigTTL: lawTTL,
+	})
+	require.NoError(h.t, err)
+	m.limiter, err = New(repo, &Options{Cascade: []CascadeMode{CascadeParallel, CascadeTransaction}[h.r.IntN(2)]})
+	require.NoError(h.t, err)
+	if h.mode.edit != nil {
+		h.mode.edit(h, m)
+	}
+	h.oracle.hear(m.limiter)
+	return m
+}
+
+// limits makes a configuration.
+func (h *history) limits(r *rand.Rand) []Limit {
+	var limits []Limit
+	for _, name := range lawNames {
+		if r.Float64() < .6 {
+			limits = append(limits, lawLimit(r, name))
+		}
+	}
+	if limits == nil {
+		limits = append(limits, lawLimit(r, lawNames[r.IntN(len(lawNames))]))
+	}
+	return limits
+}
+
+func lawLimit(r *rand.Rand, name string) Limit {
+	p := lawLimits[r.IntN(len(lawLimits))]
+	return Limit{Name: name, Capacity: p[0], Burst: p[0], RefillAmount: p[1], RefillPeriod: time.Duration(p[2]) * time.Second}
+}
+
+// published notes the configuration that every entity now has.
+func (h *history) published(ctx context.Context) {
+	for _, entity := range h.entities {
+		c, err := h.operator.rereadConfig(ctx, entity, lawResource)
+		require.NoError(h.t, err)
+		h.oracle.configured(entity, c.fingerprint, time.Now().UnixMilli())
+		h.config[entity] = c.limits
+	}
+}
+
+// reconfigure changes the limits at some level.
+func (h *history) reconfigure(r *rand.Rand) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ctx, limits := quietly(h.t.Context()), h.limits(r)
+	entity := h.entities[r.IntN(len(h.entities))]
+	var err error
+	switch r.IntN(8) {
+	case 0:
+		err = h.operator.SetResourceLimits(ctx, lawResource, limits)
+	case 1:
+		err = h.operator.SetEntityLimits(ctx, entity, "", limits)
+	case 2:
+		err = h.operator.SetEntityLimits(ctx, entity, lawResource, limits)
+	case 3:
+		err = h.operator.DeleteResourceLimits(ctx, lawResource)
+	case 4:
+		err = h.operator.DeleteEntityLimits(ctx, entity, "")
+	case 5:
+		err = h.operator.DeleteEntityLimits(ctx, entity, lawResource)
+	default:
+		err = h.operator.SetSystemLimits(ctx, limits, nil)
+	}
+	require.NoError(h.t, err)
+	h.published(ctx)
+}
+
+// run plays the history and returns the judge of it.
+func (h *history) run(workers, steps int) *lawJudge {
+	var group sync.WaitGroup
+	for range workers {
+		r := rand.New(rand.NewPCG(h.r.Uint64(), 2))
+		group.Go(func() {
+			for range steps / workers {
+				h.step(r)
+			}
+		})
+	}
+	group.Wait()
+	h.rest()
+	j := newLawJudge(h.oracle, h.rules())
+	j.judge()
+	j.ledger(h)
+	return j
+}
+
+// rules are what the mode may add to the bounds.
+func (h *history) rules() lawRules {
+	rules := lawRules{skew: h.mode.skew, exact: h.mode.skew == 0 && h.mode.latency == 0 && !h.mode.faults}
+	rules.lateDecision = 20 * h.mode.latency
+	if h.mode.faults {
+		rules.lateDecision = 60_000
+	}
+	if h.mode.skew == 0 && !h.mode.overrides {
+		rules.configWithin = 2*lawTTL.Milliseconds() + 60_000
+		if rules.exact {
+			rules.configWithin = 2 * lawTTL.Milliseconds()
+		}
+	}
+	return rules
+}
+
+// rest ends the faults, lets late requests land and waits for everything.
+func (h *history) rest() {
+	h.settled.Store(true)
+	h.mu.Lock()
+	late := h.late
+	h.late = nil
+	h.mu.Unlock()
+	for _, c := range late {
+		close(c)
+	}
+	h.db.Wait()
+	for _, m := range append(h.members, h.retired...) {
+		require.NoError(h.t, m.limiter.lanes.drain(h.t.Context()))
+	}
+	time.Sleep(time.Minute) // reads whose callers have gone
+}
+
+func (h *history) close() {
+	for _, m := range append(h.members, h.retired...) {
+		require.NoError(h.t, m.limiter.Close(h.t.Context()))
+	}
+	h.db.Close()
+}
+
+// unexpected notes an error that no law allows.
+func (h *history) unexpected(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.errs = append(h.errs, err)
+}

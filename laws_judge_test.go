@@ -1,0 +1,281 @@
+package dynalimit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// lawRules say what a history may add to the laws' bounds.
+type lawRules struct {
+	// exact: no wrong clock, latency or fault, so every bound is 0.
+	exact bool
+	// skew is how far clocks are off, in ms either way.
+	skew int64
+	// lateDecision is how long before it is sent a transaction may have been
+	// decided, in ms.
+	lateDecision int64
+	// configWithin is how old a configuration in force may be, in ms; 0: any.
+	configWithin int64
+}
+
+// truth is one limit of one bucket as it really is: a leaky queue.
+type truth struct {
+	queue int64
+	// trimmed is a queue that counts what stale clients trimmed as taken: what
+	// the bucket must hold exactly.
+	trimmed int64
+	// surplus is the longest time, in ms, that a write was under way whose
+	// charge counts, fastest the fastest rate held, largest the largest burst.
+	surplus, largest int64
+	fastest          bucket.Rate
+}
+
+// account is what was debited of and given back to one limit, over all writes.
+type account struct{ granted, adjusted, back int64 }
+
+// lawJudge replays the committed writes of a history.
+type lawJudge struct {
+	rules    lawRules
+	oracle   *oracle
+	sets     *schema.LimitSets
+	buckets  map[string]map[string]*truth // by entity and limit
+	drained  map[string]int64
+	accounts map[string]*account // by entity and limit
+	backs    map[*op]int
+	// absent are the limits that an item lacked at some time.
+	absent map[string]bool
+	// dropped counts give-backs of limits that were gone.
+	dropped    int
+	violations []string
+	tally      map[string]int
+}
+
+func newLawJudge(o *oracle, rules lawRules) *lawJudge {
+	return &lawJudge{
+		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
+		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*op]int{}, absent: map[string]bool{}, tally: map[string]int{},
+	}
+}
+
+func (j *lawJudge) fail(w *ddbmem.Write, format string, args ...any) {
+	j.violations = append(j.violations, fmt.Sprintf("write %d at %d: ", w.Seq, w.Time.UnixMilli())+fmt.Sprintf(format, args...))
+}
+
+// judge replays everything and returns what breaks a law.
+func (j *lawJudge) judge() []string {
+	for i := range j.oracle.writes {
+		j.write(&j.oracle.writes[i])
+	}
+	for key, w := range j.oracle.sent {
+		if w.granted && w.landings == 0 {
+			j.violations = append(j.violations, fmt.Sprintf("L9: operation %x to %s was granted and never landed", key.operation, key.entity))
+		}
+	}
+	return j.violations
+}
+
+func (j *lawJudge) decode(w *ddbmem.Write, item schema.Item) *schema.Image {
+	image, err := j.sets.DecodeBucket(item, nil, 0)
+	if err != nil {
+		j.fail(w, "malformed: %v", err)
+	}
+	return image
+}
+
+func (j *lawJudge) write(w *ddbmem.Write) {
+	before, after := j.decode(w, w.Old), j.decode(w, w.New)
+	item := w.New
+	if item == nil {
+		item = w.Old
+	}
+	entity, at := bucketEntity(item), w.Time.UnixMilli()
+	j.drain(entity, before, at)
+	if after == nil {
+		j.deleted(w, entity, before)
+		return
+	}
+	j.whole(w, after)
+	if before != nil && after.Refilled < before.Refilled {
+		j.fail(w, "L10: rf went back from %d to %d", before.Refilled, after.Refilled)
+	}
+	sent := j.sender(w, entity, before, after)
+	if sent == nil {
+		j.fail(w, "a write of nobody's: %v", w.New)
+		return
+	}
+	sent.landings++
+	if sent.landings == 1 {
+		j.inForce(w, entity, sent, after, at)
+	} else {
+		j.tally["landed twice"]++
+	}
+	backs := j.landed(w, sent, before, after)
+	if before == nil {
+		j.created(w, sent, after)
+	}
+	j.limits(w, entity, sent, before, after, at)
+	for _, o := range backs {
+		j.backs[o]++
+		if j.backs[o] > 1 {
+			j.fail(w, "L5: a give-back landed %d times: %v", j.backs[o], o.amounts)
+		}
+	}
+}
+
+// sender returns what a write carried. A transaction that lands again, more than
+// ten minutes late, leaves its slot as it was.
+func (j *lawJudge) sender(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
+	if operation, changed := slotOperation(*w); changed {
+		return j.oracle.sent[sentKey{operation, entity}]
+	}
+	for slot := range schema.OpSlots {
+		id, _ := w.New[fmt.Sprintf("op%d", slot)].(*types.AttributeValueMemberB)
+		if id == nil || len(id.Value) != opIDLen {
+			continue
+		}
+		sent := j.oracle.sent[sentKey{binary.BigEndian.Uint64(id.Value), entity}]
+		if sent != nil && sent.transaction && !slices.ContainsFunc(after.Set.Names, func(name string) bool {
+			a := sent.sums.of(name)
+			return after.Limits[after.Set.Index(name)].Consumed != before.Limits[before.Set.Index(name)].Consumed+a.Take
+		}) {
+			return sent
+		}
+	}
+	return nil
+}
+
+// drain lets the queues of a bucket drain up to at by the parameters held.
+func (j *lawJudge) drain(entity string, held *schema.Image, at int64) {
+	since := j.drained[entity]
+	j.drained[entity] = at
+	if held == nil {
+		return
+	}
+	for i, name := range held.Set.Names {
+		t := j.buckets[entity][name]
+		if t == nil {
+			continue
+		}
+		earned, _ := bucket.State{Rate: held.Limits[i].Rate, Refilled: since}.Credit(at)
+		t.queue, t.trimmed = max(0, t.queue-earned), max(0, t.trimmed-earned)
+		t.hold(held.Limits[i].Rate)
+	}
+}
+
+// hold remembers the fastest rate and the largest burst.
+func (t *truth) hold(r bucket.Rate) {
+	t.largest = max(t.largest, r.Burst)
+	if t.fastest.Period == 0 || r.Amount*t.fastest.Period > t.fastest.Amount*r.Period {
+		t.fastest = r
+	}
+}
+
+// slack is what wrong clocks and writes under way may add.
+func (j *lawJudge) slack(t *truth) int64 {
+	if j.rules.exact || j.rules.skew == 0 && t.surplus == 0 {
+		return 0
+	}
+	return t.fastest.Amount*(2*j.rules.skew+t.surplus)/t.fastest.Period + 2
+}
+
+// deleted checks that what is forgotten was full.
+func (j *lawJudge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
+	j.tally["expired"]++
+	for _, name := range before.Set.Names {
+		if t := j.buckets[entity][name]; t != nil && t.queue > j.slack(t) {
+			j.fail(w, "L1: deleted while %s owed %d", name, t.queue)
+		}
+	}
+	for _, name := range lawNames {
+		j.absent[entity+"#"+name] = true
+	}
+	delete(j.buckets, entity)
+}
+
+// whole checks that an item has no ghost.
+func (j *lawJudge) whole(w *ddbmem.Write, after *schema.Image) {
+	if w.New["rf"] == nil || len(after.Limits) == 0 {
+		j.fail(w, "L7: a ghost item: %v", w.New)
+	}
+	for _, name := range lawNames {
+		if after.Set.Index(name) < 0 {
+			j.absent[bucketEntity(w.New)+"#"+name] = true
+		}
+	}
+	for _, name := range after.Set.Names {
+		for _, field := range []string{"tk", "cp", "bx", "ra", "rp", "tc"} {
+			if _, ok := w.New["b_"+name+"_"+field].(*types.AttributeValueMemberN); !ok {
+				j.fail(w, "L7: limit %s has no %s", name, field)
+			}
+		}
+	}
+}
+
+// landed returns the give-backs that the write carried and applied.
+func (j *lawJudge) landed(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) []*op {
+	if before == nil {
+		return nil // a bucket that is made drops refunds
+	}
+	var backs []*op
+	for _, o := range sent.ops {
+		if o.givesBack() && slices.ContainsFunc(o.amounts, func(a signed) bool {
+			return a.amount < 0 && j.appliedBack(sent, a.name, before, after) > 0
+		}) {
+			backs = append(backs, o)
+		}
+	}
+	return backs
+}
+
+// appliedBack is what the write gave back to a limit: all or, where the client
+// knew nothing of the limit, nothing.
+func (j *lawJudge) appliedBack(sent *sentWrite, name string, before, after *schema.Image) int64 {
+	a := sent.sums.of(name)
+	i, k := before.Set.Index(name), after.Set.Index(name)
+	if a.Back == 0 || i < 0 || k < 0 {
+		return 0
+	}
+	if after.Limits[k].Consumed-before.Limits[i].Consumed == a.Take+a.Adjust-a.Back {
+		return a.Back
+	}
+	return 0
+}
+
+// created checks that a new item is charged, and at burst − amount.
+func (j *lawJudge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
+	j.tally["created"]++
+	charged := false
+	for _, name := range after.Set.Names {
+		a := sent.sums.of(name)
+		charged = charged || a.Take+a.Adjust > 0
+	}
+	if !charged {
+		j.fail(w, "L7: an item was made without a charge: %v", sent.sums)
+	}
+	delete(j.buckets, bucketEntity(w.New))
+}
+
+// inForce checks that a grant was decided under a configuration in force.
+func (j *lawJudge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
+	takes := slices.ContainsFunc(sent.sums, func(n named) bool { return n.Take > 0 })
+	if j.rules.configWithin > 0 && takes && sent.granted &&
+		!j.oracle.inForce(entity, string(after.Fingerprint), sent.decided-j.rules.configWithin, at) {
+		j.fail(w, "L8: %s was charged under a configuration out of force: %x, of %v", entity, after.Fingerprint, j.oracle.configs[entity])
+	}
+}
+
+func (j *lawJudge) account(entity, name string) *account { return j.accountAt(entity + "#" + name) }
+
+func (j *lawJudge) accountAt(key string) *account {
+	if j.accounts[key] == nil {
+		j.accounts[key] = &account{}
+	}
+	return j.accounts[key]
+}

@@ -1,0 +1,96 @@
+package dynalimit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ledger compares what callers were told with what was debited. Without faults
+// what they hold is what was debited, of every limit that was there all along:
+// denied and cancelled callers hold nothing. With faults nobody was granted more
+// than was debited for callers that were told so.
+func (j *lawJudge) ledger(h *history) {
+	for key, told := range h.told {
+		if acc := j.accountAt(key); told > acc.granted {
+			j.violations = append(j.violations, fmt.Sprintf("L9: callers were granted %d of %s, debited were only %d", told, key, acc.granted))
+		}
+	}
+	if !j.rules.exact {
+		return
+	}
+	held := map[string]int64{}
+	for _, l := range h.leases {
+		for i := range l.levels {
+			for _, a := range l.levels[i].held {
+				held[l.levels[i].lane.entity+"#"+a.name] += a.amount
+			}
+		}
+	}
+	for key, acc := range j.accounts {
+		if net := acc.granted + acc.adjusted - acc.back; !j.absent[key] && net != held[key] {
+			j.violations = append(j.violations, fmt.Sprintf("L3: callers hold %d of %s, debited are %d", held[key], key, net))
+		}
+		if !j.absent[key] {
+			j.tally["ledgers"]++
+		}
+	}
+}
+
+// grantedTo notes what a caller was told it was granted; h.mu must be held.
+func (h *history) grantedTo(levels []level, amounts Amounts) {
+	for i := range levels {
+		for _, a := range amountsAt(levels[i].cfg, amounts) {
+			if !levels[i].degraded {
+				h.told[levels[i].lane.entity+"#"+a.name] += a.amount
+			}
+		}
+	}
+}
+
+// honest checks, in the quiet after a history, that every denial says exactly
+// when the call succeeds: then and not a millisecond earlier.
+func (h *history) honest(j *lawJudge) {
+	for range 3 {
+		m := h.members[h.r.IntN(len(h.members))]
+		entity := h.entities[0]
+		time.Sleep(2*lawTTL + time.Second) // everybody has read the configuration in force
+		amounts := h.amounts(h.r, entity)
+		lease, err := m.limiter.Acquire(h.t.Context(), entity, lawResource, amounts)
+		if err == nil {
+			h.leases = append(h.leases, &lawLease{Lease: lease, owner: m})
+			time.Sleep(2 * time.Second) // no memory
+			lease, err = m.limiter.Acquire(h.t.Context(), entity, lawResource, amounts)
+		}
+		if err == nil {
+			h.leases = append(h.leases, &lawLease{Lease: lease, owner: m})
+			continue
+		}
+		var denied *LimitExceededError
+		if !errors.As(err, &denied) || denied.RetryAfter == Never {
+			continue
+		}
+		j.tally["waits"]++
+		time.Sleep(denied.RetryAfter - time.Millisecond)
+		if _, err := h.informed(entity).Acquire(h.t.Context(), entity, lawResource, amounts); !errors.Is(err, ErrLimitExceeded) {
+			j.violations = append(j.violations, fmt.Sprintf("L6: 1 ms before %v, %v of %s: %v; denied by %+v", denied.RetryAfter, amounts, entity, err, denied.Statuses))
+			return
+		}
+		time.Sleep(time.Millisecond)
+		if _, err := h.informed(entity).Acquire(h.t.Context(), entity, lawResource, amounts); err != nil {
+			j.violations = append(j.violations, fmt.Sprintf("L6: after %v, %v of %s: %v; denied by %+v", denied.RetryAfter, amounts, entity, err, denied.Statuses))
+			return
+		}
+	}
+}
+
+// informed is a limiter that has just read the buckets, so that its calls decide
+// at once.
+func (h *history) informed(entity string) *RateLimiter {
+	l := h.pick(h.r).limiter
+	_, err := l.Check(h.t.Context(), entity, lawResource, nil)
+	require.NoError(h.t, err)
+	return l
+}

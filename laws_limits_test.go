@@ -1,0 +1,125 @@
+package dynalimit
+
+import (
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// limits replays a write on every limit of its item.
+func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image, at int64) {
+	truths := j.buckets[entity]
+	if truths == nil {
+		truths = map[string]*truth{}
+		j.buckets[entity] = truths
+	}
+	if before != nil {
+		for _, name := range before.Set.Names {
+			if after.Set.Index(name) < 0 {
+				j.tally["removed"]++
+				if t := truths[name]; t != nil && t.queue > j.slack(t) {
+					j.fail(w, "L8: %s was removed while it owed %d", name, t.queue)
+				}
+				delete(truths, name)
+			}
+		}
+	}
+	for k, name := range after.Set.Names {
+		i := -1
+		if before != nil {
+			i = before.Set.Index(name)
+		}
+		a := sent.sums.of(name)
+		if i < 0 {
+			j.added(w, truths, name, a, &after.Limits[k])
+		} else {
+			if back := j.appliedBack(sent, name, before, after); back != a.Back {
+				j.dropped++
+				a.Back = 0
+				if sent.sums.of(name).Take > 0 {
+					j.fail(w, "L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
+				}
+			}
+			j.changed(w, truths[name], name, a, before, after, sent, at)
+		}
+		j.charged(w, entity, name, sent, a, truths[name], &after.Limits[k], at)
+		if j.rules.exact {
+			j.holds(w, name, truths[name], after.State(k), at)
+		}
+	}
+}
+
+// added is a limit that the item did not have: full, less what is taken.
+func (j *lawJudge) added(w *ddbmem.Write, truths map[string]*truth, name string, a bucket.Amounts, l *schema.Stored) {
+	truths[name] = &truth{}
+	out := a.Take + a.Adjust
+	if l.Tokens != l.Burst-out || l.Consumed != out {
+		j.fail(w, "L7: %s appeared with %d of %d tokens and the counter at %d for a charge of %d", name, l.Tokens, l.Burst, l.Consumed, out)
+	}
+}
+
+// changed gives back and moves with the parameters, and notes what was trimmed.
+func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a bucket.Amounts, before, after *schema.Image, sent *sentWrite, at int64) {
+	i, k := before.Set.Index(name), after.Set.Index(name)
+	was, is := &before.Limits[i], &after.Limits[k]
+	if got, want := is.Consumed-was.Consumed, a.Take+a.Adjust-a.Back; got != want {
+		j.fail(w, "L4: the counter of %s moved by %d for %d", name, got, want)
+	}
+	t.queue, t.trimmed = max(0, t.queue-a.Back), max(0, t.trimmed-a.Back)
+	credited, _ := before.State(i).Credit(max(after.Refilled, before.Refilled))
+	excess := credited + a.Back - a.Take - a.Adjust - (is.Tokens - was.Tokens)
+	smaller := was.Burst
+	if was.Rate != is.Rate {
+		t.queue = max(0, t.queue+is.Burst-was.Burst) // a raise does not fill, a cut clamps
+		t.trimmed = max(0, t.trimmed+is.Burst-was.Burst)
+		smaller = min(was.Burst, is.Burst)
+	}
+	if !j.rules.exact {
+		return
+	}
+	worth, _ := before.State(i).Credit(at)
+	if over := excess - max(0, was.Tokens+worth+a.Back-smaller); over > 0 { // trimmed by a stale client
+		t.trimmed += over
+		j.tally["trimmed stale"]++
+	}
+}
+
+// charged admits what was granted and adds what was adjusted.
+func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a bucket.Amounts, t *truth, l *schema.Stored, at int64) {
+	t.hold(l.Rate)
+	acc := j.account(entity, name)
+	acc.back += a.Back
+	first := sent.landings == 1
+	granted := first && sent.granted && a.Take > 0
+	if granted || first && a.Adjust > 0 {
+		late := at - sent.decided
+		if sent.transaction {
+			late += j.rules.lateDecision
+		}
+		t.surplus = max(t.surplus, late)
+	}
+	t.trimmed += a.Take + a.Adjust
+	if granted {
+		j.tally["granted"]++
+		acc.granted += a.Take
+		t.queue += a.Take
+		if over := t.queue - l.Burst - j.slack(t); over > 0 {
+			j.fail(w, "L1: %s over-admitted by %d: %d taken at a queue of %d, burst %d, slack %d",
+				name, over, a.Take, t.queue-a.Take, l.Burst, j.slack(t))
+		}
+	}
+	if first {
+		acc.adjusted += a.Adjust
+		t.queue += a.Adjust
+	}
+}
+
+// holds checks that a bucket without faults is worth exactly burst − queue.
+func (j *lawJudge) holds(w *ddbmem.Write, name string, t *truth, s bucket.State, at int64) {
+	if got, want := s.Level(at), s.Burst-t.trimmed; got != want {
+		j.fail(w, "L2: %s is worth %d, not %d", name, got, want)
+	}
+	if forgone := t.trimmed - t.queue; forgone > 2*(t.largest/bucket.TrimDivisor) {
+		j.fail(w, "L2: stale clients trimmed %d of %s, more than burst/32", forgone, name)
+	}
+}

@@ -1,0 +1,208 @@
+package dynalimit
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// sentWrite is what one operation carried to one bucket.
+type sentWrite struct {
+	sums sums
+	// ops are the callers' parts; none for a transaction.
+	ops []*op
+	// decided is when, in true time.
+	decided     int64
+	transaction bool
+	// granted says that the client learnt that it had landed.
+	granted  bool
+	landings int
+}
+
+// sentKey names a write: a transaction has one operation for several buckets.
+type sentKey struct {
+	operation uint64
+	entity    string
+}
+
+// oracle hears of what clients send and of what the store commits, in order,
+// and judges both when a history has ended.
+type oracle struct {
+	mu     sync.Mutex
+	sent   map[sentKey]*sentWrite
+	writes []ddbmem.Write
+	// configs is the fingerprint in force for an entity from an instant on.
+	configs map[string][]configSince
+}
+
+type configSince struct {
+	at          int64
+	fingerprint string
+}
+
+func newOracle() *oracle {
+	return &oracle{sent: map[sentKey]*sentWrite{}, configs: map[string][]configSince{}}
+}
+
+// committed is the hook of the store.
+func (o *oracle) committed(w ddbmem.Write) {
+	item := w.New
+	if item == nil {
+		item = w.Old
+	}
+	if sk, _ := item[schema.SK].(*types.AttributeValueMemberS); sk == nil || !strings.HasPrefix(sk.Value, "#BUCKET#") {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.writes = append(o.writes, w)
+}
+
+// hear listens to a limiter: what it sends and what it learns of it.
+func (o *oracle) hear(l *RateLimiter) {
+	l.lanes.onSend = func(lane *lane, operation uint64, s sums) {
+		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli()}
+		lane.mu.Lock()
+		for _, op := range lane.queue {
+			if op.state == opCarried && len(s) > 0 {
+				w.ops = append(w.ops, op)
+			}
+		}
+		lane.mu.Unlock()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.sent[sentKey{operation, lane.entity}] = w
+	}
+	find := func(operation uint64, entity string) *sentWrite {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.sent[sentKey{operation, entity}]
+	}
+	l.lanes.observer = outcomes{mu: &o.mu}
+	l.lanes.store = lawStore{bucketStore: l.lanes.store, sent: find}
+	l.store = transactions{limiterStore: l.store, sent: find, mu: &o.mu}
+}
+
+// delivered is the write of a lane that is being delivered.
+type delivered struct{ write *sentWrite }
+
+// outcomes hears how writes of lanes end.
+type outcomes struct {
+	NopObserver
+	mu *sync.Mutex
+}
+
+func (outcomes) WriteStart(ctx context.Context, _ WriteStart) context.Context {
+	return context.WithValue(ctx, delivered{}, &delivered{})
+}
+
+func (o outcomes) WriteEnd(ctx context.Context, e WriteEnd) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	ctx.Value(delivered{}).(*delivered).write.granted = e.Outcome == landed.String()
+}
+
+// lawStore hears which operation a lane sends.
+type lawStore struct {
+	bucketStore
+	sent func(operation uint64, entity string) *sentWrite
+}
+
+func (s lawStore) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+	ctx.Value(delivered{}).(*delivered).write = s.sent(operationIn(st.Values), bucketEntity(key))
+	return s.bucketStore.updateBucket(ctx, key, st, hint, slot)
+}
+
+func (s lawStore) createBucket(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer {
+	ctx.Value(delivered{}).(*delivered).write = s.sent(binary.BigEndian.Uint64(c.OpID), c.Entity)
+	return s.bucketStore.createBucket(ctx, c, hint, slot)
+}
+
+// operationIn is the operation of a write's own id, the first value of an
+// update and every slot of a new item.
+func operationIn(values schema.Item) uint64 {
+	for _, name := range []string{":0", "op0"} {
+		if b, ok := values[name].(*types.AttributeValueMemberB); ok && len(b.Value) == opIDLen {
+			return binary.BigEndian.Uint64(b.Value)
+		}
+	}
+	return 0
+}
+
+const opIDLen = 9
+
+// transactions hears how transactions end.
+type transactions struct {
+	limiterStore
+	mu   *sync.Mutex
+	sent func(operation uint64, entity string) *sentWrite
+}
+
+func (s transactions) transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error) {
+	var writes []*sentWrite
+	for _, item := range items {
+		values, key := schema.Item(nil), schema.Item(nil)
+		if item.Put != nil {
+			values, key = item.Put.Item, item.Put.Item
+		} else {
+			values, key = item.Update.ExpressionAttributeValues, item.Update.Key
+		}
+		writes = append(writes, s.sent(operationIn(values), bucketEntity(key)))
+	}
+	v, images, err := s.limiterStore.transactBuckets(ctx, items, token, slot)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range writes {
+		w.transaction, w.granted = true, v == landed
+	}
+	return v, images, err
+}
+
+func bucketEntity(item schema.Item) string {
+	return strings.TrimPrefix(schema.KeyOf(item).PK, "ENTITY#")
+}
+
+// slotOperation returns the operation that a write put in its slot.
+func slotOperation(w ddbmem.Write) (uint64, bool) {
+	for slot := range schema.OpSlots {
+		name := fmt.Sprintf("op%d", slot)
+		after, _ := w.New[name].(*types.AttributeValueMemberB)
+		before, _ := w.Old[name].(*types.AttributeValueMemberB)
+		if after != nil && len(after.Value) == 9 && (before == nil || string(before.Value) != string(after.Value)) {
+			return binary.BigEndian.Uint64(after.Value), true
+		}
+	}
+	return 0, false
+}
+
+// configured notes the configuration of an entity from now on.
+func (o *oracle) configured(entity, fingerprint string, at int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.configs[entity] = append(o.configs[entity], configSince{at, fingerprint})
+}
+
+// inForce reports whether the fingerprint was that of the configuration at any
+// time between from and to.
+func (o *oracle) inForce(entity, fingerprint string, from, to int64) bool {
+	list := o.configs[entity]
+	for i, c := range list {
+		until := int64(1) << 62
+		if i+1 < len(list) {
+			until = list[i+1].at
+		}
+		if c.fingerprint == fingerprint && c.at <= to && until >= from {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,90 @@
+package dynalimit
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// historiesVariable says how many histories each mode plays.
+const historiesVariable = "DYNALIMIT_HISTORIES"
+
+// seedVariable plays one history alone.
+const seedVariable = "DYNALIMIT_SEED"
+
+var lawModes = []lawMode{
+	{name: "exact"},
+	{name: "latency", latency: 40},
+	{name: "skew", skew: 5000, overrides: true},
+}
+
+func histories(t *testing.T) (first, n uint64) {
+	if s := os.Getenv(seedVariable); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+		return seed, 1
+	}
+	n = 500
+	if s := os.Getenv(historiesVariable); s != "" {
+		var err error
+		n, err = strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+	}
+	return 0, n
+}
+
+// TestLaws plays generated histories of several limiters on one table and holds
+// what was committed against the laws of docs/design/protocol.md.
+func TestLaws(t *testing.T) {
+	for _, mode := range lawModes {
+		t.Run(mode.name, func(t *testing.T) {
+			first, n := histories(t)
+			var mu sync.Mutex
+			tally, began := map[string]int{}, time.Now()
+			for seed := first; seed < first+max(1, n/uint64(len(lawModes))); seed++ {
+				j := playHistory(t, seed, mode)
+				if len(j.violations) > 0 {
+					t.Fatalf("seed %d (replay with %s=%d): %d violations, the first:\n%s", seed, seedVariable, seed, len(j.violations), firstLines(j.violations, 5))
+				}
+				mu.Lock()
+				for what, n := range j.tally {
+					tally[what] += n
+				}
+				mu.Unlock()
+			}
+			t.Logf("%v each, %v", time.Since(began)/time.Duration(max(1, n/uint64(len(lawModes)))), tally)
+		})
+	}
+}
+
+// playHistory plays one history in a bubble of virtual time.
+func playHistory(t *testing.T, seed uint64, mode lawMode) *lawJudge {
+	var j *lawJudge
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistory(t, seed, mode)
+		defer h.close()
+		workers := 1 + int(seed%4)
+		j = h.run(workers, 120)
+		for _, err := range h.errs {
+			j.violations = append(j.violations, fmt.Sprintf("unexpected error: %v", err))
+		}
+		if h.rules().exact && len(j.violations) == 0 {
+			h.honest(j)
+		}
+	})
+	return j
+}
+
+func firstLines(lines []string, n int) string {
+	out := ""
+	for _, l := range lines[:min(n, len(lines))] {
+		out += "  " + l + "\n"
+	}
+	return out
+}
