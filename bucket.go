@@ -180,9 +180,9 @@ const (
 // plan is a write that has been decided; the op id is added when it is sent.
 type plan struct {
 	kind   planKind
-	create schema.Create
 	spend  schema.Spend
-	claim  schema.Claim
+	create *schema.Create
+	claim  *schema.Claim
 	// housekeeping says that the claim could have been a spend.
 	housekeeping bool
 }
@@ -241,7 +241,7 @@ func (v view) planCreate(s sums) plan {
 		}
 		c.TTL = expiry(v.now, longest)
 	}
-	return plan{kind: planCreate, create: c}
+	return plan{kind: planCreate, create: &c}
 }
 
 // expiry is the ttl of a bucket whose slowest limit fills in fill ms: 0, none,

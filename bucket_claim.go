@@ -25,7 +25,7 @@ func (v view) planClaim(s sums) plan {
 		}
 	}
 	b.expire()
-	return plan{kind: planClaim, claim: c}
+	return plan{kind: planClaim, claim: &c}
 }
 
 // claimBuilder collects the limits of a claim, and what each leaves, until the

@@ -153,7 +153,8 @@ func (l *lane) admit(ctx context.Context, dr driver, v view, b batch, s sums) (h
 		l.finish(carried, result{image: v.image, now: v.now, cfg: v.cfg})
 		return false
 	}
-	return l.write(ctx, dr, p, s, carried, func(a answer) { l.settle(carried, v, p.housekeeping, a, len(b.adjusts) > 0) })
+	housekeeping, adjusts := p.housekeeping, len(b.adjusts) > 0
+	return l.write(ctx, dr, p, s, carried, func(a answer) { l.settle(carried, v, housekeeping, a, adjusts) })
 }
 
 // deny ends takes that do not fit, on a state that is known to be recent; else
@@ -195,20 +196,23 @@ func (l *lane) write(ctx context.Context, dr driver, p plan, s sums, carried []*
 	d := &delivery{kind: p.kind.observed(), carried: carried, backs: s.hasBack() && p.kind != planCreate}
 	switch p.kind {
 	case planCreate:
-		p.create.Keys, p.create.Entity, p.create.Resource = l.owner.keys, l.entity, l.resource
+		create := p.create
+		create.Keys, create.Entity, create.Resource = l.owner.keys, l.entity, l.resource
 		d.send = func(ctx context.Context, o schema.Op) answer {
-			p.create.OpID = o.ID
-			return l.owner.store.createBucket(ctx, &p.create, l.hint(), o.Slot)
+			create.OpID = o.ID
+			return l.owner.store.createBucket(ctx, create, l.hint(), o.Slot)
 		}
 	case planSpend:
+		spend := p.spend // on the heap without the rest of the plan
 		d.send = func(ctx context.Context, o schema.Op) answer {
-			p.spend.Op = o
-			return l.owner.store.updateBucket(ctx, l.key, p.spend.Statement(), l.hint(), o.Slot)
+			spend.Op = o
+			return l.owner.store.updateBucket(ctx, l.key, spend.Statement(), l.hint(), o.Slot)
 		}
 	default:
+		claim := p.claim
 		d.send = func(ctx context.Context, o schema.Op) answer {
-			p.claim.Op = o
-			return l.owner.store.updateBucket(ctx, l.key, p.claim.Statement(), l.hint(), o.Slot)
+			claim.Op = o
+			return l.owner.store.updateBucket(ctx, l.key, claim.Statement(), l.hint(), o.Slot)
 		}
 	}
 	return l.send(ctx, dr, d, s, then)
