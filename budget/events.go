@@ -51,6 +51,7 @@ const (
 type view struct {
 	mu      sync.Mutex
 	version int64 // of the board, seen last
+	config  int64 // version of the configuration, seen last
 	day     string
 	done    map[string]bool      // delivered, by key
 	later   map[string]time.Time // somebody else's, undelivered: look again then
@@ -85,10 +86,10 @@ func (k *Keeper) observe(ctx context.Context, t *tenant, b *board, version int64
 		v.day, v.version = day, 0
 		v.done, v.later, v.sticky = map[string]bool{}, map[string]time.Time{}, stickyView{}
 	}
-	if v.version >= version {
+	if v.version >= version && v.config == t.version {
 		return
 	}
-	v.version = version
+	v.version, v.config = version, t.version
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	out := k.outlook(t, b, now, true)

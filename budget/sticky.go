@@ -72,7 +72,7 @@ func (k *Keeper) moveSticky(ctx context.Context, t *tenant, v *view, out *outloo
 			return err
 		}
 	}
-	if index < len(out.labels) && v.sticky.moves(index, t.version) {
+	if index < len(out.labels) && v.sticky.moves(index, out.labels[index].label, t.version) {
 		if err := k.writeSticky(ctx, t, v, out, index, now); err != nil {
 			return err
 		}
@@ -84,12 +84,12 @@ func (k *Keeper) moveSticky(ctx context.Context, t *tenant, v *view, out *outloo
 }
 
 // moves says whether the record should be written.
-func (s stickyView) moves(index int, version int64) bool {
+func (s stickyView) moves(index int, label string, version int64) bool {
 	switch {
 	case !s.exists:
 		return index > 0
 	case s.Version < version:
-		return s.Index != index
+		return s.Label != label // the ordering may be another
 	}
 	return s.Version == version && s.Index < index
 }

@@ -1,0 +1,119 @@
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+const (
+	exampleOrg = "550e8400-e29b-41d4-a716-446655440000"
+	requestID  = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+)
+
+// newKeeper is a keeper on new tables with one organisation, whose clock
+// stands still.
+func newKeeper(enforcement budget.Enforcement) *budget.Keeper {
+	now := time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
+	client := ddbmem.New().Client()
+	keeper, err := budget.New(client, budget.Tables{Control: "control", Usage: "usage"}, &budget.Options{
+		Now: func() time.Time { return now },
+		Models: map[string]string{
+			"premium":  "anthropic.claude-3-5-sonnet-20241022-v2:0",
+			"standard": "anthropic.claude-3-5-haiku-20241022-v1:0",
+		},
+	})
+	check(err)
+	ctx := context.Background()
+	check(keeper.CreateTables(ctx))
+	_, err = keeper.PutOrg(ctx, budget.Org{
+		ID: exampleOrg, Timezone: "America/New_York", Ordering: []string{"premium", "standard"},
+		Quotas: map[string]int64{"premium": 100_000, "standard": 50_000}, Enforcement: enforcement,
+	})
+	check(err)
+	return keeper
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func ExampleKeeper_Submit() {
+	ctx := context.Background()
+	keeper := newKeeper(budget.Soft)
+	defer func() { check(keeper.Close(ctx)) }()
+	usage := budget.Usage{
+		RequestID: requestID, Label: "premium",
+		Tokens: budget.Tokens{Input: 1500, Output: 800},
+		Tags:   map[string]string{"user": "u1"},
+	}
+	for range 2 { // sent again, it is counted once
+		receipt, err := keeper.Submit(ctx, exampleOrg, "chat", usage)
+		check(err)
+		fmt.Println(receipt.CostMicros, receipt.Duplicate, receipt.SpendMicros, receipt.RecommendedLabel)
+	}
+	// Output:
+	// 16500 false 16500 premium
+	// 16500 true 16500 premium
+}
+
+func ExampleKeeper_Recommend() {
+	ctx := context.Background()
+	keeper := newKeeper(budget.Soft)
+	defer func() { check(keeper.Close(ctx)) }()
+	check(keeper.Adjust(ctx, exampleOrg, "chat", "premium", "", 100_000, "a call that was not metered"))
+	rec, err := keeper.Recommend(ctx, exampleOrg, "chat")
+	check(err)
+	fmt.Println(rec.Label, rec.Mode, rec.Reason)
+
+	check(keeper.Adjust(ctx, exampleOrg, "chat", "standard", "", 50_000, "another"))
+	_, err = keeper.Recommend(ctx, exampleOrg, "chat")
+	if at, ok := budget.RetryAt(err); ok && errors.Is(err, budget.ErrQuotaExceeded) {
+		fmt.Println("nothing left until", at.UTC().Format(time.RFC3339))
+	}
+	// Output:
+	// standard NORMAL QUOTA_EXCEEDED_premium
+	// nothing left until 2026-01-24T05:00:00Z
+}
+
+func ExampleKeeper_Reserve() {
+	ctx := context.Background()
+	keeper := newKeeper(budget.Hard)
+	defer func() { check(keeper.Close(ctx)) }()
+	estimate, err := keeper.Estimate(ctx, exampleOrg, "chat", "premium", 2000, 4000)
+	check(err)
+	hold, err := keeper.Reserve(ctx, exampleOrg, "chat", "premium", estimate, time.Minute)
+	check(err)
+	_, err = keeper.Reserve(ctx, exampleOrg, "chat", "premium", estimate, time.Minute)
+	fmt.Println("a second one:", errors.Is(err, budget.ErrQuotaExceeded))
+
+	receipt, err := hold.Settle(ctx, budget.Usage{RequestID: requestID, Tokens: budget.Tokens{Input: 1500, Output: 800}})
+	check(err)
+	totals, err := keeper.Totals(ctx, exampleOrg, "chat", "")
+	check(err)
+	fmt.Printf("held %d, cost %d, held now %d\n", estimate, receipt.CostMicros, totals.Labels[0].HeldMicros)
+	// Output:
+	// a second one: true
+	// held 66000, cost 16500, held now 0
+}
+
+func ExampleKeeper_History() {
+	ctx := context.Background()
+	keeper := newKeeper(budget.Soft)
+	defer func() { check(keeper.Close(ctx)) }()
+	check(keeper.Adjust(ctx, exampleOrg, "chat", "premium", "20260122", 12_345, "imported"))
+	for day, err := range keeper.History(ctx, exampleOrg, "chat", "20260121", "20260123") {
+		check(err)
+		fmt.Println(day.Day, day.CostMicros)
+	}
+	// Output:
+	// 20260121 0
+	// 20260122 12345
+	// 20260123 0
+}
