@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // family is a child that cascades to a parent, in virtual time, with limits
@@ -69,6 +71,10 @@ func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
 		require.ErrorAs(t, lease.Consume(ctx, Amounts{"tpm": 1}), &wrong)
 		require.NoError(t, lease.Consume(ctx, Amounts{"rpm": 10}))
 		require.Equal(t, Amounts{"rpm": 11, "tpm": 1}, lease.Consumed())
+		time.Sleep(10 * time.Minute)
+		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: q.Operation == "BatchGetItem"} })
+		require.ErrorIs(t, lease.Consume(ctx, Amounts{"rpm": 1}), ErrUnavailable)
+		e.db.SetFaults(nil)
 		require.NoError(t, lease.Rollback(ctx))
 	})
 }

@@ -307,14 +307,14 @@ func (lease *Lease) locate(ctx context.Context) error {
 }
 
 // refresh brings every level the configuration in force: a lease may be old, and
-// what it takes now is admitted now. Where it cannot be read, the one that is
-// known stays.
+// what it takes now is admitted now. Under Allow, one that cannot be read is the
+// one known.
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	l, r := lease.limiter, lease.request
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		resolved, _, _, err := l.store.config(ctx, lv.lane.entity, r.resource)
-		if gone(err) {
+		if gone(err) && lease.policy == Allow {
 			continue
 		}
 		if err != nil {
