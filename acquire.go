@@ -59,6 +59,7 @@ func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, Unavailabl
 			return nil, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
 		}
 		visited[depth] = id
+		asked := l.nowMS()
 		resolved, item, read, err := l.store.config(ctx, id, r.resource)
 		if err != nil {
 			return nil, l.policy(policy), err
@@ -69,7 +70,7 @@ func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, Unavailabl
 			if err != nil {
 				return nil, policy, err
 			}
-			lane.offer(image, resolved.readAt)
+			lane.offer(image, asked)
 		}
 		if policy == "" && resolved.onUnavailable != "" {
 			policy = resolved.onUnavailable
@@ -204,8 +205,8 @@ func (l *RateLimiter) acquireAt(ctx context.Context, r request, at place) (*Leas
 		return nil, false, err
 	}
 	lease := newLease(l, r, levels, policy)
-	if err := l.recall(lease, at); err != nil {
-		return lease, true, err
+	if memory, err := l.recall(ctx, lease, at); err != nil {
+		return lease, memory, err
 	}
 	mode := r.opts.cascade
 	if mode == "" {
@@ -219,31 +220,41 @@ func (l *RateLimiter) acquireAt(ctx context.Context, r request, at place) (*Leas
 	return lease, false, err
 }
 
-// recall denies from memory, if any level's last image does and those of all
-// others are as recent: the wait is the longest of all levels'. The level where
-// the caller's turn in line has come is not asked.
-func (l *RateLimiter) recall(lease *Lease, at place) error {
+// recall denies from memory, if any level's last image does; memory is false if
+// a read was needed for the others: the wait is the longest of all levels', and a
+// read costs less than a grant and its give-back. The level where the caller's
+// turn in line has come is not asked.
+func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memory bool, err error) {
 	now := l.nowMS()
 	var results [maxDepth]result
-	denied := false
+	denied, memory := false, true
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		if len(lv.asked) == 0 || lv.lane == at.lane {
 			continue
 		}
-		r, ok := lv.lane.recall(lv.asked, lv.cfg, now)
-		if !ok {
-			return nil
-		}
-		results[i], denied = r, denied || r.denied
+		var recent bool
+		results[i], recent = lv.lane.recall(lv.asked, lv.cfg, now)
+		denied, memory = denied || results[i].denied, memory && recent
 	}
 	if !denied {
-		return nil
+		return false, nil
 	}
 	for i := range lease.levels {
-		lease.levels[i].saw(results[i])
+		lv := &lease.levels[i]
+		if len(lv.asked) == 0 || lv.lane == at.lane {
+			continue
+		}
+		if results[i].cfg == nil {
+			v, err := lv.lane.inspect(ctx, lv.cfg)
+			if err != nil {
+				return false, nil //nolint:nilerr // the lanes will meet it, and say what it means
+			}
+			results[i] = result{image: v.projected(), now: v.now, cfg: v.cfg, reserved: lv.lane.leftTo(&op{}, nil)}
+		}
+		lv.saw(results[i])
 	}
-	return lease.denial()
+	return memory, lease.denial()
 }
 
 // takeAtOnce asks every level's lane at once. When one denies, or fails, the

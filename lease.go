@@ -249,7 +249,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 		lv := &lease.levels[i]
 		part.levels = append(part.levels, level{lane: lv.lane, cfg: lv.cfg, asked: amountsAt(lv.cfg, amounts)})
 	}
-	if err := lease.limiter.recall(part, place{}); err != nil {
+	if _, err := lease.limiter.recall(ctx, part, place{}); err != nil {
 		return err
 	}
 	if err := lease.limiter.takeAtOnce(ctx, part, lease.policy, place{}); err != nil {
