@@ -23,14 +23,20 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-func fuzzCases(t testing.TB) int {
-	text := os.Getenv("DYNALIMIT_FUZZ_CASES")
-	if text == "" {
-		return 2000
+// setCases makes rapid run 2,000 cases, the same every time, or as many others as
+// DYNALIMIT_FUZZ_CASES says.
+func setCases(t testing.TB) {
+	checks, seed := "2000", "1"
+	if text := os.Getenv("DYNALIMIT_FUZZ_CASES"); text != "" {
+		_, err := strconv.Atoi(text)
+		require.NoError(t, err, "DYNALIMIT_FUZZ_CASES")
+		checks, seed = text, "0" // 0: a random one, which a failure shows
 	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err, "DYNALIMIT_FUZZ_CASES")
-	return n
+	for name, v := range map[string]string{"rapid.checks": checks, "rapid.seed": seed} {
+		previous := flag.Lookup(name).Value.String()
+		require.NoError(t, flag.Set(name, v))
+		t.Cleanup(func() { require.NoError(t, flag.Set(name, previous)) })
+	}
 }
 
 // withIndex gives a table the index "byG" on g and h.
@@ -67,10 +73,7 @@ func TestDifferential(t *testing.T) {
 	for _, client := range []*dynamodb.Client{ours, other} {
 		createTable(t, client, table, true, withIndex)
 	}
-	previous := flag.Lookup("rapid.checks").Value.String()
-	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(fuzzCases(t))))
-	defer func() { require.NoError(t, flag.Set("rapid.checks", previous)) }()
-
+	setCases(t)
 	var cases, compared, accepted, skipped atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
 		c := &comparison{t: t, ours: ours, other: other, table: table, partition: fmt.Sprintf("case-%d", cases.Add(1))}

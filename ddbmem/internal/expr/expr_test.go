@@ -256,6 +256,15 @@ func TestUpdatesThatDoNotFit(t *testing.T) {
 	}
 }
 
+// DynamoDB ignores a REMOVE below nothing if there is no item at all.
+func TestRemoveFromNoItem(t *testing.T) {
+	u, err := ParseUpdate("REMOVE x.y, z[0] SET n = :1")
+	require.NoError(t, err)
+	got, err := u.Apply(testEnv(), nil)
+	require.NoError(t, err)
+	require.Equal(t, "{n=1}", showMap(got))
+}
+
 func TestProjections(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"n, nope", "{n=5}"},

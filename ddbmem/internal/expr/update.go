@@ -121,7 +121,10 @@ func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 			return nil, err
 		}
 	}
-	removes := resolveAll(u.removes, e)
+	var removes []path
+	if item != nil { // whatever REMOVE names, an item that does not exist lacks it
+		removes = resolveAll(u.removes, e)
+	}
 	for _, a := range u.deletes {
 		at := a.at.resolve(e)
 		old := a.at.lookup(e, item)
