@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,10 @@ import (
 const (
 	tryTimeout   = 3 * time.Second  // of one request
 	writeTimeout = 15 * time.Second // of one transaction with its retries
+
+	// conflictPause bounds the wait after a conflict: a transaction is over in
+	// milliseconds, and who waits longer than others is served last.
+	conflictPause = 50 * time.Millisecond
 )
 
 // lane has at most one transaction of this process in flight for a set of
@@ -18,7 +23,8 @@ const (
 // goroutine and does not exist.
 type lane struct {
 	queue   []*op
-	started time.Time // of the last transaction
+	started time.Time     // of the last transaction
+	hurry   chan struct{} // something came that does not wait for company
 }
 
 type lanes struct {
@@ -54,12 +60,24 @@ func (k *Keeper) enqueue(key string, ops ...*op) error {
 func (k *Keeper) push(key string, ops []*op) {
 	l, ok := k.lanes.open[key]
 	if !ok {
-		l = &lane{}
+		l = &lane{hurry: make(chan struct{}, 1)}
 		k.lanes.open[key] = l
 		k.lanes.running.Add(1)
 		go k.runLane(key, l)
 	}
 	l.queue = append(l.queue, ops...)
+	if l.urgent() {
+		select {
+		case l.hurry <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// urgent says that the queue fills a transaction or holds a reservation. It
+// needs the lanes' lock.
+func (l *lane) urgent() bool {
+	return len(l.queue) >= maxTxnItems-1 || slices.ContainsFunc(l.queue, func(o *op) bool { return o.kind == opReserve })
 }
 
 func (k *Keeper) runLane(key string, l *lane) {
@@ -95,18 +113,20 @@ func (k *Keeper) linger(l *lane, first bool) {
 		wait -= time.Since(l.started)
 	}
 	k.lanes.mu.Lock()
-	hurry := len(l.queue) == 0 && !first || len(l.queue) >= maxTxnItems-1 || k.lanes.closed
-	for _, o := range l.queue {
-		hurry = hurry || o.kind == opReserve
+	now := len(l.queue) == 0 && !first || l.urgent() || k.lanes.closed
+	select {
+	case <-l.hurry: // of what is in the queue already, or was taken
+	default:
 	}
 	k.lanes.mu.Unlock()
-	if hurry || wait <= 0 {
+	if now || wait <= 0 {
 		return
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-l.hurry:
 	case <-k.closing:
 	}
 }
@@ -145,7 +165,8 @@ func mergeRepeats(ops []*op) []*op {
 }
 
 // transact writes as many operations as one transaction takes and returns the
-// rest. Every operation it took is finished.
+// rest: those that did not fit, and those that met another transaction, which
+// may ride in the next with what has come meanwhile.
 func (k *Keeper) transact(ops []*op) (left []*op) {
 	ctx, cancel := context.WithTimeout(k.base, writeTimeout)
 	defer cancel()
@@ -163,8 +184,7 @@ func (k *Keeper) transact(ops []*op) (left []*op) {
 			doubt = true
 		case troubleThrottled:
 		case troubleConflict: // nothing applied: another shard, a new token
-			t, _ = compose(again, rand.IntN)
-			token = newID()
+			return append(k.backOff(ctx, t.ops, err, doubt), left...)
 		case troubleRefused:
 			refused, decodeErr := t.refusals(err)
 			if decodeErr != nil || len(refused) == 0 {
@@ -188,6 +208,29 @@ func (k *Keeper) transact(ops []*op) (left []*op) {
 	return left
 }
 
+// backOff waits after a conflict and returns the operations that have time
+// left.
+func (k *Keeper) backOff(ctx context.Context, ops []*op, err error, doubt bool) (again []*op) {
+	conflicts := 0
+	for _, o := range ops {
+		o.conflicts++
+		conflicts = max(conflicts, o.conflicts)
+		if o.since.IsZero() {
+			o.since = time.Now()
+		}
+		if time.Since(o.since) >= writeTimeout {
+			k.fail([]*op{o}, &UnavailableError{Operation: "write", Err: err, Ambiguous: doubt})
+			continue
+		}
+		again = append(again, o)
+	}
+	if pauseUpTo(ctx, conflicts, conflictPause) != nil {
+		k.fail(again, &UnavailableError{Operation: "write", Err: err, Ambiguous: doubt})
+		return nil
+	}
+	return again
+}
+
 func (k *Keeper) try(ctx context.Context, t *txn, token string, nowSec int64) error {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
@@ -202,7 +245,9 @@ func (k *Keeper) isolate(t *txn, err error) {
 		return
 	}
 	for _, o := range t.ops {
-		k.transact([]*op{o})
+		for alone := []*op{o}; len(alone) > 0; {
+			alone = k.transact(alone)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"slices"
+	"time"
 )
 
 // opKind is what a caller asks of the counters.
@@ -57,12 +58,14 @@ type op struct {
 	denied    bool // refused for lack of room once, expired holds released
 	verdict   verdict
 
-	org    string
-	lane   string
-	board  string // scope
-	unkept bool   // counted without an item of its own
-	state  int32  // see opWaiting
-	done   chan struct{}
+	org       string
+	lane      string
+	board     string    // scope
+	since     time.Time // of the first conflict
+	conflicts int
+	unkept    bool  // counted without an item of its own
+	state     int32 // see opWaiting
+	done      chan struct{}
 }
 
 // verdict is how an operation ended.

@@ -153,7 +153,11 @@ const (
 // pause waits before the n-th retry: exponential with full jitter, 200 ms at
 // most.
 func pause(ctx context.Context, n int) error {
-	limit := min(200*time.Millisecond, 4*time.Millisecond<<min(n, 10))
+	return pauseUpTo(ctx, n, 200*time.Millisecond)
+}
+
+func pauseUpTo(ctx context.Context, n int, longest time.Duration) error {
+	limit := min(longest, 4*time.Millisecond<<min(n, 10))
 	timer := time.NewTimer(rand.N(limit) + time.Millisecond)
 	defer timer.Stop()
 	select {
