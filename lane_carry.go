@@ -35,6 +35,11 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 		}
 	}
 	v, err := l.view(ctx, b, s)
+	if errors.As(err, new(*ValidationError)) { // of the takes' configuration alone
+		l.finish(b.takes, result{err: err})
+		l.requeue(b.adjusts)
+		return false
+	}
 	if err != nil {
 		return l.fail(dr, b.ops(), err)
 	}
@@ -78,11 +83,12 @@ func (l *lane) view(ctx context.Context, b batch, s sums) (view, error) {
 		if err != nil {
 			return view{}, err
 		}
-		cfg = l.owner.recompile(resolved, cfg)
-		for _, o := range b.takes {
-			o.cfg = cfg
+		if cfg, err = l.reconsider(resolved, b); err != nil {
+			return view{}, err
 		}
-		st = stand(l.image, cfg, l.seenTick)
+		if st = older; cfg != nil {
+			st = stand(l.image, cfg, l.seenTick)
+		}
 		missing = l.misses(b, s, cfg)
 	}
 	if missing && st == current {
@@ -92,6 +98,19 @@ func (l *lane) view(ctx context.Context, b batch, s sums) (view, error) {
 		st = newer
 	}
 	return newView(l.image, cfg, st, l.owner.nowMS()), nil
+}
+
+// reconsider puts the batch under a configuration that was read again; nil, for
+// adjusts, when nothing limits the bucket any more.
+func (l *lane) reconsider(resolved *resolvedConfig, b batch) (*bucketConfig, error) {
+	cfg := l.owner.recompile(resolved, b.config())
+	if cfg == nil && len(b.takes) > 0 {
+		return nil, invalid("limits", "none are configured for entity %q on resource %q any more", l.entity, l.resource)
+	}
+	for _, o := range b.takes {
+		o.cfg = cfg
+	}
+	return cfg, nil
 }
 
 // config is what the batch is decided under: the takes', else the last adjust's.
@@ -334,7 +353,7 @@ func (l *lane) refuse(ops []*op) bool {
 func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s sums) (handed bool) {
 	g := schema.GiveBack{}
 	for _, n := range s {
-		if l.known && (l.image == nil || l.image.Set.Index(n.name) < 0) {
+		if l.known && !l.image.Holds(n.name) {
 			continue
 		}
 		if n.Back > 0 {

@@ -107,16 +107,16 @@ func (a answer) orUnknown(unanswered int) answer {
 }
 
 // recognise reads a refusal that follows an unanswered try: the image may show
-// that the earlier one landed. Else a take is decided again (landing late is
-// safe). A give-back is so only if the slot still holds what every try requires:
-// otherwise another client may have taken the slot after it landed.
+// that the earlier one landed. Else a take is decided again: that the earlier
+// one lands late is safe. A give-back is not, for it would land twice, whatever
+// the slot holds now: what cannot be known stays consumed.
 func (l *lane) recognise(a answer, d *delivery) answer {
 	if a.image != nil && isTryOf(a.image.Op, d.operation) {
 		l.lastOp = a.image.Op
 		a.verdict = landed
 		return a
 	}
-	if d.backs && (a.image == nil || !bytes.Equal(a.image.Op, l.lastOp)) {
+	if d.backs {
 		a.verdict, a.err = ambiguous, &UnavailableError{Op: "give back", Err: errUnrecognised}
 	}
 	return a

@@ -165,7 +165,7 @@ func (h *history) amend(r *rand.Rand) {
 	switch p := r.Float64(); {
 	case p < .4:
 		err = l.Adjust(ctx, deltas(r, held))
-	case p < .55:
+	case p < .55 && l.policy != Allow: // which may admit by what configuration it has
 		amounts := h.amounts(r, l.request.entity)
 		if err = l.Consume(ctx, amounts); err == nil {
 			h.mu.Lock()

@@ -22,6 +22,8 @@ var lawModes = []lawMode{
 	{name: "exact"},
 	{name: "latency", latency: 40},
 	{name: "skew", skew: 5000, overrides: true},
+	{name: "faults", faults: true, latency: 60},
+	{name: "everything", faults: true, latency: 60, skew: 5000, overrides: true},
 }
 
 func histories(t *testing.T) (first, n uint64) {

@@ -44,6 +44,15 @@ type Image struct {
 	Op []byte
 }
 
+// Holds reports whether the item has the limit, and not as a ghost.
+func (m *Image) Holds(name string) bool {
+	if m == nil {
+		return false
+	}
+	i := m.Set.Index(name)
+	return i >= 0 && !m.Limits[i].Ghost
+}
+
 // State is limit i as the arithmetic sees it.
 func (m *Image) State(i int) bucket.State {
 	l := &m.Limits[i]
