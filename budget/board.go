@@ -177,7 +177,7 @@ func (b *board) refresh(n need, flight chan struct{}) {
 		b.dirty = true
 	} else {
 		b.failed = nil
-		b.take(loaded, n)
+		b.take(loaded)
 		b.fetched, b.has = began, n
 		b.version++
 	}
@@ -201,7 +201,7 @@ type scopeRows struct {
 }
 
 // take merges a query's rows and forgets days that are no longer asked for.
-func (b *board) take(loaded scopeRows, n need) {
+func (b *board) take(loaded scopeRows) {
 	rows := map[itemKey]map[string]counterRow{}
 	for ref, shards := range loaded.rows {
 		rows[ref] = shards

@@ -183,7 +183,7 @@ func TestFiveHundredSubmitsASecond(t *testing.T) {
 				_, err := k.Submit(ctx, orgO, appA, u)
 				done <- err
 			}()
-			time.Sleep(2 * time.Millisecond)
+			pass(2 * time.Millisecond)
 		}
 		for range n {
 			require.NoError(t, <-done)

@@ -17,7 +17,7 @@ import (
 // simulated runs a test in virtual time, with real clocks everywhere.
 func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *ddbmem.DB, k *Keeper)) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(fixtureNow.Sub(time.Now()))
+		pass(fixtureNow.Sub(time.Now()))
 		db := ddbmem.New()
 		opts.Models = fixtureModels
 		k, err := New(db.Client(), Tables{}, &opts)
@@ -72,7 +72,7 @@ func TestFaultsOfOneSubmit(t *testing.T) {
 				require.NoError(t, err)
 				assert.False(t, r.Duplicate, "its own retry is no duplicate")
 				assert.Equal(t, int64(16_500), r.CostMicros)
-				time.Sleep(2 * time.Second)
+				pass(2 * time.Second)
 				got, err := k.Totals(t.Context(), orgO, appA, "")
 				require.NoError(t, err)
 				assert.Equal(t, int64(1), got.Labels[0].Requests)
@@ -135,7 +135,7 @@ func TestStoreDown(t *testing.T) {
 		_, err := k.Submit(ctx, orgO, appA, call(1))
 		require.NoError(t, err)
 		db.SetFaults(down)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		rec, err := k.Recommend(ctx, orgO, appA)
 		require.NoError(t, err, "the last plan known")
 		assert.True(t, rec.Stale)
@@ -161,7 +161,7 @@ func TestStoreDown(t *testing.T) {
 		_, err := k.Recommend(ctx, orgO, appA)
 		require.NoError(t, err)
 		db.SetFaults(down)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		var u *UnavailableError
 		_, err = k.Recommend(ctx, orgO, appA)
 		require.ErrorAs(t, err, &u)
@@ -196,7 +196,7 @@ func TestCancelledCallers(t *testing.T) {
 		_, err = k.Submit(ctx, orgO, appA, call(2))
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		got, err := k.Totals(t.Context(), orgO, appA, "")
 		require.NoError(t, err)
 		assert.Equal(t, int64(33_000), got.CostMicros)

@@ -195,10 +195,10 @@ func (h *history) step() {
 	case 6, 7, 8:
 		h.endHold(tolerate)
 	case 9:
-		time.Sleep(time.Duration(1+h.n(100)) * time.Second)
+		pass(time.Duration(1+h.n(100)) * time.Second)
 	case 10:
 		if h.n(4) == 0 {
-			time.Sleep(time.Duration(h.n(20)) * time.Hour)
+			pass(time.Duration(h.n(20)) * time.Hour)
 		}
 		_, err := k.Recommend(ctx, orgO, appA)
 		tolerate(err)
@@ -269,7 +269,7 @@ func (h *history) rest() {
 		close(c)
 	}
 	synctest.Wait()
-	time.Sleep(3 * time.Minute)
+	pass(3 * time.Minute)
 	k, err := New(h.db.Client(), Tables{}, &Options{Models: fixtureModels})
 	require.NoError(h.t, err)
 	_, err = k.Sweep(h.t.Context())

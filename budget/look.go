@@ -70,7 +70,7 @@ func (k *Keeper) outlook(t *tenant, b *board, now time.Time, stored bool) *outlo
 		for _, l := range p.limits {
 			if l.Label == "" || l.Label == label {
 				labels[i].limits = append(labels[i].limits, limitState{
-					quota: l, amount: b.limitAmount(t, l, day, now, stored), resetAt: t.periodEnd(l.Period, day, reset),
+					quota: l, amount: b.limitAmount(t, l, day, stored), resetAt: t.periodEnd(l.Period, day, reset),
 				})
 			}
 		}
@@ -149,7 +149,7 @@ func (t *tenant) uncounted(l PeriodQuota, day string) (string, bool) {
 
 // limitAmount is what counts against a limit: its counter in hard mode, and
 // the days whose spend is in no such counter. It needs the board's lock.
-func (b *board) limitAmount(t *tenant, l PeriodQuota, day string, now time.Time, stored bool) amount {
+func (b *board) limitAmount(t *tenant, l PeriodQuota, day string, stored bool) amount {
 	kind := counterKind{l.Period, l.Label == ""}
 	var sum amount
 	if t.calendar.of(day).counts(kind) {

@@ -218,3 +218,6 @@ func together(goroutines, n int, f func(i int)) {
 	}
 	group.Wait()
 }
+
+// pass lets virtual time pass; it is for synctest bubbles alone.
+func pass(d time.Duration) { <-time.After(d) }

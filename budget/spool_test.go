@@ -42,7 +42,7 @@ func TestSpoolKeepsRecordsThroughAnOutage(t *testing.T) {
 		assert.Equal(t, 4, k.Spooled())
 
 		db.SetFaults(nil)
-		time.Sleep(30 * time.Second) // replayed in the background
+		pass(30 * time.Second) // replayed in the background
 		synctest.Wait()
 		assert.Zero(t, k.Spooled())
 		got, err := k.Totals(ctx, orgO, appA, "")
@@ -83,14 +83,14 @@ func TestSpoolSurvivesACrash(t *testing.T) {
 		require.NoError(t, file.Close())
 
 		db.SetFaults(nil)
-		time.Sleep(20 * time.Hour)
+		pass(20 * time.Hour)
 		var refused []string
 		again, err := New(db.Client(), Tables{}, &Options{Models: fixtureModels, Spool: path, OnRefused: func(u SpooledUsage, err error) {
 			refused = append(refused, u.Usage.Label)
 		}})
 		require.NoError(t, err)
 		synctest.Wait()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		assert.Zero(t, again.Spooled())
 		got, err := again.Totals(ctx, orgO, appA, "20260123")
 		require.NoError(t, err)

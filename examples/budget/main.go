@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"time"
 
@@ -26,7 +25,8 @@ const (
 
 func main() {
 	if err := run(context.Background(), os.Stdout, coloured(os.Stdout)); err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, "budget:", err)
+		os.Exit(1)
 	}
 }
 
