@@ -150,6 +150,15 @@ func (v view) room(name string, back int64) (room int64, known bool) {
 	return burst, true
 }
 
+// lacks reports whether the image is without one of the limits, which only a
+// claim can bring.
+func (v view) lacks(amounts []signed) bool {
+	return slices.ContainsFunc(amounts, func(a signed) bool {
+		_, known := v.room(a.name, 0)
+		return !known
+	})
+}
+
 // wait is the time until a take of need fits, alone; bucket.Never if it cannot.
 func (v view) wait(name string, need int64) int64 {
 	if v.image != nil {

@@ -49,6 +49,9 @@ type lane struct {
 	// alone says that the last batch was refused: the next write carries its
 	// adjusts without takes, so that those cost them one round trip at most.
 	alone bool
+	// halved is how often the share that one write takes has been halved, for
+	// other processes were faster.
+	halved int
 	// tidied says that a housekeeping claim was refused: spend instead.
 	tidied bool
 }
@@ -329,7 +332,7 @@ func (l *lane) recall(amounts []signed, cfg *bucketConfig, now int64) (r result,
 	o := op{take: true, amounts: amounts}
 	r = result{image: l.image, now: now, cfg: cfg, reserved: l.reserved(nil, nil)}
 	r.denied = !o.fits(v, nil, r.reserved)
-	if r.denied && (l.backsCarried && l.running || slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take })) {
+	if r.denied && (l.backsCarried && l.running || slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take }) || v.lacks(amounts)) {
 		return result{}, false
 	}
 	return r, true

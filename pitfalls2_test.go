@@ -269,3 +269,32 @@ func TestLateAnswers(t *testing.T) {
 		}
 	})
 }
+
+// A bucket without a limit that is configured, whoever took it out, is given it
+// by the next call that names it: no memory of the bucket denies it.
+func TestBucketWithoutAConfiguredLimit(t *testing.T) {
+	for _, ghost := range []bool{false, true} {
+		testEngines(t, func(t *testing.T, e *engine) {
+			s := newStage(t, e, perMinute())
+			s.acquire("user-1", Amounts{"rpm": 1})
+			item := s.item("user-1")
+			left := ghostOf("tpm", -300_000)
+			for attribute := range left {
+				delete(item, attribute)
+				if v := left[attribute]; ghost && v != nil {
+					item[attribute] = v
+				}
+			}
+			put(t, s.repo, item)
+			_, err := s.limiter.Check(t.Context(), "user-1", model, nil) // seen just now
+			require.NoError(t, err)
+			s.acquire("user-1", Amounts{"rpm": 1, "tpm": 1000})
+			want := int64(9000)
+			if ghost {
+				want -= 300
+			}
+			assert.Equal(t, want, s.level("user-1", "tpm"))
+			s.deny("user-1", Amounts{"tpm": 9001})
+		})
+	}
+}

@@ -351,3 +351,23 @@ func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
 		}
 	}
 }
+
+// A store that answers slowly, but answers, is no reason to look again for ever.
+func TestDenialFromASlowStore(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		s.acquire("user-1", Amounts{"tpm": 10_000})
+		s.clock.advance(2 * time.Second)
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			s.clock.advance(1500 * time.Millisecond)
+			return ddbmem.Fault{After: 1500 * time.Millisecond}
+		})
+		used := s.used(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := s.limiter.Acquire(ctx, "user-1", model, Amounts{"tpm": 9000})
+			s.denied(err)
+		})
+		assert.Equal(t, int64(1), used.Requests())
+		s.db.SetFaults(nil)
+	})
+}

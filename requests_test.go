@@ -1,0 +1,214 @@
+package dynalimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// scene is a process whose whole requests are compared with golden files: its
+// clock stands at noon, its op ids count from a fixed number.
+type scene struct {
+	*stage
+	wire *recorder
+}
+
+func newScene(t *testing.T, opts *Options) *scene {
+	t.Helper()
+	clock := newHandClock()
+	e := memEngine(t, ddbmem.WithClock(clock.now))
+	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
+	wire := record(e.db)
+	repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: clock.now})
+	require.NoError(t, err)
+	s := (&stage{engine: e, t: t, clock: clock}).on(repo, opts)
+	s.limiter.lanes.ids = &opIDs{base: 0x0102030405060700, slot: 1}
+	return &scene{stage: s, wire: wire}
+}
+
+// another is a process that writes the same bucket from another op slot.
+func (s *scene) another(opts *Options) *stage {
+	p := s.peer(opts)
+	p.limiter.lanes.ids = &opIDs{base: 0x1112131415161700, slot: 2}
+	return p
+}
+
+// set stores limits of the resource.
+func (s *scene) set(limits ...Limit) {
+	s.t.Helper()
+	require.NoError(s.t, s.repo.SetResourceLimits(s.t.Context(), model, limits))
+}
+
+// change stores the user's bucket with attributes changed; nil removes one.
+func (s *scene) change(attributes schema.Item) {
+	s.t.Helper()
+	item := s.item("user-1")
+	for name, value := range attributes {
+		if value == nil {
+			delete(item, name)
+		} else {
+			item[name] = value
+		}
+	}
+	put(s.t, s.peer(nil).repo, item)
+}
+
+var rpm, tpm, tpd = PerMinute("rpm", 100), PerMinute("tpm", 10_000), PerDay("tpd", 500_000)
+
+// The whole requests of every shape of write, and of the reads between them.
+func TestBucketRequests(t *testing.T) {
+	two := &Options{Limits: []Limit{rpm, tpm}}
+	for name, play := range map[string]struct {
+		opts *Options
+		// before sets the scene; do makes the requests that are compared.
+		before, do func(s *scene)
+	}{
+		"acquire_cold": {opts: two, do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500}) }},
+		"spend_one_limit": {opts: two, before: func(s *scene) { s.acquire("user-1", Amounts{"tpm": 500}) }, do: func(s *scene) {
+			s.clock.advance(3 * time.Second)
+			s.acquire("user-1", Amounts{"tpm": 500})
+		}},
+		"spend_two_limits": {opts: two, before: func(s *scene) { s.acquire("user-1", Amounts{"tpm": 5000, "rpm": 50}) }, do: func(s *scene) {
+			s.clock.advance(3 * time.Second)
+			s.acquire("user-1", Amounts{"tpm": 500, "rpm": 1})
+		}},
+		"spend_full_bucket": {opts: two, before: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1}) }, do: func(s *scene) {
+			s.clock.advance(3 * time.Second)
+			s.acquire("user-1", Amounts{"rpm": 1})
+		}},
+		"spend_permanent": {before: func(s *scene) {
+			require.NoError(s.t, s.repo.SetEntityLimits(s.t.Context(), "user-1", "", []Limit{rpm}))
+			s.acquire("user-1", Amounts{"rpm": 60})
+			s.wire.take()
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1}) }},
+		"spend_resent": {opts: two, before: func(s *scene) {
+			s.acquire("user-1", Amounts{"tpm": 500})
+			s.db.SetFaults(firstOf("UpdateItem", 2, ddbmem.Fault{Drop: true}))
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"tpm": 500}) }},
+		"spend_refused": {opts: two, before: func(s *scene) {
+			s.acquire("user-1", Amounts{"tpm": 500})
+			s.clock.advance(2 * time.Hour)
+			s.another(two).acquire("user-1", Amounts{"tpm": 500})
+			s.wire.take()
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"tpm": 500}) }},
+		"adjust_charge": {opts: two, do: adjusting(Amounts{"tpm": 700})},
+		"adjust_both":   {opts: two, do: adjusting(Amounts{"tpm": 700, "rpm": -1})},
+		"adjust_later": {opts: two, do: func(s *scene) {
+			lease := s.acquire("user-1", Amounts{"tpm": 500})
+			s.wire.take()
+			seen, refused := s.item("user-1"), 0
+			s.wire.take()
+			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+				if r.Operation != "UpdateItem" || refused == laterAfter {
+					return ddbmem.Fault{}
+				}
+				refused++ // as if others had claimed just before, each time
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "ConditionalCheckFailedException", Item: seen}}
+			})
+			require.NoError(s.t, lease.Adjust(s.t.Context(), Amounts{"tpm": 700}))
+		}},
+		"claim_housekeeping": {opts: two, before: func(s *scene) { s.acquire("user-1", Amounts{"tpm": 5000}) }, do: func(s *scene) {
+			s.clock.advance(time.Hour + time.Second)
+			s.acquire("user-1", Amounts{"rpm": 1})
+		}},
+		"claim_expiry": {opts: two, before: func(s *scene) {
+			s.acquire("user-1", Amounts{"tpm": 5000})
+			s.change(schema.Item{schema.TTL: schema.Number(noon().Unix() + 5)})
+			_, err := s.limiter.Check(s.t.Context(), "user-1", model, nil)
+			require.NoError(s.t, err)
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1}) }},
+		"claim_debt": {opts: two, do: adjusting(Amounts{"tpm": 5_000_000})},
+		"claim_changed_limits": {before: func(s *scene) {
+			s.set(rpm, tpm)
+			s.acquire("user-1", Amounts{"tpm": 5000, "rpm": 20})
+			s.clock.advance(3 * time.Second)
+			s.set(PerMinute("rpm", 50), tpm)
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1, "tpm": 100}) }},
+		"claim_adds_a_limit": {before: func(s *scene) {
+			s.set(rpm)
+			s.acquire("user-1", Amounts{"rpm": 20})
+			s.set(rpm, tpd)
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1, "tpd": 1234}) }},
+		"claim_removes_a_limit": {before: func(s *scene) {
+			s.set(rpm, tpm)
+			s.acquire("user-1", Amounts{"rpm": 20})
+			s.set(rpm)
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1}) }},
+		"claim_keeps_what_is_not_full": {before: func(s *scene) {
+			s.set(rpm, tpm)
+			s.acquire("user-1", Amounts{"rpm": 20, "tpm": 5000})
+			s.set(rpm)
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1}) }},
+		"claim_of_a_denied_acquire": {before: func(s *scene) {
+			s.set(rpm)
+			s.acquire("user-1", Amounts{"rpm": 20})
+			s.set(PerMinute("rpm", 10))
+		}, do: func(s *scene) { s.deny("user-1", Amounts{"rpm": 11}) }},
+		"claim_adopts_a_ghost": {opts: two, before: func(s *scene) {
+			s.acquire("user-1", Amounts{"rpm": 1})
+			s.change(ghostOf("tpm", -300_000))
+			_, err := s.limiter.Check(s.t.Context(), "user-1", model, nil)
+			require.NoError(s.t, err)
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"tpm": 100}) }},
+		"claim_of_a_foreign_bucket": {opts: two, before: func(s *scene) {
+			s.another(two).acquire("user-1", Amounts{"tpm": 5000, "rpm": 1})
+			s.change(schema.Item{"cv": nil, "ct": nil, "op0": nil, "op1": nil, "op2": nil, "op3": nil})
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"tpm": 100}) }},
+		"give_back_careful": {opts: two, do: adjusting(Amounts{"tpm": -300, "rpm": -1})},
+		"give_back_plain": {opts: two, do: func(s *scene) {
+			lease := s.acquire("user-1", Amounts{"tpm": 500})
+			s.limiter.lanes.of("user-1", model).lastOp = nil
+			s.wire.take()
+			require.NoError(s.t, lease.Rollback(s.t.Context()))
+		}},
+		"give_back_resent": {opts: two, do: func(s *scene) {
+			lease := s.acquire("user-1", Amounts{"tpm": 500})
+			s.wire.take()
+			s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Lose: true}))
+			require.NoError(s.t, lease.Rollback(s.t.Context()))
+		}},
+		"denial_stale": {opts: two, before: func(s *scene) { s.acquire("user-1", Amounts{"tpm": 10_000}) }, do: func(s *scene) {
+			s.clock.advance(2 * time.Second)
+			s.deny("user-1", Amounts{"tpm": 5000})
+		}},
+		"transaction_cold": {opts: &Options{Limits: two.Limits, Cascade: CascadeTransaction}, before: func(s *scene) { s.family("user-1", "project-1") },
+			do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500}) }},
+		"transaction_warm": {opts: &Options{Limits: two.Limits, Cascade: CascadeTransaction}, before: func(s *scene) {
+			s.family("user-1", "project-1")
+			s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
+		}, do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500}) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, play.opts)
+			if play.before != nil {
+				play.before(s)
+				s.wire.take()
+			}
+			play.do(s)
+			s.db.SetFaults(nil)
+			assertGolden(t, name, s.wire.take())
+		})
+	}
+}
+
+// adjusting adjusts a lease of 1 request and 500 tokens.
+func adjusting(a Amounts) func(s *scene) {
+	return func(s *scene) {
+		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
+		s.wire.take()
+		require.NoError(s.t, lease.Adjust(s.t.Context(), a))
+	}
+}
+
+// ghostOf leaves of a limit what an unconditional ADD makes.
+func ghostOf(limit string, tokens int64) schema.Item {
+	item := schema.Item{"b_" + limit + "_tk": schema.Number(tokens), "b_" + limit + "_tc": schema.Number(-tokens)}
+	for _, field := range []string{"cp", "bx", "ra", "rp"} {
+		item["b_"+limit+"_"+field] = nil
+	}
+	return item
+}
