@@ -12,6 +12,11 @@ import (
 const (
 	// maxRefusals bounds how often an op is decided again.
 	maxRefusals = 24
+	// maxHalved is how often the share of a contended bucket is halved.
+	maxHalved = 3
+	// refusalHaste shortens the waits after refusals: the answer to one is as
+	// good as a read.
+	refusalHaste = 8
 	// laterAfter is the number of refusals after which an adjust is written so
 	// that it commutes with claims.
 	laterAfter = 2
@@ -144,36 +149,96 @@ func (l *lane) misses(b batch, s sums, cfg *bucketConfig) bool {
 
 // admit carries the adjusts and as many takes as fit, in their order.
 func (l *lane) admit(ctx context.Context, dr driver, v view, b batch, s sums) (handed bool) {
-	var admitted, left []*op
-	for _, o := range b.takes {
-		if o.fits(v, s, l.leftTo(o, admitted)) {
-			o.addTo(&s)
-			admitted = append(admitted, o)
-		} else {
-			left = append(left, o)
-		}
-	}
-	carried := admitted
+	c := l.choose(v, b.takes, s)
+	carried := c.admitted
 	if len(b.adjusts) > 0 {
-		carried = append(b.adjusts, admitted...)
+		carried = append(b.adjusts, c.admitted...)
 	}
 	if len(carried) == 0 {
-		return l.deny(ctx, dr, v, left)
+		return l.deny(ctx, dr, v, c.left)
 	}
-	if len(left) > 0 {
-		l.requeue(left) // decided from the answer
-	}
+	l.postpone(v, c)
 	oldest := 0
 	for _, o := range carried {
 		oldest = max(oldest, o.refusals)
 	}
-	p := v.plan(s, planRules{tidy: !l.tidied, later: len(admitted) == 0 && oldest >= laterAfter})
+	p := v.plan(c.sums, planRules{tidy: !l.tidied, later: len(c.admitted) == 0 && oldest >= laterAfter})
 	if p.kind == planNothing {
 		l.finish(carried, result{image: v.image, now: v.now, cfg: v.cfg})
 		return false
 	}
 	housekeeping, adjusts := p.housekeeping, len(b.adjusts) > 0
-	return l.write(ctx, dr, p, s, carried, func(a answer) { l.settle(carried, v, housekeeping, a, adjusts) })
+	return l.write(ctx, dr, p, c.sums, carried, func(a answer) { l.settle(carried, v, housekeeping, a, adjusts) })
+}
+
+// choice is what became of a batch's takes.
+type choice struct {
+	sums sums
+	// admitted ride in the write; left do not fit beside them; spared would,
+	// but other processes were faster of late.
+	admitted, left, spared []*op
+}
+
+// choose admits takes in their order. After refusals it takes only a share of
+// what is there: processes that all take the whole of it refuse each other, those
+// that take a part commute.
+func (l *lane) choose(v view, takes []*op, s sums) choice {
+	c := choice{sums: s}
+	ahead := s // and what those spared will take
+	for _, o := range takes {
+		switch {
+		case !o.fits(v, ahead, l.leftTo(o, c.admitted)):
+			c.left = append(c.left, o)
+			continue
+		case len(c.admitted) > 0 && !o.modest(v, c.sums, l.halved):
+			if c.spared == nil {
+				ahead = slices.Clone(c.sums)
+			}
+			c.spared = append(c.spared, o)
+		default:
+			o.addTo(&c.sums)
+			c.admitted = append(c.admitted, o)
+		}
+		if c.spared == nil {
+			ahead = c.sums
+		} else {
+			o.addTo(&ahead)
+		}
+	}
+	return c
+}
+
+// postpone leaves takes for the next write, to be decided from this one's answer.
+// What was left behind once already, and does not fit a recent image beside those
+// that go first, is denied: nobody who asks not to wait waits in line.
+func (l *lane) postpone(v view, c choice) {
+	next := c.spared
+	for _, o := range next {
+		o.passed++
+	}
+	denied := result{denied: true, image: v.image, now: v.now, cfg: v.cfg}
+	recent := fresh(l.seenAt, v.now) && !v.adopt
+	for _, o := range c.left {
+		if !recent || o.passed == 0 && o.refusals == 0 {
+			o.passed++
+			next = append(next, o)
+			continue
+		}
+		denied.reserved = merge(l.leftTo(o, c.admitted), c.sums)
+		l.finish([]*op{o}, denied)
+	}
+	if len(next) > 0 {
+		l.requeue(next)
+	}
+}
+
+// merge is what goes before a take that is denied: what is left to waiters, and
+// what the write under way takes.
+func merge(reserved, carried sums) sums {
+	for _, n := range carried {
+		reserved.at(n.name).Take += n.Take + n.Adjust - n.Back
+	}
+	return reserved
 }
 
 // deny ends takes that do not fit, on a state that is known to be recent; else
@@ -319,9 +384,11 @@ func (l *lane) settle(carried []*op, v view, housekeeping bool, a answer, adjust
 	l.tidied = housekeeping && a.verdict != landed
 	switch a.verdict {
 	case landed:
+		l.halved = max(0, l.halved-1)
 		l.finish(carried, result{image: a.image, now: v.now, cfg: v.cfg, err: a.err})
 	case refused:
 		l.alone = adjusts
+		l.halved = min(l.halved+1, maxHalved)
 		if !l.refuse(carried) {
 			l.requeue(carried)
 		}
@@ -343,7 +410,7 @@ func (l *lane) refuse(ops []*op) bool {
 		return true
 	}
 	if worst > 1 {
-		sleep(context.Background(), jitter(worst-2))
+		sleep(context.Background(), jitter(worst-2)/refusalHaste)
 	}
 	return false
 }

@@ -34,6 +34,7 @@ type op struct {
 	abandoned bool // the caller has gone: what is granted is given back
 	looked    bool // the bucket was read for it: it may be denied from that, however slow the read was
 	refusals  int
+	passed    int // writes that left it behind
 
 	result result
 }
@@ -98,6 +99,18 @@ func (o *op) fits(v view, s, reserved sums) bool {
 		carried := s.of(a.name)
 		room, known := v.room(a.name, carried.Back)
 		if !known || a.amount > room-carried.Take-reserved.of(a.name).Take {
+			return false
+		}
+	}
+	return true
+}
+
+// modest reports whether a take stays within the share of what is there that is
+// left after halving it so many times.
+func (o *op) modest(v view, s sums, halved int) bool {
+	for _, a := range o.amounts {
+		carried := s.of(a.name)
+		if room, _ := v.room(a.name, carried.Back); carried.Take+a.amount > room>>halved {
 			return false
 		}
 	}
