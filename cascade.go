@@ -302,15 +302,34 @@ func (lv *level) charged(p *proposal, decode func(schema.Item, int) (*schema.Ima
 
 // less is the image as it is worth at the view's time with amounts taken.
 func (v view) less(taken []signed) *schema.Image {
-	after := *v.image
+	after := *v.projected()
 	after.Limits = slices.Clone(after.Limits)
-	for _, a := range taken {
-		i := after.Set.Index(a.name)
-		if i < 0 {
-			continue
+	for i := range after.Limits {
+		name := after.Set.Names[i]
+		if amount, ok := amountOf(taken, name); ok {
+			state := after.State(i)
+			credit, _ := state.Credit(v.now) // the statuses add it again
+			after.Limits[i].Tokens = state.Level(v.now) - amount - credit
 		}
-		credit, _ := v.image.State(i).Credit(v.now) // the statuses add it again
-		after.Limits[i].Tokens = v.state(i).Level(v.now) - a.amount - credit
+	}
+	if v.adopt {
+		after.Set, after.Limits = v.withAdded(after.Limits, taken)
 	}
 	return &after
+}
+
+// withAdded are an image's limits and those that a claim of the configuration
+// adds to them.
+func (v view) withAdded(limits []schema.Stored, taken []signed) (*schema.LimitSet, []schema.Stored) {
+	names := slices.Clone(v.image.Set.Names)
+	for _, c := range v.cfg.limits {
+		i, known := slices.BinarySearch(names, c.name)
+		if known {
+			continue
+		}
+		amount, _ := amountOf(taken, c.name)
+		names = slices.Insert(names, i, c.name)
+		limits = slices.Insert(limits, i, schema.Stored{Rate: c.rate, Tokens: c.rate.Burst - amount, Capacity: c.capacity})
+	}
+	return schema.NewLimitSets().Of(names), limits
 }

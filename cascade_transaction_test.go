@@ -183,7 +183,12 @@ func TestTransactionBringsConfiguration(t *testing.T) {
 		s.acquire("key", Amounts{"rpm": 10})
 		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 50), PerMinute("tpm", 7)}, nil))
 		s.clock.advance(2 * time.Second)
-		s.acquire("key", Amounts{"rpm": 1, "tpm": 2})
+		lease := s.acquire("key", Amounts{"rpm": 1, "tpm": 2})
+		var remaining []int64
+		for _, status := range lease.Statuses() {
+			remaining = append(remaining, status.Remaining)
+		}
+		assert.Equal(t, []int64{49, 5, 49, 5}, remaining, "statuses show what it left")
 		for _, id := range []string{"key", "project"} {
 			assert.Equal(t, int64(49), s.level(id, "rpm"), "clamped to the new burst")
 			assert.Equal(t, int64(5), s.level(id, "tpm"), "a new limit starts full")

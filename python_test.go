@@ -1,0 +1,324 @@
+package dynalimit
+
+import (
+	"maps"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/itemjson"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// The same table is used by zae-limiter 0.8.1, a Python library. Its items are
+// kept in internal/schema/testdata; its formulas and writes are repeated here
+// as its specification states them.
+
+// foreignStage is a process on a table that the other library filled; the clock stands at
+// its last write.
+func foreignStage(t *testing.T, e *engine) *stage {
+	t.Helper()
+	data, err := os.ReadFile("internal/schema/testdata/zae-0.8.1-items.json")
+	require.NoError(t, err)
+	items, err := itemjson.Items(data)
+	require.NoError(t, err)
+	s := newStage(t, e, nil)
+	last := int64(0)
+	for _, item := range items {
+		last = max(last, numberOf(item, "rf"))
+	}
+	s.clock.ms.Store(last)
+	put(t, s.repo, items...)
+	return s
+}
+
+// numberOf is 0 for an attribute that is absent.
+func numberOf(item schema.Item, name string) int64 {
+	v, ok := item[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// effective is what the other library reads: min(tk + elapsed*ra//rp, bx), in
+// millitokens.
+func (s *stage) effective(entity, limit string) int64 {
+	s.t.Helper()
+	item, p := s.item(entity), "b_"+limit+"_"
+	require.NotZero(s.t, numberOf(item, p+"rp"), "the other library divides by it")
+	elapsed := s.clock.now().UnixMilli() - numberOf(item, "rf")
+	return min(numberOf(item, p+"tk")+elapsed*numberOf(item, p+"ra")/numberOf(item, p+"rp"), numberOf(item, p+"bx"))
+}
+
+// worth is what we read, in millitokens.
+func (s *stage) worth(entity, limit string) int64 {
+	image := s.image(entity)
+	return image.State(image.Set.Index(limit)).Level(s.clock.now().UnixMilli())
+}
+
+// foreign writes a bucket as the other library does.
+func (s *stage) foreign(entity, update, condition string, values map[string]int64) error {
+	s.t.Helper()
+	in := &dynamodb.UpdateItemInput{
+		TableName: &s.repo.table, Key: s.repo.keys.Bucket(entity, model).Attributes(),
+		UpdateExpression: &update, ExpressionAttributeValues: schema.Item{},
+	}
+	if condition != "" {
+		in.ConditionExpression = &condition
+	}
+	for name, n := range values {
+		in.ExpressionAttributeValues[name] = schema.Number(n)
+	}
+	_, err := s.client().UpdateItem(s.t.Context(), in)
+	return err
+}
+
+// foreignAcquire takes n tokens of tpm: its Normal write, else its Retry.
+func (s *stage) foreignAcquire(entity string, seen schema.Item, n int64) bool {
+	s.t.Helper()
+	level := min(numberOf(seen, "b_tpm_tk")+(s.clock.now().UnixMilli()-numberOf(seen, "rf"))*numberOf(seen, "b_tpm_ra")/numberOf(seen, "b_tpm_rp"), numberOf(seen, "b_tpm_bx"))
+	if level < n*milli {
+		return false
+	}
+	err := s.foreign(entity, "ADD b_tpm_tk :d, b_tpm_tc :n SET rf = :now", "rf = :seen", map[string]int64{
+		":d": level - numberOf(seen, "b_tpm_tk") - n*milli, ":n": n * milli, ":now": s.clock.now().UnixMilli(), ":seen": numberOf(seen, "rf"),
+	})
+	if err == nil {
+		return true
+	}
+	var refused *types.ConditionalCheckFailedException
+	require.ErrorAs(s.t, err, &refused)
+	err = s.foreign(entity, "ADD b_tpm_tk :d, b_tpm_tc :n", "b_tpm_tk >= :n", map[string]int64{":d": -n * milli, ":n": n * milli})
+	if err != nil {
+		require.ErrorAs(s.t, err, &refused)
+	}
+	return err == nil
+}
+
+// foreignAdjust is its unconditional ADD.
+func (s *stage) foreignAdjust(entity string, n int64) {
+	s.t.Helper()
+	require.NoError(s.t, s.foreign(entity, "ADD b_tpm_tk :d, b_tpm_tc :n", "", map[string]int64{":d": -n * milli, ":n": n * milli}))
+}
+
+func TestForeignItemsAreRead(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := foreignStage(t, e)
+		for _, want := range []struct {
+			entity, limit string
+			remaining     int64
+			level         ConfigLevel
+		}{
+			{"key-1", "rpm", 99, LevelResource}, {"key-1", "tpm", 9623, LevelResource},
+			{"proj-1", "rpm", 999, LevelEntityDefault}, {"proj-1", "tpm", 149_658, LevelEntityDefault},
+			{"user-9", "rpm", 98, LevelResource}, {"user-9", "tpm", 9001, LevelResource},
+		} {
+			report, err := s.limiter.Check(t.Context(), want.entity, model, nil)
+			require.NoError(t, err)
+			assert.Equal(t, Allow, report.OnUnavailable)
+			for _, status := range report.Statuses {
+				if status.EntityID == want.entity && status.Limit.Name == want.limit {
+					assert.Equal(t, want.remaining, status.Remaining, "%s %s", want.entity, want.limit)
+					assert.InDelta(t, s.effective(want.entity, want.limit), s.worth(want.entity, want.limit), 1, "as the other reads it, but for the phase of the grid")
+					assert.Equal(t, want.level, status.Level)
+				}
+			}
+		}
+		project, err := s.repo.GetEntity(t.Context(), "proj-1")
+		require.NoError(t, err)
+		assert.Equal(t, map[string]string{"team": "search"}, project.Metadata, "marshalled twice by the other")
+		report, err := s.limiter.Check(t.Context(), "key-1", model, nil)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"key-1 rpm", "key-1 tpm", "proj-1 rpm", "proj-1 tpm"}, holders(report.Statuses), "the child cascades")
+	})
+}
+
+func TestForeignItemsAreChargedAndAdjusted(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := foreignStage(t, e)
+		worth := func(id string) int64 { return s.worth(id, "tpm") }
+		buckets := map[string][2]int64{}
+		for _, id := range []string{"key-1", "proj-1"} {
+			buckets[id] = [2]int64{worth(id), numberOf(s.item(id), "b_tpm_tc")}
+		}
+		changed := func(tokens int64) {
+			t.Helper()
+			for id, before := range buckets {
+				assert.Equal(t, before[0]-tokens*milli, worth(id), "%s: what we read", id)
+				assert.InDelta(t, worth(id), s.effective(id, "tpm"), 1, "%s: what the other reads, but for the phase of the grid", id)
+				assert.Equal(t, before[1]+tokens*milli, numberOf(s.item(id), "b_tpm_tc"))
+			}
+		}
+		lease := s.acquire("key-1", Amounts{"rpm": 1, "tpm": 500})
+		changed(500)
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 300}))
+		changed(800)
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -100}))
+		changed(700)
+		require.NoError(t, lease.Rollback(t.Context()))
+		changed(0)
+		assert.NotNil(t, s.item("key-1")["cv"], "claimed")
+	})
+}
+
+// What we write, the other library reads as the same.
+func TestOurItemsMeanTheSameToTheOther(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, nil)
+		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 60), PerHour("tpm", 7200).WithBurst(9000)}, nil))
+		lease := s.acquire("user-1", Amounts{"rpm": 3, "tpm": 1000})
+		item := s.item("user-1")
+		for name, want := range map[string]int64{
+			"b_rpm_tk": 57_000, "b_rpm_cp": 60_000, "b_rpm_bx": 60_000, "b_rpm_ra": 60_000, "b_rpm_rp": 60_000, "b_rpm_tc": 3000,
+			"b_tpm_tk": 8_000_000, "b_tpm_cp": 7_200_000, "b_tpm_bx": 9_000_000, "b_tpm_ra": 7_200_000, "b_tpm_rp": 3_600_000, "b_tpm_tc": 1_000_000,
+			"rf": s.clock.now().UnixMilli(),
+		} {
+			assert.Equal(t, want, numberOf(item, name), name)
+		}
+		assert.Equal(t, schema.String("user-1"), item["entity_id"])
+		assert.Equal(t, schema.String(model), item["resource"])
+		assert.Equal(t, schema.String("RESOURCE#"+model), item["GSI2PK"])
+		assert.Equal(t, schema.String("BUCKET#user-1"), item["GSI2SK"])
+		require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 5000}))
+		for range 20 {
+			s.clock.advance(977 * time.Second)
+			for _, limit := range []string{"rpm", "tpm"} {
+				assert.InDelta(t, s.effective("user-1", limit), s.worth("user-1", limit), 1, "within a millitoken: the grids' phases differ")
+			}
+			s.acquire("user-1", Amounts{"rpm": 1, "tpm": 900})
+		}
+	})
+}
+
+// Writers of both kinds, taking turns, with stale images on both sides: no more
+// than the burst and the refill is admitted, nobody is locked out, and the
+// counter is exact.
+func TestWritersOfBothKindsTakeTurns(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := foreignStage(t, e)
+		s.acquire("user-9", Amounts{"tpm": 1})
+		start, counted := s.effective("user-9", "tpm"), numberOf(s.item("user-9"), "b_tpm_tc")
+		began := s.clock.now().UnixMilli()
+		stale := s.item("user-9")
+		admitted, ours, theirs := int64(0), 0, 0
+		for i := range 200 {
+			s.clock.advance(100 * time.Millisecond)
+			if lease, err := s.limiter.Acquire(t.Context(), "user-9", model, Amounts{"tpm": 150}); err == nil {
+				admitted, ours = admitted+150, ours+1
+				if i%5 == 0 {
+					require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -50}))
+					admitted -= 50
+				}
+			} else {
+				s.denied(err)
+			}
+			if s.foreignAcquire("user-9", stale, 120) {
+				admitted, theirs = admitted+120, theirs+1
+			}
+			stale = s.item("user-9")
+			if i%7 == 0 {
+				s.foreignAdjust("user-9", 10)
+				admitted += 10
+				stale = s.item("user-9")
+			}
+		}
+		refill := (s.clock.now().UnixMilli() - began) * 10_000_000 / 60_000
+		assert.LessOrEqual(t, admitted*milli, start+refill+10*milli, "an adjust may be debt")
+		assert.GreaterOrEqual(t, admitted*milli, start+refill-400*milli, "and nothing was lost")
+		assert.Equal(t, counted+admitted*milli, numberOf(s.item("user-9"), "b_tpm_tc"))
+		assert.Greater(t, ours, 20)
+		assert.Greater(t, theirs, 20)
+	})
+}
+
+// The other's ADD on a deleted bucket leaves an item with tokens and nothing
+// else. The next acquire makes it whole, in the debt it shows.
+func TestGhostIsHealed(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *stage) {
+		s.family("key", "project")
+		s.acquire("key", Amounts{"rpm": 1, "tpm": 10})
+		for _, cold := range []bool{false, true} {
+			for _, id := range []string{"key", "project"} {
+				s.delete(id)
+				s.foreignAdjust(id, 700)
+				require.Zero(t, numberOf(s.item(id), "rf"))
+			}
+			p := s
+			if cold {
+				p = s.peer(&Options{Limits: s.limiter.opts.Limits, Cascade: s.limiter.opts.Cascade})
+			}
+			p.acquire("key", Amounts{"rpm": 1, "tpm": 500})
+			for _, id := range []string{"key", "project"} {
+				assert.Equal(t, int64(8800), s.level(id, "tpm"), "min(bx, bx + tk) - 500")
+				assert.Equal(t, int64(99), s.level(id, "rpm"))
+				assert.Equal(t, int64(8_800_000), s.effective(id, "tpm"), "and the other can use it again")
+				assert.NotZero(t, s.image(id).TTL)
+			}
+			s.deny("key", Amounts{"tpm": 8801})
+		}
+	})
+}
+
+// A lease that meets a ghost: what it gives back is dropped, what it charges
+// makes the bucket whole.
+func TestLeaseMeetsAGhost(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		for _, warm := range []bool{true, false} {
+			down, up := s.acquire("user-1", Amounts{"tpm": 500}), s.acquire("user-1", Amounts{"tpm": 100})
+			s.delete("user-1")
+			s.foreignAdjust("user-1", 700)
+			if warm {
+				_, err := s.limiter.Check(t.Context(), "user-1", model, nil)
+				require.NoError(t, err)
+			}
+			before := maps.Clone(s.item("user-1"))
+			require.NoError(t, down.Rollback(t.Context()))
+			after := s.item("user-1")
+			assert.Equal(t, numberOf(before, "b_tpm_tk"), numberOf(after, "b_tpm_tk"))
+			require.NoError(t, up.Adjust(t.Context(), Amounts{"tpm": 50}))
+			assert.Equal(t, int64(9250), s.level("user-1", "tpm"))
+			assert.Equal(t, int64(100), s.level("user-1", "rpm"))
+			s.delete("user-1")
+		}
+	})
+}
+
+// Ghost attributes beside a live bucket: the other adjusted a limit that the
+// bucket does not have.
+func TestGhostLimitBesideLiveOnes(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, nil)
+		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm}))
+		s.acquire("user-1", Amounts{"rpm": 1})
+		s.foreignAdjust("user-1", 700)
+		s.acquire("user-1", Amounts{"rpm": 1})
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"tpm": 1})
+		requireInvalid(t, err, "amounts[tpm]")
+		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm, tpm}))
+		s.acquire("user-1", Amounts{"rpm": 1, "tpm": 300})
+		assert.Equal(t, int64(9000), s.level("user-1", "tpm"))
+		assert.Equal(t, int64(97), s.level("user-1", "rpm"))
+		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm, PerDay("usd", 5)}))
+		s.clock.advance(time.Minute)
+		s.acquire("user-1", Amounts{"rpm": 1})
+		assert.Equal(t, []string{"rpm", "usd"}, s.image("user-1").Set.Names, "full, it was removed")
+		s.foreignAdjust("user-1", 1)
+		s.acquire("user-1", Amounts{"rpm": 1}) // sees it
+		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm}))
+		s.clock.advance(2 * time.Second)
+		s.acquire("user-1", Amounts{"rpm": 1})
+		assert.Equal(t, []string{"rpm"}, s.image("user-1").Set.Names, "ghosts that are not configured go")
+	})
+}
