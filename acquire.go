@@ -271,11 +271,11 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 		}
 	}
 	l.start(ctx, lease, ops, at)
-	for i, o := range ops {
+	for _, o := range ops {
 		select {
 		case <-o.done:
 		case <-ctx.Done():
-			if !l.leaveAll(lease, ops, i) {
+			if !l.leaveAll(lease, ops) {
 				return ctx.Err()
 			}
 		}
@@ -308,9 +308,9 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*op, at pla
 	}
 }
 
-// leaveAll withdraws from every level when the caller's context ended while it
-// waited for level i. It reports whether all levels had in fact answered.
-func (l *RateLimiter) leaveAll(lease *Lease, ops []*op, i int) bool {
+// leaveAll withdraws from every level when the caller's context ended. It
+// reports whether the only level had in fact answered.
+func (l *RateLimiter) leaveAll(lease *Lease, ops []*op) bool {
 	if len(ops) == 1 {
 		_, done := lease.levels[0].lane.leave(ops[0])
 		return done

@@ -159,23 +159,6 @@ func (v view) lacks(amounts []signed) bool {
 	})
 }
 
-// wait is the time until a take of need fits, alone; bucket.Never if it cannot.
-func (v view) wait(name string, need int64) int64 {
-	if v.image != nil {
-		if i := v.image.Set.Index(name); i >= 0 && !v.image.Limits[i].Ghost {
-			s := v.state(i)
-			if c := v.changed(i); c != nil && need > c.rate.Burst {
-				return bucket.Never
-			}
-			return s.Wait(v.now, need)
-		}
-	}
-	if room, known := v.room(name, 0); known && need <= room {
-		return 0
-	}
-	return bucket.Never
-}
-
 // planKind is the shape of a write.
 type planKind uint8
 
