@@ -1,9 +1,11 @@
 package bench_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
@@ -26,6 +28,39 @@ func BenchmarkAcquire(b *testing.B) {
 		w.wire.HTTPClient = w.db
 		compare(b, w.acquire(b), w.bare(b))
 	})
+}
+
+// silent is a client that, once told to, gives its last answer again without
+// asking anybody: what is left is the limiter's own cost.
+type silent struct {
+	*dynamodb.Client
+	last  *dynamodb.UpdateItemOutput
+	quiet bool
+}
+
+func (s *silent) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	if s.quiet {
+		return s.last, nil
+	}
+	var err error
+	s.last, err = s.Client.UpdateItem(ctx, in, opts...)
+	return s.last, err
+}
+
+// BenchmarkOwn is a warm acquire without the SDK: the place to profile.
+func BenchmarkOwn(b *testing.B) {
+	w := warm(b)
+	client := &silent{Client: w.client}
+	limiter := limiterOn(b, client, nil, &dynalimit.Options{Limits: plenty})
+	own := &warmed{limiter: limiter}
+	acquire := own.acquire(b)
+	acquire()
+	acquire()
+	client.quiet = true
+	b.ReportAllocs()
+	for b.Loop() {
+		acquire()
+	}
 }
 
 // TestBareUpdateIsTheSame keeps the comparison honest: the update that is sent

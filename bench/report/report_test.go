@@ -1,0 +1,64 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParseBenchmarks(t *testing.T) {
+	got, err := parseBenchmarks(`goos: linux
+BenchmarkAcquire/stub-2         	   34494	       395.2 bare-allocs	     1.25 cpu-ratio
+BenchmarkArithmetic/level-16 	 100 	 11.6 ns/op
+BenchmarkInProcess/x-time-rate/alone 	 12769776	        90.65 ns/op	       0 B/op
+PASS
+`)
+	require.NoError(t, err)
+	require.Equal(t, map[string]metrics{
+		"Acquire/stub":                {"bare-allocs": 395.2, "cpu-ratio": 1.25},
+		"Arithmetic/level":            {"ns/op": 11.6},
+		"InProcess/x-time-rate/alone": {"ns/op": 90.65, "B/op": 0},
+	}, got)
+	_, err = parseBenchmarks("BenchmarkX 1 fast ns/op\n")
+	require.ErrorContains(t, err, "fast")
+}
+
+func TestParseHeap(t *testing.T) {
+	few, many, keys, err := parseHeap("    keys_test.go:65: heap in use: 17.5 MB after 10000 keys, 19.2 MB after 100000, 20.0 MB after 1000000\n")
+	require.NoError(t, err)
+	require.InDelta(t, 19.2, few, 0)
+	require.InDelta(t, 20.0, many, 0)
+	require.Equal(t, 1_000_000, keys)
+	_, _, _, err = parseHeap("PASS")
+	require.Error(t, err)
+}
+
+func TestTable(t *testing.T) {
+	var out strings.Builder
+	failed, err := printTable(&out, []row{
+		{"a", 1.0625, "", atMost(1.1), "near"},
+		{"bb", 19000, "", atLeast(20_000), ""},
+		{"c", 0, "", exactly(0), ""},
+		{"d", 12.25, "ns", bar{}, ""},
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1, failed)
+	require.Equal(t, strings.TrimLeft(`
+| measured | result  | must be | holds | remark |
+|----------|---------|---------|-------|--------|
+| a        | 1.062   | ≤ 1.100 | yes   | near   |
+| bb       | 19000   | ≥ 20000 | NO    |        |
+| c        | 0       | = 0     | yes   |        |
+| d        | 12.2 ns |         |       |        |
+`, "\n"), out.String())
+}
+
+func TestNumber(t *testing.T) {
+	for want, v := range map[string]float64{"0": 0, "-3": -3, "0.0078": 0.0078, "0.500": 0.5, "1.182": 1.1819, "42.1": 42.13, "1234": 1234.4, "2000000": 2e6} {
+		require.Equal(t, want, number(v))
+	}
+}
