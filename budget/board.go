@@ -130,6 +130,9 @@ func (b *board) ensure(ctx context.Context, n need, force bool) error {
 			b.flight = make(chan struct{})
 			b.k.lanes.mu.Lock()
 			closed := b.k.lanes.closed && !force
+			if !closed {
+				b.k.tasks.Add(1)
+			}
 			b.k.lanes.mu.Unlock()
 			if closed {
 				b.flight = nil
@@ -159,6 +162,7 @@ func (b *board) ensure(ctx context.Context, n need, force bool) error {
 
 // refresh queries everything wanted. It runs for all that wait.
 func (b *board) refresh(n need, flight chan struct{}) {
+	defer b.k.tasks.Done()
 	ctx, cancel := context.WithTimeout(b.k.base, writeTimeout)
 	defer cancel()
 	began := b.k.now()

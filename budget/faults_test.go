@@ -17,7 +17,7 @@ import (
 // simulated runs a test in virtual time, with real clocks everywhere.
 func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *ddbmem.DB, k *Keeper)) {
 	synctest.Test(t, func(t *testing.T) {
-		pass(fixtureNow.Sub(time.Now()))
+		pass(time.Until(fixtureNow))
 		db := ddbmem.New()
 		opts.Models = fixtureModels
 		k, err := New(db.Client(), Tables{}, &opts)

@@ -338,7 +338,7 @@ func runHistory(t *testing.T, seed uint64) {
 // TestHistories: at rest, used is what the calls cost, each counted once, and
 // no hold is open; whatever was lost, late, refused or killed on the way.
 func TestHistories(t *testing.T) {
-	n := 150
+	n := 100
 	if s := os.Getenv("DYNALIMIT_HISTORIES"); s != "" {
 		var err error
 		n, err = strconv.Atoi(s)

@@ -12,23 +12,25 @@ import (
 // TestOneRecordSentByMany: one is accepted, all others are duplicates.
 func TestOneRecordSentByMany(t *testing.T) {
 	for _, org := range []Org{fixtureOrg(), hardOrg()} {
-		engines(t, func(t *testing.T, w *world) {
-			w.org(org)
-			var accepted, duplicates atomic.Int64
-			together(50, 50, func(i int) {
-				r, err := []*Keeper{w.a, w.b}[i%2].Submit(t.Context(), orgO, appA, call(1))
-				assert.NoError(t, err)
-				assert.Equal(t, int64(16_500), r.CostMicros)
-				if r.Duplicate {
-					duplicates.Add(1)
-				} else {
-					accepted.Add(1)
-				}
-			})
-			assert.Equal(t, []int64{1, 49}, []int64{accepted.Load(), duplicates.Load()})
-			assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
-		})
+		t.Run(string(org.Enforcement), func(t *testing.T) { engines(t, func(t *testing.T, w *world) { sendByMany(t, w, org) }) })
 	}
+}
+
+func sendByMany(t *testing.T, w *world, org Org) {
+	w.org(org)
+	var accepted, duplicates atomic.Int64
+	together(50, 50, func(i int) {
+		r, err := []*Keeper{w.a, w.b}[i%2].Submit(t.Context(), orgO, appA, call(1))
+		assert.NoError(t, err)
+		assert.Equal(t, int64(16_500), r.CostMicros)
+		if r.Duplicate {
+			duplicates.Add(1)
+		} else {
+			accepted.Add(1)
+		}
+	})
+	assert.Equal(t, []int64{1, 49}, []int64{accepted.Load(), duplicates.Load()})
+	assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
 }
 
 // TestDedupKeyIsOrgAppAndRequest: another label or day under the same id is a

@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -85,13 +86,55 @@ type world struct {
 	clock  *clock
 	tables Tables
 	a, b   *Keeper
+	faulty bool
+}
+
+// flaky loses, delays, throttles or refuses one write in eight, and leaves
+// keys of one batch in four unprocessed.
+func flaky(seed uint64) ddbmem.FaultFunc {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 0))
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		mu.Lock()
+		n := rng.IntN(40)
+		mu.Unlock()
+		transaction := r.Operation == "TransactWriteItems"
+		switch {
+		case r.Operation == "BatchGetItem" && n < 10:
+			return ddbmem.Fault{Unprocessed: 1 + n%3}
+		case !transaction && r.Operation != "UpdateItem" && r.Operation != "PutItem":
+			return ddbmem.Fault{}
+		case n == 0:
+			return ddbmem.Fault{Lose: true}
+		case n == 1:
+			return ddbmem.Fault{Drop: true}
+		case n == 2:
+			return ddbmem.Fault{Before: 2 * time.Millisecond, After: 2 * time.Millisecond}
+		case n == 3:
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		case n == 4 && transaction:
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}}}}
+		case n == 4:
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}
+		}
+		return ddbmem.Fault{}
+	}
 }
 
 var worlds atomic.Int64
 
-// engines runs a test on ddbmem, and on the engine at DYNALIMIT_TEST_ENDPOINT.
+// engines runs a test on ddbmem, on ddbmem with faults, and on the engine at
+// DYNALIMIT_TEST_ENDPOINT.
 func engines(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Parallel()
 	t.Run("ddbmem", func(t *testing.T) { test(t, newWorld(t)) })
+	t.Run("faults", func(t *testing.T) {
+		w := newWorld(t)
+		w.faulty = true
+		w.db.SetFaults(flaky(uint64(len(t.Name()))))
+		test(t, w)
+		w.db.SetFaults(nil)
+	})
 	endpoint := os.Getenv("DYNALIMIT_TEST_ENDPOINT")
 	if endpoint == "" {
 		return
