@@ -175,6 +175,27 @@ func TestStoreDown(t *testing.T) {
 	})
 }
 
+// TestControlTableDown: records are counted with the last configuration known,
+// for five minutes.
+func TestControlTableDown(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		_, err := k.Submit(ctx, orgO, appA, call(1))
+		require.NoError(t, err)
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Table == "control"} })
+		pass(4 * time.Minute)
+		_, err = k.Submit(ctx, orgO, appA, call(2))
+		require.NoError(t, err)
+		rec, err := k.Recommend(ctx, orgO, appA)
+		require.NoError(t, err)
+		assert.False(t, rec.Stale, "what is spent is known")
+		assert.Equal(t, int64(33_000), rec.Labels[0].SpendMicros)
+		pass(2 * time.Minute)
+		_, err = k.Submit(ctx, orgO, appA, call(3))
+		require.True(t, unavailable(err), "%v", err)
+	})
+}
+
 // TestCancelledCallers: a record is written all the same, a reservation nobody
 // waits for is given back.
 func TestCancelledCallers(t *testing.T) {

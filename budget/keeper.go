@@ -75,7 +75,8 @@ type Options struct {
 	Prices []Price
 	// Staleness is how old a known spend may be. Defaults to 5 s.
 	Staleness time.Duration
-	// ConfigTTL is how long a configuration written elsewhere may be used.
+	// ConfigTTL is how long a configuration may be used without looking whether
+	// it was changed elsewhere; five minutes while the store does not answer.
 	// Defaults to 30 s.
 	ConfigTTL time.Duration
 	// Metering defaults to MeteringStrict.

@@ -25,7 +25,12 @@ type tenant struct {
 	options  map[string]string // Options.Models
 	version  int64             // organisation's and app's together
 	loaded   time.Time
+	retry    time.Time // not loaded again before, after a load that failed
 }
+
+// usableFor is how long a configuration may be used while no newer one can be
+// loaded: what changes between days is announced switchNotice ahead.
+const usableFor = switchNotice / 2
 
 // policy is what is in effect at an instant.
 func (t *tenant) policy(now time.Time) policy {
@@ -102,13 +107,13 @@ func (ts *tenants) generation(org string) int64 {
 	return ts.gen[org]
 }
 
-// get is the configuration, at most ConfigTTL old. When the store does not
-// answer, the last one known comes with the error.
+// get is the configuration, at most ConfigTTL old, or usableFor when the store
+// does not answer; an older one comes with the error.
 func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	key := itemKey{org, app}
 	now := ts.k.now()
 	old, ok := ts.cache.Get(key)
-	if ok && now.Sub(old.loaded) < ts.k.opts.ConfigTTL && !now.Before(old.loaded) {
+	if ok && !now.Before(old.loaded) && (now.Sub(old.loaded) < ts.k.opts.ConfigTTL || now.Before(old.retry)) {
 		return old, nil
 	}
 	results := ts.load.DoChan(org+"/"+app, func() (any, error) {
@@ -127,12 +132,25 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 			if errors.Is(r.Err, ErrNotFound) {
 				return nil, r.Err
 			}
-			return old, failure("configuration", r.Err)
+			return ts.useOld(old, now, failure("configuration", r.Err))
 		}
 		return r.Val.(*tenant), nil
 	case <-ctx.Done():
 		return old, &UnavailableError{Operation: "configuration", Err: ctx.Err()}
 	}
+}
+
+// useOld goes on with the last configuration known for a while; after that it
+// comes with the error, for what may be answered without a current one.
+func (ts *tenants) useOld(old *tenant, now time.Time, err error) (*tenant, error) {
+	if old == nil || !unavailable(err) || now.Sub(old.loaded) >= usableFor {
+		return old, err
+	}
+	ts.k.opts.Logger.Warn("budget: using the last configuration known", "org", old.org, "error", err)
+	kept := *old
+	kept.retry = now.Add(time.Second)
+	ts.replace(old, &kept)
+	return &kept, nil
 }
 
 func (k *Keeper) loadTenant(ctx context.Context, org, app string) (*tenant, error) {
