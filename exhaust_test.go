@@ -1,0 +1,321 @@
+package dynalimit
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// exhaustCase is a small bucket shared by stale clients, of which every state is
+// visited. All amounts are millitokens.
+type exhaustCase struct {
+	burst  int64
+	refill []int64 // per ms, a cycle
+	// lost lets answers be lost; without it the bucket must hold burst − queue.
+	lost bool
+	// amounts are what takes and adjusts ask for; nil: 0 to burst.
+	amounts []int64
+	clients int
+}
+
+// exhaustRules are rules of the protocol that are left out.
+type exhaustRules struct{ refilled, upper, lower, guard, blind bool }
+
+// exhaustState is a state as seen from now: what is stored is worth y, refill
+// included and not capped, and so are the images; what a claim makes stale is
+// not valid. Live are the grants that may still be given back.
+type exhaustState struct {
+	phase  int
+	y      int64
+	images [2]exhaustImage
+	queue  int64
+	live   [2]int64
+}
+
+type exhaustImage struct {
+	y     int64
+	valid bool
+}
+
+// exhaustion is a search: the decisions are the real ones, made at now from
+// images that were refilled age ms ago.
+type exhaustion struct {
+	exhaustCase
+	rules exhaustRules
+	seen  map[exhaustState]bool
+	todo  []exhaustState
+	set   *schema.LimitSet
+	cfg   *bucketConfig
+	rate  bucket.Rate
+	found string // what breaks a law
+}
+
+const (
+	exhaustNow = 1_000_000
+	exhaustAge = 3 // ms between the refill instant and now, where no claim was just made
+)
+
+func newExhaustion(c exhaustCase, rules exhaustRules) *exhaustion {
+	total := int64(0)
+	for _, r := range c.refill {
+		total += r
+	}
+	x := &exhaustion{exhaustCase: c, rules: rules, seen: map[exhaustState]bool{}}
+	x.rate = bucket.Rate{Burst: c.burst, Amount: total, Period: int64(len(c.refill))}
+	x.set = schema.NewLimitSets().Of([]string{"x"})
+	x.cfg = &bucketConfig{fingerprint: []byte("12345678"), permanent: true, limits: []configured{{name: "x", rate: x.rate}}}
+	if x.amounts == nil {
+		for a := range c.burst + 1 {
+			x.amounts = append(x.amounts, a)
+		}
+	}
+	return x
+}
+
+// now is an instant of the phase: the grid's cycle is that of the refill.
+func (x *exhaustion) now(phase int) int64 {
+	cycle := int64(len(x.refill))
+	return exhaustNow/cycle*cycle + int64(phase)
+}
+
+func (x *exhaustion) gain(phase int) int64 {
+	s := bucket.State{Rate: x.rate, Refilled: x.now(phase)}
+	c, _ := s.Credit(s.Refilled + 1)
+	return c
+}
+
+// image is what a client holds that sees the bucket worth y.
+func (x *exhaustion) image(phase int, y int64, valid bool) *schema.Image {
+	m := &schema.Image{Set: x.set, Refilled: x.now(phase) - exhaustAge, HasRefilled: true, Fingerprint: x.cfg.fingerprint}
+	if !valid {
+		m.Refilled-- // seen before a claim
+	}
+	credit, _ := bucket.State{Rate: x.rate, Refilled: m.Refilled}.Credit(x.now(phase))
+	m.Limits = []schema.Stored{{Rate: x.rate, Tokens: y - credit}}
+	return m
+}
+
+// top caps what is over full: fuller states behave alike.
+func (x *exhaustion) top() int64 { return 2*x.burst + x.burst/bucket.TrimDivisor + 2 }
+
+func (x *exhaustion) push(s exhaustState) {
+	s.y = min(s.y, x.top())
+	if s.live[0] > s.live[1] {
+		s.live[0], s.live[1] = s.live[1], s.live[0]
+	}
+	if held, truth := min(x.burst, s.y), x.burst-s.queue; !x.lost && x.found == "" &&
+		(held > truth || truth-held > 2*(x.burst/bucket.TrimDivisor)) {
+		x.found = fmt.Sprintf("holds %d, truth %d", held, truth)
+	}
+	if !x.seen[s] {
+		x.seen[s] = true
+		x.todo = append(x.todo, s)
+	}
+}
+
+// explore visits every state, until one breaks a law.
+func (x *exhaustion) explore(t *testing.T) string {
+	full := exhaustImage{x.burst, true}
+	x.push(exhaustState{y: x.burst, images: [2]exhaustImage{full, full}})
+	for len(x.todo) > 0 && x.found == "" {
+		s := x.todo[len(x.todo)-1]
+		x.todo = x.todo[:len(x.todo)-1]
+		x.passes(s)
+		x.givesBack(s)
+		for c := range x.clients {
+			x.acts(s, c)
+		}
+		require.Less(t, len(x.seen), 3_000_000, "the state space is too large")
+	}
+	return x.found
+}
+
+// passes is a millisecond.
+func (x *exhaustion) passes(s exhaustState) {
+	gain := x.gain(s.phase)
+	s.phase = (s.phase + 1) % len(x.refill)
+	s.y += gain
+	for i := range s.images {
+		s.images[i].y = min(x.top(), s.images[i].y+gain)
+	}
+	s.queue = max(0, s.queue-gain)
+	x.push(s)
+}
+
+// givesBack is a give-back alone, which has no bounds.
+func (x *exhaustion) givesBack(s exhaustState) {
+	for k, amount := range s.live {
+		if amount > 0 {
+			next := s
+			next.y, next.queue, next.live[k] = s.y+amount, max(0, s.queue-amount), 0
+			x.push(next)
+		}
+	}
+}
+
+// acts is everything client c may do.
+func (x *exhaustion) acts(s exhaustState, c int) {
+	look := s
+	look.images[c] = exhaustImage{min(s.y, x.top()), true}
+	x.push(look)
+	for k := -1; k < len(s.live); k++ {
+		back, rest := int64(0), s.live
+		if k >= 0 {
+			if back = s.live[k]; back == 0 {
+				continue
+			}
+			rest[k] = 0
+		}
+		for _, take := range x.amounts {
+			for _, adjust := range x.amounts {
+				if take+adjust > 0 && s.y-adjust >= -x.burst {
+					x.writes(s, c, bucket.Amounts{Back: back, Take: take, Adjust: adjust}, rest)
+				}
+			}
+		}
+	}
+}
+
+// writes is one batch of client c, decided from its image.
+func (x *exhaustion) writes(s exhaustState, c int, a bucket.Amounts, rest [2]int64) {
+	v := view{image: x.image(s.phase, s.images[c].y, s.images[c].valid), cfg: x.cfg, now: x.now(s.phase)}
+	amounts := sums{{name: "x", Amounts: a}}
+	if room, known := v.room("x", a.Back); a.Take > 0 && (!known || a.Take > room) {
+		return // denied
+	}
+	for _, rules := range []planRules{{}, {later: true}} {
+		if rules.later && (a.Take > 0 || a.Back > 0) {
+			continue
+		}
+		p := v.plan(amounts, rules)
+		if p.kind != planSpend {
+			x.found = fmt.Sprintf("no spend for %v of %+v", a, s)
+			return
+		}
+		x.lands(s, c, a, rest, exhaustWrite{Update: p.spend.Limits[0].Update, later: p.spend.LaterRefill})
+	}
+	p := v.planClaim(amounts)
+	x.lands(s, c, a, rest, exhaustWrite{Update: p.claim.Limits[0].Update, claim: true})
+}
+
+// exhaustWrite is what a decided write does to the limit.
+type exhaustWrite struct {
+	bucket.Update
+	later, claim bool
+}
+
+// lands evaluates the condition on what is stored, and applies the update.
+func (x *exhaustion) lands(s exhaustState, c int, a bucket.Amounts, rest [2]int64, w exhaustWrite) {
+	valid := s.images[c].valid
+	if !valid && !w.later && !x.rules.refilled {
+		return // rf = :seen fails
+	}
+	stored := x.image(s.phase, s.y, true).Limits[0].Tokens
+	seen := x.image(s.phase, s.images[c].y, valid).Limits[0].Tokens
+	next := s
+	switch {
+	case x.rules.blind && a.Take == 0 && a.Back == 0:
+		next.y -= a.Adjust
+	case !x.holds(stored, s.images[c].y, seen, a, w.Update):
+		return
+	case w.claim:
+		next.y = stored + w.Add // refilled now
+	default:
+		next.y += w.Add
+	}
+	next.queue = max(0, s.queue-a.Back) + a.Take
+	if over := next.queue - x.burst; a.Take > 0 && over > 0 {
+		x.found = fmt.Sprintf("over-admits by %d: %+v of %+v", over, a, s)
+		return
+	}
+	next.queue += a.Adjust
+	next.live = rest
+	if w.claim {
+		for i := range next.images {
+			next.images[i].valid = false
+		}
+	}
+	lost := next
+	lost.queue -= a.Take // nobody was granted it
+	if x.lost {
+		x.push(lost)
+	}
+	next.images[c] = exhaustImage{min(next.y, x.top()), true}
+	x.push(next)
+	if free := slices.Index(rest[:], 0); a.Take > 0 && free >= 0 {
+		next.live[free] = a.Take
+		x.push(next)
+	}
+}
+
+// holds evaluates the bounds, less what is left out.
+func (x *exhaustion) holds(stored, y, seen int64, a bucket.Amounts, u bucket.Update) bool {
+	if stored > u.High && !x.rules.upper {
+		return false
+	}
+	if !x.rules.lower && !x.rules.guard {
+		return !u.HasLow || stored >= u.Low
+	}
+	excess := max(0, y+a.Back-x.burst)
+	taken := x.rules.lower || a.Take == 0 || stored >= a.Take+excess-(y-seen)-a.Back
+	guarded := x.rules.guard || excess == 0 || stored >= seen-x.burst/bucket.TrimDivisor
+	return taken && guarded
+}
+
+var exhaustCases = []exhaustCase{
+	{burst: 1, refill: []int64{1}, lost: true, clients: 2},
+	{burst: 2, refill: []int64{1}, lost: true, clients: 2},
+	{burst: 2, refill: []int64{2}, lost: true, clients: 2},
+	{burst: 2, refill: []int64{0, 1}, lost: true, clients: 2},
+	{burst: 64, refill: []int64{32}, lost: true, clients: 2, amounts: []int64{0, 32, 64}},
+	{burst: 1, refill: []int64{1}, clients: 2},
+	{burst: 2, refill: []int64{1}, clients: 2},
+	{burst: 2, refill: []int64{0, 1}, clients: 2},
+	{burst: 3, refill: []int64{2}, clients: 2},
+	{burst: 64, refill: []int64{32}, clients: 2, amounts: []int64{0, 32, 64}},
+}
+
+func (c exhaustCase) String() string {
+	return fmt.Sprintf("burst %d refill %v lost %t", c.burst, c.refill, c.lost)
+}
+
+// TestExhaustive visits every state of small buckets: no admission lifts the
+// queue above the burst, whatever is stale or lost; and where no answer is lost
+// the bucket always holds burst − queue, less two trims.
+func TestExhaustive(t *testing.T) {
+	for _, c := range exhaustCases {
+		t.Run(c.String(), func(t *testing.T) {
+			x := newExhaustion(c, exhaustRules{})
+			require.Empty(t, x.explore(t))
+			t.Logf("%d states, complete", len(x.seen))
+		})
+	}
+}
+
+// TestExhaustiveWithoutRules leaves out one rule at a time: each is there because
+// a state breaks a law without it.
+func TestExhaustiveWithoutRules(t *testing.T) {
+	for name, rules := range map[string]exhaustRules{
+		"rf = :seen": {refilled: true}, "upper bound": {upper: true}, "lower bound": {lower: true},
+		"trim guard": {guard: true}, "taking adjust not blind": {blind: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range exhaustCases {
+				if rules.guard && c.lost {
+					continue // what is trimmed too often starves: the other law
+				}
+				x := newExhaustion(c, rules)
+				if found := x.explore(t); found != "" {
+					t.Logf("%v, after %d states: %s", c, len(x.seen), found)
+					return
+				}
+			}
+			require.Fail(t, "every law holds without this rule")
+		})
+	}
+}
