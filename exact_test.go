@@ -1,0 +1,84 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Eight limiters, as eight processes, with 64 goroutines each drain one bucket:
+// what is admitted is exactly what the bucket held, and what they give back can
+// be taken again, exactly.
+func TestManyLimitersAdmitExactly(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		const limiters, callers, burst = 8, 64, 5000
+		repo := e.repository(t, nil)
+		// A token takes longer to come back than the test runs.
+		limit := Limit{Name: "rpm", Capacity: burst, RefillAmount: 1, RefillPeriod: 365 * 24 * time.Hour}
+		require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{limit}, nil))
+		many := make([]*RateLimiter, limiters)
+		for i := range many {
+			l, err := New(e.open(t, repo.Table(), nil), nil)
+			require.NoError(t, err)
+			many[i] = l
+		}
+		leases := drainExactly(t, many, callers)
+		assert.Len(t, leases, burst)
+
+		var back int64
+		for _, lease := range leases[:burst/4] {
+			require.NoError(t, lease.Rollback(context.WithoutCancel(t.Context())))
+			back++
+		}
+		assert.Len(t, drainExactly(t, many, callers), int(back))
+		image, err := repo.readBucket(t.Context(), many[0].lanes.of("org", "gpt-4").key, nil, 0)
+		require.NoError(t, err)
+		assert.Equal(t, int64(burst*milli), image.Limits[0].Consumed)
+		assert.Equal(t, int64(0), image.Limits[0].Tokens)
+		for _, l := range many {
+			require.NoError(t, l.Close(t.Context()))
+		}
+	})
+}
+
+// drainExactly takes one by one with every caller of every limiter until it is
+// denied twice, and returns what was granted.
+func drainExactly(t *testing.T, many []*RateLimiter, callers int) []*Lease {
+	var (
+		group  sync.WaitGroup
+		mu     sync.Mutex
+		leases []*Lease
+		failed atomic.Pointer[error]
+	)
+	for _, l := range many {
+		for range callers {
+			group.Go(func() {
+				for denials := 0; denials < 2; {
+					lease, err := l.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": 1})
+					switch {
+					case err == nil:
+						mu.Lock()
+						leases = append(leases, lease)
+						mu.Unlock()
+					case errors.Is(err, ErrLimitExceeded):
+						denials++
+					default:
+						failed.Store(&err)
+						return
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	if err := failed.Load(); err != nil {
+		require.NoError(t, *err)
+	}
+	return leases
+}
