@@ -191,8 +191,14 @@ func TestReadsWriteNothing(t *testing.T) {
 	assert.Zero(t, used.WriteUnits())
 	_, err := s.limiter.Check(t.Context(), "key", model, Amounts{"rpm": -1})
 	requireInvalid(t, err, "amounts[rpm]")
-	s.db.SetFaults(firstOf("GetItem", -1, throttled1))
-	_, err = s.limiter.Check(t.Context(), "key", model, nil)
-	assert.ErrorIs(t, err, ErrUnavailable, "a failed read is no report")
-	s.db.SetFaults(nil)
+}
+
+func TestFailedReadIsNoReport(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		s.acquire("user-1", Amounts{"rpm": 1})
+		s.db.SetFaults(firstOf("GetItem", -1, throttled1))
+		_, err := s.limiter.Check(t.Context(), "user-1", model, nil)
+		s.db.SetFaults(nil)
+		assert.ErrorIs(t, err, ErrUnavailable)
+	})
 }

@@ -1,0 +1,150 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Many goroutines of several processes do everything at once on few keys: for
+// the race detector, and the books must balance at the end.
+func TestManyGoroutinesOnFewKeys(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		first := newStage(t, e, nil)
+		limits := []Limit{PerHour("rpm", 20_000), PerHour("tpm", 2_000_000)}
+		require.NoError(t, first.repo.SetSystemLimits(t.Context(), limits, nil))
+		keys := []string{"key-0", "key-1", "key-2"}
+		require.NoError(t, first.repo.CreateEntity(t.Context(), Entity{ID: "project"}))
+		for _, key := range keys {
+			require.NoError(t, first.repo.CreateEntity(t.Context(), Entity{ID: key, ParentID: "project", Cascade: true}))
+		}
+		processes := []*stage{first, first.peer(nil), first.peer(nil)}
+		kept := make([]atomic.Int64, len(keys))
+		var wg sync.WaitGroup
+		for worker := range 24 {
+			wg.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(worker), 7))
+				p := processes[worker%len(processes)]
+				for range 12 {
+					which := random.IntN(len(keys))
+					held := everyCall(t, p, keys[which], random)
+					kept[which].Add(held)
+					if random.IntN(8) == 0 {
+						first.clock.advance(time.Duration(random.IntN(2000)) * time.Millisecond)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, p := range processes {
+			require.NoError(t, p.limiter.Close(t.Context()))
+		}
+		total := int64(0)
+		for i, key := range keys {
+			total += kept[i].Load()
+			assert.Equal(t, kept[i].Load()*milli, first.stored(key, "tpm").Consumed, key)
+		}
+		assert.Equal(t, total*milli, first.stored("project", "tpm").Consumed)
+	})
+}
+
+// everyCall does one of everything and returns what the lease kept of tpm.
+func everyCall(t *testing.T, p *stage, key string, random *rand.Rand) int64 {
+	ctx := t.Context()
+	var opts []AcquireOption
+	if random.IntN(4) == 0 {
+		opts = append(opts, WithCascade(CascadeTransaction))
+	}
+	asked := int64(1 + random.IntN(200))
+	lease, err := p.limiter.Acquire(ctx, key, model, Amounts{"rpm": 1, "tpm": asked}, opts...)
+	if !assert.NoError(t, err) {
+		return 0
+	}
+	_, _ = lease.Statuses(), lease.Degraded()
+	switch random.IntN(6) {
+	case 0:
+		assert.NoError(t, lease.Rollback(ctx))
+	case 1:
+		assert.NoError(t, lease.Settle(ctx, Amounts{"tpm": asked / 2}))
+	case 2:
+		assert.NoError(t, lease.Adjust(ctx, Amounts{"tpm": 57}))
+	case 3:
+		assert.NoError(t, lease.Consume(ctx, Amounts{"tpm": 13}))
+	case 4:
+		_, err := p.limiter.Check(ctx, key, model, Amounts{"tpm": 1})
+		assert.NoError(t, err)
+	default:
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err := p.limiter.Acquire(ended, key, model, Amounts{"rpm": 1})
+		assert.ErrorIs(t, err, context.Canceled)
+	}
+	return lease.Consumed()["tpm"]
+}
+
+// Callers of many processes for the last tokens: exactly as many as fit.
+func TestRaceForTheLastTokens(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		opts := &Options{Limits: []Limit{PerDay("rpm", 50), PerDay("tpm", 5000)}}
+		first := newStage(t, e, opts)
+		processes := []*stage{first, first.peer(opts), first.peer(opts), first.peer(opts)}
+		var admitted, denied atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				p := processes[i%len(processes)]
+				_, err := p.limiter.Acquire(t.Context(), "shared", model, Amounts{"rpm": 1, "tpm": 100})
+				switch {
+				case err == nil:
+					admitted.Add(1)
+				case errors.Is(err, ErrLimitExceeded):
+					denied.Add(1)
+				default:
+					assert.NoError(t, err)
+				}
+			})
+		}
+		wg.Wait()
+		assert.Equal(t, int64(50), admitted.Load())
+		assert.Equal(t, int64(50), denied.Load())
+		assert.Zero(t, first.level("shared", "tpm"))
+	})
+}
+
+// Callers that leave at any moment take nothing with them.
+func TestCallersThatLeaveTakeNothing(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, &Options{Limits: []Limit{PerDay("tpm", 1_000_000)}})
+		require.NoError(t, s.acquire("shared", Amounts{"tpm": 1}).Rollback(t.Context()))
+		var kept atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 200 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if i%2 == 0 {
+					go cancel() // at any moment of the call
+				}
+				lease, err := s.limiter.Acquire(ctx, "shared", model, Amounts{"tpm": 100})
+				if err == nil {
+					kept.Add(lease.Consumed()["tpm"])
+				} else {
+					assert.ErrorIs(t, err, context.Canceled, fmt.Sprint(i))
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, s.limiter.Close(t.Context()))
+		assert.GreaterOrEqual(t, kept.Load(), int64(100*100))
+		assert.Equal(t, 1_000_000-kept.Load(), s.level("shared", "tpm"))
+		assert.Equal(t, kept.Load()*milli, s.stored("shared", "tpm").Consumed)
+	})
+}
