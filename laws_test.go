@@ -72,7 +72,7 @@ func playHistory(t *testing.T, seed uint64, mode lawMode) *lawJudge {
 		h := newHistory(t, seed, mode)
 		defer h.close()
 		workers := 1 + int(seed%4)
-		j = h.run(workers, 120)
+		j = h.run(workers, 80)
 		for _, err := range h.errs {
 			j.violations = append(j.violations, fmt.Sprintf("unexpected error: %v", err))
 		}
