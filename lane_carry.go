@@ -186,8 +186,10 @@ func (l *lane) choose(v view, takes []*op, s sums) choice {
 	c := choice{sums: s}
 	ahead := s // and what those spared will take
 	for _, o := range takes {
+		reserved := l.leftTo(o, c.admitted)
 		switch {
-		case !o.fits(v, ahead, l.leftTo(o, c.admitted)):
+		case !o.fits(v, ahead, reserved):
+			o.ahead = merge(reserved, ahead)
 			c.left = append(c.left, o)
 			continue
 		case len(c.admitted) > 0 && !o.modest(v, c.sums, l.halved):
@@ -224,7 +226,7 @@ func (l *lane) postpone(v view, c choice) {
 			next = append(next, o)
 			continue
 		}
-		denied.reserved = merge(l.leftTo(o, c.admitted), c.sums)
+		denied.reserved = o.ahead
 		l.finish([]*op{o}, denied)
 	}
 	if len(next) > 0 {
@@ -232,8 +234,8 @@ func (l *lane) postpone(v view, c choice) {
 	}
 }
 
-// merge is what goes before a take that is denied: what is left to waiters, and
-// what the write under way takes.
+// merge is what goes before a take that does not fit: what is left to waiters,
+// and what those before it take.
 func merge(reserved, carried sums) sums {
 	for _, n := range carried {
 		reserved.at(n.name).Take += n.Take + n.Adjust - n.Back
@@ -264,12 +266,8 @@ func (l *lane) deny(ctx context.Context, dr driver, v view, left []*op) (handed 
 		})
 	}
 	denied := result{denied: true, image: v.image, now: v.now, cfg: v.cfg}
-	if !l.attended() {
-		l.finish(left, denied)
-		return false
-	}
 	for _, o := range left {
-		denied.reserved = l.leftTo(o, nil)
+		denied.reserved = o.ahead
 		l.finish([]*op{o}, denied)
 	}
 	return false

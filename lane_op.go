@@ -16,7 +16,7 @@ const (
 	opQueued opState = iota
 	opCarried
 	opDone // its result is there
-	opGone // its caller left before it was carried
+	opGone // its caller left, and nothing remains to be done for it
 )
 
 // op is one caller's part of a bucket's writes: a take, which may be denied, or
@@ -35,6 +35,7 @@ type op struct {
 	looked    bool // the bucket was read for it: it may be denied from that, however slow the read was
 	refusals  int
 	passed    int // writes that left it behind
+	ahead     sums // what it did not fit beside, when it was last decided
 
 	result result
 }

@@ -27,7 +27,9 @@ func (r reading) status(name string, asked, back int64) LimitStatus {
 		s.Level = r.cfg.limits[i].level
 	}
 	s.Limit = limitOf(name, capacity, state.Rate)
-	state.Tokens += back - r.reserved.of(name).Take
+	state.Tokens += back
+	// What is left to others is taken from the level: a full bucket holds no more.
+	state.Tokens, state.Refilled = state.Level(r.now)-r.reserved.of(name).Take, max(state.Refilled, r.now)
 	level := state.Level(r.now)
 	s.Remaining = floorDiv(level, milli)
 	s.Exceeded = asked > level

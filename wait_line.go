@@ -123,13 +123,6 @@ func (l *lane) callAlong(at place, cfg *bucketConfig) {
 	}
 }
 
-// attended reports whether anybody stands in line.
-func (l *lane) attended() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.line) > 0
-}
-
 // leftTo is what is left to the heads of the line by a take, beside those that
 // are carried with it.
 func (l *lane) leftTo(o *op, carried []*op) sums {

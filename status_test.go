@@ -1,0 +1,28 @@
+package dynalimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// A take that fits the bucket but not beside those before it is denied, so its
+// status must say so: also on a bucket long full, whose refill since counts for
+// nothing.
+func TestStatusLeavesToOthersFromTheLevel(t *testing.T) {
+	limit := PerSecond("calls", 10)
+	cfg := newBucketConfig([]Limit{limit}, LevelResource, false, 0, 1)
+	rate := bucket.Rate{Burst: 10 * milli, Amount: 10 * milli, Period: 1000}
+	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"calls"}), Limits: []schema.Stored{{Rate: rate, Tokens: 10 * milli}}, HasRefilled: true}
+	r := reading{image: image, cfg: cfg, now: time.Hour.Milliseconds(), reserved: sums{{"calls", bucket.Amounts{Take: 8 * milli}}}}
+
+	require.False(t, r.status("calls", 2*milli, 0).Exceeded)
+	s := r.status("calls", 3*milli, 0)
+	require.True(t, s.Exceeded)
+	require.EqualValues(t, 2, s.Remaining)
+	require.Equal(t, 100*time.Millisecond, s.RetryAfter)
+}
