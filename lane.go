@@ -247,16 +247,21 @@ func (l *lane) finish(ops []*op, r result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range ops {
-		o.state, o.result = opDone, r
-		if o.waiter != nil && r.err == nil && !r.denied {
+		granted := r.err == nil && !r.denied
+		if o.waiter != nil && granted {
 			o.waiter.served = true
 		}
-		if o.abandoned && o.take && r.err == nil && !r.denied {
+		if !o.abandoned {
+			o.state, o.result = opDone, r
+			close(o.done)
+			continue
+		}
+		o.state = opGone // its caller must not take the result for its own
+		if o.take && granted {
 			l.queue = append(l.queue, o.reversed())
 		}
-		close(o.done)
 	}
-	l.queue = slices.DeleteFunc(l.queue, func(o *op) bool { return o.state == opDone })
+	l.queue = slices.DeleteFunc(l.queue, func(o *op) bool { return o.state >= opDone })
 }
 
 // requeue leaves ops for the next write.
@@ -265,13 +270,12 @@ func (l *lane) requeue(ops []*op) {
 	defer l.mu.Unlock()
 	for _, o := range ops {
 		if o.abandoned && o.take { // nothing landed for it, nobody waits
-			o.state = opDone
-			close(o.done)
+			o.state = opGone
 			continue
 		}
 		o.state = opQueued
 	}
-	l.queue = slices.DeleteFunc(l.queue, func(o *op) bool { return o.state == opDone })
+	l.queue = slices.DeleteFunc(l.queue, func(o *op) bool { return o.state >= opDone })
 }
 
 // learn remembers an image seen by a request sent at asked.

@@ -34,7 +34,7 @@ type op struct {
 	abandoned bool // the caller has gone: what is granted is given back
 	looked    bool // the bucket was read for it: it may be denied from that, however slow the read was
 	refusals  int
-	passed    int // writes that left it behind
+	passed    int  // writes that left it behind
 	ahead     sums // what it did not fit beside, when it was last decided
 
 	result result

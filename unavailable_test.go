@@ -352,6 +352,29 @@ func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
 	}
 }
 
+// A caller whose context ends while the bucket is read for it is granted nothing,
+// whatever the lane does next.
+func TestContextThatEndsDuringAReadGrantsNothing(t *testing.T) {
+	for _, entity := range []string{"user-1", "key"} {
+		virtual(t, perMinute(), func(t *testing.T, s *stage) {
+			s.family("key", "project")
+			s.acquire(entity, Amounts{"tpm": 9999})
+			for range 20 {
+				s.clock.advance(1100 * time.Millisecond) // too old to deny from
+				s.db.SetFaults(firstOf("GetItem", -1, ddbmem.Fault{Before: time.Second}))
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				lease, err := s.limiter.Acquire(ctx, entity, model, Amounts{"tpm": 9000})
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Nil(t, lease)
+				elapse(time.Minute)
+				s.db.SetFaults(nil)
+				assert.Equal(t, int64(9_999_000), s.stored(entity, "tpm").Consumed)
+			}
+		})
+	}
+}
+
 // A store that answers slowly, but answers, is no reason to look again for ever.
 func TestDenialFromASlowStore(t *testing.T) {
 	virtual(t, perMinute(), func(t *testing.T, s *stage) {
