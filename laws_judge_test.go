@@ -71,7 +71,9 @@ func (j *lawJudge) fail(w *ddbmem.Write, format string, args ...any) {
 // judge replays everything and returns what breaks a law.
 func (j *lawJudge) judge() []string {
 	for i := range j.oracle.writes {
-		j.write(&j.oracle.writes[i])
+		if j.write(&j.oracle.writes[i]); len(j.violations) > 0 {
+			return j.violations // what follows from it says nothing new
+		}
 	}
 	for key, w := range j.oracle.sent {
 		if w.granted && w.landings == 0 {
@@ -101,7 +103,9 @@ func (j *lawJudge) write(w *ddbmem.Write) {
 		j.deleted(w, entity, before)
 		return
 	}
-	j.whole(w, after)
+	if j.whole(w, after); len(j.violations) > 0 {
+		return
+	}
 	if before != nil && after.Refilled < before.Refilled {
 		j.fail(w, "L10: rf went back from %d to %d", before.Refilled, after.Refilled)
 	}
