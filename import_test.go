@@ -76,9 +76,7 @@ var importTable = []importRow{
 	{
 		folder:  "llm",
 		project: []string{".", "budget"},
-		others:  []string{sdk},
 		reason:  "one call under a lease and a budget: the only package that needs both",
-		future:  true,
 	},
 	{
 		folder:  "examples",
@@ -123,6 +121,8 @@ func TestImportTableRefuses(t *testing.T) {
 		{"ddbmem/internal/expr", module + "/internal/schema"},
 		{"budget", module},
 		{"budget", module + "/ddbmem"},
+		{"llm", module + "/ddbmem"},
+		{"llm", sdk + "/service/dynamodb"},
 	} {
 		row, ok := rowOf(forbidden[0])
 		require.True(t, ok)

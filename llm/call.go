@@ -1,0 +1,231 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// The statuses a record gets when its Usage names none.
+const (
+	StatusOK    = "OK"
+	StatusError = "ERROR" // the call failed after tokens were used
+	StatusCut   = "CUT"   // the caller's context ended during the call
+)
+
+// Usage is what one call used: the one record that corrects the limits and is
+// submitted to the budget.
+type Usage struct {
+	// Tokens are those the provider reports, by class.
+	Tokens budget.Tokens
+	// Status is at most 32 bytes. Defaults to OK.
+	Status string
+	// Time is when the call was made; zero is now. A call that holds money is
+	// counted on the day it was reserved.
+	Time time.Time
+}
+
+// Call is an admitted model call. It is safe for concurrent use.
+type Call struct {
+	// Label and Model are what to call; Label is empty without a budget, Model
+	// is then the request's resource.
+	Label string
+	Model string
+	// RequestID is the id the call is counted under.
+	RequestID string
+
+	guard   *Guard
+	request Request
+
+	mu    sync.Mutex
+	lease *dynalimit.Lease // nil without a limiter
+	hold  *budget.Hold     // nil without a budget
+
+	record     *budget.Usage // of the first Settle
+	settled    bool          // the limits are
+	counted    bool          // the record is
+	rolledBack bool
+	receipt    budget.Receipt
+
+	meter struct {
+		once sync.Once
+		*Meter
+	}
+}
+
+// Lease is what the limiter granted, for example for its Statuses; nil without
+// a limiter.
+func (c *Call) Lease() *dynalimit.Lease { return c.lease }
+
+// Hold is what the budget set aside; nil without a budget.
+func (c *Call) Hold() *budget.Hold { return c.hold }
+
+// Settle ends the call at what it used: the lease keeps that and gives the rest
+// back, and the reservation becomes the record's cost. Both are written at
+// once and also when ctx has ended. The Receipt is the budget's, zero without
+// one. A second Settle does nothing and returns the same.
+//
+// Errors: *ValidationError for token counts that cannot be, and then nothing is
+// written; ErrEnded after Rollback; *UnsettledError for what could not be
+// written. Settle again writes only that, of the first record, unless the budget
+// found that one invalid.
+func (c *Call) Settle(ctx context.Context, usage Usage) (budget.Receipt, error) {
+	if err := validTokens(usage.Tokens); err != nil {
+		return budget.Receipt{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settle(ctx, usage)
+}
+
+// settle needs the lock.
+func (c *Call) settle(ctx context.Context, usage Usage) (budget.Receipt, error) {
+	if c.rolledBack {
+		return budget.Receipt{}, ErrEnded
+	}
+	if c.record == nil {
+		c.record = c.recordOf(usage)
+	}
+	ctx, cancel := c.guard.lasting(ctx)
+	defer cancel()
+	countErr, leaseErr := together(
+		func() error { return c.count(ctx) },
+		func() error { return c.correct(ctx) },
+	)
+	if countErr == nil && leaseErr == nil {
+		return c.receipt, nil
+	}
+	unsettled := &UnsettledError{Org: c.request.Org, App: c.request.App, Record: *c.record, Lease: leaseErr, Budget: countErr}
+	var bad *budget.ValidationError
+	if errors.As(countErr, &bad) { // not counted: a corrected record may be
+		c.record = nil
+	}
+	return c.receipt, unsettled
+}
+
+// count submits the record.
+func (c *Call) count(ctx context.Context) (err error) {
+	if c.hold == nil || c.counted {
+		return nil
+	}
+	if c.hold.Soft {
+		c.receipt, err = c.guard.opts.Keeper.Submit(ctx, c.request.Org, c.request.App, *c.record)
+	} else {
+		c.receipt, err = c.hold.Settle(ctx, *c.record)
+	}
+	c.counted = err == nil
+	return err
+}
+
+// correct leaves the lease what was used.
+func (c *Call) correct(ctx context.Context) error {
+	if c.lease == nil || c.settled {
+		return nil
+	}
+	err := c.lease.Settle(ctx, measured(c.request.Limits, c.record.Tokens))
+	c.settled = err == nil
+	return err
+}
+
+func (c *Call) recordOf(u Usage) *budget.Usage {
+	if u.Status == "" {
+		u.Status = StatusOK
+	}
+	return &budget.Usage{
+		RequestID: c.RequestID, Label: c.Label, Tokens: u.Tokens, Status: u.Status, Time: u.Time, Tags: c.request.Tags,
+	}
+}
+
+// Rollback gives everything back: the call was not made. It goes on when ctx
+// has ended, and may be called again when it fails. After Settle it does
+// nothing, even after one that failed: what was used stays used.
+func (c *Call) Rollback(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.record != nil || c.settled {
+		return nil
+	}
+	c.rolledBack = true
+	return c.release(ctx)
+}
+
+// release gives both back, which does nothing where it was done.
+func (c *Call) release(ctx context.Context) error {
+	ctx, cancel := c.guard.lasting(ctx)
+	defer cancel()
+	return errors.Join(together(
+		func() error {
+			if c.hold == nil {
+				return nil
+			}
+			return c.hold.Release(ctx)
+		},
+		func() error {
+			if c.lease == nil {
+				return nil
+			}
+			return c.lease.Rollback(ctx)
+		},
+	))
+}
+
+// Extend makes the reservation last Options.HoldFor from now, for a call that
+// takes longer; a Meter does that by itself. budget.ErrNotFound: the
+// reservation had ended, and the money may be spent elsewhere; the call is
+// counted all the same.
+func (c *Call) Extend(ctx context.Context) error {
+	if c.hold == nil {
+		return nil
+	}
+	return c.hold.Extend(ctx, c.guard.opts.HoldFor)
+}
+
+// end settles what a call used, by its usage or else by its meter, and gives
+// everything back if that is nothing.
+func (c *Call) end(ctx context.Context, usage Usage, failure error) error {
+	m := c.Meter()
+	m.stop()
+	if usage == (Usage{}) {
+		usage.Tokens = m.used()
+		if usage == (Usage{}) {
+			return c.Rollback(ctx)
+		}
+	}
+	if usage.Status == "" {
+		usage.Status = statusOf(ctx, failure)
+	}
+	_, err := c.Settle(ctx, usage)
+	return err
+}
+
+func statusOf(ctx context.Context, failure error) string {
+	switch {
+	case failure == nil:
+		return StatusOK
+	case ctx.Err() != nil:
+		return StatusCut
+	}
+	return StatusError
+}
+
+func validTokens(t budget.Tokens) error {
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Input", t.Input},
+		{"CacheRead", t.CacheRead},
+		{"CacheWrite5m", t.CacheWrite5m},
+		{"CacheWrite1h", t.CacheWrite1h},
+		{"Output", t.Output},
+	} {
+		if n.value < 0 || n.value > maxTokens {
+			return invalid("usage.Tokens."+n.name, "is %d; give 0 to %d", n.value, maxTokens)
+		}
+	}
+	return nil
+}

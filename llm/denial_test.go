@@ -1,0 +1,169 @@
+package llm_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/llm"
+)
+
+// TestLimiterDenies: no money stays held.
+func TestLimiterDenies(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		g := w.guard(both)
+		taken, err := w.limiter.Acquire(t.Context(), user, "chat", dynalimit.Amounts{"tpm": 95_000})
+		require.NoError(t, err)
+		for range 3 {
+			_, err = g.Start(t.Context(), request())
+			require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+			require.NotErrorIs(t, err, budget.ErrQuotaExceeded)
+			wait, ok := llm.RetryAfter(err)
+			assert.True(t, ok)
+			assert.Equal(t, 600*time.Millisecond, wait, "1,000 of 100,000 a minute")
+		}
+		rpm, tpm := w.left()
+		assert.Equal(t, []int64{60, 5_000}, []int64{rpm, tpm})
+		w.requireNoMoney()
+		require.NoError(t, taken.Rollback(t.Context()))
+		w.requireNothing()
+	})
+}
+
+// TestBudgetDenies: no limit is charged.
+func TestBudgetDenies(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(budget.Hard, estimateMicros-1, 17_000)
+		_, err := w.guard(both).Start(t.Context(), request())
+		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
+		require.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
+		wait, ok := llm.RetryAfter(err)
+		assert.True(t, ok)
+		assert.Equal(t, 12*time.Hour, wait, "until midnight")
+		var exceeded *budget.QuotaExceededError
+		require.ErrorAs(t, err, &exceeded)
+		assert.Len(t, exceeded.Labels, 2)
+		w.requireNothing()
+	})
+}
+
+// TestNothingElseIsADenial: failures have no wait.
+func TestNothingElseIsADenial(t *testing.T) {
+	for _, err := range []error{nil, errors.New("503"), llm.ErrEnded, budget.ErrNotFound, dynalimit.ErrClosed} {
+		_, ok := llm.RetryAfter(err)
+		assert.False(t, ok)
+	}
+}
+
+// race starts n calls at once, of four processes, and settles none.
+func race(t *testing.T, w *world, n int) (started []*llm.Call, noQuota, noLimit int64) {
+	t.Helper()
+	guards := make([]*llm.Guard, 4)
+	for i := range guards {
+		limiter, err := dynalimit.New(w.repository(), nil)
+		require.NoError(t, err)
+		keeper := w.newKeeper()
+		guards[i] = w.guard(both, func(o *llm.Options) { o.Limiter, o.Keeper = limiter, keeper })
+	}
+	var quota, limit atomic.Int64
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	r := request()
+	r.Label = "premium"
+	for i := range n {
+		group.Go(func() {
+			c, err := guards[i%len(guards)].Start(t.Context(), r)
+			switch {
+			case errors.Is(err, budget.ErrQuotaExceeded):
+				quota.Add(1)
+			case errors.Is(err, dynalimit.ErrLimitExceeded):
+				limit.Add(1)
+			case assert.NoError(t, err):
+				mu.Lock()
+				started = append(started, c)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return started, quota.Load(), limit.Load()
+}
+
+// settleAll settles calls at once.
+func settleAll(t *testing.T, calls []*llm.Call) {
+	t.Helper()
+	var group sync.WaitGroup
+	for _, c := range calls {
+		group.Go(func() {
+			_, err := c.Settle(t.Context(), used)
+			assert.NoError(t, err)
+		})
+	}
+	group.Wait()
+}
+
+// TestRacersOnTheBudget: 50 with money for 20 and limits for 30.
+func TestRacersOnTheBudget(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(budget.Hard, 20*estimateMicros, 0)
+		w.limits(dynalimit.PerMinute("rpm", 30), dynalimit.PerMinute("tpm", 1_000_000))
+		started, noQuota, noLimit := race(t, w, 50)
+		assert.Len(t, started, 20)
+		assert.Equal(t, []int64{30, 0}, []int64{noQuota, noLimit})
+		rpm, tpm := w.left()
+		assert.Equal(t, []int64{10, 1_000_000 - 20*6_000}, []int64{rpm, tpm})
+		assert.Equal(t, int64(20*estimateMicros), w.spent("premium").HeldMicros)
+
+		settleAll(t, started)
+		_, tpm = w.left()
+		assert.Equal(t, int64(1_000_000-20*2_300), tpm)
+		l := w.spent("premium")
+		assert.Equal(t, []int64{20 * callMicros, 0, 20}, []int64{l.CostMicros, l.HeldMicros, l.Requests})
+	})
+}
+
+// TestRacersOnTheLimits: 50 with money for 50 and limits for 20.
+func TestRacersOnTheLimits(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(budget.Hard, 50*estimateMicros, 0)
+		w.limits(dynalimit.PerMinute("rpm", 30), dynalimit.PerMinute("tpm", 20*6_000))
+		started, noQuota, noLimit := race(t, w, 50)
+		assert.Len(t, started, 20)
+		assert.Equal(t, []int64{0, 30}, []int64{noQuota, noLimit})
+		rpm, tpm := w.left()
+		assert.Equal(t, []int64{10, 0}, []int64{rpm, tpm})
+		assert.Equal(t, int64(20*estimateMicros), w.spent("premium").HeldMicros)
+
+		for _, c := range started {
+			require.NoError(t, c.Rollback(t.Context()))
+		}
+		rpm, tpm = w.left()
+		assert.Equal(t, []int64{30, 20 * 6_000}, []int64{rpm, tpm})
+		w.requireNoMoney()
+	})
+}
+
+// TestOneCallSettledByMany: once.
+func TestOneCallSettledByMany(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		c := w.start(w.guard(both), request())
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				receipt, err := c.Settle(t.Context(), used)
+				assert.NoError(t, err)
+				assert.Equal(t, int64(callMicros), receipt.CostMicros)
+				assert.False(t, receipt.Duplicate)
+			})
+		}
+		group.Wait()
+		w.requireSettled("premium", callMicros)
+	})
+}

@@ -1,0 +1,114 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// ErrEnded is returned by Settle after Rollback: what the call held was given
+// back.
+var ErrEnded = errors.New("llm: the call was given back before it was settled")
+
+// ValidationError says which input is wrong. Nothing was written.
+type ValidationError struct {
+	// Field names the input, for example "estimate.InputTokens".
+	Field string
+	// Reason says what is wrong and what would be right.
+	Reason string
+}
+
+// Error implements error.
+func (e *ValidationError) Error() string {
+	return fmt.Sprintf("llm: invalid %s: %s", e.Field, e.Reason)
+}
+
+func invalid(field, format string, args ...any) error {
+	return &ValidationError{Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// DeniedError says that a call does not fit a limit or a quota now. Nothing was
+// consumed. errors.Is finds dynalimit.ErrLimitExceeded or
+// budget.ErrQuotaExceeded in it, errors.As their details.
+type DeniedError struct {
+	// RetryAfter is how long to wait before the same call can be admitted:
+	// exact for a limit, until the quota's reset for a budget;
+	// dynalimit.Never when the prompt alone exceeds a limit's burst.
+	RetryAfter time.Duration
+	// Err is the denial, joined by what could not be given back.
+	Err error
+}
+
+// Error is the denial's.
+func (e *DeniedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the denial.
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// RetryAfter returns how long to wait before the call that failed with err can
+// succeed. It is false when err is not a denial, or no wait can help.
+func RetryAfter(err error) (time.Duration, bool) {
+	var denied *DeniedError
+	if !errors.As(err, &denied) || denied.RetryAfter == dynalimit.Never {
+		return 0, false
+	}
+	return denied.RetryAfter, true
+}
+
+// denied puts the wait on a denial; other errors stay as they are.
+func denied(err error, now time.Time) error {
+	var limit *dynalimit.LimitExceededError
+	if errors.As(err, &limit) {
+		return &DeniedError{RetryAfter: limit.RetryAfter, Err: err}
+	}
+	if at, ok := budget.RetryAt(err); ok {
+		return &DeniedError{RetryAfter: max(0, at.Sub(now)), Err: err}
+	}
+	return err
+}
+
+// UnsettledError says what of a call's settlement could not be written. The
+// call itself happened: do not make it again, but Settle again, or Submit the
+// record to the budget later; it is counted once.
+type UnsettledError struct {
+	Org, App string
+	// Record is the call's usage as the budget keeps it.
+	Record budget.Usage
+	// Lease is why the limits could not be corrected, nil when they were.
+	Lease error
+	// Budget is why the record could not be submitted, nil when it was.
+	Budget error
+}
+
+// Error implements error.
+func (e *UnsettledError) Error() string {
+	return fmt.Sprintf("llm: call %s is not settled: %v", e.Record.RequestID, errors.Join(e.Budget, e.Lease))
+}
+
+// Unwrap returns the causes.
+func (e *UnsettledError) Unwrap() []error {
+	var causes []error
+	for _, err := range []error{e.Budget, e.Lease} {
+		if err != nil {
+			causes = append(causes, err)
+		}
+	}
+	return causes
+}
+
+// together runs both at once and returns both errors.
+func together(first, second func() error) (error, error) {
+	done := make(chan error, 1)
+	go func() { done <- second() }()
+	err := first()
+	return err, <-done
+}
+
+// lasting is ctx without its end, bounded anew: what was begun is finished.
+func (g *Guard) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), g.opts.SettleTimeout)
+}

@@ -1,0 +1,138 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// Limiter is what a Guard needs of a *dynalimit.RateLimiter.
+type Limiter interface {
+	Acquire(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts ...dynalimit.AcquireOption) (*dynalimit.Lease, error)
+}
+
+// Keeper is what a Guard needs of a *budget.Keeper.
+type Keeper interface {
+	Recommend(ctx context.Context, org, app string) (budget.Recommendation, error)
+	Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error)
+	Reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*budget.Hold, error)
+	Submit(ctx context.Context, org, app string, usage budget.Usage) (budget.Receipt, error)
+}
+
+// Options configure a Guard. It needs a Limiter, a Keeper or both.
+type Options struct {
+	// Limiter limits the rate of calls. Nil: no rate limits.
+	Limiter Limiter
+	// Keeper keeps the budgets. Nil: no budgets.
+	Keeper Keeper
+	// Limits says how much of each limit a call takes. Defaults to
+	// DefaultLimits.
+	Limits map[string]Measure
+	// HoldFor is how long a reservation lasts unless the call is settled or a
+	// Meter extends it, 1 s to 24 h: longer than a reply that is not streamed
+	// takes, or a stream pauses. A process that dies blocks the money for so
+	// long. Defaults to 5 min.
+	HoldFor time.Duration
+	// SettleTimeout bounds what is written after a call, and the give-backs of
+	// a denied one, whatever the caller's context. Defaults to 20 s.
+	SettleTimeout time.Duration
+	// Now is the Keeper's clock. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// The bounds of a reservation's lease, as in package budget.
+const (
+	minHold = time.Second
+	maxHold = 24 * time.Hour
+)
+
+// Guard admits model calls and settles them. It is safe for concurrent use.
+type Guard struct{ opts Options }
+
+// New makes a Guard; it does no I/O. It fails with a *ValidationError.
+func New(opts *Options) (*Guard, error) {
+	if opts == nil || opts.Limiter == nil && opts.Keeper == nil {
+		return nil, invalid("options", "has neither a Limiter nor a Keeper; give one or both")
+	}
+	o := *opts
+	if o.Limits == nil {
+		o.Limits = DefaultLimits()
+	}
+	if err := checkLimits("options.Limits", o.Limits); err != nil {
+		return nil, err
+	}
+	if o.HoldFor == 0 {
+		o.HoldFor = 5 * time.Minute
+	}
+	if o.HoldFor < minHold || o.HoldFor > maxHold {
+		return nil, invalid("options.HoldFor", "is %v; give %v to %v, or 0 for the default", o.HoldFor, minHold, maxHold)
+	}
+	if o.SettleTimeout == 0 {
+		o.SettleTimeout = 20 * time.Second
+	}
+	if o.SettleTimeout < 0 {
+		return nil, invalid("options.SettleTimeout", "is %v; give a positive duration, or 0 for the default", o.SettleTimeout)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Guard{o}, nil
+}
+
+// Start admits a call: it reserves its cost and acquires its limits, or
+// consumes nothing. The Call must be settled or rolled back; `defer
+// call.Rollback(ctx)` is safe.
+//
+// Errors: *DeniedError with dynalimit.ErrLimitExceeded or
+// budget.ErrQuotaExceeded, *ValidationError of this package and of the other
+// two, *dynalimit.UnavailableError, *budget.UnavailableError, and ctx's own.
+func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
+	r, err := g.prepared(request)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := &Call{RequestID: r.RequestID, Model: r.Resource, guard: g, request: r}
+	if g.opts.Keeper != nil {
+		if err := g.reserve(ctx, c); err != nil {
+			return nil, denied(err, g.opts.Now())
+		}
+	}
+	if g.opts.Limiter == nil {
+		return c, nil
+	}
+	if c.lease, err = g.acquire(ctx, c.request); err != nil {
+		return nil, denied(errors.Join(err, c.release(ctx)), g.opts.Now())
+	}
+	return c, nil
+}
+
+// Do starts a call, runs fn and settles the usage it returns, also when fn
+// fails after tokens were used. The zero Usage says that nothing was used:
+// then everything is given back, unless the call's Meter saw some. So it is
+// when fn panics. fn may settle the call itself.
+//
+// Errors as of Start, or fn's, joined by an *UnsettledError or by what could
+// not be given back.
+func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context, *Call) (Usage, error)) error {
+	c, err := g.Start(ctx, request)
+	if err != nil {
+		return err
+	}
+	returned := false
+	defer func() {
+		if !returned { // a panic goes on after this
+			_ = c.end(ctx, Usage{}, errPanic)
+		}
+	}()
+	usage, err := fn(ctx, c)
+	returned = true
+	return errors.Join(err, c.end(ctx, usage, err))
+}
+
+var errPanic = errors.New("llm: panic")

@@ -1,0 +1,365 @@
+package llm_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/llm"
+)
+
+func TestBothSettleFromOneRecord(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		g := w.guard(both)
+		c := w.start(g, request())
+		assert.Equal(t, []string{"premium", premiumModel}, []string{c.Label, c.Model})
+		assert.Regexp(t, regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`), c.RequestID)
+		rpm, tpm := w.left()
+		assert.Equal(t, []int64{59, 94_000}, []int64{rpm, tpm})
+		assert.Equal(t, int64(estimateMicros), w.spent("premium").HeldMicros)
+		assert.Len(t, c.Lease().Statuses(), 2)
+		assert.Equal(t, noon.Add(time.Minute), c.Hold().ExpiresAt().UTC())
+
+		receipt := w.settle(c)
+		assert.Equal(t, int64(callMicros), receipt.CostMicros)
+		assert.Equal(t, "premium", receipt.RecommendedLabel)
+		w.requireSettled("premium", callMicros)
+
+		assert.Equal(t, receipt, w.settle(c), "a second Settle does nothing")
+		require.NoError(t, c.Rollback(t.Context()), "nor does a deferred Rollback")
+		w.requireSettled("premium", callMicros)
+	})
+}
+
+func TestRollbackGivesEverythingBack(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		for _, parts := range []with{both, {limiter: true}, {keeper: true}} {
+			c := w.start(w.guard(parts), request())
+			require.NoError(t, c.Rollback(t.Context()))
+			require.NoError(t, c.Rollback(t.Context()))
+			w.requireNothing()
+			_, err := c.Settle(t.Context(), used)
+			require.ErrorIs(t, err, llm.ErrEnded)
+			w.requireNothing()
+		}
+	})
+}
+
+func TestLimiterAlone(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		g := w.guard(with{limiter: true})
+		c := w.start(g, llm.Request{Entity: user, Resource: "chat", Estimate: estimate})
+		assert.Equal(t, []string{"", "chat"}, []string{c.Label, c.Model})
+		assert.Nil(t, c.Hold())
+		require.NoError(t, c.Extend(t.Context()), "there is nothing to extend")
+		assert.Equal(t, budget.Receipt{}, w.settle(c))
+		rpm, tpm := w.left()
+		assert.Equal(t, []int64{59, 97_700}, []int64{rpm, tpm})
+		w.requireNoMoney()
+	})
+}
+
+func TestKeeperAlone(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		g := w.guard(with{keeper: true})
+		c := w.start(g, llm.Request{Org: org, App: app, Estimate: estimate, RequestID: uuid(1), Label: "standard"})
+		assert.Equal(t, []string{"standard", standardModel, uuid(1)}, []string{c.Label, c.Model, c.RequestID})
+		assert.Nil(t, c.Lease())
+		assert.Equal(t, int64(4_400), w.settle(c).CostMicros)
+		assert.Equal(t, int64(4_400), w.spent("standard").CostMicros)
+		rpm, tpm := w.left()
+		assert.Equal(t, []int64{60, 100_000}, []int64{rpm, tpm})
+	})
+}
+
+// TestResourceDefaultsToTheModel: limits per model need no mapping of labels.
+func TestResourceDefaultsToTheModel(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		r := request()
+		r.Resource = ""
+		c := w.start(w.guard(both), r)
+		for _, s := range c.Lease().Statuses() {
+			assert.Equal(t, premiumModel, s.Resource)
+		}
+		w.settle(c)
+	})
+}
+
+func TestSoftEnforcementHoldsNothing(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		soft := "660e8400-e29b-41d4-a716-446655440000"
+		_, err := w.keeper.PutOrg(t.Context(), budget.Org{
+			ID: soft, Timezone: "UTC", Ordering: []string{"premium", "standard"},
+			Quotas: map[string]int64{"premium": 20_000, "standard": 500_000},
+		})
+		require.NoError(t, err)
+		g := w.guard(both)
+		r := request()
+		r.Org, r.Tags = soft, map[string]string{"user": "u1"}
+		for i, want := range []string{"premium", "premium", "standard"} { // the quota is soft: one call may pass it
+			c := w.start(g, r)
+			assert.Equal(t, want, c.Label, "call %d", i)
+			assert.True(t, c.Hold().Soft)
+			w.settle(c)
+		}
+		totals, err := w.newKeeper().Totals(t.Context(), soft, app, "")
+		require.NoError(t, err)
+		assert.Equal(t, []int64{33_000, 2, 4_400, 1, 0}, []int64{
+			totals.Labels[0].CostMicros, totals.Labels[0].Requests,
+			totals.Labels[1].CostMicros, totals.Labels[1].Requests, totals.Labels[0].HeldMicros,
+		})
+		tags, err := w.keeper.TagTotals(t.Context(), soft, app, "", "user")
+		require.NoError(t, err)
+		assert.Equal(t, []budget.TagTotal{{Value: "u1", CostMicros: 37_400, Requests: 3}}, tags)
+		_, tpm := w.left()
+		assert.Equal(t, int64(100_000-3*2_300), tpm)
+
+		r.Label = "premium"
+		_, err = g.Start(t.Context(), r)
+		require.ErrorIs(t, err, budget.ErrQuotaExceeded, "a label that is named is not replaced")
+	})
+}
+
+// TestNextLabelWithRoom: the preferred label has money left, and too little for
+// this call.
+func TestNextLabelWithRoom(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(budget.Hard, estimateMicros-1, 500_000)
+		g := w.guard(both)
+		c := w.start(g, request())
+		assert.Equal(t, []string{"standard", standardModel}, []string{c.Label, c.Model})
+		w.settle(c)
+		w.requireSettled("standard", 4_400)
+
+		require.NoError(t, w.keeper.Override(t.Context(), org, app, "premium", noon.Add(time.Hour)))
+		_, err := g.Start(t.Context(), request())
+		require.ErrorIs(t, err, budget.ErrQuotaExceeded, "an override names the only label")
+		w.requireSettled("standard", 4_400)
+	})
+}
+
+func TestUsageBeyondTheEstimate(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		c := w.start(w.guard(both), request())
+		long := llm.Usage{Tokens: budget.Tokens{Input: 20_000, Output: 90_000, CacheRead: 1_000}}
+		receipt, err := c.Settle(t.Context(), long)
+		require.NoError(t, err)
+		_, tpm := w.left()
+		assert.Equal(t, int64(-11_000), tpm, "in debt")
+		assert.Equal(t, int64(20_000*3+90_000*15+300), receipt.CostMicros)
+		l := w.spent("premium")
+		assert.Equal(t, []int64{receipt.CostMicros, 0}, []int64{l.CostMicros, l.HeldMicros})
+	})
+}
+
+func TestMeasures(t *testing.T) {
+	tokens := budget.Tokens{Input: 1, CacheRead: 10, CacheWrite5m: 100, CacheWrite1h: 1_000, Output: 10_000}
+	for want, measure := range map[int64]llm.Measure{
+		1: llm.Requests, 11_111: llm.TotalTokens, 1_111: llm.InputTokens, 10_000: llm.OutputTokens, 11_101: llm.UncachedTokens,
+	} {
+		assert.Equal(t, want, measure(tokens))
+	}
+	engines(t, func(t *testing.T, w *world) {
+		w.limits(dynalimit.PerMinute("in", 10_000), dynalimit.PerMinute("out", 5_000))
+		limits := map[string]llm.Measure{"in": llm.InputTokens, "out": llm.OutputTokens}
+		c := w.start(w.guard(both, func(o *llm.Options) { o.Limits = limits }), request())
+		assert.Equal(t, dynalimit.Amounts{"in": 2_000, "out": 4_000}, c.Lease().Consumed())
+		w.settle(c)
+		assert.Equal(t, dynalimit.Amounts{"in": 1_500, "out": 800}, c.Lease().Consumed())
+
+		r := request()
+		r.Limits = map[string]llm.Measure{"in": llm.InputTokens}
+		c = w.start(w.guard(both), r)
+		assert.Equal(t, dynalimit.Amounts{"in": 2_000}, c.Lease().Consumed(), "for one call")
+		w.settle(c)
+	})
+}
+
+// TestEstimateIsCappedAtTheBurst: what the reply may have, and the prompt does
+// not, does not keep a call out for ever.
+func TestEstimateIsCappedAtTheBurst(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.limits(dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 5_000))
+		g := w.guard(both)
+		c := w.start(g, request())
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 5_000}, c.Lease().Consumed())
+		assert.Equal(t, int64(estimateMicros), w.spent("premium").HeldMicros, "money is not capped")
+		_, err := c.Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{Input: 2_000, Output: 3_900}})
+		require.NoError(t, err)
+		_, tpm := w.left()
+		assert.Equal(t, int64(-900), tpm)
+
+		r := request()
+		_, err = g.Start(t.Context(), r)
+		wait, ok := llm.RetryAfter(err)
+		assert.True(t, ok)
+		assert.Equal(t, 70_800*time.Millisecond, wait, "until the capped estimate fits")
+
+		r.Estimate.InputTokens = 5_001
+		_, err = g.Start(t.Context(), r)
+		require.ErrorIs(t, err, dynalimit.ErrExceedsBurst)
+		_, ok = llm.RetryAfter(err)
+		assert.False(t, ok, "no wait can help")
+		l := w.spent("premium")
+		assert.Equal(t, int64(0), l.HeldMicros)
+
+		r = request()
+		r.Estimate.LikelyOutputTokens, r.AcquireOptions = 100, []dynalimit.AcquireOption{dynalimit.WithLimits(dynalimit.PerMinute("tpm", 50_000))}
+		r.Entity = "user-2"
+		c = w.start(g, r)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 2_100}, c.Lease().Consumed(), "the likely reply")
+		w.settle(c)
+	})
+}
+
+func TestDo(t *testing.T) {
+	failed := errors.New("503 overloaded")
+	for name, test := range map[string]struct {
+		usage  llm.Usage
+		err    error
+		micros int64 // 0: given back
+	}{
+		"used":             {used, nil, callMicros},
+		"failed after use": {used, failed, callMicros},
+		"failed":           {llm.Usage{}, failed, 0},
+		"nothing used":     {llm.Usage{}, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engines(t, func(t *testing.T, w *world) {
+				err := w.guard(both).Do(t.Context(), request(), func(_ context.Context, c *llm.Call) (llm.Usage, error) {
+					assert.Equal(t, premiumModel, c.Model)
+					return test.usage, test.err
+				})
+				require.ErrorIs(t, err, test.err)
+				if test.micros == 0 {
+					w.requireNothing()
+				} else {
+					w.requireSettled("premium", test.micros)
+				}
+			})
+		})
+	}
+}
+
+func TestDoCountsACallWithoutTokens(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		require.NoError(t, w.guard(both).Do(t.Context(), request(), func(context.Context, *llm.Call) (llm.Usage, error) {
+			return llm.Usage{Status: llm.StatusOK}, nil
+		}))
+		rpm, tpm := w.left()
+		assert.Equal(t, []int64{59, 100_000}, []int64{rpm, tpm})
+		assert.Equal(t, int64(1), w.spent("premium").Requests)
+	})
+}
+
+func TestDoGivesBackOnPanic(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		g := w.guard(both)
+		assert.PanicsWithValue(t, "boom", func() {
+			_ = g.Do(t.Context(), request(), func(context.Context, *llm.Call) (llm.Usage, error) { panic("boom") })
+		})
+		w.requireNothing()
+		assert.PanicsWithValue(t, "boom", func() {
+			_ = g.Do(t.Context(), request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
+				c.Meter().Add(ctx, used.Tokens)
+				panic("boom")
+			})
+		})
+		w.requireSettled("premium", callMicros)
+	})
+}
+
+func TestDoLeavesASettledCallAlone(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		require.NoError(t, w.guard(both).Do(t.Context(), request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
+			_, err := c.Settle(ctx, used)
+			return llm.Usage{}, err
+		}))
+		w.requireSettled("premium", callMicros)
+	})
+}
+
+func TestBadInputIsRefusedBeforeAnyWrite(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		changed := func(change func(*llm.Request)) llm.Request {
+			r := request()
+			change(&r)
+			return r
+		}
+		for field, r := range map[string]llm.Request{
+			"estimate.InputTokens":        changed(func(r *llm.Request) { r.Estimate.InputTokens = -1 }),
+			"estimate.MaxOutputTokens":    changed(func(r *llm.Request) { r.Estimate.MaxOutputTokens = math.MaxInt64 }),
+			"estimate.LikelyOutputTokens": changed(func(r *llm.Request) { r.Estimate.LikelyOutputTokens = 4_001 }),
+			"estimate.CostMicros":         changed(func(r *llm.Request) { r.Estimate.CostMicros = -1 }),
+			"request.Limits":              changed(func(r *llm.Request) { r.Limits = map[string]llm.Measure{} }),
+			"request.Limits[tpm]":         changed(func(r *llm.Request) { r.Limits = map[string]llm.Measure{"tpm": nil} }),
+			"org_id":                      changed(func(r *llm.Request) { r.Org = "acme" }),
+			"gold":                        changed(func(r *llm.Request) { r.Label = "gold" }),
+			"invalid entity":              changed(func(r *llm.Request) { r.Entity = "" }),
+			"amounts[images]": changed(func(r *llm.Request) {
+				r.Limits = map[string]llm.Measure{"images": llm.Requests}
+			}),
+		} {
+			_, err := w.guard(both).Start(t.Context(), r)
+			require.ErrorContains(t, err, field)
+			_, denied := llm.RetryAfter(err)
+			assert.False(t, denied)
+		}
+		alone := w.guard(with{limiter: true})
+		_, err := alone.Start(t.Context(), changed(func(r *llm.Request) { r.Label = "premium" }))
+		require.ErrorContains(t, err, "request.Label")
+		_, err = alone.Start(t.Context(), changed(func(r *llm.Request) { r.Resource = "" }))
+		require.ErrorContains(t, err, "request.Resource")
+		w.requireNothing()
+
+		c := w.start(w.guard(both), request())
+		_, err = c.Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{CacheRead: -1}})
+		require.ErrorContains(t, err, "usage.Tokens.CacheRead")
+		w.settle(c)
+		w.requireSettled("premium", callMicros)
+	})
+}
+
+// TestRecordTheBudgetRefuses: a record that is not valid can be corrected.
+func TestRecordTheBudgetRefuses(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		c := w.start(w.guard(both), request())
+		bad := used
+		bad.Status = "a status that is longer than it may be"
+		_, err := c.Settle(t.Context(), bad)
+		var unsettled *llm.UnsettledError
+		require.ErrorAs(t, err, &unsettled)
+		require.NoError(t, unsettled.Lease)
+		require.ErrorContains(t, unsettled.Budget, "status")
+		require.NoError(t, c.Rollback(t.Context()), "the call happened: nothing is given back")
+		_, tpm := w.left()
+		assert.Equal(t, int64(97_700), tpm)
+		w.settle(c)
+		w.requireSettled("premium", callMicros)
+	})
+}
+
+func TestOptions(t *testing.T) {
+	limiter := &dynalimit.RateLimiter{}
+	for want, o := range map[string]*llm.Options{
+		"options: ":             nil,
+		"neither a Limiter":     {},
+		"options.Limits":        {Limiter: limiter, Limits: map[string]llm.Measure{}},
+		"options.Limits[rpm]":   {Limiter: limiter, Limits: map[string]llm.Measure{"rpm": nil}},
+		"options.HoldFor":       {Limiter: limiter, HoldFor: time.Millisecond},
+		"options.SettleTimeout": {Limiter: limiter, SettleTimeout: -1},
+	} {
+		_, err := llm.New(o)
+		var invalid *llm.ValidationError
+		require.ErrorAs(t, err, &invalid)
+		assert.ErrorContains(t, err, want)
+	}
+}

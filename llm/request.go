@@ -1,0 +1,167 @@
+package llm
+
+import (
+	"crypto/rand"
+	"fmt"
+	"maps"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// maxTokens is the most tokens of one class, as in package budget.
+const maxTokens = 100_000_000
+
+// Request is a model call to be made. Entity and Resource are for the limiter,
+// Org, App and Label for the budget.
+type Request struct {
+	// Entity is who is limited.
+	Entity string
+	// Resource is what the limits are on. Defaults to the model of the label.
+	Resource string
+
+	// Org and App are whose budget pays.
+	Org, App string
+	// Label is the model label to use. Empty: the recommended one, or the next
+	// in the ordering whose quota has room for the call.
+	Label string
+	// RequestID is the canonical UUID under which the call is counted once.
+	// Defaults to a new one.
+	RequestID string
+	// Tags attribute the cost, as in budget.Usage.
+	Tags map[string]string
+
+	Estimate Estimate
+	// Limits replace the guard's for this call.
+	Limits map[string]Measure
+	// AcquireOptions are the limiter's, for example dynalimit.WithLimits.
+	AcquireOptions []dynalimit.AcquireOption
+}
+
+// Estimate is what is known of a call before it is made.
+type Estimate struct {
+	// InputTokens is the length of the prompt.
+	InputTokens int64
+	// MaxOutputTokens is the most that the reply may have: the budget reserves
+	// the cost of so many.
+	MaxOutputTokens int64
+	// LikelyOutputTokens is what the limits are charged for the reply before
+	// the call. Defaults to MaxOutputTokens.
+	LikelyOutputTokens int64
+	// CostMicros is what the budget reserves, in µ$, for calls that the rates
+	// of input and output do not describe, such as writes to the prompt cache.
+	// Defaults to the cost of InputTokens and MaxOutputTokens.
+	CostMicros int64
+}
+
+// Measure is how much of a limit a call with these tokens takes. It is asked
+// for the estimate before the call and for the true tokens after it.
+type Measure func(budget.Tokens) int64
+
+// Requests counts the call itself.
+func Requests(budget.Tokens) int64 { return 1 }
+
+// TotalTokens counts the tokens of every class.
+func TotalTokens(t budget.Tokens) int64 { return InputTokens(t) + t.Output }
+
+// InputTokens counts the prompt, cached or not.
+func InputTokens(t budget.Tokens) int64 {
+	return t.Input + t.CacheRead + t.CacheWrite5m + t.CacheWrite1h
+}
+
+// OutputTokens counts the reply.
+func OutputTokens(t budget.Tokens) int64 { return t.Output }
+
+// UncachedTokens counts all but the input read from the prompt cache, for
+// providers that do not limit those.
+func UncachedTokens(t budget.Tokens) int64 { return TotalTokens(t) - t.CacheRead }
+
+// DefaultLimits are one request of "rpm" and every token of "tpm".
+func DefaultLimits() map[string]Measure {
+	return map[string]Measure{"rpm": Requests, "tpm": TotalTokens}
+}
+
+// measured is what a call with these tokens takes of each limit.
+func measured(limits map[string]Measure, t budget.Tokens) dynalimit.Amounts {
+	amounts := make(dynalimit.Amounts, len(limits))
+	for name, measure := range limits {
+		amounts[name] = measure(t)
+	}
+	return amounts
+}
+
+func (e Estimate) validate() error {
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"InputTokens", e.InputTokens}, {"MaxOutputTokens", e.MaxOutputTokens}, {"LikelyOutputTokens", e.LikelyOutputTokens}} {
+		if n.value < 0 || n.value > maxTokens {
+			return invalid("estimate."+n.name, "is %d; give 0 to %d", n.value, maxTokens)
+		}
+	}
+	if e.CostMicros < 0 {
+		return invalid("estimate.CostMicros", "is %d µ$; give a positive number, or 0 for the price of the tokens", e.CostMicros)
+	}
+	if e.LikelyOutputTokens > e.MaxOutputTokens {
+		return invalid("estimate.LikelyOutputTokens", "is %d, more than MaxOutputTokens (%d)", e.LikelyOutputTokens, e.MaxOutputTokens)
+	}
+	return nil
+}
+
+// likely is what the limits are charged for before the call.
+func (e Estimate) likely() budget.Tokens {
+	output := e.LikelyOutputTokens
+	if output == 0 {
+		output = e.MaxOutputTokens
+	}
+	return budget.Tokens{Input: e.InputTokens, Output: output}
+}
+
+// prompt is the part of it that is certain.
+func (e Estimate) prompt() budget.Tokens { return budget.Tokens{Input: e.InputTokens} }
+
+// prepared checks a request and fills in its defaults.
+func (g *Guard) prepared(r Request) (Request, error) {
+	if err := r.Estimate.validate(); err != nil {
+		return r, err
+	}
+	if r.Limits == nil {
+		r.Limits = g.opts.Limits
+	}
+	if err := checkLimits("request.Limits", r.Limits); err != nil {
+		return r, err
+	}
+	if g.opts.Keeper == nil {
+		if r.Label != "" {
+			return r, invalid("request.Label", "is %q, but the guard has no Keeper to price it; leave it empty or give Options.Keeper", r.Label)
+		}
+		if r.Resource == "" {
+			return r, invalid("request.Resource", "is empty, and without a Keeper there is no model to take for it; name the resource")
+		}
+	}
+	if r.RequestID == "" {
+		r.RequestID = newRequestID()
+	}
+	r.Tags = maps.Clone(r.Tags)
+	return r, nil
+}
+
+func checkLimits(field string, limits map[string]Measure) error {
+	if len(limits) == 0 {
+		return invalid(field, "is empty; leave it nil for rpm and tpm, or give a Measure for each limit")
+	}
+	for name, measure := range limits {
+		if measure == nil {
+			return invalid(field+"["+name+"]", "is nil; give a Measure, for example llm.TotalTokens")
+		}
+	}
+	return nil
+}
+
+// newRequestID is a random UUID.
+func newRequestID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,252 @@
+package llm_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/llm"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	org  = "550e8400-e29b-41d4-a716-446655440000"
+	app  = "chat"
+	user = "user-1"
+
+	premiumModel  = "anthropic.claude-3-5-sonnet-20241022-v2:0"
+	standardModel = "anthropic.claude-3-5-haiku-20241022-v1:0"
+
+	// A call of 2,000 in and 4,000 out costs 66,000 µ$ of premium; one of 1,500
+	// and 800 costs 16,500.
+	estimateMicros = 66_000
+	callMicros     = 16_500
+)
+
+var (
+	noon     = time.Date(2026, 1, 23, 12, 0, 0, 0, time.UTC)
+	estimate = llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000}
+	used     = llm.Usage{Tokens: budget.Tokens{Input: 1_500, Output: 800}}
+)
+
+// clock is a settable time.
+type clock struct{ ns atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()).UTC() }
+func (c *clock) set(t time.Time)         { c.ns.Store(t.UnixNano()) }
+func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
+
+// world is an engine with tables, and one process on it.
+type world struct {
+	t      testing.TB
+	db     *ddbmem.DB // nil on a third-party engine
+	client *dynamodb.Client
+	clock  *clock
+	suffix string
+
+	limiter *dynalimit.RateLimiter
+	keeper  *budget.Keeper
+}
+
+// with says what a guard works with.
+type with struct{ limiter, keeper bool }
+
+var both = with{true, true}
+
+// engines runs a test on ddbmem, and on the engine at DYNALIMIT_TEST_ENDPOINT.
+func engines(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Run("ddbmem", func(t *testing.T) { test(t, memWorld(t)) })
+	endpoint := os.Getenv("DYNALIMIT_TEST_ENDPOINT")
+	if endpoint == "" {
+		return
+	}
+	t.Run("endpoint", func(t *testing.T) {
+		transport := &http.Transport{MaxIdleConnsPerHost: 64}
+		t.Cleanup(transport.CloseIdleConnections)
+		test(t, newWorld(t, nil, &clock{}, dynamodb.New(dynamodb.Options{
+			BaseEndpoint: &endpoint, Region: "us-east-1",
+			Credentials: credentials.NewStaticCredentialsProvider("x", "x", ""),
+			HTTPClient:  &http.Client{Transport: transport, Timeout: time.Minute},
+		})))
+	})
+}
+
+// virtual runs a test on ddbmem in a bubble, where retries and latencies take no
+// time. Its clock stands still all the same, so that no bucket refills
+// meanwhile.
+func virtual(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, memWorld(t)) })
+}
+
+func memWorld(t *testing.T) *world {
+	c := &clock{}
+	db := ddbmem.New(ddbmem.WithClock(c.now))
+	t.Cleanup(db.Close)
+	return newWorld(t, db, c, db.Client())
+}
+
+var worlds atomic.Int64
+
+func newWorld(t testing.TB, db *ddbmem.DB, c *clock, client *dynamodb.Client) *world {
+	c.set(noon)
+	w := &world{t: t, db: db, client: client, clock: c, suffix: fmt.Sprintf("%d-%d", os.Getpid(), worlds.Add(1))}
+	ctx := t.Context()
+	repo := w.repository()
+	require.NoError(t, repo.CreateTable(ctx))
+	w.limits(dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 100_000))
+	var err error
+	w.limiter, err = dynalimit.New(repo, nil)
+	require.NoError(t, err)
+	w.keeper = w.newKeeper()
+	require.NoError(t, w.keeper.CreateTables(ctx))
+	w.org(budget.Hard, 1_000_000, 500_000)
+	t.Cleanup(func() {
+		if w.db == nil {
+			for _, table := range []string{"limits-", "control-", "usage-"} {
+				name := table + w.suffix
+				_, err := w.client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name})
+				assert.NoError(t, err)
+			}
+		}
+	})
+	return w
+}
+
+func (w *world) repository() *dynalimit.Repository {
+	repo, err := dynalimit.NewRepository(w.client, "limits-"+w.suffix, &dynalimit.RepositoryOptions{Now: w.clock.now})
+	require.NoError(w.t, err)
+	return repo
+}
+
+func (w *world) limits(limits ...dynalimit.Limit) {
+	require.NoError(w.t, w.repository().SetSystemLimits(w.t.Context(), limits, nil))
+}
+
+func (w *world) newKeeper() *budget.Keeper {
+	k, err := budget.New(w.client, budget.Tables{Control: "control-" + w.suffix, Usage: "usage-" + w.suffix}, &budget.Options{
+		Now:    w.clock.now,
+		Models: map[string]string{"premium": premiumModel, "standard": standardModel},
+	})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { assert.NoError(w.t, k.Close(context.Background())) })
+	return k
+}
+
+// org gives the labels quotas in µ$.
+func (w *world) org(e budget.Enforcement, premium, standard int64) {
+	_, err := w.keeper.PutOrg(w.t.Context(), budget.Org{
+		ID: org, Timezone: "UTC", Ordering: []string{"premium", "standard"}, Enforcement: e,
+		Quotas: map[string]int64{"premium": premium, "standard": standard},
+	})
+	require.NoError(w.t, err)
+}
+
+func (w *world) guard(parts with, adapt ...func(*llm.Options)) *llm.Guard {
+	w.t.Helper()
+	o := llm.Options{Now: w.clock.now, HoldFor: time.Minute}
+	if parts.limiter {
+		o.Limiter = w.limiter
+	}
+	if parts.keeper {
+		o.Keeper = w.keeper
+	}
+	for _, f := range adapt {
+		f(&o)
+	}
+	g, err := llm.New(&o)
+	require.NoError(w.t, err)
+	return g
+}
+
+func request() llm.Request {
+	return llm.Request{Entity: user, Resource: "chat", Org: org, App: app, Estimate: estimate}
+}
+
+// uuid is the n-th request id.
+func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
+
+// left is what the buckets hold.
+func (w *world) left() (rpm, tpm int64) {
+	w.t.Helper()
+	report, err := w.limiter.Check(w.t.Context(), user, "chat", nil)
+	require.NoError(w.t, err)
+	for _, s := range report.Statuses {
+		switch s.Limit.Name {
+		case "rpm":
+			rpm = s.Remaining
+		case "tpm":
+			tpm = s.Remaining
+		}
+	}
+	return rpm, tpm
+}
+
+// spent is what the budget counts, read by another process.
+func (w *world) spent(label string) budget.LabelTotals {
+	w.t.Helper()
+	totals, err := w.newKeeper().Totals(w.t.Context(), org, app, "")
+	require.NoError(w.t, err)
+	for _, l := range totals.Labels {
+		if l.Label == label {
+			return l
+		}
+	}
+	return budget.LabelTotals{}
+}
+
+// requireNothing asserts that no bucket and no counter has anything taken.
+func (w *world) requireNothing() {
+	w.t.Helper()
+	rpm, tpm := w.left()
+	require.Equal(w.t, []int64{60, 100_000}, []int64{rpm, tpm}, "the buckets")
+	w.requireNoMoney()
+}
+
+func (w *world) requireNoMoney() {
+	w.t.Helper()
+	for _, label := range []string{"premium", "standard"} {
+		l := w.spent(label)
+		require.Equal(w.t, []int64{0, 0, 0}, []int64{l.CostMicros, l.HeldMicros, l.Requests}, label)
+	}
+}
+
+// requireSettled asserts that one call of used was counted in both, and nothing
+// is held.
+func (w *world) requireSettled(label string, micros int64) {
+	w.t.Helper()
+	rpm, tpm := w.left()
+	assert.Equal(w.t, []int64{59, 100_000 - 2_300}, []int64{rpm, tpm}, "the buckets")
+	l := w.spent(label)
+	assert.Equal(w.t, []int64{micros, 0, 1}, []int64{l.CostMicros, l.HeldMicros, l.Requests}, label)
+}
+
+func (w *world) start(g *llm.Guard, r llm.Request) *llm.Call {
+	w.t.Helper()
+	c, err := g.Start(w.t.Context(), r)
+	require.NoError(w.t, err)
+	return c
+}
+
+// settle settles at used.
+func (w *world) settle(c *llm.Call) budget.Receipt {
+	w.t.Helper()
+	r, err := c.Settle(w.t.Context(), used)
+	require.NoError(w.t, err)
+	return r
+}
