@@ -26,7 +26,10 @@ type proposal struct {
 // the parallel way.
 func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy UnavailablePolicy) error {
 	for round := 0; round < maxRefusals; round++ {
-		proposals, err := l.propose(ctx, lease)
+		proposals, err := l.propose(ctx, lease, false)
+		if err == nil && slices.ContainsFunc(proposals, func(p proposal) bool { return p.waits }) {
+			proposals, err = l.propose(ctx, lease, true) // a denial waits for every level as it is
+		}
 		if err != nil {
 			return l.conclude(ctx, lease, l.failAll(lease, err), policy)
 		}
@@ -72,8 +75,9 @@ func (l *RateLimiter) failAll(lease *Lease, err error) []*op {
 	return ops
 }
 
-// propose decides every level's write.
-func (l *RateLimiter) propose(ctx context.Context, lease *Lease) ([]proposal, error) {
+// propose decides every level's write; certain lets no level pass by an image
+// too old to deny from.
+func (l *RateLimiter) propose(ctx context.Context, lease *Lease, certain bool) ([]proposal, error) {
 	proposals := make([]proposal, len(lease.levels))
 	for i := range lease.levels {
 		lv, p := &lease.levels[i], &proposals[i]
@@ -82,7 +86,7 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease) ([]proposal, er
 		}
 		o := op{take: true, amounts: lv.asked}
 		var err error
-		if p.view, err = lv.lane.consider(ctx, lv.cfg, &o); err != nil {
+		if p.view, err = lv.lane.consider(ctx, lv.cfg, &o, certain); err != nil {
 			return nil, err
 		}
 		if p.waits = !o.fits(p.view, nil, lv.lane.leftTo(&o, nil)); p.waits {
@@ -95,8 +99,9 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease) ([]proposal, er
 }
 
 // consider puts a recent image of the bucket under a configuration, without the
-// lane's queue: a denial needs an image no older than a second.
-func (l *lane) consider(ctx context.Context, cfg *bucketConfig, o *op) (view, error) {
+// lane's queue: a denial needs an image no older than a second, and so does
+// what is to be certain.
+func (l *lane) consider(ctx context.Context, cfg *bucketConfig, o *op, certain bool) (view, error) {
 	shadow := l.shadow()
 	b := batch{takes: []*op{{take: true, amounts: o.amounts, cfg: cfg}}}
 	for {
@@ -108,7 +113,7 @@ func (l *lane) consider(ctx context.Context, cfg *bucketConfig, o *op) (view, er
 			looked = true
 		}
 		v, err := shadow.view(ctx, b, nil)
-		if err != nil || looked || o.fits(v, nil, nil) || fresh(shadow.seenAt, v.now) {
+		if err != nil || looked || fresh(shadow.seenAt, v.now) || !certain && o.fits(v, nil, nil) {
 			if looked {
 				l.correct(shadow.image, shadow.seenAt)
 			}

@@ -144,6 +144,29 @@ func TestCascadeRetryAfterIsExact(t *testing.T) {
 	})
 }
 
+// The wait covers levels that this process believes to have enough, by an image
+// that others have made old.
+func TestCascadeRetryAfterCoversWhatOthersTook(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *stage) {
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "project", "", []Limit{PerMinute("rpm", 200)}))
+		s.family("key", "project")
+		p := s.peer(perMinute())
+		s.acquire("key", Amounts{"rpm": 1})
+		s.acquire("key", Amounts{"rpm": 1})
+		p.acquire("key", Amounts{"rpm": 90})
+		p.acquire("project", Amounts{"rpm": 100})
+		s.acquire("project", Amounts{"rpm": 1}) // knows this level, not the other
+		s.clock.advance(1200 * time.Millisecond)
+		exceeded := s.deny("key", Amounts{"rpm": 60})
+		assert.Equal(t, "key", exceeded.Primary().EntityID)
+		assert.Equal(t, 30*time.Second, exceeded.RetryAfter.Round(time.Second))
+		s.clock.advance(exceeded.RetryAfter - time.Millisecond)
+		assert.Equal(t, time.Millisecond, s.deny("key", Amounts{"rpm": 60}).RetryAfter)
+		s.clock.advance(time.Millisecond)
+		s.acquire("key", Amounts{"rpm": 60})
+	})
+}
+
 func TestCascadeLevelsMayHaveOtherLimits(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *stage) {
 		s = s.on(s.repo, &Options{Cascade: s.limiter.opts.Cascade}) // no fallback limits
