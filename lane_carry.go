@@ -387,12 +387,36 @@ func (l *lane) settle(carried []*op, v view, housekeeping bool, a answer, adjust
 	case refused:
 		l.alone = adjusts
 		l.halved = min(l.halved+1, maxHalved)
-		if !l.refuse(carried) {
+		if carried = l.turnAway(carried, v, a); len(carried) > 0 && !l.refuse(carried) {
 			l.requeue(carried)
 		}
 	default:
 		l.finish(carried, result{err: a.err, unknown: a.verdict == ambiguous})
 	}
+}
+
+// turnAway denies the takes of a refused write that did not fit the state it met,
+// at the instant they were decided for, and returns the others. Else, of many
+// processes, each would find that the refill of its round trip has made room, and
+// they would refuse each other for as long as they outnumber it.
+func (l *lane) turnAway(carried []*op, v view, a answer) []*op {
+	if !a.seen || a.image == nil || !v.cfg.is(a.image) {
+		return carried
+	}
+	v = newView(a.image, v.cfg, current, v.now)
+	var s sums
+	again := make([]*op, 0, len(carried))
+	for _, o := range carried {
+		if o.take {
+			if reserved := l.leftTo(o, again); !o.fits(v, s, reserved) {
+				l.finish([]*op{o}, result{denied: true, image: a.image, now: v.now, cfg: v.cfg, reserved: merge(reserved, s)})
+				continue
+			}
+		}
+		o.addTo(&s)
+		again = append(again, o)
+	}
+	return again
 }
 
 // refuse counts a refusal of the ops; true if they were refused too often, and

@@ -107,10 +107,12 @@ func (r *reporter) output(ctx context.Context, name string, args ...string) ([]b
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s did not end within %v", line, r.limit)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", line, err, out)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		const most = 2000
+		return nil, fmt.Errorf("%s: %w\n%s\n%.*s", line, err, out, most, exit.Stderr)
 	}
-	return out, nil
+	return out, err
 }
 
 // loadAverage is how busy the machine is, where Linux tells.

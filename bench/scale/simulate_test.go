@@ -35,6 +35,19 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
+// Processes that contend for the refill of a round trip must not refuse each
+// other for as long as they outnumber it: a call costs two writes at most.
+func TestProcessesDoNotRefuseEachOtherForEver(t *testing.T) {
+	s := few("acquire")
+	s.Processes, s.Each, s.Rate, s.Burst = 200, 1.5, 200, 200
+	r, err := inVirtualTime(t, s)
+	require.NoError(t, err)
+	require.Empty(t, r.Errors)
+	require.GreaterOrEqual(t, r.Ledger.Lost, int64(0), "over-admitted")
+	require.Greater(t, r.OfLimit, 0.99)
+	require.Less(t, r.WriteUnits, 2*float64(r.Offered)/r.For.Seconds())
+}
+
 func TestAPartitionThatIsTooSmallThrottles(t *testing.T) {
 	s := few("acquire")
 	s.Partition = 5
