@@ -266,26 +266,19 @@ func (v view) mustClaim(s sums) bool {
 // outcome is what a limit's update leaves, at the least that its bounds allow.
 type outcome struct {
 	update bucket.Update
-	// base is tokens → level before takes: level = tokens + base.
-	base int64
-	// out is what is taken from that level, excess what is trimmed from it.
-	out, excess int64
+	// base is tokens → level before takes: level = tokens + base. A full bucket
+	// has its burst.
+	base, burst int64
+	// out is what is taken from that level.
+	out int64
 }
 
 // decide returns the update of limit i; move says that the refill instant moves.
 func (v view) decide(i int, a bucket.Amounts, move bool) outcome {
 	s := v.state(i)
-	credit, ok := s.Credit(v.now)
-	if !ok { // worth its burst: put there, if nobody was faster
-		after := s.Burst - a.Take - a.Adjust
-		return outcome{
-			update: bucket.Update{Add: after - s.Tokens, Low: s.Tokens, High: s.Tokens, HasLow: true},
-			base:   s.Burst - s.Tokens, out: a.Take + a.Adjust,
-		}
-	}
+	credit, _ := s.Credit(v.now)
 	u, _ := s.Decide(v.now, a, move)
-	excess := max(0, s.Tokens+credit+a.Back-s.Burst)
-	return outcome{update: u, base: credit + a.Back - excess, out: a.Take + a.Adjust, excess: excess}
+	return outcome{update: u, base: credit + a.Back, burst: s.Burst, out: a.Take + a.Adjust}
 }
 
 // raiseLow puts the lower bound at floor at least.
@@ -296,7 +289,15 @@ func (o *outcome) raiseLow(floor int64) {
 }
 
 // debt is the deepest debt the update can leave, given its lower bound.
-func (o *outcome) debt() int64 { return max(0, -(o.update.Low + o.base - o.out)) }
+func (o *outcome) debt() int64 { return max(0, -o.left(o.update.Low)) }
+
+// left is the level that the update leaves of some tokens.
+func (o *outcome) left(tokens int64) int64 {
+	if o.update.Full {
+		return o.burst - o.out
+	}
+	return tokens + o.base - o.out
+}
 
 // floor is the least tokens from which the update leaves a debt of at most d.
 func (o *outcome) floor(d int64) int64 { return o.out - o.base - d }
@@ -311,11 +312,11 @@ func (v view) planSpend(s sums, rules planRules) (plan, bool) {
 			continue
 		}
 		o := v.decide(i, n.Amounts, false)
-		if n.Back > 0 || n.Take > 0 || o.excess > 0 {
+		if n.Back > 0 || n.Take > 0 || o.update.Full {
 			later = false // only a plain charge below full commutes with claims
 		}
 		need, ok := v.spendExpiry(i, &o, rules.later)
-		if !ok || o.update.HasLow && o.update.Low > o.update.High {
+		if !ok || o.update.HasLow && !o.update.Full && o.update.Low > o.update.High {
 			return plan{}, false
 		}
 		ttl = max(ttl, need)
@@ -336,14 +337,14 @@ func (v view) planSpend(s sums, rules planRules) (plan, bool) {
 // later says that part of the credit may be in the tokens already, so none is
 // counted on. ok is false when the expiry must move.
 func (v view) spendExpiry(i int, o *outcome, later bool) (seconds int64, ok bool) {
-	if o.out == 0 && o.update.Add >= 0 {
+	if o.out == 0 {
 		return 0, true // gives back: fuller sooner
 	}
 	rate := v.image.Limits[i].Rate
 	ttl := v.image.TTL
 	if !o.update.HasLow {
 		if ttl == 0 {
-			seconds = seconds1(v.now, rate.FillTime(max(0, -(v.image.Limits[i].Tokens+o.base-o.out))))
+			seconds = seconds1(v.now, rate.FillTime(-o.left(v.image.Limits[i].Tokens)))
 			return seconds, true
 		}
 		covered := rate.DebtCovered(ttl*1000 - v.now)

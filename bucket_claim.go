@@ -60,11 +60,8 @@ func (b *claimBuilder) stored(i int, name string, a bucket.Amounts) {
 	}
 	state := v.state(i)
 	if gone && a == (bucket.Amounts{}) && state.Level(v.now) >= l.Burst {
-		credit, ok := state.Credit(v.now)
+		credit, _ := state.Credit(v.now)
 		low := l.Burst - credit
-		if !ok {
-			low = l.Tokens
-		}
 		b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
 			Name: name, Kind: schema.ClaimRemove, Update: bucket.Update{Low: low, HasLow: true},
 		})
@@ -77,7 +74,7 @@ func (b *claimBuilder) stored(i int, name string, a bucket.Amounts) {
 		out.Params, out.Capacity, out.Rate = true, configuredAs.capacity, configuredAs.rate
 		rate = configuredAs.rate
 	}
-	b.fills(rate, l.Tokens+o.base-o.out)
+	b.fills(rate, o.left(l.Tokens))
 	if b.kept == nil {
 		b.kept = make(map[int]outcome, len(v.image.Limits))
 	}
@@ -122,7 +119,7 @@ func (b *claimBuilder) expire() {
 	}
 	for place, o := range b.kept {
 		l := &c.Limits[place]
-		if c.TTL > 0 {
+		if c.TTL > 0 && !o.update.Full {
 			rate := l.Rate
 			if !l.Params {
 				rate = v.image.Limits[v.image.Set.Index(l.Name)].Rate

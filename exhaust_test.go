@@ -24,7 +24,7 @@ type exhaustCase struct {
 }
 
 // exhaustRules are rules of the protocol that are left out.
-type exhaustRules struct{ refilled, upper, lower, guard, blind bool }
+type exhaustRules struct{ refilled, upper, lower, full, blind bool }
 
 // exhaustState is a state as seen from now: what is stored is worth y, refill
 // included and not capped, and so are the images; what a claim makes stale is
@@ -101,15 +101,14 @@ func (x *exhaustion) image(phase int, y int64, valid bool) *schema.Image {
 }
 
 // top caps what is over full: fuller states behave alike.
-func (x *exhaustion) top() int64 { return 2*x.burst + x.burst/bucket.TrimDivisor + 2 }
+func (x *exhaustion) top() int64 { return 2*x.burst + 2 }
 
 func (x *exhaustion) push(s exhaustState) {
 	s.y = min(s.y, x.top())
 	if s.live[0] > s.live[1] {
 		s.live[0], s.live[1] = s.live[1], s.live[0]
 	}
-	if held, truth := min(x.burst, s.y), x.burst-s.queue; !x.lost && x.found == "" &&
-		(held > truth || truth-held > 2*(x.burst/bucket.TrimDivisor)) {
+	if held, truth := min(x.burst, s.y), x.burst-s.queue; !x.lost && x.found == "" && held != truth {
 		x.found = fmt.Sprintf("holds %d, truth %d", held, truth)
 	}
 	if !x.seen[s] {
@@ -216,13 +215,16 @@ func (x *exhaustion) lands(s exhaustState, c int, a bucket.Amounts, rest [2]int6
 		return // rf = :seen fails
 	}
 	stored := x.image(s.phase, s.y, true).Limits[0].Tokens
-	seen := x.image(s.phase, s.images[c].y, valid).Limits[0].Tokens
 	next := s
 	switch {
 	case x.rules.blind && a.Take == 0 && a.Back == 0:
 		next.y -= a.Adjust
-	case !x.holds(stored, s.images[c].y, seen, a, w.Update):
+	case !x.holds(stored, w.Update):
 		return
+	case w.Full && w.claim:
+		next.y = w.Put
+	case w.Full:
+		next.y += w.Put - stored
 	case w.claim:
 		next.y = stored + w.Add // refilled now
 	default:
@@ -254,17 +256,11 @@ func (x *exhaustion) lands(s exhaustState, c int, a bucket.Amounts, rest [2]int6
 }
 
 // holds evaluates the bounds, less what is left out.
-func (x *exhaustion) holds(stored, y, seen int64, a bucket.Amounts, u bucket.Update) bool {
-	if stored > u.High && !x.rules.upper {
-		return false
+func (x *exhaustion) holds(stored int64, u bucket.Update) bool {
+	if u.Full {
+		return stored >= u.Low || x.rules.full
 	}
-	if !x.rules.lower && !x.rules.guard {
-		return !u.HasLow || stored >= u.Low
-	}
-	excess := max(0, y+a.Back-x.burst)
-	taken := x.rules.lower || a.Take == 0 || stored >= a.Take+excess-(y-seen)-a.Back
-	guarded := x.rules.guard || excess == 0 || stored >= seen-x.burst/bucket.TrimDivisor
-	return taken && guarded
+	return (stored <= u.High || x.rules.upper) && (!u.HasLow || stored >= u.Low || x.rules.lower)
 }
 
 var exhaustCases = []exhaustCase{
@@ -272,12 +268,12 @@ var exhaustCases = []exhaustCase{
 	{burst: 2, refill: []int64{1}, lost: true, clients: 2},
 	{burst: 2, refill: []int64{2}, lost: true, clients: 2},
 	{burst: 2, refill: []int64{0, 1}, lost: true, clients: 2},
-	{burst: 64, refill: []int64{32}, lost: true, clients: 2, amounts: []int64{0, 32, 64}},
+	{burst: 3, refill: []int64{2}, lost: true, clients: 2},
 	{burst: 1, refill: []int64{1}, clients: 2},
 	{burst: 2, refill: []int64{1}, clients: 2},
 	{burst: 2, refill: []int64{0, 1}, clients: 2},
 	{burst: 3, refill: []int64{2}, clients: 2},
-	{burst: 64, refill: []int64{32}, clients: 2, amounts: []int64{0, 32, 64}},
+	{burst: 3, refill: []int64{0, 0, 2}, clients: 2},
 }
 
 func (c exhaustCase) String() string {
@@ -286,7 +282,7 @@ func (c exhaustCase) String() string {
 
 // TestExhaustive visits every state of small buckets: no admission lifts the
 // queue above the burst, whatever is stale or lost; and where no answer is lost
-// the bucket always holds burst − queue, less two trims.
+// the bucket always holds exactly burst − queue.
 func TestExhaustive(t *testing.T) {
 	for _, c := range exhaustCases {
 		t.Run(c.String(), func(t *testing.T) {
@@ -302,13 +298,10 @@ func TestExhaustive(t *testing.T) {
 func TestExhaustiveWithoutRules(t *testing.T) {
 	for name, rules := range map[string]exhaustRules{
 		"rf = :seen": {refilled: true}, "upper bound": {upper: true}, "lower bound": {lower: true},
-		"trim guard": {guard: true}, "taking adjust not blind": {blind: true},
+		"still full": {full: true}, "taking adjust not blind": {blind: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range exhaustCases {
-				if rules.guard && c.lost {
-					continue // what is trimmed too often starves: the other law
-				}
 				x := newExhaustion(c, rules)
 				if found := x.explore(t); found != "" {
 					t.Logf("%v, after %d states: %s", c, len(x.seen), found)

@@ -28,9 +28,6 @@ type lawRules struct {
 // truth is one limit of one bucket as it really is: a leaky queue.
 type truth struct {
 	queue int64
-	// trimmed is a queue that counts what stale clients trimmed as taken: what
-	// the bucket must hold exactly.
-	trimmed int64
 	// surplus is the longest time, in ms, that a write was under way whose
 	// charge counts, fastest the fastest rate held, largest the largest burst.
 	surplus, largest int64
@@ -168,7 +165,7 @@ func (j *lawJudge) drain(entity string, held *schema.Image, at int64) {
 			continue
 		}
 		earned, _ := bucket.State{Rate: held.Limits[i].Rate, Refilled: since}.Credit(at)
-		t.queue, t.trimmed = max(0, t.queue-earned), max(0, t.trimmed-earned)
+		t.queue = max(0, t.queue-earned)
 		t.hold(held.Limits[i].Rate)
 	}
 }

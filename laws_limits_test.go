@@ -40,7 +40,7 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 					j.fail(w, "L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
 				}
 			}
-			j.changed(w, truths[name], name, a, before, after, sent, at)
+			j.changed(w, truths[name], name, a, before, after)
 		}
 		j.charged(w, entity, name, sent, a, truths[name], &after.Limits[k], at)
 		if j.rules.exact {
@@ -58,29 +58,16 @@ func (j *lawJudge) added(w *ddbmem.Write, truths map[string]*truth, name string,
 	}
 }
 
-// changed gives back and moves with the parameters, and notes what was trimmed.
-func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a bucket.Amounts, before, after *schema.Image, sent *sentWrite, at int64) {
+// changed gives back and moves with the parameters.
+func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a bucket.Amounts, before, after *schema.Image) {
 	i, k := before.Set.Index(name), after.Set.Index(name)
 	was, is := &before.Limits[i], &after.Limits[k]
 	if got, want := is.Consumed-was.Consumed, a.Take+a.Adjust-a.Back; got != want {
 		j.fail(w, "L4: the counter of %s moved by %d for %d", name, got, want)
 	}
-	t.queue, t.trimmed = max(0, t.queue-a.Back), max(0, t.trimmed-a.Back)
-	credited, _ := before.State(i).Credit(max(after.Refilled, before.Refilled))
-	excess := credited + a.Back - a.Take - a.Adjust - (is.Tokens - was.Tokens)
-	smaller := was.Burst
+	t.queue = max(0, t.queue-a.Back)
 	if was.Rate != is.Rate {
 		t.queue = max(0, t.queue+is.Burst-was.Burst) // a raise does not fill, a cut clamps
-		t.trimmed = max(0, t.trimmed+is.Burst-was.Burst)
-		smaller = min(was.Burst, is.Burst)
-	}
-	if !j.rules.exact {
-		return
-	}
-	worth, _ := before.State(i).Credit(at)
-	if over := excess - max(0, was.Tokens+worth+a.Back-smaller); over > 0 { // trimmed by a stale client
-		t.trimmed += over
-		j.tally["trimmed stale"]++
 	}
 }
 
@@ -98,7 +85,6 @@ func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite
 		}
 		t.surplus = max(t.surplus, late)
 	}
-	t.trimmed += a.Take + a.Adjust
 	if granted {
 		j.tally["granted"]++
 		acc.granted += a.Take
@@ -116,10 +102,7 @@ func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite
 
 // holds checks that a bucket without faults is worth exactly burst − queue.
 func (j *lawJudge) holds(w *ddbmem.Write, name string, t *truth, s bucket.State, at int64) {
-	if got, want := s.Level(at), s.Burst-t.trimmed; got != want {
+	if got, want := s.Level(at), s.Burst-t.queue; got != want {
 		j.fail(w, "L2: %s is worth %d, not %d", name, got, want)
-	}
-	if forgone := t.trimmed - t.queue; forgone > 2*(t.largest/bucket.TrimDivisor) {
-		j.fail(w, "L2: stale clients trimmed %d of %s, more than burst/32", forgone, name)
 	}
 }

@@ -14,10 +14,6 @@ const (
 	// MaxCredit is the largest credit a write can carry. An item that has
 	// earned more since its refill instant is claimed at its burst first.
 	MaxCredit = 1 << 62
-	// TrimDivisor bounds the trimming of an excess by stale clients: an
-	// excess is trimmed only while less than burst/TrimDivisor was taken
-	// since the image it was decided from.
-	TrimDivisor = 64
 	// Never is the wait for an amount that cannot fit.
 	Never = -1
 )
@@ -34,11 +30,16 @@ type State struct {
 	Tokens, Refilled int64
 }
 
-// Update is what a write does to one limit: add Add to the tokens if they lie
-// in Low…High. Without HasLow there is no lower bound.
+// Update is what a write does to one limit. Below full it adds Add to the tokens
+// if they lie in Low…High; without HasLow there is no lower bound. A full bucket
+// is worth its burst however much more is stored: with Full it puts the tokens
+// at Put if they are at least Low, so that it need not know who took what since
+// it was seen.
 type Update struct {
 	Add, Low, High int64
 	HasLow         bool
+	Full           bool
+	Put            int64
 }
 
 // Amounts are the sums one write carries for a limit: Back is given back first,
@@ -140,35 +141,27 @@ func (r Rate) DebtCovered(ms int64) int64 {
 
 // Decide returns the update that carries a from the seen state, or false when
 // Take does not fit. move says the write also sets the refill instant to
-// max(Refilled, now), so that the credit must be added to the tokens.
+// max(Refilled, now), so that the credit must be in the tokens.
 //
-// The update is exact on the seen state and safe on any other with the same
-// refill instant and rate: above High the bucket would be credited for time it
-// was full, below Low the take is not there. The credit must not exceed
-// MaxCredit (see Credit).
+// The update is exact on every state it accepts that has the same refill instant
+// and rate: above High the bucket is full and would be credited for time it was
+// so, below Low the take is not there, or the bucket is not full any more. A
+// credit above MaxCredit must be moved (see Credit).
 func (s State) Decide(now int64, a Amounts, move bool) (Update, bool) {
 	credit, _ := s.Credit(now)
-	excess := max(0, s.Tokens+credit+a.Back-s.Burst)
-	if a.Take > 0 && s.Tokens+credit+a.Back-excess < a.Take {
-		return Update{}, false
-	}
-	u := Update{
-		Add:  a.Back - excess - a.Take - a.Adjust,
-		High: s.Burst + excess - credit - a.Back,
-	}
+	kept := credit // what the tokens will not hold
 	if move {
-		u.Add += credit
+		kept = 0
 	}
+	full := s.Burst - credit - a.Back // tokens from which the bucket is full
+	if s.Tokens > full {
+		return Update{Full: true, Put: s.Burst - kept - a.Take - a.Adjust, Low: full, HasLow: true}, a.Take <= s.Burst
+	}
+	u := Update{Add: credit - kept + a.Back - a.Take - a.Adjust, High: full}
 	if a.Take > 0 {
-		u.Low, u.HasLow = a.Take+excess-credit-a.Back, true
+		u.Low, u.HasLow = a.Take-credit-a.Back, true
 	}
-	if excess > 0 { // clients of one image each trim it: not if much was taken since
-		guard := s.Tokens - s.Burst/TrimDivisor
-		if !u.HasLow || guard > u.Low {
-			u.Low, u.HasLow = guard, true
-		}
-	}
-	return u, true
+	return u, u.Low <= s.Tokens || !u.HasLow
 }
 
 // ceilDiv is ceil((hi·2^64 + lo) / d), at most the largest int64.

@@ -89,16 +89,20 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 	switch l.Kind {
 	case ClaimKeep:
 		b.exists(a.burst)
-		if l.Add != 0 {
-			b.addNumber(a.tokens, l.Add)
-		}
 		if l.Consumed != 0 {
 			b.addNumber(a.consumed, l.Consumed)
 		}
 		if l.HasLow {
 			b.compare(a.tokens, ">=", Number(l.Low))
 		}
-		b.compare(a.tokens, "<=", Number(l.High))
+		if l.Full {
+			b.setValue(a.tokens, Number(l.Put))
+		} else {
+			b.compare(a.tokens, "<=", Number(l.High))
+			if l.Add != 0 {
+				b.addNumber(a.tokens, l.Add)
+			}
+		}
 		if l.Params {
 			l.params(b, a)
 		}

@@ -36,10 +36,10 @@ type Spend struct {
 
 // spendShape is what the text of a spend depends on, beside its limits.
 type spendShape struct {
-	limits, lows uint32 // bit per limit
-	slot         uint8
-	rule         OpRule
-	later, ttl   bool
+	limits, lows, fulls uint32 // bit per limit
+	slot                uint8
+	rule                OpRule
+	later, ttl          bool
 }
 
 // spendText is the text of a spend: built once for each shape.
@@ -55,6 +55,9 @@ func (s *Spend) shape() spendShape {
 		sh.limits |= 1 << l.Index
 		if l.HasLow {
 			sh.lows |= 1 << l.Index
+		}
+		if l.Full {
+			sh.fulls |= 1 << l.Index
 		}
 	}
 	return sh
@@ -90,6 +93,12 @@ func (s *Spend) Statement() Statement {
 	}
 	for i := range s.Limits {
 		l := &s.Limits[i]
+		if l.Full {
+			put(numbers.value(l.Put))
+			put(numbers.value(l.Consumed))
+			put(numbers.value(l.Low))
+			continue
+		}
 		put(numbers.value(l.Add))
 		put(numbers.value(l.Consumed))
 		if l.HasLow {
@@ -166,8 +175,14 @@ func (s *LimitSet) spendText(shape spendShape) *spendText {
 		i := bits.TrailingZeros32(left)
 		a := s.attrs[i]
 		tokens := b.name(a.tokens)
-		b.add = append(b.add, tokens+" "+take(), b.name(a.consumed)+" "+take())
 		b.exists(a.burst)
+		if shape.fulls&(1<<i) != 0 {
+			b.set = append(b.set, tokens+" = "+take())
+			b.add = append(b.add, b.name(a.consumed)+" "+take())
+			b.require(tokens + " >= " + take())
+			continue
+		}
+		b.add = append(b.add, tokens+" "+take(), b.name(a.consumed)+" "+take())
 		if shape.lows&(1<<i) != 0 {
 			b.require(tokens + " BETWEEN " + take() + " AND " + take())
 		} else {
