@@ -247,7 +247,7 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 		}
 		if results[i].cfg == nil {
 			v, err := lv.lane.inspect(ctx, lv.cfg)
-			if err != nil {
+			if err != nil || v.adopt && v.image != nil { // a newer configuration is claimed even by a denial
 				return false, nil //nolint:nilerr // the lanes will meet it, and say what it means
 			}
 			results[i] = result{image: v.projected(), now: v.now, cfg: v.cfg, reserved: lv.lane.leftTo(&op{}, nil)}

@@ -78,3 +78,27 @@ func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
 		require.NoError(t, lease.Rollback(ctx))
 	})
 }
+
+// A denial by one level's memory must still bring another level its newer
+// configuration, for what it says of the wait holds only from then on.
+func TestDenialFromMemoryBringsNewerConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		l, repo := family(t, e, nil)
+		ctx := t.Context()
+		require.NoError(t, repo.SetEntityLimits(ctx, "key", "", []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 10)}))
+		_, err := l.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		require.NoError(t, repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 100)}))
+		other, err := New(e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now}), nil)
+		require.NoError(t, err)
+		_, err = other.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
+		wait, ok := RetryAfter(err)
+		require.True(t, ok, "%v", err)
+		time.Sleep(wait)
+		_, err = other.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
+		require.NoError(t, err)
+	})
+}

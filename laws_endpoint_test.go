@@ -1,0 +1,160 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// faultyTransport loses, drops and throttles writes in front of any engine.
+type faultyTransport struct {
+	next aws.HTTPClient
+	mu   sync.Mutex
+	r    *rand.Rand
+}
+
+func (f *faultyTransport) Do(r *http.Request) (*http.Response, error) {
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	f.mu.Lock()
+	p := f.r.Float64()
+	f.mu.Unlock()
+	reset := &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	switch {
+	case operation != "UpdateItem" && operation != "PutItem":
+	case p < .12:
+		response, err := f.next.Do(r)
+		if err != nil {
+			return nil, err
+		}
+		_, _ = io.Copy(io.Discard, response.Body) // so that the connection is used again
+		return nil, errors.Join(reset, response.Body.Close())
+	case p < .18:
+		return nil, reset
+	case p < .23:
+		return &http.Response{
+			StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Request: r,
+			Body: io.NopCloser(strings.NewReader(`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`)),
+		}, nil
+	}
+	return f.next.Do(r)
+}
+
+// endState is what callers know of a bucket, in millitokens.
+type endState struct {
+	mu sync.Mutex
+	// held is what leases hold; unsure what may be in the bucket besides.
+	held, unsure, granted int64
+}
+
+// TestLawsEndState plays concurrent callers with faults at the transport, on
+// every engine and in real time, and compares what the callers know with what
+// the bucket holds. The limit hardly refills, so both are exact.
+func TestLawsEndState(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		for seed := range uint64(8) {
+			playEndState(t, e, seed)
+		}
+	})
+}
+
+func playEndState(t *testing.T, e *engine, seed uint64) {
+	const limiters, callers, steps, burst = 4, 6, 12, 150
+	repo := e.repository(t, nil)
+	limit := Limit{Name: "rpm", Capacity: burst, RefillAmount: 1, RefillPeriod: 365 * 24 * time.Hour}
+	require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{limit}, nil))
+	var end endState
+	var group sync.WaitGroup
+	for slot := range limiters { // a slot each: every resend recognises itself
+		faulty := &faultyTransport{r: rand.New(rand.NewPCG(seed, uint64(slot)))}
+		client := e.client(func(o *dynamodb.Options) {
+			faulty.next = o.HTTPClient
+			o.HTTPClient = faulty
+		})
+		r, err := NewRepository(client, repo.Table(), nil)
+		require.NoError(t, err)
+		l, err := New(r, nil)
+		require.NoError(t, err)
+		l.lanes.ids.slot = slot
+		for caller := range callers {
+			random := rand.New(rand.NewPCG(seed, uint64(100*slot+caller)))
+			group.Go(func() { end.play(t, l, random, steps) })
+		}
+	}
+	group.Wait()
+	image, err := repo.readBucket(t.Context(), repo.keys.Bucket("key", "gpt-4").Attributes(), nil, 0)
+	require.NoError(t, err)
+	consumed, tokens := image.Limits[0].Consumed, image.Limits[0].Tokens
+	assert.GreaterOrEqual(t, tokens, int64(0), "seed %d: admitted more than allowed", seed)
+	assert.Equal(t, int64(burst*milli), tokens+consumed, "seed %d: the counter is exact", seed)
+	assert.GreaterOrEqual(t, consumed, end.held, "seed %d: callers hold more than was debited", seed)
+	assert.LessOrEqual(t, consumed, end.held+end.unsure, "seed %d: debited and held by nobody", seed)
+	assert.Positive(t, end.granted)
+}
+
+// play takes and gives back.
+func (s *endState) play(t *testing.T, l *RateLimiter, r *rand.Rand, steps int) {
+	ctx := t.Context()
+	var leases []*Lease
+	for range steps {
+		if len(leases) > 0 && r.Float64() < .4 {
+			i := r.IntN(len(leases))
+			s.giveBack(t, ctx, leases[i], r)
+			continue
+		}
+		n := 1 + r.Int64N(5)
+		lease, err := l.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": n})
+		switch {
+		case err == nil:
+			leases = append(leases, lease)
+			s.book(0, n*milli)
+		case errors.Is(err, ErrUnavailable):
+			s.book(n*milli, 0)
+		default:
+			assert.ErrorIs(t, err, ErrLimitExceeded)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, lease := range leases {
+		held, _ := amountOf(lease.levels[0].held, "rpm")
+		s.held += held
+	}
+}
+
+// giveBack returns some or all of a lease.
+func (s *endState) giveBack(t *testing.T, ctx context.Context, lease *Lease, r *rand.Rand) {
+	n := lease.Consumed()["rpm"]
+	if n == 0 {
+		return
+	}
+	err := error(nil)
+	if r.Float64() < .5 {
+		err = lease.Rollback(ctx)
+	} else if err = lease.Adjust(ctx, Amounts{"rpm": -1}); errors.Is(err, ErrLeaseEnded) {
+		err = nil
+	}
+	if err != nil {
+		assert.ErrorIs(t, err, ErrUnconfirmed)
+		s.book(n*milli, 0) // may not have been written: it stays consumed
+	}
+}
+
+func (s *endState) book(unsure, granted int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsure += unsure
+	s.granted += granted
+}
