@@ -49,7 +49,7 @@ func (s *stage) allowed(n int, entity, limit string) (admitted int) {
 		if _, err := s.limiter.Acquire(s.t.Context(), entity, model, Amounts{limit: 1}); err == nil {
 			admitted++
 		} else {
-			s.denied(err)
+			_ = s.denied(err)
 		}
 	}
 	return admitted

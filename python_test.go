@@ -120,9 +120,12 @@ func TestForeignItemsAreRead(t *testing.T) {
 			remaining     int64
 			level         ConfigLevel
 		}{
-			{"key-1", "rpm", 99, LevelResource}, {"key-1", "tpm", 9623, LevelResource},
-			{"proj-1", "rpm", 999, LevelEntityDefault}, {"proj-1", "tpm", 149_658, LevelEntityDefault},
-			{"user-9", "rpm", 98, LevelResource}, {"user-9", "tpm", 9001, LevelResource},
+			{"key-1", "rpm", 99, LevelResource},
+			{"key-1", "tpm", 9623, LevelResource},
+			{"proj-1", "rpm", 999, LevelEntityDefault},
+			{"proj-1", "tpm", 149_658, LevelEntityDefault},
+			{"user-9", "rpm", 98, LevelResource},
+			{"user-9", "tpm", 9001, LevelResource},
 		} {
 			report, err := s.limiter.Check(t.Context(), want.entity, model, nil)
 			require.NoError(t, err)
@@ -221,7 +224,7 @@ func TestWritersOfBothKindsTakeTurns(t *testing.T) {
 					admitted -= 50
 				}
 			} else {
-				s.denied(err)
+				_ = s.denied(err)
 			}
 			if s.foreignAcquire("user-9", stale, 120) {
 				admitted, theirs = admitted+120, theirs+1

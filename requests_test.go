@@ -175,8 +175,10 @@ func TestBucketRequests(t *testing.T) {
 			s.clock.advance(2 * time.Second)
 			s.deny("user-1", Amounts{"tpm": 5000})
 		}},
-		"transaction_cold": {opts: &Options{Limits: two.Limits, Cascade: CascadeTransaction}, before: func(s *scene) { s.family("user-1", "project-1") },
-			do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500}) }},
+		"transaction_cold": {
+			opts: &Options{Limits: two.Limits, Cascade: CascadeTransaction}, before: func(s *scene) { s.family("user-1", "project-1") },
+			do: func(s *scene) { s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500}) },
+		},
 		"transaction_warm": {opts: &Options{Limits: two.Limits, Cascade: CascadeTransaction}, before: func(s *scene) {
 			s.family("user-1", "project-1")
 			s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
