@@ -37,7 +37,11 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
 .PHONY: bench
-bench: ## Run the benchmarks named by BENCH (all) COUNT times (1)
+bench: ## Measure the limiter and print one table beside what must hold (2 minutes)
+	@cd bench && go run ./report $(ARGS)
+
+.PHONY: bench-go
+bench-go: ## Run the Go benchmarks named by BENCH (all) COUNT times (1)
 	@go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) $(ARGS) $$(scripts/modules.sh | sed 's|$$|/...|')
 
 .PHONY: cover

@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("report", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	strict := f.Bool("strict", false, "fail when something that must hold does not")
-	limit := f.Duration("limit", 90*time.Second, "the most that one program may take")
+	limit := f.Duration("limit", 3*time.Minute, "the most that one program may take")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
