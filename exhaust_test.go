@@ -52,6 +52,10 @@ type exhaustion struct {
 	set   *schema.LimitSet
 	cfg   *bucketConfig
 	rate  bucket.Rate
+	// decided remembers decisions, which are pure.
+	decided map[exhaustDecision][]exhaustWrite
+	// aged is the refill, by phase, since the instant that is stored.
+	aged  []int64
 	found string // what breaks a law
 }
 
@@ -65,10 +69,13 @@ func newExhaustion(c exhaustCase, rules exhaustRules) *exhaustion {
 	for _, r := range c.refill {
 		total += r
 	}
-	x := &exhaustion{exhaustCase: c, rules: rules, seen: map[exhaustState]bool{}}
+	x := &exhaustion{exhaustCase: c, rules: rules, seen: map[exhaustState]bool{}, decided: map[exhaustDecision][]exhaustWrite{}}
 	x.rate = bucket.Rate{Burst: c.burst, Amount: total, Period: int64(len(c.refill))}
 	x.set = schema.NewLimitSets().Of([]string{"x"})
 	x.cfg = &bucketConfig{fingerprint: []byte("12345678"), permanent: true, limits: []configured{{name: "x", rate: x.rate}}}
+	for phase := range c.refill {
+		x.aged = append(x.aged, -x.image(phase, 0, true).Limits[0].Tokens)
+	}
 	if x.amounts == nil {
 		for a := range c.burst + 1 {
 			x.amounts = append(x.amounts, a)
@@ -182,24 +189,45 @@ func (x *exhaustion) acts(s exhaustState, c int) {
 
 // writes is one batch of client c, decided from its image.
 func (x *exhaustion) writes(s exhaustState, c int, a bucket.Amounts, rest [2]int64) {
-	v := view{image: x.image(s.phase, s.images[c].y, s.images[c].valid), cfg: x.cfg, now: x.now(s.phase)}
-	amounts := sums{{name: "x", Amounts: a}}
-	if room, known := v.room("x", a.Back); a.Take > 0 && (!known || a.Take > room) {
-		return // denied
+	key := exhaustDecision{s.phase, s.images[c], a}
+	decided, known := x.decided[key]
+	if !known {
+		decided = x.decide(key)
+		x.decided[key] = decided
+	}
+	for _, w := range decided {
+		x.lands(s, c, a, rest, w)
+	}
+}
+
+// exhaustDecision is what a decision depends on.
+type exhaustDecision struct {
+	phase int
+	image exhaustImage
+	bucket.Amounts
+}
+
+// decide asks the real code: a spend, where it may be one a later one that
+// commutes with claims, and a claim; none for what is denied.
+func (x *exhaustion) decide(d exhaustDecision) (writes []exhaustWrite) {
+	v := view{image: x.image(d.phase, d.image.y, d.image.valid), cfg: x.cfg, now: x.now(d.phase)}
+	amounts := sums{{name: "x", Amounts: d.Amounts}}
+	if room, known := v.room("x", d.Back); d.Take > 0 && (!known || d.Take > room) {
+		return nil
 	}
 	for _, rules := range []planRules{{}, {later: true}} {
-		if rules.later && (a.Take > 0 || a.Back > 0) {
+		if rules.later && (d.Take > 0 || d.Back > 0) {
 			continue
 		}
 		p := v.plan(amounts, rules)
 		if p.kind != planSpend {
-			x.found = fmt.Sprintf("no spend for %v of %+v", a, s)
-			return
+			x.found = fmt.Sprintf("no spend for %+v", d)
+			return nil
 		}
-		x.lands(s, c, a, rest, exhaustWrite{Update: p.spend.Limits[0].Update, later: p.spend.LaterRefill})
+		writes = append(writes, exhaustWrite{Update: p.spend.Limits[0].Update, later: p.spend.LaterRefill})
 	}
 	p := v.planClaim(amounts)
-	x.lands(s, c, a, rest, exhaustWrite{Update: p.claim.Limits[0].Update, claim: true})
+	return append(writes, exhaustWrite{Update: p.claim.Limits[0].Update, claim: true})
 }
 
 // exhaustWrite is what a decided write does to the limit.
@@ -214,7 +242,7 @@ func (x *exhaustion) lands(s exhaustState, c int, a bucket.Amounts, rest [2]int6
 	if !valid && !w.later && !x.rules.refilled {
 		return // rf = :seen fails
 	}
-	stored := x.image(s.phase, s.y, true).Limits[0].Tokens
+	stored := s.y - x.aged[s.phase]
 	next := s
 	switch {
 	case x.rules.blind && a.Take == 0 && a.Back == 0:

@@ -29,9 +29,9 @@ type lawRules struct {
 type truth struct {
 	queue int64
 	// surplus is the longest time, in ms, that a write was under way whose
-	// charge counts, fastest the fastest rate held, largest the largest burst.
-	surplus, largest int64
-	fastest          bucket.Rate
+	// charge counts, fastest the fastest rate held.
+	surplus int64
+	fastest bucket.Rate
 }
 
 // account is what was debited of and given back to one limit, over all writes.
@@ -170,9 +170,8 @@ func (j *lawJudge) drain(entity string, held *schema.Image, at int64) {
 	}
 }
 
-// hold remembers the fastest rate and the largest burst.
+// hold remembers the fastest rate.
 func (t *truth) hold(r bucket.Rate) {
-	t.largest = max(t.largest, r.Burst)
 	if t.fastest.Period == 0 || r.Amount*t.fastest.Period > t.fastest.Amount*r.Period {
 		t.fastest = r
 	}
