@@ -24,7 +24,8 @@ const (
 // commands is every command, one field each; a command lives in a file of its
 // own, and its Help shows at least one example.
 type commands struct {
-	Local localCmd `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests."`
+	Local  localCmd  `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests."`
+	Budget budgetCmd `cmd:"" help:"Show and change the budgets of organisations and their apps."`
 }
 
 func main() {

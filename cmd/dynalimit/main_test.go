@@ -45,7 +45,7 @@ func TestUsageErrorsSayWhatToDoNext(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"no command":       {nil, []string{`expected "local"`, "dynalimit --help"}},
+		"no command":       {nil, []string{`expected one of "local"`, "dynalimit --help"}},
 		"unknown command":  {[]string{"serve"}, []string{"serve", "dynalimit --help"}},
 		"unknown flag":     {[]string{"local", "--prot", "1"}, []string{"--prot", "dynalimit local --help"}},
 		"word for a port":  {[]string{"local", "--port", "http"}, []string{"--port", "dynalimit local --help"}},

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// budgetCmd holds what all budget commands share; each finds the tables as they
+// say.
+type budgetCmd struct {
+	Endpoint     string `help:"URL of a DynamoDB engine, such as http://127.0.0.1:8000 of 'dynalimit local'. Default: AWS, as the environment says." placeholder:"URL"`
+	Region       string `help:"AWS region. Default: as the environment says."`
+	Control      string `help:"Table of configuration and prices." default:"control"`
+	Usage        string `help:"Table of counters, records and holds." default:"usage"`
+	CreateTables bool   `help:"Create the two tables if they are missing."`
+	JSON         bool   `name:"json" help:"Print JSON, amounts in micro-dollars, for programs."`
+
+	Orgs     orgsCmd     `cmd:"" help:"List, show and configure organisations."`
+	Apps     appsCmd     `cmd:"" help:"List, show and configure the apps of an organisation."`
+	Quotas   quotasCmd   `cmd:"" help:"Show or set what labels may cost."`
+	Today    todayCmd    `cmd:"" help:"Show what each label has cost today, as bars."`
+	History  historyCmd  `cmd:"" help:"Show what the last days cost, as a chart."`
+	Override overrideCmd `cmd:"" help:"Force an app's label for some time, or end that."`
+	Adjust   adjustCmd   `cmd:"" help:"Charge or credit a label's day by hand."`
+	Sweep    sweepCmd    `cmd:"" help:"Close days that are over and give back expired holds."`
+}
+
+// closingTime bounds what a keeper writes after its command.
+const closingTime = 15 * time.Second
+
+// clockKey is where a test puts its clock into a context.
+type clockKey struct{}
+
+func clockOf(ctx context.Context) func() time.Time {
+	if now, ok := ctx.Value(clockKey{}).(func() time.Time); ok {
+		return now
+	}
+	return time.Now
+}
+
+// with runs a command on a keeper of the tables.
+func (b *budgetCmd) with(ctx context.Context, run func(*budget.Keeper) error) error {
+	client, err := b.client(ctx)
+	if err != nil {
+		return err
+	}
+	keeper, err := budget.New(client, budget.Tables{Control: b.Control, Usage: b.Usage}, &budget.Options{Now: clockOf(ctx)})
+	if err != nil {
+		return b.explain(err)
+	}
+	if b.CreateTables {
+		err = keeper.CreateTables(ctx)
+	}
+	if err == nil {
+		err = run(keeper)
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+	defer cancel()
+	return b.explain(errors.Join(err, keeper.Close(closing)))
+}
+
+// client is an SDK client; an engine on this machine takes any credentials.
+func (b *budgetCmd) client(ctx context.Context) (*dynamodb.Client, error) {
+	var options []func(*config.LoadOptions) error
+	if b.Endpoint != "" {
+		u, err := url.Parse(b.Endpoint)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("--endpoint %q is not a URL: write it like http://127.0.0.1:8000", b.Endpoint)
+		}
+		if ip := net.ParseIP(u.Hostname()); (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) && os.Getenv("AWS_ACCESS_KEY_ID") == "" {
+			options = append(options, config.WithDefaultRegion("us-east-1"),
+				config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
+		}
+	}
+	if b.Region != "" {
+		options = append(options, config.WithRegion(b.Region))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("the AWS configuration cannot be read: %w; correct it or use --endpoint", err)
+	}
+	if cfg.Region == "" {
+		return nil, errors.New("no AWS region is configured: give --region or set AWS_REGION, or use --endpoint for an engine on this machine")
+	}
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		if b.Endpoint != "" {
+			o.BaseEndpoint = aws.String(b.Endpoint)
+		}
+	}), nil
+}
+
+// explain says what to do about an error.
+func (b *budgetCmd) explain(err error) error {
+	var missing *types.ResourceNotFoundException
+	var bad *budget.ValidationError
+	var gone *budget.UnavailableError
+	next := ""
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &missing):
+		return fmt.Errorf("table %q or %q is missing: name yours with --control and --usage, or make them with --create-tables", b.Control, b.Usage)
+	case errors.Is(err, budget.ErrNotFound):
+		next = "list what there is with 'dynalimit budget orgs list' and 'dynalimit budget apps list ORG'"
+	case errors.As(err, &bad):
+		next = "correct it and try again; --help has an example"
+	case errors.Is(err, budget.ErrConflict):
+		next = "somebody else changed it at the same time: try again"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		next = "start an engine there with 'dynalimit local', or correct --endpoint"
+	case errors.As(err, &gone):
+		next = "check --endpoint, --region and your credentials, and try again"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, next)
+}
+
+// show prints a value as JSON, or by a function for people.
+func (b *budgetCmd) show(out *output, value any, people func()) error {
+	if !b.JSON {
+		people()
+		return nil
+	}
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", text)
+	return err
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+type appsListCmd struct {
+	Org string `arg:"" help:"The organisation's id."`
+}
+
+// Help is shown by --help.
+func (appsListCmd) Help() string {
+	return `Apps that were never configured are listed once they have spent.
+
+Examples:
+  dynalimit budget apps list 550e8400-e29b-41d4-a716-446655440000`
+}
+
+// Run lists them.
+func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		if _, err := k.GetOrg(ctx, c.Org); err != nil {
+			return err
+		}
+		all := []appJSON{}
+		for app, err := range k.Apps(ctx, c.Org) {
+			if err != nil {
+				return err
+			}
+			all = append(all, appToJSON(c.Org, app))
+		}
+		return b.show(out, all, func() {
+			if len(all) == 0 {
+				fmt.Fprintln(out, "No apps yet: one appears with its first call, or with 'dynalimit budget apps put'.")
+			}
+			for _, j := range all {
+				ordering := "ordering of the organisation"
+				if len(j.Ordering) > 0 {
+					ordering = strings.Join(j.Ordering, " → ")
+				}
+				fmt.Fprintf(out, "%-24s %s%s\n", j.ID, ordering, named(out, j.Name))
+			}
+		})
+	})
+}
+
+type appsShowCmd struct {
+	Org string `arg:"" help:"The organisation's id."`
+	App string `arg:"" help:"The app's id."`
+}
+
+// Help is shown by --help.
+func (appsShowCmd) Help() string {
+	return `Examples:
+  dynalimit budget apps show 550e8400-e29b-41d4-a716-446655440000 chat`
+}
+
+// Run shows it.
+func (c appsShowCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		app, err := k.GetApp(ctx, c.Org, c.App)
+		if err != nil {
+			return err
+		}
+		j := appToJSON(c.Org, app)
+		return b.show(out, j, func() { j.print(out) })
+	})
+}
+
+type appsPutCmd struct {
+	Org string `arg:"" help:"The organisation's id."`
+	App string `arg:"" help:"The app's id."`
+	policyFlags
+}
+
+// Help is shown by --help.
+func (appsPutCmd) Help() string {
+	return `What is not given is inherited from the organisation, or stays as it is.
+
+Examples:
+  dynalimit budget apps put 550e8400-e29b-41d4-a716-446655440000 batch --ordering standard --quota standard=1`
+}
+
+// Run creates or changes it.
+func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		app, err := k.GetApp(ctx, c.Org, c.App)
+		if errors.Is(err, budget.ErrNotFound) {
+			app, err = budget.App{ID: c.App}, nil
+		}
+		if err != nil {
+			return err
+		}
+		c.apply(&app.Name, &app.Ordering, &app.Quotas, &app.Models, &app.TightPercent)
+		if app, err = k.PutApp(ctx, c.Org, app); err != nil {
+			return err
+		}
+		j := appToJSON(c.Org, app)
+		return b.show(out, j, func() { j.print(out) })
+	})
+}

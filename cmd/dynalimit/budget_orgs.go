@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// orgsCmd and appsCmd configure whose money is counted.
+type orgsCmd struct {
+	List orgsListCmd `cmd:"" help:"List the organisations."`
+	Show orgsShowCmd `cmd:"" help:"Show an organisation's configuration."`
+	Put  orgsPutCmd  `cmd:"" help:"Create an organisation, or change what is given."`
+}
+
+type appsCmd struct {
+	List appsListCmd `cmd:"" help:"List an organisation's apps."`
+	Show appsShowCmd `cmd:"" help:"Show what an app does not inherit."`
+	Put  appsPutCmd  `cmd:"" help:"Create an app, or change what is given."`
+}
+
+// policyJSON is what organisations and apps both have.
+type policyJSON struct {
+	Name         string               `json:"name,omitempty"`
+	Ordering     []string             `json:"ordering,omitempty"`
+	QuotasMicros map[string]int64     `json:"quotas_micros,omitempty"`
+	Limits       []budget.PeriodQuota `json:"limits,omitempty"`
+	Models       map[string]string    `json:"models,omitempty"`
+	TightPercent int                  `json:"tight_percent,omitempty"`
+	Version      int64                `json:"version"`
+	UpdatedAt    time.Time            `json:"updated_at"`
+}
+
+type orgJSON struct {
+	ID string `json:"org_id"`
+	policyJSON
+	Timezone    string             `json:"timezone"`
+	Scope       budget.Scope       `json:"quota_scope"`
+	Enforcement budget.Enforcement `json:"enforcement"`
+	Shards      int                `json:"shards"`
+	Sticky      bool               `json:"sticky"`
+	ChangesAt   *time.Time         `json:"changes_at,omitempty"`
+}
+
+type appJSON struct {
+	Org string `json:"org_id"`
+	ID  string `json:"app_id"`
+	policyJSON
+}
+
+func orgToJSON(o budget.Org) orgJSON {
+	j := orgJSON{
+		ID: o.ID, Timezone: o.Timezone, Scope: o.Scope, Enforcement: o.Enforcement, Shards: o.Shards, Sticky: o.Sticky,
+		policyJSON: policyJSON{o.Name, o.Ordering, o.Quotas, o.Limits, o.Models, o.TightPercent, o.Version, o.UpdatedAt.UTC()},
+	}
+	if !o.ChangesAt.IsZero() {
+		at := o.ChangesAt.UTC()
+		j.ChangesAt = &at
+	}
+	return j
+}
+
+func appToJSON(org string, a budget.App) appJSON {
+	return appJSON{org, a.ID, policyJSON{a.Name, a.Ordering, a.Quotas, a.Limits, a.Models, a.TightPercent, a.Version, a.UpdatedAt.UTC()}}
+}
+
+// rows prints the parts of a policy that are set.
+func (p policyJSON) rows(out *output) {
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(out, "  %s %s\n", out.dim(fmt.Sprintf("%-12s", name)), value)
+		}
+	}
+	row("name", p.Name)
+	row("ordering", strings.Join(p.Ordering, " → "))
+	row("quotas", joined(p.QuotasMicros, func(n int64) string { return dollars(n).String() + " a day" }))
+	for _, l := range p.Limits {
+		label := l.Label
+		if label == "" {
+			label = "all labels"
+		}
+		row("limit", fmt.Sprintf("%s %s a %s", label, dollars(l.Micros), l.Period))
+	}
+	row("models", joined(p.Models, func(id string) string { return id }))
+	if p.TightPercent > 0 {
+		row("tight at", fmt.Sprintf("%d %%", p.TightPercent))
+	}
+}
+
+// named is a name at the end of a line.
+func named(out *output, name string) string {
+	if name == "" {
+		return ""
+	}
+	return "  " + out.dim(name)
+}
+
+func joined[V any](values map[string]V, show func(V) string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parts = append(parts, name+" "+show(values[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (j orgJSON) print(out *output) {
+	fmt.Fprintf(out, "%s\n", out.bold(j.ID))
+	j.rows(out)
+	fmt.Fprintf(out, "  %s %s, per %s, %s\n", out.dim("counted     "), j.Timezone, strings.ToLower(string(j.Scope)), strings.ToLower(string(j.Enforcement)))
+	if j.ChangesAt != nil {
+		fmt.Fprintf(out, "  %s a change of zone, scope or enforcement begins %s\n", out.dim("pending     "), j.ChangesAt.Format(time.RFC3339))
+	}
+}
+
+func (j appJSON) print(out *output) {
+	fmt.Fprintf(out, "%s\n", out.bold(j.ID))
+	j.rows(out)
+	if len(j.Ordering)+len(j.QuotasMicros)+len(j.Limits)+len(j.Models) == 0 {
+		fmt.Fprintln(out, out.dim("  inherits everything"))
+	}
+}
+
+type orgsListCmd struct{}
+
+// Help is shown by --help.
+func (orgsListCmd) Help() string {
+	return `Examples:
+  dynalimit budget orgs list
+  dynalimit budget orgs list --json --endpoint http://127.0.0.1:8000`
+}
+
+// Run lists them.
+func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		all := []orgJSON{}
+		for org, err := range k.Orgs(ctx) {
+			if err != nil {
+				return err
+			}
+			all = append(all, orgToJSON(org))
+		}
+		slices.SortFunc(all, func(x, y orgJSON) int { return strings.Compare(x.ID, y.ID) })
+		return b.show(out, all, func() {
+			if len(all) == 0 {
+				fmt.Fprintln(out, "No organisations yet. 'dynalimit budget orgs put --help' shows how to make one.")
+			}
+			for _, j := range all {
+				fmt.Fprintf(out, "%s  %s%s\n", j.ID, strings.Join(j.Ordering, " → "), named(out, j.Name))
+			}
+		})
+	})
+}
+
+type orgsShowCmd struct {
+	Org string `arg:"" help:"The organisation's id."`
+}
+
+// Help is shown by --help.
+func (orgsShowCmd) Help() string {
+	return `Examples:
+  dynalimit budget orgs show 550e8400-e29b-41d4-a716-446655440000`
+}
+
+// Run shows it.
+func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		org, err := k.GetOrg(ctx, c.Org)
+		if err != nil {
+			return err
+		}
+		j := orgToJSON(org)
+		return b.show(out, j, func() { j.print(out) })
+	})
+}
+
+// policyFlags are what organisations and apps both take.
+type policyFlags struct {
+	Name     string             `help:"Name for people."`
+	Ordering []string           `help:"Labels from the preferred to the last resort." placeholder:"LABEL,…"`
+	Quota    map[string]dollars `help:"What a label may cost a day; repeat per label. Those not given stay." placeholder:"LABEL=USD"`
+	Model    map[string]string  `help:"The model id of a label; repeat per label. Those not given stay." placeholder:"LABEL=ID"`
+	Tight    int                `help:"Percent of a quota where mode TIGHT begins." placeholder:"PERCENT"`
+}
+
+// apply changes what is given.
+func (f policyFlags) apply(name *string, ordering *[]string, quotas *map[string]int64, models *map[string]string, tight *int) {
+	if f.Name != "" {
+		*name = f.Name
+	}
+	if len(f.Ordering) > 0 {
+		*ordering = f.Ordering
+	}
+	*quotas, *models = overlaid(*quotas, micros(f.Quota)), overlaid(*models, f.Model)
+	if f.Tight != 0 {
+		*tight = f.Tight
+	}
+}
+
+func overlaid[V any](old, changes map[string]V) map[string]V {
+	if len(changes) == 0 {
+		return old
+	}
+	out := map[string]V{}
+	maps.Copy(out, old)
+	maps.Copy(out, changes)
+	return out
+}
+
+type orgsPutCmd struct {
+	Org string `arg:"" help:"The organisation's id, a UUID."`
+	policyFlags
+	Timezone    string `help:"IANA name of the zone whose days count. UTC for a new organisation."`
+	Scope       string `help:"Whose spend a quota counts: the organisation's (org) or each app's (app)." enum:"org,app," default:""`
+	Enforcement string `help:"soft: callers move on to the next label; hard: money is reserved before a call." enum:"soft,hard," default:""`
+	Shards      int    `help:"How many counters a soft day is spread over."`
+	Sticky      *bool  `help:"Keep a record of the label in use." negatable:""`
+}
+
+// Help is shown by --help.
+func (orgsPutCmd) Help() string {
+	return `A change of zone, scope or enforcement begins with a new day.
+
+Examples:
+  dynalimit budget orgs put 550e8400-e29b-41d4-a716-446655440000 --timezone Europe/Berlin \
+    --ordering premium,standard --quota premium=10 --quota standard=2.50 \
+    --model premium=us.anthropic.claude-sonnet-4-6
+  dynalimit budget orgs put 550e8400-e29b-41d4-a716-446655440000 --enforcement hard`
+}
+
+// Run creates or changes it.
+func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		org, err := k.GetOrg(ctx, c.Org)
+		if errors.Is(err, budget.ErrNotFound) {
+			org, err = budget.Org{ID: c.Org, Timezone: "UTC"}, nil
+		}
+		if err != nil {
+			return err
+		}
+		c.apply(&org.Name, &org.Ordering, &org.Quotas, &org.Models, &org.TightPercent)
+		if c.Timezone != "" {
+			org.Timezone = c.Timezone
+		}
+		if c.Scope != "" {
+			org.Scope = budget.Scope(strings.ToUpper(c.Scope))
+		}
+		if c.Enforcement != "" {
+			org.Enforcement = budget.Enforcement(strings.ToUpper(c.Enforcement))
+		}
+		if c.Shards != 0 {
+			org.Shards = c.Shards
+		}
+		if c.Sticky != nil {
+			org.Sticky = *c.Sticky
+		}
+		if org, err = k.PutOrg(ctx, org); err != nil {
+			return err
+		}
+		j := orgToJSON(org)
+		return b.show(out, j, func() { j.print(out) })
+	})
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+type quotasCmd struct {
+	Show quotasShowCmd `cmd:"" help:"Show the quotas in force and what is left of them."`
+	Set  quotasSetCmd  `cmd:"" help:"Set what labels may cost."`
+}
+
+// quotasJSON is the policy in force and where its daily quotas stand.
+type quotasJSON struct {
+	Org       string               `json:"org_id"`
+	App       string               `json:"app_id,omitempty"`
+	Inherited bool                 `json:"inherited"`
+	Labels    []quotaJSON          `json:"labels"`
+	Limits    []budget.PeriodQuota `json:"limits,omitempty"`
+}
+
+type quotaJSON struct {
+	Label       string        `json:"label"`
+	QuotaMicros int64         `json:"quota_micros"`
+	LeftMicros  int64         `json:"left_micros"`
+	Status      budget.Status `json:"status"`
+}
+
+type quotasShowCmd struct {
+	Org string `arg:"" help:"The organisation's id."`
+	App string `arg:"" optional:"" help:"An app's id. Default: the organisation."`
+}
+
+// Help is shown by --help.
+func (quotasShowCmd) Help() string {
+	return `Examples:
+  dynalimit budget quotas show 550e8400-e29b-41d4-a716-446655440000
+  dynalimit budget quotas show 550e8400-e29b-41d4-a716-446655440000 chat --json`
+}
+
+// Run shows them.
+func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		j, err := quotasInForce(ctx, k, c.Org, c.App)
+		if err != nil {
+			return err
+		}
+		return b.show(out, j, func() { j.print(out) })
+	})
+}
+
+func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quotasJSON, error) {
+	j := quotasJSON{Org: org, App: app, Inherited: app != "", Labels: []quotaJSON{}}
+	o, err := k.GetOrg(ctx, org)
+	if err != nil {
+		return j, err
+	}
+	j.Limits = o.Limits
+	if app != "" && o.Scope == budget.ScopeApp {
+		a, err := k.GetApp(ctx, org, app)
+		if err != nil && !errors.Is(err, budget.ErrNotFound) {
+			return j, err
+		}
+		j.Inherited = len(a.Quotas) == 0
+		if len(a.Limits) > 0 {
+			j.Limits = a.Limits
+		}
+	}
+	totals, err := k.Totals(ctx, org, app, "")
+	if err != nil {
+		return j, err
+	}
+	for _, l := range totals.Labels {
+		j.Labels = append(j.Labels, quotaJSON{l.Label, l.Quota, l.Quota - l.CostMicros - l.HeldMicros, l.Status})
+	}
+	return j, nil
+}
+
+func (j quotasJSON) print(out *output) {
+	whose := j.Org
+	if j.App != "" {
+		whose += " " + j.App
+	}
+	fmt.Fprintf(out, "%s", out.bold(whose))
+	if j.Inherited {
+		fmt.Fprint(out, out.dim("  inherited from the organisation"))
+	}
+	fmt.Fprintln(out)
+	for _, l := range j.Labels {
+		fmt.Fprintf(out, "  %-12s %s a day, %s left\n", l.Label, dollars(l.QuotaMicros), dollars(l.LeftMicros))
+	}
+	policyJSON{Limits: j.Limits}.rows(out)
+}
+
+type quotasSetCmd struct {
+	Org   string             `arg:"" help:"The organisation's id."`
+	Quota map[string]dollars `arg:"" help:"What a label may cost a day, as LABEL=USD." placeholder:"LABEL=USD"`
+	App   string             `help:"Set them for one app; it then inherits none."`
+}
+
+// Help is shown by --help.
+func (quotasSetCmd) Help() string {
+	return `Labels that are not named keep their quotas. It holds at once: a quota below
+what was spent makes the label exceeded.
+
+Examples:
+  dynalimit budget quotas set 550e8400-e29b-41d4-a716-446655440000 premium=12.50 standard=5
+  dynalimit budget quotas set 550e8400-e29b-41d4-a716-446655440000 premium=3 --app chat`
+}
+
+// Run sets them.
+func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		org, err := k.GetOrg(ctx, c.Org)
+		if err != nil {
+			return err
+		}
+		if c.App == "" {
+			org.Quotas = overlaid(org.Quotas, micros(c.Quota))
+			_, err = k.PutOrg(ctx, org)
+		} else {
+			err = c.putApp(ctx, k, org)
+		}
+		if err != nil {
+			return err
+		}
+		j, err := quotasInForce(ctx, k, c.Org, c.App)
+		if err != nil {
+			return err
+		}
+		return b.show(out, j, func() { j.print(out) })
+	})
+}
+
+func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.Org) error {
+	if org.Scope == budget.ScopeOrg {
+		return fmt.Errorf("the quotas of %s are the organisation's, those of apps are ignored: leave out --app, or change the scope with 'dynalimit budget orgs put %s --scope app'", c.App, org.ID)
+	}
+	app, err := k.GetApp(ctx, org.ID, c.App)
+	if errors.Is(err, budget.ErrNotFound) {
+		app, err = budget.App{ID: c.App}, nil
+	}
+	if err != nil {
+		return err
+	}
+	quotas := app.Quotas
+	if len(quotas) == 0 {
+		quotas = map[string]int64{}
+		labels := strings.Join(org.Ordering, ",")
+		if len(app.Ordering) > 0 {
+			labels = strings.Join(app.Ordering, ",")
+		}
+		for label := range strings.SplitSeq(labels, ",") {
+			if q, ok := org.Quotas[label]; ok {
+				quotas[label] = q
+			}
+		}
+	}
+	app.Quotas = overlaid(quotas, micros(c.Quota))
+	_, err = k.PutApp(ctx, org.ID, app)
+	return err
+}

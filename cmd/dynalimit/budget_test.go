@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const acme = "550e8400-e29b-41d4-a716-446655440000"
+
+// shell runs budget commands against an engine of its own, at one instant.
+type shell struct {
+	t        *testing.T
+	endpoint string
+	db       *ddbmem.DB
+	now      time.Time
+}
+
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	s := &shell{t: t, now: time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)}
+	s.db = ddbmem.New(ddbmem.WithClock(s.clock))
+	server := httptest.NewServer(s.db)
+	t.Cleanup(func() { server.Close(); s.db.Close() })
+	s.endpoint = server.URL
+	return s
+}
+
+func (s *shell) clock() time.Time { return s.now }
+
+// run runs `dynalimit budget` with args.
+func (s *shell) run(args ...string) (code int, stdout, stderr string) {
+	s.t.Helper()
+	var out, errs bytes.Buffer
+	ctx := context.WithValue(s.t.Context(), clockKey{}, s.clock)
+	code = run(ctx, append([]string{"budget", "--endpoint", s.endpoint}, args...), &output{Writer: &out}, &errs)
+	return code, out.String(), errs.String()
+}
+
+// must runs a command that has to succeed.
+func (s *shell) must(args ...string) string {
+	s.t.Helper()
+	code, stdout, stderr := s.run(args...)
+	require.Equal(s.t, exitOK, code, stderr)
+	require.Empty(s.t, stderr)
+	return stdout
+}
+
+// acme makes an organisation with an app that has spent.
+func (s *shell) acme() {
+	s.t.Helper()
+	s.must("orgs", "put", acme, "--create-tables", "--name", "Acme", "--timezone", "America/New_York", "--sticky",
+		"--ordering", "premium,standard", "--quota", "premium=10", "--quota", "standard=2.50",
+		"--model", "premium=anthropic.claude-3-5-sonnet-20241022-v2:0", "--model", "standard=anthropic.claude-3-5-haiku-20241022-v1:0")
+	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{Now: s.clock})
+	require.NoError(s.t, err)
+	for n, u := range []budget.Usage{
+		{Label: "premium", Tokens: budget.Tokens{Input: 1_000_000, Output: 400_000}},
+		{Label: "standard", Tokens: budget.Tokens{Input: 250_000, Output: 100_000}},
+		{Label: "premium", Tokens: budget.Tokens{Input: 500_000}, Time: s.now.Add(-20 * time.Hour)},
+	} {
+		u.RequestID = fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
+		_, err := keeper.Submit(s.t.Context(), acme, "chat", u)
+		require.NoError(s.t, err)
+	}
+	require.NoError(s.t, keeper.Close(s.t.Context()))
+}
+
+// TestBudgetTranscript plays a session, as people see it and as programs do.
+func TestBudgetTranscript(t *testing.T) {
+	s := newShell(t)
+	s.acme()
+	var transcript strings.Builder
+	for _, args := range [][]string{
+		{"orgs", "list"},
+		{"orgs", "show", acme},
+		{"today", acme, "chat"},
+		{"history", acme, "--days", "3"},
+		{"quotas", "show", acme, "chat"},
+		{"quotas", "set", acme, "premium=9.25", "--app", "chat"},
+		{"apps", "list", acme},
+		{"apps", "put", acme, "batch", "--name", "Nightly", "--ordering", "standard"},
+		{"apps", "show", acme, "batch"},
+		{"adjust", acme, "chat", "premium", "--credit", "0.0165", "--reason", "a failed call"},
+		{"adjust", acme, "chat", "premium", "--charge", "1", "--day", "20260122", "--reason", "imported"},
+		{"override", acme, "chat", "standard", "--for", "2h"},
+		{"override", acme, "chat", "--clear"},
+		{"orgs", "put", acme, "--enforcement", "hard", "--tight", "80"},
+		{"sweep"},
+		{"orgs", "list", "--json"},
+		{"orgs", "show", acme, "--json"},
+		{"apps", "list", acme, "--json"},
+		{"apps", "show", acme, "chat", "--json"},
+		{"apps", "put", acme, "batch", "--quota", "standard=0.000001", "--json"},
+		{"quotas", "show", acme, "chat", "--json"},
+		{"quotas", "set", acme, "premium=8", "--json"},
+		{"today", acme, "chat", "--json"},
+		{"history", acme, "chat", "--to", "20260122", "--days", "2", "--json"},
+		{"override", acme, "chat", "premium", "--json"},
+		{"override", acme, "chat", "--clear", "--json"},
+		{"adjust", acme, "chat", "standard", "--charge", "0.5", "--reason", "x", "--json"},
+		{"sweep", acme, "--json"},
+	} {
+		text := s.must(args...)
+		if args[len(args)-1] == "--json" {
+			require.True(t, json.Valid([]byte(text)), text)
+		}
+		fmt.Fprintf(&transcript, "$ dynalimit budget %s\n%s\n", strings.Join(args, " "), text)
+	}
+	assert.NotContains(t, transcript.String(), "\x1b", "colour outside a terminal")
+
+	golden := filepath.Join("testdata", "budget.txt")
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(transcript.String()), 0o600))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), transcript.String(), "if this is meant, run the test with -update")
+}
+
+// TestSweepGivesBackExpiredHolds: money of processes that died.
+func TestSweepGivesBackExpiredHolds(t *testing.T) {
+	s := newShell(t)
+	s.must("orgs", "put", acme, "--create-tables", "--ordering", "premium", "--quota", "premium=1", "--enforcement", "hard",
+		"--model", "premium=anthropic.claude-3-5-sonnet-20241022-v2:0")
+	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{Now: s.clock})
+	require.NoError(t, err)
+	_, err = keeper.Reserve(t.Context(), acme, "chat", "premium", 500_000, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, keeper.Close(t.Context()))
+	assert.Contains(t, s.must("today", acme, "chat"), "▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒░░░░░░░░░░░░░░░░ $0.00 of $1.00, 0.0 %, no calls, $0.50 held")
+	s.now = s.now.Add(2 * time.Minute)
+	assert.Contains(t, s.must("sweep"), "Expired holds given back: 1.")
+	assert.NotContains(t, s.must("today", acme, "chat"), "held")
+}
+
+func TestBudgetErrorsSayWhatToDoNext(t *testing.T) {
+	s := newShell(t)
+	code, _, stderr := s.run("orgs", "list")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "--create-tables")
+	assert.Contains(t, s.must("orgs", "list", "--create-tables"), "orgs put --help")
+	assert.Equal(t, "[]\n", s.must("orgs", "list", "--json"))
+	s.acme()
+
+	other := "660e8400-e29b-41d4-a716-446655440000"
+	for name, test := range map[string]struct {
+		code int
+		args []string
+		want []string
+	}{
+		"unknown organisation": {exitFailed, []string{"orgs", "show", other}, []string{"not found", "budget orgs list"}},
+		"its apps":             {exitFailed, []string{"apps", "list", other}, []string{"not found", "budget orgs list"}},
+		"unknown app":          {exitFailed, []string{"apps", "show", acme, "nobody"}, []string{"not found", "budget apps list"}},
+		"no UUID":              {exitFailed, []string{"today", "acme"}, []string{"org_id", "--help"}},
+		"label not in order":   {exitFailed, []string{"override", acme, "chat", "gold"}, []string{"gold", "--help"}},
+		"quota without label":  {exitFailed, []string{"orgs", "put", acme, "--ordering", "premium,gold"}, []string{"gold", "--help"}},
+		"future day":           {exitFailed, []string{"adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--day", "20270101"}, []string{"20270101", "future"}},
+		"no amount":            {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x"}, []string{"--charge", "--credit", "budget adjust"}},
+		"both amounts":         {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x", "--charge", "1", "--credit", "1"}, []string{"--charge", "--credit"}},
+		"not dollars":          {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x", "--charge", "1e3"}, []string{"write it like 12.50"}},
+		"no label":             {exitUsage, []string{"override", acme, "chat"}, []string{"--clear", "budget override"}},
+		"label and clear":      {exitUsage, []string{"override", acme, "chat", "premium", "--clear"}, []string{"leave it out"}},
+		"time passed":          {exitUsage, []string{"override", acme, "chat", "premium", "--for=-1h"}, []string{"90m"}},
+		"no days":              {exitUsage, []string{"history", acme, "--days", "0"}, []string{"--days 0", "3700"}},
+		"no day":               {exitUsage, []string{"history", acme, "--to", "yesterday"}, []string{"20260131"}},
+		"scope":                {exitUsage, []string{"orgs", "put", acme, "--scope", "all"}, []string{"--scope", "org"}},
+		"endpoint":             {exitFailed, []string{"orgs", "list", "--endpoint", "localhost:8000"}, []string{"http://127.0.0.1:8000"}},
+		"nobody there":         {exitFailed, []string{"orgs", "list", "--endpoint", "http://127.0.0.1:1"}, []string{"dynalimit local", "--endpoint"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := s.run(test.args...)
+			assert.Equal(t, test.code, code, stderr)
+			assert.Empty(t, stdout)
+			for _, want := range test.want {
+				assert.Contains(t, stderr, want)
+			}
+		})
+	}
+
+	s.must("orgs", "put", other, "--ordering", "premium", "--quota", "premium=1", "--scope", "org")
+	code, _, stderr = s.run("quotas", "set", other, "premium=2", "--app", "chat")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "leave out --app")
+}
+
+func TestBudgetNeedsARegion(t *testing.T) {
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_DYNAMODB"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
+	code, _, stderr := runPlain(t, "budget", "orgs", "list")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "--region")
+	assert.Contains(t, stderr, "--endpoint")
+}
+
+// TestBudgetTablesHaveNames: two budgets in one account.
+func TestBudgetTablesHaveNames(t *testing.T) {
+	s := newShell(t)
+	tables := []string{"--control", "control-2", "--usage", "usage-2"}
+	s.must(append([]string{"orgs", "put", acme, "--create-tables", "--ordering", "a", "--quota", "a=1"}, tables...)...)
+	assert.Contains(t, s.must(append([]string{"orgs", "list"}, tables...)...), acme)
+	code, _, stderr := s.run("orgs", "list")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, `"control"`)
+}
+
+func TestDollars(t *testing.T) {
+	for text, want := range map[string]int64{
+		"12.50": 12_500_000, "$0.0165": 16_500, "0": 0, "3": 3_000_000, "0.000001": 1, "1000000": 1_000_000_000_000,
+	} {
+		var d dollars
+		require.NoError(t, d.UnmarshalText([]byte(text)))
+		assert.Equal(t, want, int64(d), text)
+	}
+	for _, text := range []string{"", "$", ".5", "1.", "-1", "+1", "1e3", "1.0000001", "1,5", "9999999999999", "1.-5", "1_0"} {
+		assert.Error(t, new(dollars).UnmarshalText([]byte(text)), text)
+	}
+	for n, want := range map[dollars]string{0: "$0.00", 16_500: "$0.0165", 12_500_000: "$12.50", -1: "-$0.000001", 2_883_500: "$2.8835"} {
+		assert.Equal(t, want, n.String())
+	}
+}
+
+func TestShare(t *testing.T) {
+	assert.Equal(t, []int{0, 0, 1, 16, barWidth, barWidth, barWidth}, []int{
+		share(0, 10), share(-5, 10), share(1, 1_000_000), share(5, 10), share(10, 10), share(11, 10), share(1, 0),
+	})
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// totalsJSON is one day.
+type totalsJSON struct {
+	Org        string      `json:"org_id"`
+	App        string      `json:"app_id,omitempty"`
+	Day        string      `json:"day"`
+	CostMicros int64       `json:"cost_micros"`
+	Labels     []labelJSON `json:"labels"`
+}
+
+type labelJSON struct {
+	Label       string        `json:"label"`
+	CostMicros  int64         `json:"cost_micros"`
+	HeldMicros  int64         `json:"held_micros"`
+	QuotaMicros int64         `json:"quota_micros"`
+	Percent     float64       `json:"percent"`
+	Status      budget.Status `json:"status"`
+	Requests    int64         `json:"requests"`
+	Tokens      budget.Tokens `json:"tokens"`
+}
+
+func totalsToJSON(org, app string, t budget.DayTotals) totalsJSON {
+	j := totalsJSON{Org: org, App: app, Day: t.Day, CostMicros: t.CostMicros, Labels: []labelJSON{}}
+	for _, l := range t.Labels {
+		j.Labels = append(j.Labels, labelJSON{l.Label, l.CostMicros, l.HeldMicros, l.Quota, l.Percent, l.Status, l.Requests, l.Tokens})
+	}
+	return j
+}
+
+// barWidth is a full bar's.
+const barWidth = 32
+
+// share is how much of a bar an amount fills, at least a mark for anything.
+func share(amount, whole int64) int {
+	if amount <= 0 {
+		return 0
+	}
+	if whole <= 0 || amount >= whole {
+		return barWidth
+	}
+	return max(1, int(float64(amount)/float64(whole)*barWidth))
+}
+
+// bar shows what is spent and held of a quota, coloured by its status.
+func (l labelJSON) bar(out *output) string {
+	spent := share(l.CostMicros, l.QuotaMicros)
+	held := min(share(l.HeldMicros, l.QuotaMicros), barWidth-spent)
+	colour := "32" // green
+	switch l.Status {
+	case budget.StatusTight:
+		colour = "33" // yellow
+	case budget.StatusExceeded:
+		colour = "31" // red
+	}
+	return out.style(colour, strings.Repeat("█", spent)) + out.style(colour, strings.Repeat("▒", held)) +
+		out.dim(strings.Repeat("░", barWidth-spent-held))
+}
+
+func (l labelJSON) print(out *output) {
+	fmt.Fprintf(out, "  %-12s %s %s of %s, %.1f %%, %s", l.Label, l.bar(out), dollars(l.CostMicros), dollars(l.QuotaMicros), l.Percent, calls(l.Requests))
+	if l.HeldMicros > 0 {
+		fmt.Fprintf(out, ", %s held", dollars(l.HeldMicros))
+	}
+	switch l.Status {
+	case budget.StatusTight, budget.StatusExceeded:
+		fmt.Fprintf(out, ", %s", out.bold(string(l.Status)))
+	case budget.StatusUnpriced: // a service may have it in its options
+		fmt.Fprint(out, out.dim(", no model with a price configured"))
+	}
+	fmt.Fprintln(out)
+}
+
+func calls(n int64) string {
+	switch n {
+	case 0:
+		return "no calls"
+	case 1:
+		return "1 call"
+	}
+	return fmt.Sprintf("%d calls", n)
+}
+
+// dayName shows 20260123 as a date with its weekday.
+func dayName(day string) string {
+	t, err := time.Parse("20060102", day)
+	if err != nil {
+		return day
+	}
+	return t.Format("Mon 2006-01-02")
+}
+
+type todayCmd struct {
+	Org string `arg:"" help:"The organisation's id."`
+	App string `arg:"" optional:"" help:"An app's id. Default: the whole organisation."`
+}
+
+// Help is shown by --help.
+func (todayCmd) Help() string {
+	return `█ is spent and ▒ is held by calls under way.
+
+Examples:
+  dynalimit budget today 550e8400-e29b-41d4-a716-446655440000 chat
+  dynalimit budget today 550e8400-e29b-41d4-a716-446655440000 --json`
+}
+
+// Run shows the day.
+func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		totals, err := k.Totals(ctx, c.Org, c.App, "")
+		if err != nil {
+			return err
+		}
+		j := totalsToJSON(c.Org, c.App, totals)
+		return b.show(out, j, func() {
+			fmt.Fprintf(out, "%s  %s\n", out.bold(dayName(j.Day)), dollars(j.CostMicros))
+			for _, l := range j.Labels {
+				l.print(out)
+			}
+		})
+	})
+}
+
+type historyCmd struct {
+	Org  string `arg:"" help:"The organisation's id."`
+	App  string `arg:"" optional:"" help:"An app's id. Default: the whole organisation."`
+	Days int    `help:"How many days, up to the last one shown." default:"14"`
+	To   string `help:"The last day, as YYYYMMDD. Default: today." placeholder:"DAY"`
+}
+
+// Help is shown by --help.
+func (historyCmd) Help() string {
+	return `Examples:
+  dynalimit budget history 550e8400-e29b-41d4-a716-446655440000 chat --days 30
+  dynalimit budget history 550e8400-e29b-41d4-a716-446655440000 --to 20260131 --days 31 --json`
+}
+
+// Validate is called by the parser.
+func (c historyCmd) Validate() error {
+	if c.Days < 1 || c.Days > 3700 {
+		return fmt.Errorf("--days %d is not within 1 to 3700", c.Days)
+	}
+	if _, err := time.Parse("20060102", c.To); c.To != "" && err != nil {
+		return fmt.Errorf("--to %s is not a day: write it like 20260131", c.To)
+	}
+	return nil
+}
+
+// Run shows the days.
+func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		last := c.To
+		if last == "" {
+			today, err := k.Totals(ctx, c.Org, c.App, "")
+			if err != nil {
+				return err
+			}
+			last = today.Day
+		}
+		end, err := time.Parse("20060102", last)
+		if err != nil {
+			return err
+		}
+		days := []totalsJSON{}
+		for day, err := range k.History(ctx, c.Org, c.App, end.AddDate(0, 0, 1-c.Days).Format("20060102"), last) {
+			if err != nil {
+				return err
+			}
+			days = append(days, totalsToJSON(c.Org, c.App, day))
+		}
+		return b.show(out, days, func() { chart(out, days) })
+	})
+}
+
+// marks tell the labels apart, in the order of preference.
+var marks = []struct{ mark, colour string }{{"█", "35"}, {"▒", "36"}, {"▓", "33"}, {"░", "34"}}
+
+// chart draws one bar a day, all to the scale of the dearest.
+func chart(out *output, days []totalsJSON) {
+	var dearest int64
+	styles := map[string]func(n int) string{}
+	var legend []string
+	for _, day := range days {
+		dearest = max(dearest, day.CostMicros)
+		for _, l := range day.Labels {
+			if _, known := styles[l.Label]; !known {
+				m := marks[len(styles)%len(marks)]
+				styles[l.Label] = func(n int) string { return out.style(m.colour, strings.Repeat(m.mark, n)) }
+				legend = append(legend, styles[l.Label](1)+" "+l.Label)
+			}
+		}
+	}
+	fmt.Fprintf(out, "%s\n", strings.Join(legend, "  "))
+	for _, day := range days {
+		bar, filled := "", 0
+		for _, l := range day.Labels {
+			n := min(share(l.CostMicros, max(1, dearest)), barWidth-filled)
+			bar += styles[l.Label](n)
+			filled += n
+		}
+		fmt.Fprintf(out, "%s  %s%s  %s\n", out.dim(dayName(day.Day)), bar, strings.Repeat(" ", barWidth-filled), dollars(day.CostMicros))
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+type overrideCmd struct {
+	Org   string        `arg:"" help:"The organisation's id."`
+	App   string        `arg:"" help:"The app's id."`
+	Label string        `arg:"" optional:"" help:"The label to force, of the app's ordering."`
+	For   time.Duration `help:"How long, such as 90m or 24h." default:"1h"`
+	Clear bool          `help:"End an override instead."`
+}
+
+// Help is shown by --help.
+func (overrideCmd) Help() string {
+	return `The app is recommended this label whatever was spent; a change of its
+configuration does not end that.
+
+Examples:
+  dynalimit budget override 550e8400-e29b-41d4-a716-446655440000 chat economy --for 24h
+  dynalimit budget override 550e8400-e29b-41d4-a716-446655440000 chat --clear`
+}
+
+// Validate is called by the parser.
+func (c overrideCmd) Validate() error {
+	switch {
+	case c.Clear && c.Label != "":
+		return errors.New("--clear takes no label: leave it out")
+	case !c.Clear && c.Label == "":
+		return errors.New("which label? Name one, or end an override with --clear")
+	case c.For <= 0:
+		return fmt.Errorf("--for %v is not a time to come: write it like 90m or 24h", c.For)
+	}
+	return nil
+}
+
+type overrideJSON struct {
+	Org   string     `json:"org_id"`
+	App   string     `json:"app_id"`
+	Label string     `json:"label,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// Run sets or clears it.
+func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		j := overrideJSON{Org: c.Org, App: c.App, Label: c.Label}
+		if c.Clear {
+			if err := k.ClearOverride(ctx, c.Org, c.App); err != nil {
+				return err
+			}
+			return b.show(out, j, func() { fmt.Fprintf(out, "%s chooses by its budget again.\n", c.App) })
+		}
+		until := clockOf(ctx)().Add(c.For).UTC().Truncate(time.Second)
+		j.Until = &until
+		if err := k.Override(ctx, c.Org, c.App, c.Label, until); err != nil {
+			return err
+		}
+		return b.show(out, j, func() {
+			fmt.Fprintf(out, "%s uses %s until %s; other processes follow within their cache's time.\n", c.App, out.bold(c.Label), until.Format(time.RFC3339))
+		})
+	})
+}
+
+type adjustCmd struct {
+	Org    string  `arg:"" help:"The organisation's id."`
+	App    string  `arg:"" help:"The app's id."`
+	Label  string  `arg:"" help:"The label."`
+	Charge dollars `help:"Dollars to add to what was spent." xor:"amount" required:"" placeholder:"USD"`
+	Credit dollars `help:"Dollars to take off it." xor:"amount" required:"" placeholder:"USD"`
+	Reason string  `help:"Why; it is kept." required:""`
+	Day    string  `help:"The day, as YYYYMMDD. Default: today."`
+}
+
+// Help is shown by --help.
+func (adjustCmd) Help() string {
+	return `Examples:
+  dynalimit budget adjust 550e8400-e29b-41d4-a716-446655440000 chat premium --credit 2.50 --reason "refund of a failed batch"
+  dynalimit budget adjust 550e8400-e29b-41d4-a716-446655440000 chat premium --charge 0.75 --day 20260122 --reason imported`
+}
+
+type adjustJSON struct {
+	Org         string     `json:"org_id"`
+	App         string     `json:"app_id"`
+	Label       string     `json:"label"`
+	DeltaMicros int64      `json:"delta_micros"`
+	Reason      string     `json:"reason"`
+	Totals      totalsJSON `json:"totals"`
+}
+
+// Run writes it and shows the day.
+func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		delta := int64(c.Charge - c.Credit)
+		if err := k.Adjust(ctx, c.Org, c.App, c.Label, c.Day, delta, c.Reason); err != nil {
+			return err
+		}
+		totals, err := k.Totals(ctx, c.Org, c.App, c.Day)
+		if err != nil {
+			return fmt.Errorf("the adjustment is written, but the day cannot be read: %w", err)
+		}
+		j := adjustJSON{c.Org, c.App, c.Label, delta, c.Reason, totalsToJSON(c.Org, c.App, totals)}
+		return b.show(out, j, func() {
+			word := "Charged"
+			if delta < 0 {
+				word = "Credited"
+			}
+			fmt.Fprintf(out, "%s %s to %s on %s.\n", word, dollars(max(delta, -delta)), c.Label, dayName(totals.Day))
+			for _, l := range j.Totals.Labels {
+				if l.Label == c.Label {
+					l.print(out)
+				}
+			}
+		})
+	})
+}
+
+type sweepCmd struct {
+	Org []string `arg:"" optional:"" help:"Organisations' ids. Default: all."`
+}
+
+// Help is shown by --help.
+func (sweepCmd) Help() string {
+	return `Nothing depends on it: whoever reads or reserves next does the same. It makes
+that faster.
+
+Examples:
+  dynalimit budget sweep
+  dynalimit budget sweep 550e8400-e29b-41d4-a716-446655440000 --json`
+}
+
+type sweepJSON struct {
+	Orgs     int `json:"orgs"`
+	Closed   int `json:"closed"`
+	Released int `json:"released"`
+}
+
+// Run sweeps.
+func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		report, err := k.Sweep(ctx, c.Org...)
+		if err != nil {
+			return err
+		}
+		return b.show(out, sweepJSON{report.Orgs, report.Closed, report.Released}, func() {
+			fmt.Fprintf(out, "Organisations: %d. Totals of days closed: %d. Expired holds given back: %d.\n",
+				report.Orgs, report.Closed, report.Released)
+		})
+	})
+}
