@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,13 +32,13 @@ func (s *stage) requests(operation string) (bodies []map[string]any) {
 	return bodies
 }
 
-// firstOf strikes the first n requests of an operation.
-func firstOf(operation string, n int, f ddbmem.Fault) ddbmem.FaultFunc {
+// firstOf strikes the first n requests of an operation, all when n is below 0.
+func firstOf(operation string, n int64, f ddbmem.Fault) ddbmem.FaultFunc {
+	var seen atomic.Int64
 	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation != operation || n == 0 {
+		if r.Operation != operation || seen.Add(1) > n && n >= 0 {
 			return ddbmem.Fault{}
 		}
-		n--
 		return f
 	}
 }
