@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,18 +46,15 @@ func TestLaws(t *testing.T) {
 	for _, mode := range lawModes {
 		t.Run(mode.name, func(t *testing.T) {
 			first, n := histories(t)
-			var mu sync.Mutex
 			tally, began := map[string]int{}, time.Now()
 			for seed := first; seed < first+max(1, n/uint64(len(lawModes))); seed++ {
 				j := playHistory(t, seed, mode)
 				if len(j.violations) > 0 {
 					t.Fatalf("seed %d (replay with %s=%d): %d violations, the first:\n%s", seed, seedVariable, seed, len(j.violations), firstLines(j.violations, 5))
 				}
-				mu.Lock()
 				for what, n := range j.tally {
 					tally[what] += n
 				}
-				mu.Unlock()
 			}
 			t.Logf("%v each, %v", time.Since(began)/time.Duration(max(1, n/uint64(len(lawModes)))), tally)
 		})
@@ -72,7 +68,7 @@ func playHistory(t *testing.T, seed uint64, mode lawMode) *lawJudge {
 		h := newHistory(t, seed, mode)
 		defer h.close()
 		workers := 1 + int(seed%4)
-		j = h.run(workers, 80)
+		j = h.run(workers, 48)
 		for _, err := range h.errs {
 			j.violations = append(j.violations, fmt.Sprintf("unexpected error: %v", err))
 		}
