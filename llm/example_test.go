@@ -1,0 +1,137 @@
+package llm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/llm"
+)
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// newGuard is a guard on new tables, whose clock stands still: 100 requests and
+// 20,000 tokens a minute, and 15 cents a day for the premium model.
+func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
+	ctx := context.Background()
+	client := ddbmem.New().Client()
+	now := func() time.Time { return noon }
+	repo := must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Now: now}))
+	check(repo.CreateTable(ctx))
+	limiter := must(dynalimit.New(repo, &dynalimit.Options{
+		Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 20_000)},
+	}))
+	keeper := must(budget.New(client, budget.Tables{}, &budget.Options{Now: now}))
+	check(keeper.CreateTables(ctx))
+	must(keeper.PutOrg(ctx, budget.Org{
+		ID: org, Timezone: "Europe/Berlin", Enforcement: budget.Hard,
+		Ordering: []string{"premium", "standard"},
+		Quotas:   map[string]int64{"premium": 150_000, "standard": 1_000_000},
+		Models:   map[string]string{"premium": premiumModel, "standard": standardModel},
+	}))
+	return must(llm.New(&llm.Options{Limiter: limiter, Keeper: keeper, Now: now})), limiter, keeper
+}
+
+// complete stands in for a provider's client.
+func complete(context.Context, string) (budget.Tokens, error) {
+	return budget.Tokens{Input: 1_480, CacheRead: 512, Output: 903}, nil
+}
+
+// One call under rate limits and a budget. Both are corrected to what it used.
+func ExampleGuard_Do() {
+	ctx := context.Background()
+	guard, limiter, keeper := newGuard()
+	request := llm.Request{
+		Entity: "user-123", Resource: "chat", Org: org, App: "chat",
+		Estimate: llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000},
+	}
+	err := guard.Do(ctx, request, func(ctx context.Context, call *llm.Call) (llm.Usage, error) {
+		fmt.Println("calling", call.Model)
+		tokens, err := complete(ctx, call.Model)
+		return llm.Usage{Tokens: tokens}, err
+	})
+	check(err)
+	left := must(limiter.Available(ctx, "user-123", "chat"))
+	totals := must(keeper.Totals(ctx, org, "chat", ""))
+	fmt.Printf("%d requests and %d tokens left, %d µ$ spent\n", left["rpm"], left["tpm"], totals.CostMicros)
+	// Output:
+	// calling anthropic.claude-3-5-sonnet-20241022-v2:0
+	// 99 requests and 17105 tokens left, 18139 µ$ spent
+}
+
+// A denial says when to come back, whoever denies.
+func ExampleRetryAfter() {
+	ctx := context.Background()
+	guard, _, _ := newGuard()
+	request := llm.Request{
+		Entity: "user-123", Resource: "chat", Org: org, App: "chat", Label: "premium",
+		Estimate: llm.Estimate{InputTokens: 3_000, MaxOutputTokens: 4_000},
+	}
+	for range 3 {
+		_, err := guard.Start(ctx, request)
+		if wait, ok := llm.RetryAfter(err); ok {
+			fmt.Println("limit:", errors.Is(err, dynalimit.ErrLimitExceeded), "quota:", errors.Is(err, budget.ErrQuotaExceeded), wait)
+		}
+	}
+	request.Entity = "user-456" // with limits of its own, and the same budget
+	request.Estimate.MaxOutputTokens = 200
+	call := must(guard.Start(ctx, request))
+	fmt.Println("a cheaper call:", call.Label)
+	// Output:
+	// limit: false quota: true 11h0m0s
+	// a cheaper call: premium
+}
+
+// A streamed reply is metered as it arrives. When the client hangs up, what was
+// seen is settled.
+func ExampleMeter() {
+	guard, _, keeper := newGuard()
+	ctx, hangUp := context.WithCancel(context.Background())
+	defer hangUp()
+	call := must(guard.Start(ctx, llm.Request{
+		Entity: "user-123", Resource: "chat", Org: org, App: "chat",
+		Estimate: llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000},
+	}))
+	meter := call.Meter()
+	for chunk := range 100 {
+		meter.Add(ctx, budget.Tokens{Output: 12})
+		if chunk == 24 {
+			hangUp()
+			break
+		}
+	}
+	check(meter.Close(ctx)) // deferred, in a program
+	l := must(keeper.Totals(context.Background(), org, "chat", "")).Labels[0]
+	fmt.Println(l.Input, l.Output, l.CostMicros, l.HeldMicros)
+	// Output: 2000 300 10500 0
+}
+
+// A guard of the limiter alone. Prompts that come from the provider's cache do
+// not count here.
+func ExampleNew() {
+	ctx := context.Background()
+	_, limiter, _ := newGuard()
+	guard := must(llm.New(&llm.Options{
+		Limiter: limiter,
+		Limits:  map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.UncachedTokens},
+	}))
+	call := must(guard.Start(ctx, llm.Request{
+		Entity: "user-123", Resource: "gpt-4", Estimate: llm.Estimate{InputTokens: 6_000, MaxOutputTokens: 500},
+	}))
+	must(call.Settle(ctx, llm.Usage{Tokens: budget.Tokens{Input: 800, CacheRead: 5_200, Output: 410}}))
+	fmt.Println(call.Lease().Consumed())
+	// Output: map[rpm:1 tpm:1210]
+}
