@@ -153,8 +153,9 @@ func amountsAt(cfg *bucketConfig, amounts Amounts) []signed {
 // Errors: *ValidationError for bad input, *LimitExceededError (also
 // ErrExceedsBurst), *UnavailableError when DynamoDB does not answer and the
 // policy is Block, *TableError for a missing table, ErrClosed, and ctx's own.
-// Where a give-back cannot be confirmed, the error is joined by an
-// *UnconfirmedError.
+// Where a give-back cannot be confirmed the error is joined by an
+// *UnconfirmedError; where a take may have landed although no answer came, it is
+// one, wrapping the *UnavailableError.
 func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
 	r, err := newRequest(entity, resource, amounts, opts)
 	if err != nil {
@@ -330,7 +331,7 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*op) bool {
 // conclude turns the levels' results into a lease or an error.
 func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, policy UnavailablePolicy) error {
 	denied := false
-	var failure error
+	var failure, unconfirmed error
 	for i, o := range ops {
 		lv, r := &lease.levels[i], o.result
 		lv.saw(r)
@@ -340,27 +341,35 @@ func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, pol
 		case r.err == nil:
 			lv.grant()
 		case len(lv.asked) == 0:
-		case gone(r.err) && policy == Allow:
-			lv.degraded = true
+		case r.unknown: // consumed, or not: nobody can give it back
+			unconfirmed = &UnconfirmedError{EntityID: lv.lane.entity, Resource: lv.lane.resource, Amounts: tokensOf(lv.asked), Err: r.err}
+			lv.degraded, failure = true, r.err
+		case gone(r.err):
+			lv.degraded, failure = true, r.err
 		default:
-			failure = r.err
+			failure, policy = r.err, Block // a bug or a bad request never fails open
 		}
 	}
 	switch {
 	case denied:
-		return joined(lease.denial(), l.undo(ctx, lease))
-	case failure != nil:
+		return joined(lease.denial(), unconfirmed, l.undo(ctx, lease))
+	case failure != nil && (policy != Allow || !gone(failure)):
+		if unconfirmed != nil {
+			failure = unconfirmed
+		}
 		return joined(failure, l.undo(ctx, lease))
 	}
 	return nil
 }
 
-// joined adds what could not be undone to an error.
-func joined(err, undo error) error {
-	if undo == nil {
-		return err
+// joined adds what could not be confirmed to an error.
+func joined(err error, others ...error) error {
+	for _, other := range others {
+		if other != nil {
+			err = errors.Join(err, other)
+		}
 	}
-	return errors.Join(err, undo)
+	return err
 }
 
 // undo gives back what levels granted to an acquire that failed as a whole.
