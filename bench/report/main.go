@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // built programs, nothing is lost
 	r := &reporter{dir: dir, stderr: stderr, limit: *limit}
 	if err := r.build(ctx); err != nil {
 		return err
