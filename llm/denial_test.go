@@ -67,10 +67,7 @@ func race(t *testing.T, w *world, n int) (started []*llm.Call, noQuota, noLimit 
 	t.Helper()
 	guards := make([]*llm.Guard, 4)
 	for i := range guards {
-		limiter, err := dynalimit.New(w.repository(), nil)
-		require.NoError(t, err)
-		keeper := w.newKeeper()
-		guards[i] = w.guard(both, func(o *llm.Options) { o.Limiter, o.Keeper = limiter, keeper })
+		guards[i] = w.otherProcess()
 	}
 	var quota, limit atomic.Int64
 	var mu sync.Mutex

@@ -220,7 +220,7 @@ func TestCallerGivesUp(t *testing.T) {
 					_, err := g.Start(ctx, request())
 					require.ErrorIs(t, err, context.DeadlineExceeded)
 					w.db.SetFaults(nil)
-					time.Sleep(5 * time.Second) // what was in flight is found and given back
+					<-time.After(5 * time.Second) // what was in flight is found and given back
 					w.requireNothing()
 				})
 			})
@@ -258,6 +258,24 @@ func TestSettlementSurvivesTheCaller(t *testing.T) {
 			return llm.Usage{}, ctx.Err()
 		})
 		require.ErrorIs(t, err, context.Canceled)
+		w.requireSettled("premium", callMicros)
+	})
+}
+
+// TestDegradedBudget: with OnUnavailable.Reserve: Allow calls go on without a
+// reservation, and are counted when the store is back.
+func TestDegradedBudget(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.warm(w.guard(both))
+		keeper := w.newKeeper(func(o *budget.Options) { o.OnUnavailable.Reserve = budget.Allow })
+		g := w.guard(both, func(o *llm.Options) { o.Keeper = keeper })
+		w.db.SetFaults(down("TransactWriteItems"))
+		c := w.start(g, request())
+		assert.True(t, c.Hold().Degraded)
+		assert.Equal(t, []string{"premium", premiumModel}, []string{c.Label, c.Model})
+		c.Meter().Add(t.Context(), budget.Tokens{Output: 1})
+		w.db.SetFaults(nil)
+		w.settle(c)
 		w.requireSettled("premium", callMicros)
 	})
 }

@@ -74,7 +74,7 @@ func TestLongStreamKeepsItsHold(t *testing.T) {
 		for range 300 {
 			w.clock.advance(time.Second)
 			c.Meter().Add(t.Context(), budget.Tokens{Output: 1})
-			time.Sleep(time.Second) // the stream does not wait for what it began
+			<-time.After(time.Second) // the stream does not wait for what it began
 		}
 		assert.True(t, c.Hold().ExpiresAt().After(w.clock.now()))
 		_, err := w.guard(both, func(o *llm.Options) { o.Keeper = w.newKeeper() }).Start(t.Context(), request())

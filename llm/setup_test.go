@@ -138,11 +138,12 @@ func (w *world) limits(limits ...dynalimit.Limit) {
 	require.NoError(w.t, w.repository().SetSystemLimits(w.t.Context(), limits, nil))
 }
 
-func (w *world) newKeeper() *budget.Keeper {
-	k, err := budget.New(w.client, budget.Tables{Control: "control-" + w.suffix, Usage: "usage-" + w.suffix}, &budget.Options{
-		Now:    w.clock.now,
-		Models: map[string]string{"premium": premiumModel, "standard": standardModel},
-	})
+func (w *world) newKeeper(adapt ...func(*budget.Options)) *budget.Keeper {
+	o := budget.Options{Now: w.clock.now, Models: map[string]string{"premium": premiumModel, "standard": standardModel}}
+	for _, f := range adapt {
+		f(&o)
+	}
+	k, err := budget.New(w.client, budget.Tables{Control: "control-" + w.suffix, Usage: "usage-" + w.suffix}, &o)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { assert.NoError(w.t, k.Close(context.Background())) })
 	return k
@@ -155,6 +156,15 @@ func (w *world) org(e budget.Enforcement, premium, standard int64) {
 		Quotas: map[string]int64{"premium": premium, "standard": standard},
 	})
 	require.NoError(w.t, err)
+}
+
+// otherProcess is a guard of both that shares nothing but the tables.
+func (w *world) otherProcess() *llm.Guard {
+	w.t.Helper()
+	limiter, err := dynalimit.New(w.repository(), nil)
+	require.NoError(w.t, err)
+	keeper := w.newKeeper()
+	return w.guard(both, func(o *llm.Options) { o.Limiter, o.Keeper = limiter, keeper })
 }
 
 func (w *world) guard(parts with, adapt ...func(*llm.Options)) *llm.Guard {
@@ -184,7 +194,20 @@ func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n)
 // left is what the buckets hold.
 func (w *world) left() (rpm, tpm int64) {
 	w.t.Helper()
-	report, err := w.limiter.Check(w.t.Context(), user, "chat", nil)
+	return w.leftBy(w.limiter)
+}
+
+// leftFresh is left as another process reads it.
+func (w *world) leftFresh() (rpm, tpm int64) {
+	w.t.Helper()
+	limiter, err := dynalimit.New(w.repository(), nil)
+	require.NoError(w.t, err)
+	return w.leftBy(limiter)
+}
+
+func (w *world) leftBy(limiter *dynalimit.RateLimiter) (rpm, tpm int64) {
+	w.t.Helper()
+	report, err := limiter.Check(w.t.Context(), user, "chat", nil)
 	require.NoError(w.t, err)
 	for _, s := range report.Statuses {
 		switch s.Limit.Name {
