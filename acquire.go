@@ -157,6 +157,11 @@ func amountsAt(cfg *bucketConfig, amounts Amounts) []signed {
 // *UnconfirmedError; where a take may have landed although no answer came, it is
 // one, wrapping the *UnavailableError.
 func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
+	return l.call(ctx, entity, resource, amounts, opts, l.acquire)
+}
+
+// call validates a call and runs it, between the observer's start and end.
+func (l *RateLimiter) call(ctx context.Context, entity, resource string, amounts Amounts, opts []AcquireOption, run acquireFunc) (*Lease, error) {
 	r, err := newRequest(entity, resource, amounts, opts)
 	if err != nil {
 		return nil, err
@@ -165,14 +170,17 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 		return nil, ErrClosed
 	}
 	if o := l.opts.Observer; o != nil {
-		return l.observed(ctx, o, r, l.acquire)
+		return l.observed(ctx, o, r, run)
 	}
-	lease, _, err := l.acquire(ctx, r)
+	lease, _, err := run(ctx, r)
 	return lease, err
 }
 
+// acquireFunc acquires; memory says that it denied without asking the store.
+type acquireFunc func(ctx context.Context, r request) (lease *Lease, memory bool, err error)
+
 // observed runs an acquire between the observer's start and end.
-func (l *RateLimiter) observed(ctx context.Context, o Observer, r request, run func(context.Context, request) (*Lease, bool, error)) (*Lease, error) {
+func (l *RateLimiter) observed(ctx context.Context, o Observer, r request, run acquireFunc) (*Lease, error) {
 	began := l.clock()
 	ctx = o.AcquireStart(ctx, AcquireStart{EntityID: r.entity, Resource: r.resource, Amounts: r.amounts})
 	lease, memory, err := run(ctx, r)

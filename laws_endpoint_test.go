@@ -111,7 +111,7 @@ func (s *endState) play(t *testing.T, l *RateLimiter, r *rand.Rand, steps int) {
 	for range steps {
 		if len(leases) > 0 && r.Float64() < .4 {
 			i := r.IntN(len(leases))
-			s.giveBack(t, ctx, leases[i], r)
+			s.giveBack(ctx, t, leases[i], r)
 			continue
 		}
 		n := 1 + r.Int64N(5)
@@ -135,7 +135,7 @@ func (s *endState) play(t *testing.T, l *RateLimiter, r *rand.Rand, steps int) {
 }
 
 // giveBack returns some or all of a lease.
-func (s *endState) giveBack(t *testing.T, ctx context.Context, lease *Lease, r *rand.Rand) {
+func (s *endState) giveBack(ctx context.Context, t *testing.T, lease *Lease, r *rand.Rand) {
 	n := lease.Consumed()["rpm"]
 	if n == 0 {
 		return

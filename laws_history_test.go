@@ -249,7 +249,7 @@ func (h *history) rest() {
 	for _, m := range append(h.members, h.retired...) {
 		require.NoError(h.t, m.limiter.lanes.drain(h.t.Context()))
 	}
-	time.Sleep(time.Minute) // reads whose callers have gone
+	elapse(time.Minute) // reads whose callers have gone
 }
 
 func (h *history) close() {

@@ -56,12 +56,12 @@ func (h *history) honest(j *lawJudge) {
 	for range 3 {
 		m := h.members[h.r.IntN(len(h.members))]
 		entity := h.entities[0]
-		time.Sleep(2*lawTTL + time.Second) // everybody has read the configuration in force
+		elapse(2*lawTTL + time.Second) // everybody has read the configuration in force
 		amounts := h.amounts(h.r, entity)
 		lease, err := m.limiter.Acquire(h.t.Context(), entity, lawResource, amounts)
 		if err == nil {
 			h.leases = append(h.leases, &lawLease{Lease: lease, owner: m})
-			time.Sleep(2 * time.Second) // no memory
+			elapse(2 * time.Second) // no memory
 			lease, err = m.limiter.Acquire(h.t.Context(), entity, lawResource, amounts)
 		}
 		if err == nil {
@@ -73,12 +73,12 @@ func (h *history) honest(j *lawJudge) {
 			continue
 		}
 		j.tally["waits"]++
-		time.Sleep(denied.RetryAfter - time.Millisecond)
+		elapse(denied.RetryAfter - time.Millisecond)
 		if _, err := h.informed(entity).Acquire(h.t.Context(), entity, lawResource, amounts); !errors.Is(err, ErrLimitExceeded) {
 			j.violations = append(j.violations, fmt.Sprintf("L6: 1 ms before %v, %v of %s: %v; denied by %+v", denied.RetryAfter, amounts, entity, err, denied.Statuses))
 			return
 		}
-		time.Sleep(time.Millisecond)
+		elapse(time.Millisecond)
 		if _, err := h.informed(entity).Acquire(h.t.Context(), entity, lawResource, amounts); err != nil {
 			j.violations = append(j.violations, fmt.Sprintf("L6: after %v, %v of %s: %v; denied by %+v", denied.RetryAfter, amounts, entity, err, denied.Statuses))
 			return

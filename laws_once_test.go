@@ -35,7 +35,7 @@ func TestGiveBackDecidedAgainLandsOnce(t *testing.T) {
 		require.NoError(t, err)
 		other, err := b.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 500, "tpm": 10})
 		require.NoError(t, err)
-		time.Sleep(30 * time.Minute)                             // refills half
+		elapse(30 * time.Minute)                                 // refills half
 		require.NoError(t, lease.Adjust(ctx, Amounts{"rpm": 1})) // its image is the newest, its slot its own
 
 		late := make(chan struct{})
@@ -51,9 +51,9 @@ func TestGiveBackDecidedAgainLandsOnce(t *testing.T) {
 		})
 		done := make(chan error)
 		go func() { done <- lease.Adjust(ctx, Amounts{"rpm": 50, "tpm": -100}) }()
-		time.Sleep(500 * time.Millisecond) // the resend is on its way
+		elapse(500 * time.Millisecond) // the resend is on its way
 		require.NoError(t, other.Settle(quietly(ctx), Amounts{"rpm": 0}))
-		time.Sleep(time.Second) // refused by the upper bound
+		elapse(time.Second) // refused by the upper bound
 		_, err = b.Acquire(quietly(ctx), "key", "gpt-4", Amounts{"rpm": 600})
 		require.NoError(t, err)
 		close(late)
@@ -77,9 +77,9 @@ func TestLimitsDeletedWhileDeciding(t *testing.T) {
 		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 100)}, nil))
 		lease, err := l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1})
 		require.NoError(t, err)
-		time.Sleep(100 * time.Millisecond)
+		elapse(100 * time.Millisecond)
 		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 50)}, nil))
-		time.Sleep(100 * time.Millisecond)
+		elapse(100 * time.Millisecond)
 		other, err := New(e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now}), nil)
 		require.NoError(t, err)
 		_, err = other.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1}) // brings the newer limit

@@ -97,7 +97,7 @@ func TestWithoutRemovalOnlyWhenFull(t *testing.T) {
 		s.take(t, s.b, Amounts{"tpm": 90})
 		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
 		require.NoError(t, operator.SetSystemLimits(t.Context(), []Limit{PerHour("rpm", 50)}, nil))
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		s.take(t, s.a, Amounts{"rpm": 1})
 		assert.Equal(t, broken, s.bucket(t).Set.Index("tpm") < 0, "what is owed is forgotten")
 	})
@@ -129,7 +129,7 @@ func TestWithoutOneIDPerTry(t *testing.T) {
 		s.take(t, s.a, Amounts{"rpm": 1})
 		done := make(chan error)
 		go func() { done <- lease.Rollback(t.Context()) }()
-		time.Sleep(500 * time.Millisecond)
+		elapse(500 * time.Millisecond)
 		close(late)
 		s.db.Wait()
 		err := <-done

@@ -13,13 +13,13 @@ import (
 func (h *history) step(r *rand.Rand) {
 	if r.Float64() < .5 {
 		pauses := []int64{0, 0, 1, 3, 20, 200, 900, 1100, r.Int64N(120_000)}
-		time.Sleep(time.Duration(pauses[r.IntN(len(pauses))]) * time.Millisecond)
+		elapse(time.Duration(pauses[r.IntN(len(pauses))]) * time.Millisecond)
 	}
 	switch p := r.Float64(); {
 	case p < .03:
 		h.reconfigure(r)
 	case p < .05:
-		time.Sleep(time.Duration(r.Int64N(20*3600)) * time.Second)
+		elapse(time.Duration(r.Int64N(20*3600)) * time.Second)
 		h.db.ExpireNow()
 	case p < .07 && h.mode.faults:
 		h.crash(r)

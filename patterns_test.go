@@ -41,7 +41,7 @@ func TestPatternFullBucketIdleThenBurst(t *testing.T) {
 		_, err := l[0].Acquire(t.Context(), "key", "gpt-4", Amounts{"rpm": 1})
 		require.NoError(t, err)
 		for _, idle := range []time.Duration{time.Minute, 10 * time.Minute, 3 * time.Hour} {
-			time.Sleep(idle)
+			elapse(idle)
 			assert.Equal(t, 100, admitted(t, l[0], "rpm"), "after %v", idle)
 			assert.Equal(t, 0, admitted(t, l[1], "rpm"))
 		}
@@ -51,10 +51,10 @@ func TestPatternFullBucketIdleThenBurst(t *testing.T) {
 func TestPatternDrainedBucketIdleThenBurst(t *testing.T) {
 	pattern(t, func(t *testing.T, _ *ddbmem.DB, l [2]*RateLimiter) {
 		assert.Equal(t, 100, admitted(t, l[0], "rpm"))
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		assert.Equal(t, 100, admitted(t, l[1], "rpm"))
 		assert.Equal(t, 0, admitted(t, l[0], "rpm"))
-		time.Sleep(30 * time.Second)
+		elapse(30 * time.Second)
 		assert.Equal(t, 50, admitted(t, l[0], "rpm"))
 		assert.Equal(t, 0, admitted(t, l[1], "rpm"))
 	}, PerMinute("rpm", 100))
@@ -71,7 +71,7 @@ func TestPatternSlowLimitBesideFast(t *testing.T) {
 		for i := 0; time.Since(began) < 12*time.Second; i++ {
 			_, err := l[i%2].Acquire(t.Context(), "key", "gpt-4", Amounts{"rps": 1})
 			require.NoError(t, err)
-			time.Sleep(25 * time.Millisecond)
+			elapse(25 * time.Millisecond)
 		}
 		bucket := l[0].lanes.of("key", "gpt-4")
 		require.NoError(t, bucket.look(t.Context()))

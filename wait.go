@@ -17,18 +17,7 @@ import (
 // ctx ends, keeping nothing; with ErrClosed when the limiter is closed; else as
 // Acquire.
 func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
-	r, err := newRequest(entity, resource, amounts, opts)
-	if err != nil {
-		return nil, err
-	}
-	if l.closed.Load() {
-		return nil, ErrClosed
-	}
-	if o := l.opts.Observer; o != nil {
-		return l.observed(ctx, o, r, l.wait)
-	}
-	lease, _, err := l.wait(ctx, r)
-	return lease, err
+	return l.call(ctx, entity, resource, amounts, opts, l.wait)
 }
 
 // place is a waiter's place in the line of a bucket; the zero place is none.
