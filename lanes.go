@@ -30,7 +30,7 @@ type lanes struct {
 	mu      sync.Mutex
 	byKey   *simplelru.LRU[laneKey, *lane]
 	running int
-	idle    chan struct{} // closed while nothing runs
+	idle    chan struct{} // closed when nothing runs; made by who waits for it
 }
 
 func newLanes(store bucketStore, keys schema.Keys, size int, nowMS, tick func() int64) (*lanes, error) {
@@ -38,9 +38,7 @@ func newLanes(store bucketStore, keys schema.Keys, size int, nowMS, tick func() 
 	if err != nil {
 		return nil, err
 	}
-	idle := make(chan struct{})
-	close(idle)
-	return &lanes{store: store, keys: keys, ids: newOpIDs(), nowMS: nowMS, tick: tick, byKey: byKey, idle: idle}, nil
+	return &lanes{store: store, keys: keys, ids: newOpIDs(), nowMS: nowMS, tick: tick, byKey: byKey}, nil
 }
 
 // of returns the lane of a bucket.
@@ -59,23 +57,28 @@ func (s *lanes) of(entity, resource string) *lane {
 func (s *lanes) started() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running == 0 {
-		s.idle = make(chan struct{})
-	}
 	s.running++
 }
 
 func (s *lanes) stopped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running--; s.running == 0 {
+	if s.running--; s.running == 0 && s.idle != nil {
 		close(s.idle)
+		s.idle = nil
 	}
 }
 
 // drain waits until nothing is in flight.
 func (s *lanes) drain(ctx context.Context) error {
 	s.mu.Lock()
+	if s.running == 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
 	idle := s.idle
 	s.mu.Unlock()
 	select {

@@ -81,7 +81,8 @@ func (s *Spend) Statement() Statement {
 		values[text.places[next]] = v
 		next++
 	}
-	numbers := newNumbers(len(text.places))
+	var numbers numbers
+	numbers.prepare(len(text.places))
 	put(Bytes(s.Op.ID))
 	if s.Op.Rule != OpAny {
 		put(Bytes(s.Op.required()))
@@ -114,28 +115,28 @@ func (s *Spend) Statement() Statement {
 // share one string.
 type numbers struct {
 	members []types.AttributeValueMemberN
-	ends    []int
+	ends    []uint16
 	digits  []byte
+	fewEnds [32]uint16
+	few     [384]byte
 }
 
-func newNumbers(most int) *numbers {
-	return &numbers{
-		members: make([]types.AttributeValueMemberN, 0, most),
-		ends:    make([]int, 0, most),
-		digits:  make([]byte, 0, 12*most),
-	}
+// prepare makes room for the values, at most so many.
+func (n *numbers) prepare(most int) {
+	n.members = make([]types.AttributeValueMemberN, 0, most)
+	n.ends, n.digits = n.fewEnds[:0], n.few[:0]
 }
 
 // value returns a value that is whole once finish has been called.
 func (n *numbers) value(v int64) types.AttributeValue {
 	n.digits = strconv.AppendInt(n.digits, v, 10)
-	n.ends = append(n.ends, len(n.digits))
+	n.ends = append(n.ends, uint16(len(n.digits))) //nolint:gosec // 20 limits have 80 numbers of 20 digits
 	n.members = append(n.members, types.AttributeValueMemberN{})
 	return &n.members[len(n.members)-1]
 }
 
 func (n *numbers) finish() {
-	all, from := string(n.digits), 0
+	all, from := string(n.digits), uint16(0)
 	for i, end := range n.ends {
 		n.members[i].Value = all[from:end]
 		from = end
