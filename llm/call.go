@@ -107,7 +107,8 @@ func (c *Call) settle(ctx context.Context, usage Usage) (budget.Receipt, error) 
 	return c.receipt, unsettled
 }
 
-// count submits the record.
+// count submits the record. One that was counted before leaves a hold that
+// nothing was settled from.
 func (c *Call) count(ctx context.Context) (err error) {
 	if c.hold == nil || c.counted {
 		return nil
@@ -117,7 +118,9 @@ func (c *Call) count(ctx context.Context) (err error) {
 	} else {
 		c.receipt, err = c.hold.Settle(ctx, *c.record)
 	}
-	c.counted = err == nil
+	if c.counted = err == nil; c.receipt.Duplicate || errors.Is(err, budget.ErrConflict) {
+		err = errors.Join(err, c.hold.Release(ctx))
+	}
 	return err
 }
 

@@ -307,9 +307,13 @@ func TestSameRequestAgain(t *testing.T) {
 		assert.True(t, w.settle(w.start(g, r)).Duplicate)
 		assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)
 
+		held := w.spent("premium").HeldMicros
 		c := w.start(g, r)
+		assert.Equal(t, held+estimateMicros, w.spent("premium").HeldMicros)
 		_, err := c.Settle(t.Context(), llm.Usage{Tokens: budget.Tokens{Output: 1}})
 		require.ErrorIs(t, err, budget.ErrConflict)
 		require.True(t, errors.As(err, new(*llm.UnsettledError)))
+		l := w.spent("premium")
+		assert.Equal(t, []int64{held, callMicros, 1}, []int64{l.HeldMicros, l.CostMicros, l.Requests}, "its hold is given back")
 	})
 }

@@ -48,7 +48,7 @@ func TestHistories(t *testing.T) {
 			l := &ledger{}
 			faults := seed%2 == 1
 			if faults {
-				w.db.SetFaults(flaky(random))
+				w.db.SetFaults(flaky(seed))
 			}
 			var group sync.WaitGroup
 			for i := range 12 {
@@ -127,7 +127,8 @@ func call(t *testing.T, g *llm.Guard, l *ledger, fate int, denials map[string]in
 }
 
 // flaky loses requests and answers of writes, some for long.
-func flaky(random *rand.Rand) ddbmem.FaultFunc {
+func flaky(seed uint64) ddbmem.FaultFunc {
+	random := rand.New(rand.NewPCG(seed, 8))
 	var mu sync.Mutex
 	return func(r *ddbmem.Request) ddbmem.Fault {
 		if r.Operation != "TransactWriteItems" && r.Operation != "UpdateItem" {

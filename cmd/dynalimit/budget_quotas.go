@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dynalimit/dynalimit/budget"
@@ -98,8 +100,10 @@ func (j quotasJSON) print(out *output) {
 
 type quotasSetCmd struct {
 	Org   string             `arg:"" help:"The organisation's id."`
-	Quota map[string]dollars `arg:"" help:"What a label may cost a day, as LABEL=USD." placeholder:"LABEL=USD"`
+	Quota map[string]dollars `arg:"" optional:"" help:"What a label may cost a day, as LABEL=USD." placeholder:"LABEL=USD"`
 	App   string             `help:"Set them for one app; it then inherits none."`
+	Limit map[string]dollars `help:"A further quota for a day, week or month, of all labels or of one, such as month=100 or week:premium=20. Repeat for more." placeholder:"PERIOD[:LABEL]=USD"`
+	Drop  []string           `help:"A further quota to end." placeholder:"PERIOD[:LABEL]"`
 }
 
 // Help is shown by --help.
@@ -109,7 +113,50 @@ what was spent makes the label exceeded.
 
 Examples:
   dynalimit budget quotas set 550e8400-e29b-41d4-a716-446655440000 premium=12.50 standard=5
-  dynalimit budget quotas set 550e8400-e29b-41d4-a716-446655440000 premium=3 --app chat`
+  dynalimit budget quotas set 550e8400-e29b-41d4-a716-446655440000 premium=3 --app chat
+  dynalimit budget quotas set 550e8400-e29b-41d4-a716-446655440000 --limit month=250 --limit week:premium=40
+  dynalimit budget quotas set 550e8400-e29b-41d4-a716-446655440000 --drop week:premium`
+}
+
+// Validate is called by the parser.
+func (c quotasSetCmd) Validate() error {
+	if len(c.Quota)+len(c.Limit)+len(c.Drop) == 0 {
+		return errors.New("nothing to set: name a label as LABEL=USD, or give --limit or --drop")
+	}
+	for _, key := range append(slices.Collect(maps.Keys(c.Limit)), c.Drop...) {
+		switch limitOf(key).Period {
+		case budget.Day, budget.Week, budget.Month:
+		default:
+			return fmt.Errorf("%q is no period: write day, week or month, or one label's as week:premium", key)
+		}
+	}
+	return nil
+}
+
+// limitOf reads PERIOD or PERIOD:LABEL.
+func limitOf(key string) budget.PeriodQuota {
+	period, label, _ := strings.Cut(key, ":")
+	return budget.PeriodQuota{Period: budget.Period(period), Label: label}
+}
+
+// limits are some with those given in the place of theirs.
+func (c quotasSetCmd) limits(old []budget.PeriodQuota) []budget.PeriodQuota {
+	var out []budget.PeriodQuota
+	for _, l := range old {
+		key := string(l.Period)
+		if l.Label != "" {
+			key += ":" + l.Label
+		}
+		if _, given := c.Limit[key]; !given && !slices.Contains(c.Drop, key) {
+			out = append(out, l)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Limit)) {
+		l := limitOf(key)
+		l.Micros = int64(c.Limit[key])
+		out = append(out, l)
+	}
+	return out
 }
 
 // Run sets them.
@@ -120,7 +167,7 @@ func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error 
 			return err
 		}
 		if c.App == "" {
-			org.Quotas = overlaid(org.Quotas, micros(c.Quota))
+			org.Quotas, org.Limits = overlaid(org.Quotas, micros(c.Quota)), c.limits(org.Limits)
 			_, err = k.PutOrg(ctx, org)
 		} else {
 			err = c.putApp(ctx, k, org)
@@ -147,20 +194,33 @@ func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.O
 	if err != nil {
 		return err
 	}
-	quotas := app.Quotas
-	if len(quotas) == 0 {
-		quotas = map[string]int64{}
-		labels := strings.Join(org.Ordering, ",")
-		if len(app.Ordering) > 0 {
-			labels = strings.Join(app.Ordering, ",")
-		}
-		for label := range strings.SplitSeq(labels, ",") {
-			if q, ok := org.Quotas[label]; ok {
-				quotas[label] = q
-			}
-		}
+	if len(c.Quota) > 0 {
+		app.Quotas = overlaid(ownOrInherited(app, org), micros(c.Quota))
 	}
-	app.Quotas = overlaid(quotas, micros(c.Quota))
+	if len(c.Limit)+len(c.Drop) > 0 {
+		if len(app.Limits) == 0 {
+			app.Limits = org.Limits
+		}
+		app.Limits = c.limits(app.Limits)
+	}
 	_, err = k.PutApp(ctx, org.ID, app)
 	return err
+}
+
+// ownOrInherited are the quotas of an app's labels.
+func ownOrInherited(app budget.App, org budget.Org) map[string]int64 {
+	if len(app.Quotas) > 0 {
+		return app.Quotas
+	}
+	ordering := org.Ordering
+	if len(app.Ordering) > 0 {
+		ordering = app.Ordering
+	}
+	quotas := map[string]int64{}
+	for _, label := range ordering {
+		if q, ok := org.Quotas[label]; ok {
+			quotas[label] = q
+		}
+	}
+	return quotas
 }
