@@ -1,6 +1,7 @@
 package llm_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ func TestLimiterDenies(t *testing.T) {
 			_, err = g.Start(t.Context(), request())
 			require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
 			require.NotErrorIs(t, err, budget.ErrQuotaExceeded)
+			require.ErrorContains(t, err, "tpm of user-1 on chat exceeded")
 			wait, ok := llm.RetryAfter(err)
 			assert.True(t, ok)
 			assert.Equal(t, 600*time.Millisecond, wait, "1,000 of 100,000 a minute")
@@ -50,6 +52,11 @@ func TestBudgetDenies(t *testing.T) {
 		var exceeded *budget.QuotaExceededError
 		require.ErrorAs(t, err, &exceeded)
 		assert.Len(t, exceeded.Labels, 2)
+		err = w.guard(both).Do(t.Context(), request(), func(context.Context, *llm.Call) (llm.Usage, error) {
+			assert.Fail(t, "a denied call is not made")
+			return used, nil
+		})
+		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
 		w.requireNothing()
 	})
 }

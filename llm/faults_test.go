@@ -99,6 +99,7 @@ func TestOneSideFails(t *testing.T) {
 			_, err := c.Settle(t.Context(), used)
 			var unsettled *llm.UnsettledError
 			require.ErrorAs(t, err, &unsettled)
+			require.ErrorContains(t, err, "call "+c.RequestID+" is not settled")
 			assert.Equal(t, test.requests == 0, unsettled.Budget != nil)
 			assert.Equal(t, test.left == 94_000, unsettled.Lease != nil)
 			assert.Equal(t, used.Tokens, unsettled.Record.Tokens)
