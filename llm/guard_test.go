@@ -119,6 +119,13 @@ func TestSoftEnforcementHoldsNothing(t *testing.T) {
 		tags, err := w.keeper.TagTotals(t.Context(), soft, app, "", "user")
 		require.NoError(t, err)
 		assert.Equal(t, []budget.TagTotal{{Value: "u1", CostMicros: 37_400, Requests: 3}}, tags)
+		apps := 0
+		for a, err := range w.keeper.Apps(t.Context(), soft) {
+			require.NoError(t, err)
+			assert.Equal(t, app, a.ID)
+			apps++
+		}
+		assert.Equal(t, 1, apps, "submitting makes the app known")
 		_, tpm := w.left()
 		assert.Equal(t, int64(100_000-3*2_300), tpm)
 
