@@ -222,7 +222,11 @@ func (l *lane) next() (batch, bool) {
 	}
 	if !l.alone || len(b.adjusts) == 0 {
 		for _, o := range l.queue {
-			if o.take && (len(b.takes) == 0 || sameConfig(b.takes[0].cfg, o.cfg)) {
+			switch {
+			case !o.take || len(b.takes) > 0 && !sameConfig(b.takes[0].cfg, o.cfg):
+			case len(l.queue) == 1:
+				b.takes = o.alone()
+			default:
 				b.takes = append(b.takes, o)
 			}
 		}

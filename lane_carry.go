@@ -199,7 +199,11 @@ func (l *lane) choose(v view, takes []*op, s sums) choice {
 			c.spared = append(c.spared, o)
 		default:
 			o.addTo(&c.sums)
-			c.admitted = append(c.admitted, o)
+			if len(takes) == 1 {
+				c.admitted = takes
+			} else {
+				c.admitted = append(c.admitted, o)
+			}
 		}
 		if c.spared == nil {
 			ahead = c.sums
@@ -275,27 +279,9 @@ func (l *lane) deny(ctx context.Context, dr driver, v view, left []*op) (handed 
 
 // write sends a plan, and calls then with its answer.
 func (l *lane) write(ctx context.Context, dr driver, p plan, s sums, carried []*op, then func(answer)) (handed bool) {
-	d := &delivery{kind: p.kind.observed(), carried: carried, backs: s.hasBack() && p.kind != planCreate}
-	switch p.kind {
-	case planCreate:
-		create := p.create
-		create.Keys, create.Entity, create.Resource = l.owner.keys, l.entity, l.resource
-		d.send = func(ctx context.Context, o schema.Op) answer {
-			create.OpID = o.ID
-			return l.owner.store.createBucket(ctx, create, l.hint(), o.Slot)
-		}
-	case planSpend:
-		spend := p.spend // on the heap without the rest of the plan
-		d.send = func(ctx context.Context, o schema.Op) answer {
-			spend.Op = o
-			return l.owner.store.updateBucket(ctx, l.key, spend.Statement(), l.hint(), o.Slot)
-		}
-	default:
-		claim := p.claim
-		d.send = func(ctx context.Context, o schema.Op) answer {
-			claim.Op = o
-			return l.owner.store.updateBucket(ctx, l.key, claim.Statement(), l.hint(), o.Slot)
-		}
+	d := &delivery{kind: p.kind.observed(), plan: p, carried: carried, backs: s.hasBack() && p.kind != planCreate}
+	if p.kind == planCreate {
+		p.create.Keys, p.create.Entity, p.create.Resource = l.owner.keys, l.entity, l.resource
 	}
 	return l.send(ctx, dr, d, s, then)
 }
@@ -454,11 +440,7 @@ func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s sums) (handed
 		l.finish(b.adjusts, result{image: l.image, now: now, cfg: b.config()})
 		return false
 	}
-	d := &delivery{kind: WriteGiveBack, carried: b.adjusts, backs: true}
-	d.send = func(ctx context.Context, o schema.Op) answer {
-		g.Op = o
-		return l.owner.store.updateBucket(ctx, l.key, g.Statement(), l.hint(), o.Slot)
-	}
+	d := &delivery{kind: WriteGiveBack, giveBack: g, carried: b.adjusts, backs: true}
 	v := view{now: now, cfg: b.config()}
 	return l.send(ctx, dr, d, s, func(a answer) { l.settle(b.adjusts, v, false, a, true) })
 }

@@ -28,6 +28,7 @@ type op struct {
 	cfg     *bucketConfig
 	done    chan struct{}
 
+	self   [1]*op  // for alone
 	waiter *waiter // in the bucket's line, nil for an ordinary take
 
 	state     opState
@@ -57,6 +58,12 @@ type result struct {
 
 func newOp(ctx context.Context, take bool, amounts []signed, cfg *bucketConfig) *op {
 	return &op{ctx: ctx, take: take, amounts: amounts, cfg: cfg, done: make(chan struct{})}
+}
+
+// alone is a list of the op, which is all that most writes carry.
+func (o *op) alone() []*op {
+	o.self[0] = o
+	return o.self[:]
 }
 
 // givesBack reports whether an adjust returns anything.

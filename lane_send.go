@@ -31,8 +31,9 @@ type delivery struct {
 	operation uint64
 	// backs says that it gives something back, and so must never land twice.
 	backs bool
-	// send does one try.
-	send func(ctx context.Context, o schema.Op) answer
+	// plan, or giveBack, is what it writes.
+	plan     plan
+	giveBack schema.GiveBack
 
 	// last is what the slot held in the image the write was decided from; own
 	// says that it was this client's own last write.
@@ -66,7 +67,7 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 			return l.lookFor(ctx, d), false
 		}
 		o := schema.Op{Slot: l.owner.ids.slot, Rule: d.rule, ID: opID(d.operation, d.try), Last: d.last}
-		a = d.send(ctx, o)
+		a = l.attempt(ctx, d, o)
 		a.tries = d.try + 1
 		switch a.verdict {
 		case landed:
@@ -96,6 +97,26 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 			return a, true
 		}
 	}
+}
+
+// attempt sends a write once.
+func (l *lane) attempt(ctx context.Context, d *delivery, o schema.Op) answer {
+	var st schema.Statement
+	switch d.kind {
+	case WriteCreate:
+		d.plan.create.OpID = o.ID
+		return l.owner.store.createBucket(ctx, d.plan.create, l.hint(), o.Slot)
+	case WriteSpend:
+		d.plan.spend.Op = o
+		st = d.plan.spend.Statement()
+	case WriteClaim:
+		d.plan.claim.Op = o
+		st = d.plan.claim.Statement()
+	default:
+		d.giveBack.Op = o
+		st = d.giveBack.Statement()
+	}
+	return l.owner.store.updateBucket(ctx, l.key, st, l.hint(), o.Slot)
 }
 
 // orUnknown makes an answer ambiguous if an earlier try went unanswered.
