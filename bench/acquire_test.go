@@ -14,7 +14,8 @@ import (
 
 // BenchmarkAcquire compares a warm acquire of two limits by one goroutine with
 // the SDK's UpdateItem of the same expression, names, values and return values:
-// on a stub that answers at once, and on ddbmem.
+// on a transport that answers at once, on a stub server on loopback, and on
+// ddbmem.
 func BenchmarkAcquire(b *testing.B) {
 	b.Run("stub", func(b *testing.B) {
 		w := warm(b)
@@ -22,6 +23,11 @@ func BenchmarkAcquire(b *testing.B) {
 		w.wire.HTTPClient = stub
 		compare(b, w.acquire(b), w.bare(b))
 		require.EqualValues(b, 2*(b.N+2*block), stub.requests.Load(), "an acquire is one request")
+	})
+	b.Run("server", func(b *testing.B) {
+		w := warm(b)
+		w.wire.HTTPClient = startServer(b, w.answer)
+		compare(b, w.acquire(b), w.bare(b))
 	})
 	b.Run("ddbmem", func(b *testing.B) {
 		w := warm(b)
