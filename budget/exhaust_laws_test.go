@@ -15,6 +15,9 @@ func (w *xWorld) violation(s xState) string {
 		if c.phase == xWrong {
 			return fmt.Sprintf("client %d denied although %d is spent of %d", i, s.spent, s.quota)
 		}
+		if c.phase == xDone && s.holds[i] != xNone {
+			return fmt.Sprintf("client %d is done and its hold still open", i)
+		}
 	}
 	used := s.used
 	if used == xMissing {
@@ -81,6 +84,7 @@ func TestEveryRuleOfHardModeIsNeeded(t *testing.T) {
 		{name: "reserve debits first and puts the hold after", splitReserve: true, noSoft: true, noRaise: true},
 		{name: "settle only while the hold exists", needHold: true, noSoft: true, noRaise: true},
 		{name: "no dedup item in a settlement", noDedup: true, noSoft: true, noRaise: true},
+		{name: "a duplicate settlement keeps its hold", keepHold: true, noRaise: true},
 		{name: "settle, and submit the record too", recordToo: true, noSoft: true, noRaise: true},
 		{name: "store what is left, and submit plainly", storeLeft: true, noRaise: true},
 		{name: "store what is left, and raise the quota", storeLeft: true, noSoft: true},

@@ -5,8 +5,8 @@ import (
 )
 
 // The search below visits every state of one scope, label and day shared by
-// two clients that reserve, call, settle, release or die, a plain submission
-// and a change of quota, with answers lost at every write and transactions
+// two clients that reserve, call, settle, release or die, a plain submission,
+// one of a client's own record and a change of quota, with answers lost at every write and transactions
 // merged. The decisions are compose and resolve, as the keeper runs them; only
 // DynamoDB is replaced, by apply. Quota 3, estimate 2, actual 1.
 
@@ -29,6 +29,7 @@ const (
 	xHeld
 	xCalled
 	xSettling // sent at least once
+	xCounted  // its record was found counted: gives its hold back
 	xRecord   // rule four left out: settled, sends its record too
 	xGiveBack // the call did not happen
 	xDone
@@ -51,13 +52,21 @@ const (
 	xExpired
 )
 
+type xDedup int8
+
+const (
+	xFresh  xDedup = iota
+	xOwn           // written by the client's settlement
+	xOthers        // by another process that found the record
+)
+
 type xState struct {
 	used    int
 	quota   int
 	spent   int
 	money   int // really spent
 	holds   [xClients]xHold
-	dedup   [xClients + 2]bool
+	dedup   [xClients + 2]xDedup
 	clients [xClients]xClient
 	soft    bool
 }
@@ -68,6 +77,7 @@ type xRules struct {
 	splitReserve   bool // the counter first, the hold after it
 	needHold       bool // settle only while the hold exists
 	noDedup        bool
+	keepHold       bool // a duplicate settlement is over at once
 	recordToo      bool // settle, and then submit the record
 	storeLeft      bool // store what is left instead of what is used
 	ignoreExpired  bool // deny without giving expired holds back
@@ -114,8 +124,11 @@ func (w *xWorld) apply(s xState, items []txnItem) (xState, []refusal) {
 	for n, it := range items {
 		switch it.kind {
 		case putDedup:
-			if i := index(it); s.dedup[i] {
+			switch i := index(it); s.dedup[i] {
+			case xOwn:
 				refused = append(refused, refusal{item: n, stored: storedRecord{hash: "h", writer: fmt.Sprint("writer ", i)}})
+			case xOthers:
+				refused = append(refused, refusal{item: n, stored: storedRecord{hash: "h", writer: "another"}})
 			}
 		case putHold:
 			if s.holds[index(it)] != xNone {
@@ -137,7 +150,10 @@ func (w *xWorld) apply(s xState, items []txnItem) (xState, []refusal) {
 	for _, it := range items {
 		switch it.kind {
 		case putDedup:
-			s.dedup[index(it)] = true
+			s.dedup[index(it)] = xOwn
+			if it.op.writer == "another" {
+				s.dedup[index(it)] = xOthers
+			}
 		case putHold:
 			s.holds[index(it)] = xLive
 			for c := range s.clients { // another hold than the one found expired
@@ -205,7 +221,7 @@ func (w *xWorld) send(s xState, what string, clients ...int) {
 		switch s.clients[i].phase {
 		case xIdle, xReserving, xRetrying:
 			kind = opReserve
-		case xGiveBack:
+		case xGiveBack, xCounted:
 			kind = opRelease
 		}
 		o := w.op(s, kind, i)
@@ -247,6 +263,12 @@ func (w *xWorld) send(s xState, what string, clients ...int) {
 		c := &next.clients[who[o]]
 		*c = sent(*c)
 		c.tried = int8(o.tried)
+		if o.kind == opRelease && c.phase == xSettling {
+			c.phase = xCounted
+			if w.rules.keepHold {
+				c.phase = xDone
+			}
+		}
 		if w.rules.needHold && o.kind == opSettle && o.holdGone() {
 			c.phase = xDone // refused: no hold
 		}
@@ -337,7 +359,7 @@ func (w *xWorld) releaseHold(s xState, j int) xState {
 
 func (w *xWorld) steps(s xState) {
 	sendable := func(p xPhase) bool {
-		return p == xIdle || p == xReserving || p == xRetrying || p == xCalled || p == xSettling || p == xGiveBack
+		return p == xIdle || p == xReserving || p == xRetrying || p == xCalled || p == xSettling || p == xGiveBack || p == xCounted
 	}
 	for i, c := range s.clients {
 		move := func(what string, p xPhase, money int) {
@@ -355,7 +377,7 @@ func (w *xWorld) steps(s xState) {
 				move("does not call", xGiveBack, 0)
 			}
 			move("dies", xDead, 0)
-		case xReserving, xReleasing, xRetrying, xGiveBack:
+		case xReserving, xReleasing, xRetrying, xGiveBack, xCounted:
 			move("dies", xDead, 0)
 		case xDebited:
 			next := s
@@ -373,12 +395,25 @@ func (w *xWorld) steps(s xState) {
 		if c.phase == xReleasing {
 			w.releasing(s, i)
 		}
+		if (c.phase == xCalled || c.phase == xSettling) && !w.rules.noSoft {
+			w.countElsewhere(s, i)
+		}
 	}
 	a, b := s.clients[0].phase, s.clients[1].phase
 	if sendable(a) && sendable(b) && !w.rules.splitReserve && !w.rules.noDedup {
 		w.send(s, "both send in one transaction", 0, 1)
 	}
 	w.surroundings(s)
+}
+
+// countElsewhere submits the record of a client that has not settled yet.
+func (w *xWorld) countElsewhere(s xState, i int) {
+	o := w.op(s, opSubmit, i)
+	o.writer = "another"
+	t, _ := compose([]*op{o}, func(int) int { return 0 })
+	if next, refused := w.apply(s, t.items); len(refused) == 0 {
+		w.add(s, fmt.Sprintf("somebody submits the record of client %d", i), next)
+	}
 }
 
 // releasing gives back one hold found expired, or asks again.

@@ -211,7 +211,9 @@ func (h *Hold) ExpiresAt() time.Time {
 
 // Settle counts what the call cost, as Submit does, and gives the hold back in
 // the same transaction; what was spent beyond the estimate counts too. The
-// record belongs to the hold's day. After the lease it counts all the same.
+// record belongs to the hold's day. After the lease it counts all the same. A
+// Duplicate gives the hold back and counts nothing; ErrConflict leaves it, to be
+// settled under another request id or released.
 func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	if usage.Label == "" {
 		usage.Label = h.Label
@@ -250,7 +252,11 @@ func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *holdRef, 
 	}
 	o, refusal := k.newSubmission(t, usage, day, at)
 	if refusal != nil {
-		return k.countedBefore(ctx, t, usage, refusal)
+		receipt, err := k.countedBefore(ctx, t, usage, refusal)
+		if err == nil && ref != nil {
+			err = k.giveBack(ctx, "Settle", ref)
+		}
+		return receipt, err
 	}
 	if ref != nil {
 		tags := slices.DeleteFunc(o.debits, func(d debit) bool { return d.hard || !d.bare })
@@ -277,14 +283,22 @@ func (h *Hold) Release(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	o := h.k.releaseOp(h.ref)
-	if err := h.k.enqueue(o.lane, o); err != nil {
+	if err := h.k.giveBack(ctx, "Release", h.ref); err != nil {
 		return err
 	}
-	if err := h.k.wait(ctx, o); err != nil {
-		return asUnavailable("Release", err)
-	}
 	h.end = true
+	return nil
+}
+
+// giveBack releases a hold, which does nothing where it was done.
+func (k *Keeper) giveBack(ctx context.Context, operation string, ref *holdRef) error {
+	o := k.releaseOp(ref)
+	if err := k.enqueue(o.lane, o); err != nil {
+		return err
+	}
+	if err := k.wait(ctx, o); err != nil {
+		return asUnavailable(operation, err)
+	}
 	return nil
 }
 

@@ -90,6 +90,19 @@ type storedRecord struct {
 // holdGone says that no key the hold may have is left.
 func (o *op) holdGone() bool { return o.hold == nil || o.tried >= len(o.hold.keys) }
 
+// holdsInVain says that the settlement's record was counted before, from
+// elsewhere, and that its hold may still be there. Under a conflict the hold
+// stays: its own call is not counted yet.
+func (o *op) holdsInVain() bool {
+	return o.kind == opSettle && o.verdict.duplicate && !o.verdict.conflict && !o.holdGone()
+}
+
+// releaseOnly leaves of a settlement what gives its hold back; the verdict on
+// its record stands.
+func (o *op) releaseOnly() {
+	o.kind, o.record, o.debits, o.reopen = opRelease, nil, o.hold.debits, nil
+}
+
 // delta is what the operation adds to one of its counters. The label's day
 // counts everything; the others money alone.
 func (o *op) delta(d debit) counterRow {
@@ -286,7 +299,9 @@ func (t *txn) resolve(refused []refusal) (finished, again, deferred []*op) {
 			o.verdict.stored = r.stored
 			o.verdict.duplicate = r.stored.writer != o.writer
 			o.verdict.conflict = o.verdict.duplicate && r.stored.hash != o.record.hash
-			over[o] = true
+			if over[o] = !o.holdsInVain(); !over[o] {
+				o.releaseOnly()
+			}
 		case putHold, putAudit:
 			over[o] = true // under an id of our own: an earlier try landed
 		case deleteHold:
