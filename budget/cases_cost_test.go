@@ -141,8 +141,12 @@ func TestEstimate(t *testing.T) {
 	micros, err := w.a.Estimate(t.Context(), orgO, appA, "premium", 1500, 800)
 	require.NoError(t, err)
 	assert.Equal(t, int64(16_500), micros)
-	_, err = w.a.Estimate(t.Context(), orgO, appA, "nowhere", 1, 1)
-	requireCode(t, err, CodeInvalidConfig)
+	for _, label := range []string{"nowhere", "micro", ""} { // micro has a model and is not in the ordering
+		_, err = w.a.Estimate(t.Context(), orgO, appA, label, 1, 1)
+		assert.Equal(t, "model_label", requireCode(t, err, CodeInvalidModelLabel).Field)
+		_, err = w.a.Reserve(t.Context(), orgO, appA, label, 1, time.Minute)
+		assert.Equal(t, "model_label", requireCode(t, err, CodeInvalidModelLabel).Field)
+	}
 	_, err = w.a.Estimate(t.Context(), orgO, appA, "premium", -1, 1)
 	requireCode(t, err, CodeInvalidRequest)
 }

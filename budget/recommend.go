@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -77,7 +78,8 @@ func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Re
 }
 
 // Estimate is what a call would cost at a label's price now, in µ$, rounded
-// half up: inputTokens in and maxTokens out.
+// half up: inputTokens in and maxTokens out. A label outside the app's ordering
+// is a *ValidationError with CodeInvalidModelLabel.
 func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := validTarget(org, app); err != nil {
 		return 0, err
@@ -90,7 +92,11 @@ func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputToke
 	if err != nil {
 		return 0, err
 	}
-	cost, _, err := t.cost(label, tokens, k.now())
+	now := k.now()
+	if !slices.Contains(t.policy(now).ordering, label) {
+		return 0, invalidLabel(label)
+	}
+	cost, _, err := t.cost(label, tokens, now)
 	return cost.micros(), err
 }
 
