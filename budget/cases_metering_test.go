@@ -333,6 +333,37 @@ func TestCaseB19NoFixedListOfScopes(t *testing.T) {
 	})
 }
 
+// TestHoldsMakeTheirAppKnown: of an app that was never PUT, when it reserves
+// and when it settles what nothing was held for.
+func TestHoldsMakeTheirAppKnown(t *testing.T) {
+	known := func(t *testing.T, k *Keeper) (ids []string) {
+		for app, err := range k.Apps(t.Context(), orgO) {
+			require.NoError(t, err)
+			ids = append(ids, app.ID)
+		}
+		return ids
+	}
+	for _, org := range []Org{fixtureOrg(), hardOrg()} {
+		t.Run(string(org.Enforcement), func(t *testing.T) {
+			engines(t, func(t *testing.T, w *world) {
+				w.org(org)
+				h, err := w.a.Reserve(t.Context(), orgO, "app-never-put", "premium", 66_000, time.Minute)
+				require.NoError(t, err)
+				assert.Equal(t, []string{"app-never-put"}, known(t, w.b))
+				_, err = h.Settle(t.Context(), call(1))
+				require.NoError(t, err)
+				degraded := &Hold{Org: orgO, App: "app-unseen", Label: "premium", Degraded: true, k: w.b}
+				_, err = degraded.Settle(t.Context(), call(2))
+				require.NoError(t, err)
+				assert.Equal(t, []string{"app-never-put", "app-unseen"}, known(t, w.a))
+				got, err := w.a.Totals(t.Context(), orgO, "", "")
+				require.NoError(t, err)
+				assert.Equal(t, int64(33_000), got.CostMicros)
+			})
+		})
+	}
+}
+
 func TestUsageIsValidated(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())

@@ -83,12 +83,12 @@ func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int
 	h := &Hold{
 		ID: newID(), Org: org, App: app, Label: label, Model: t.model(p, label), Day: day, EstimateMicros: micros, k: k,
 	}
+	if err := k.register(ctx, t); err != nil {
+		return nil, err
+	}
 	if rule.Enforcement != Hard {
 		h.Soft = true
 		return h, k.roomBySpend(ctx, t, label)
-	}
-	if err := k.register(ctx, t); err != nil {
-		return nil, err
 	}
 	o, err := k.newReservation(ctx, t, h, now.Add(lease))
 	if err != nil {
@@ -257,6 +257,9 @@ func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *holdRef, 
 			err = k.giveBack(ctx, "Settle", ref)
 		}
 		return receipt, err
+	}
+	if err := k.register(ctx, t); err != nil {
+		return Receipt{}, err
 	}
 	if ref != nil {
 		tags := slices.DeleteFunc(o.debits, func(d debit) bool { return d.hard || !d.bare })
