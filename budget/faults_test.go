@@ -231,6 +231,39 @@ func TestCancelledCallers(t *testing.T) {
 	})
 }
 
+// TestExpiresAtDoesNotWait: the old end holds while an Extend is sent again.
+func TestExpiresAtDoesNotWait(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		h, err := k.Reserve(t.Context(), orgO, appA, "premium", 100_000, time.Minute)
+		require.NoError(t, err)
+		old := h.ExpiresAt()
+		pass(time.Second)
+		answer := make(chan struct{})
+		var tries atomic.Int64
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation != "TransactWriteItems" {
+				return ddbmem.Fault{}
+			}
+			tries.Add(1)
+			select {
+			case <-answer:
+				return ddbmem.Fault{}
+			default:
+				return ddbmem.Fault{Drop: true, Before: 200 * time.Millisecond}
+			}
+		})
+		extended, moved := make(chan error, 1), time.Now().Add(2*time.Minute).UnixMilli()
+		go func() { extended <- h.Extend(t.Context(), 2*time.Minute) }()
+		pass(time.Second)
+		require.Greater(t, tries.Load(), int64(1), "it is being sent again")
+		assert.Equal(t, old, h.ExpiresAt())
+		require.Empty(t, extended, "still under way")
+		close(answer)
+		require.NoError(t, <-extended)
+		assert.Equal(t, moved, h.ExpiresAt().UnixMilli())
+	})
+}
+
 // TestCloseDrains: what was accepted is written before Close returns.
 func TestCloseDrains(t *testing.T) {
 	simulated(t, Options{Metering: MeteringBatch, Linger: time.Hour}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -35,8 +36,8 @@ type Hold struct {
 	Degraded bool
 
 	k   *Keeper
-	mu  sync.Mutex
-	ref *holdRef // nil when nothing is held
+	mu  sync.Mutex              // one of Settle, Release and Extend at a time
+	ref atomic.Pointer[holdRef] // nil when nothing is held; changed under mu
 	end bool
 }
 
@@ -94,7 +95,7 @@ func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int
 	if err != nil {
 		return nil, err
 	}
-	h.ref = o.hold
+	h.ref.Store(o.hold)
 	if err := k.enqueue(o.lane, o); err != nil {
 		return nil, err
 	}
@@ -199,14 +200,14 @@ func (k *Keeper) outside(ctx context.Context, t *tenant, l PeriodQuota, day stri
 	return sum.spend.add(sum.held), nil
 }
 
-// ExpiresAt is when the lease ends.
+// ExpiresAt is when the lease ends, as far as is known; the zero time when
+// nothing is held. It does not wait for an Extend that is under way.
 func (h *Hold) ExpiresAt() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ref == nil {
+	ref := h.ref.Load()
+	if ref == nil {
 		return time.Time{}
 	}
-	return time.UnixMilli(h.ref.expireMs)
+	return time.UnixMilli(ref.expireMs)
 }
 
 // Settle counts what the call cost, as Submit does, and gives the hold back in
@@ -227,8 +228,9 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	received := h.k.now()
-	receipt, err := h.k.settleHold(ctx, h.Org, h.App, h.ref, h.Day, usage, received)
-	entry := SpooledUsage{Org: h.Org, App: h.App, Usage: usage, Received: received, Hold: h.ref.spooled(h.Day)}
+	ref := h.ref.Load()
+	receipt, err := h.k.settleHold(ctx, h.Org, h.App, ref, h.Day, usage, received)
+	entry := SpooledUsage{Org: h.Org, App: h.App, Usage: usage, Received: received, Hold: ref.spooled(h.Day)}
 	receipt, err = h.k.orSpool(receipt, err, entry)
 	if err == nil {
 		h.end = true
@@ -281,12 +283,13 @@ func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *holdRef, 
 func (h *Hold) Release(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ref == nil || h.end {
+	ref := h.ref.Load()
+	if ref == nil || h.end {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	if err := h.k.giveBack(ctx, "Release", h.ref); err != nil {
+	if err := h.k.giveBack(ctx, "Release", ref); err != nil {
 		return err
 	}
 	h.end = true
@@ -326,17 +329,18 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if h.end {
 		return ErrNotFound
 	}
-	if h.ref == nil {
+	ref := h.ref.Load()
+	if ref == nil {
 		return nil
 	}
-	moved := *h.ref
+	moved := *ref
 	moved.expireMs = h.k.now().Add(d).UnixMilli()
-	if moved.expireMs == h.ref.expireMs {
+	if moved.expireMs == ref.expireMs {
 		return nil
 	}
 	to := holdKey(moved.scope, moved.expireMs, moved.id)
 	err := ErrNotFound
-	for _, from := range h.ref.keys {
+	for _, from := range ref.keys {
 		if err = h.k.moveHold(ctx, &moved, from, to); !errors.Is(err, ErrNotFound) {
 			break
 		}
@@ -344,10 +348,10 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	switch {
 	case err == nil:
 		moved.keys = []itemKey{to}
-		h.ref = &moved
+		h.ref.Store(&moved)
 	case !errors.Is(err, ErrNotFound): // may have moved: both places are tried
-		moved.keys = append(slices.Clone(h.ref.keys), to)
-		h.ref = &moved
+		moved.keys = append(slices.Clone(ref.keys), to)
+		h.ref.Store(&moved)
 	}
 	return err
 }
