@@ -35,9 +35,15 @@ func (k *Keeper) PutOrg(ctx context.Context, org Org) (Org, error) {
 
 // putting repeats a read-check-write until it lands or is refused for good.
 func (k *Keeper) putting(ctx context.Context, put func() (orgItem, error)) (orgItem, error) {
+	var unanswered error // of a write
 	for n := 0; ; n++ {
 		stored, err := put()
 		t := diagnose(err)
+		if unanswered == nil && inDoubt(err) {
+			unanswered = err
+		} else if unanswered != nil && t.unavailable() {
+			err = unanswered // that write may have landed, whatever failed since
+		}
 		if err == nil || errors.Is(err, ErrNotFound) || t != troubleRefused && !t.unavailable() {
 			return stored, err
 		}
@@ -245,7 +251,7 @@ func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield(Org{}, failure("Orgs", err))
+				yield(Org{}, failure("Orgs", reading(err)))
 				return
 			}
 			for _, item := range page.Items {

@@ -77,8 +77,8 @@ func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaEx
 type UnavailableError struct {
 	Operation string // what was asked for, e.g. "Submit"
 	Err       error  // the cause
-	// Ambiguous says that the write may have landed. Sending the same record
-	// again is safe: it is counted once.
+	// Ambiguous says that a write may have landed; a read that failed never is.
+	// Sending the same record again is safe: it is counted once.
 	Ambiguous bool
 }
 

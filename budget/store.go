@@ -118,6 +118,23 @@ func diagnoseReasons(reasons []types.CancellationReason) trouble {
 	return worst
 }
 
+// readError marks what a read failed with: it cannot have changed anything.
+type readError struct{ error }
+
+func (e readError) Unwrap() error { return e.error }
+
+func reading(err error) error {
+	if err == nil {
+		return nil
+	}
+	return readError{err}
+}
+
+// inDoubt says that err leaves open whether a write was applied.
+func inDoubt(err error) bool {
+	return diagnose(err) == troubleAmbiguous && !errors.As(err, new(readError))
+}
+
 // refusedImage is what the item holds that refused a single write.
 func refusedImage(err error) attrs {
 	var failed *types.ConditionalCheckFailedException
@@ -132,9 +149,8 @@ func failure(operation string, err error) error {
 	if err == nil || unavailable(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotFound) {
 		return err
 	}
-	t := diagnose(err)
-	if t.unavailable() {
-		return &UnavailableError{Operation: operation, Err: err, Ambiguous: t == troubleAmbiguous}
+	if diagnose(err).unavailable() {
+		return &UnavailableError{Operation: operation, Err: err, Ambiguous: inDoubt(err)}
 	}
 	return fmt.Errorf("budget: %s: %w", operation, err)
 }
@@ -187,7 +203,7 @@ func (s *store) get(ctx context.Context, table string, key itemKey) (attrs, erro
 		TableName: &table, Key: key.attrs(), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
-		return nil, err
+		return nil, reading(err)
 	}
 	return out.Item, nil
 }
@@ -206,10 +222,10 @@ func (s *store) batchGet(ctx context.Context, table string, keys ...itemKey) (ma
 		for n := 0; len(request) > 0; n++ {
 			if n > 0 {
 				if n == batchTries {
-					return nil, errUnprocessed
+					return nil, reading(errUnprocessed)
 				}
 				if err := pause(ctx, n); err != nil {
-					return nil, fmt.Errorf("%w: %w", errUnprocessed, err)
+					return nil, reading(fmt.Errorf("%w: %w", errUnprocessed, err))
 				}
 			}
 			out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
@@ -218,7 +234,7 @@ func (s *store) batchGet(ctx context.Context, table string, keys ...itemKey) (ma
 				},
 			})
 			if err != nil {
-				return nil, err
+				return nil, reading(err)
 			}
 			for _, item := range out.Responses[table] {
 				found[keyOf(item)] = item
@@ -244,7 +260,7 @@ func (s *store) query(ctx context.Context, table, pk, from, to string, each func
 	for {
 		out, err := s.client.Query(ctx, in)
 		if err != nil {
-			return err
+			return reading(err)
 		}
 		for _, item := range out.Items {
 			if err := each(item); err != nil {

@@ -57,7 +57,9 @@ func (k *Keeper) sweepOrg(ctx context.Context, org string, report *SweepReport) 
 	for _, scope := range scopes {
 		n, err := k.releaseExpired(ctx, scope)
 		report.Released += n
-		errs = append(errs, err, k.sweepDays(ctx, t, scope, report), k.sweepEvents(ctx, scope, report))
+		for _, err := range []error{err, k.sweepDays(ctx, t, scope, report), k.sweepEvents(ctx, scope, report)} {
+			errs = append(errs, failure("Sweep", err))
+		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(apps)) { // find thresholds nobody looked for
 		if tenant, err := k.tenants.get(ctx, org, app); err == nil {
@@ -65,7 +67,7 @@ func (k *Keeper) sweepOrg(ctx context.Context, org string, report *SweepReport) 
 			errs = append(errs, err)
 		}
 	}
-	return failure("Sweep", errors.Join(errs...))
+	return errors.Join(errs...)
 }
 
 func (k *Keeper) sweepDays(ctx context.Context, t *tenant, scope string, report *SweepReport) error {

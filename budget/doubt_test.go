@@ -1,0 +1,108 @@
+package budget
+
+import (
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const doubt = "may have been applied"
+
+// firstError drains a list until it fails.
+func firstError[T any](list iter.Seq2[T, error]) error {
+	for _, err := range list {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestReadsLeaveNoDoubt: a read that is not answered changed nothing, and its
+// error does not say otherwise.
+func TestReadsLeaveNoDoubt(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		r, err := k.Submit(ctx, orgO, appA, call(1))
+		require.NoError(t, err)
+		readsFail := func(f *ddbmem.Request) ddbmem.Fault {
+			switch f.Operation {
+			case "GetItem", "BatchGetItem", "Query", "Scan":
+				return ddbmem.Fault{Drop: true}
+			}
+			return ddbmem.Fault{}
+		}
+		unseen := call(2)
+		unseen.Model = standardModel // refused, unless it was counted before
+		for name, read := range map[string]func() error{
+			"Orgs":          func() error { return firstError(k.Orgs(ctx)) },
+			"Apps":          func() error { return firstError(k.Apps(ctx, orgO)) },
+			"GetOrg":        func() error { _, err := k.GetOrg(ctx, orgO); return err },
+			"GetApp":        func() error { _, err := k.GetApp(ctx, orgO, appA); return err },
+			"Totals":        func() error { _, err := k.Totals(ctx, orgO, appA, ""); return err },
+			"History":       func() error { return firstError(k.History(ctx, orgO, appA, r.Day, r.Day)) },
+			"TagTotals":     func() error { _, err := k.TagTotals(ctx, orgO, appA, "", "user"); return err },
+			"Sticky":        func() error { _, err := k.Sticky(ctx, orgO, appA); return err },
+			"Events":        func() error { return firstError(k.Events(ctx, orgO, appA)) },
+			"Adjustments":   func() error { return firstError(k.Adjustments(ctx, orgO, appA)) },
+			"Recommend":     func() error { _, err := k.Recommend(ctx, orgO, appB); return err },
+			"Sweep":         func() error { _, err := k.Sweep(ctx, orgO); return err },
+			"Submit":        func() error { _, err := k.Submit(ctx, orgO, appA, unseen); return err },
+			"configuration": func() error { return k.Adjust(ctx, orgO, appB, "premium", "", 1, "test") },
+			"PutOrg":        func() error { _, err := k.PutOrg(ctx, hardOrg()); return err },
+		} {
+			db.SetFaults(nil)
+			k.tenants.evictAll()
+			_, err := k.tenants.get(ctx, orgO, appA)
+			require.NoError(t, err)
+			db.SetFaults(readsFail)
+			err = read()
+			var u *UnavailableError
+			require.ErrorAs(t, err, &u, name)
+			assert.False(t, u.Ambiguous, name)
+			assert.NotContains(t, err.Error(), doubt, name)
+		}
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Unprocessed: 100, Drop: r.Operation != "BatchGetItem"}
+		})
+		k.tenants.evictAll()
+		_, err = k.Recommend(ctx, orgO, appA)
+		require.ErrorIs(t, err, errUnprocessed)
+		assert.NotContains(t, err.Error(), doubt)
+	})
+}
+
+// TestUnansweredWritesLeaveDoubt: also when what failed last was a read.
+func TestUnansweredWritesLeaveDoubt(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		_, err := k.Submit(ctx, orgO, appA, call(1))
+		require.NoError(t, err)
+		for name, write := range map[string]func() error{
+			"Adjust":   func() error { return k.Adjust(ctx, orgO, appA, "premium", "", 1, "test") },
+			"Override": func() error { return k.Override(ctx, orgO, appA, "premium", time.Now().Add(time.Hour)) },
+			"PutOrg":   func() error { _, err := k.PutOrg(ctx, hardOrg()); return err },
+		} {
+			db.SetFaults(nil)
+			_, err := k.tenants.get(ctx, orgO, appA)
+			require.NoError(t, err)
+			written := false
+			db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+				switch r.Operation {
+				case "TransactWriteItems", "PutItem", "UpdateItem":
+					written = true
+				}
+				return ddbmem.Fault{Drop: written}
+			})
+			err = write()
+			var u *UnavailableError
+			require.ErrorAs(t, err, &u, name)
+			assert.True(t, u.Ambiguous, name)
+			assert.Contains(t, err.Error(), doubt, name)
+		}
+	})
+}
