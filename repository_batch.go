@@ -56,7 +56,7 @@ func (r *Repository) batchGet(ctx context.Context, op string, keys []schema.Key)
 	pending := map[string]types.KeysAndAttributes{r.table: {Keys: wanted, ConsistentRead: aws.Bool(true)}}
 	for attempt := 1; ; attempt++ {
 		at := r.clock.source()
-		out, err := r.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: pending})
+		out, err := r.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: pending}, quickRetries...)
 		if err != nil {
 			r.observeErrorDate(err, at)
 			return nil, r.translate(op, err)

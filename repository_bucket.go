@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/middleware"
@@ -32,6 +33,16 @@ type answer struct {
 // withoutRetries turns off the SDK's blind retry: an ADD that landed and is
 // sent again counts twice.
 var withoutRetries = []func(*dynamodb.Options){func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }}
+
+// maxReadBackoff bounds the waits between the tries of a read.
+const maxReadBackoff = 400 * time.Millisecond
+
+// quickRetries leaves reads to the client's retryer, which is idempotent, but
+// with short waits: an acquire that cannot read should say so within a second,
+// not after the SDK's backoff of up to 20 s.
+var quickRetries = []func(*dynamodb.Options){func(o *dynamodb.Options) {
+	o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, maxReadBackoff)
+}}
 
 // updateBucket sends a conditional update of one bucket, once.
 func (r *Repository) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
@@ -85,7 +96,7 @@ func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *sche
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	asked := r.clock.source()
-	out, err := r.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &r.table, Key: key, ConsistentRead: aws.Bool(true)})
+	out, err := r.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &r.table, Key: key, ConsistentRead: aws.Bool(true)}, quickRetries...)
 	if err != nil {
 		return nil, r.translate("read the bucket", err)
 	}
