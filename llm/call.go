@@ -107,8 +107,8 @@ func (c *Call) settle(ctx context.Context, usage Usage) (budget.Receipt, error) 
 	return c.receipt, unsettled
 }
 
-// count submits the record. One that was counted before leaves a hold that
-// nothing was settled from.
+// count submits the record. One that conflicts with what was counted before
+// leaves a hold that nothing was settled from.
 func (c *Call) count(ctx context.Context) (err error) {
 	if c.hold == nil || c.counted {
 		return nil
@@ -118,7 +118,7 @@ func (c *Call) count(ctx context.Context) (err error) {
 	} else {
 		c.receipt, err = c.hold.Settle(ctx, *c.record)
 	}
-	if c.counted = err == nil; c.receipt.Duplicate || errors.Is(err, budget.ErrConflict) {
+	if c.counted = err == nil; errors.Is(err, budget.ErrConflict) {
 		err = errors.Join(err, c.hold.Release(ctx))
 	}
 	return err
