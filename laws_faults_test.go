@@ -17,10 +17,10 @@ func (h *history) fault(q *ddbmem.Request) ddbmem.Fault {
 	defer h.mu.Unlock()
 	var f ddbmem.Fault
 	if h.mode.latency > 0 {
-		f.Before = time.Duration(h.r.Int64N(h.mode.latency)) * time.Millisecond
-		f.After = time.Duration(h.r.Int64N(h.mode.latency)) * time.Millisecond
+		f.Before = time.Duration(h.luck.Int64N(h.mode.latency)) * time.Millisecond
+		f.After = time.Duration(h.luck.Int64N(h.mode.latency)) * time.Millisecond
 	} else {
-		for range h.r.IntN(3) {
+		for range h.luck.IntN(3) {
 			runtime.Gosched() // let others queue
 		}
 	}
@@ -28,7 +28,7 @@ func (h *history) fault(q *ddbmem.Request) ddbmem.Fault {
 		return f
 	}
 	write := strings.HasPrefix(q.Operation, "Update") || strings.HasPrefix(q.Operation, "Put") || strings.HasPrefix(q.Operation, "Transact")
-	switch p := h.r.Float64(); {
+	switch p := h.luck.Float64(); {
 	case p < .08:
 		f.Lose = true
 	case p < .11:
@@ -46,7 +46,7 @@ func (h *history) fault(q *ddbmem.Request) ddbmem.Fault {
 	case p < .24 && write:
 		f.Error = &ddbmem.Error{Code: "TransactionConflictException"}
 	case p < .35 && q.Operation == "BatchGetItem":
-		f.Unprocessed = 1 + h.r.IntN(6)
+		f.Unprocessed = 1 + h.luck.IntN(6)
 	}
 	return f
 }

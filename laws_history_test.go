@@ -51,8 +51,10 @@ type history struct {
 	entities []string // the leaf first
 	settled  atomic.Bool
 
+	r *rand.Rand // the history's own goroutine's
+
 	mu      sync.Mutex // guards what follows
-	r       *rand.Rand
+	luck    *rand.Rand // which requests fail
 	members []*member
 	leases  []*lawLease
 	retired []*member
@@ -97,7 +99,7 @@ func quietly(ctx context.Context) context.Context { return context.WithValue(ctx
 
 func newHistory(t *testing.T, seed uint64, mode lawMode) *history {
 	h := &history{
-		mode: mode, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), config: map[string][]Limit{},
+		mode: mode, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 3)), config: map[string][]Limit{},
 		told: map[string]int64{},
 	}
 	h.db.OnWrite(h.oracle.committed)
