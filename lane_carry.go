@@ -108,7 +108,7 @@ func (l *lane) view(ctx context.Context, b batch, s sums) (view, error) {
 // reconsider puts the batch under a configuration that was read again; nil, for
 // adjusts, when nothing limits the bucket any more.
 func (l *lane) reconsider(resolved *resolvedConfig, b batch) (*bucketConfig, error) {
-	cfg := l.owner.recompile(resolved, b.config())
+	cfg := l.owner.compile(resolved)
 	if cfg == nil && len(b.takes) > 0 {
 		return nil, invalid("limits", "none are configured for entity %q on resource %q any more", l.entity, l.resource)
 	}

@@ -20,10 +20,9 @@ type lanes struct {
 	ids   *opIDs
 	nowMS func() int64
 	tick  func() int64
-	// recompile makes the configuration of a bucket from what was read again,
-	// with what replaced or added limits in the old one.
-	recompile func(*resolvedConfig, *bucketConfig) *bucketConfig
-	observer  Observer
+	// compile makes the configuration of a bucket from what was read.
+	compile  func(*resolvedConfig) *bucketConfig
+	observer Observer
 	// onSend, if set, hears of every write before it is sent; for tests.
 	onSend func(l *lane, operation uint64, s sums)
 

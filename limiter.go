@@ -56,7 +56,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	if l.lanes, err = newLanes(repo, repo.keys, o.MaxBuckets, l.nowMS, repo.tick); err != nil {
 		return nil, err
 	}
-	l.lanes.recompile = func(r *resolvedConfig, _ *bucketConfig) *bucketConfig { return l.compile(r) }
+	l.lanes.compile = l.compile
 	l.lanes.observer = o.Observer
 	return l, nil
 }
