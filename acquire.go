@@ -350,7 +350,9 @@ func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, pol
 			lv.grant()
 		case len(lv.asked) == 0:
 		case r.unknown: // consumed, or not: nobody can give it back
-			unconfirmed = &UnconfirmedError{EntityID: lv.lane.entity, Resource: lv.lane.resource, Amounts: tokensOf(lv.asked), Err: r.err}
+			unconfirmed = errors.Join(unconfirmed, &UnconfirmedError{
+				EntityID: lv.lane.entity, Resource: lv.lane.resource, Amounts: tokensOf(lv.asked), Err: r.err,
+			})
 			lv.degraded, failure = true, r.err
 		case gone(r.err):
 			lv.degraded, failure = true, r.err

@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -66,11 +67,14 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 	return l.conclude(ctx, lease, l.failAll(lease, err), policy)
 }
 
+// errMaybeCharged marks a transaction that went unanswered to the end.
+var errMaybeCharged = errors.New("it may have been charged")
+
 // failAll makes results of one error for every level.
 func (l *RateLimiter) failAll(lease *Lease, err error) []*op {
 	ops := make([]*op, len(lease.levels))
 	for i := range ops {
-		ops[i] = &op{result: result{err: err}}
+		ops[i] = &op{result: result{err: err, unknown: errors.Is(err, errMaybeCharged)}}
 	}
 	return ops
 }
@@ -207,7 +211,7 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 			return false, nil
 		}
 	case ambiguous:
-		return false, fmt.Errorf("%w (it may have been charged)", a.err)
+		return false, fmt.Errorf("%w (%w)", a.err, errMaybeCharged)
 	case failed:
 	}
 	return false, a.err

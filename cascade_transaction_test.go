@@ -168,6 +168,7 @@ func TestTransactionThatWasNeverAnsweredSaysSo(t *testing.T) {
 		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
 		require.ErrorIs(t, err, ErrUnavailable)
 		assert.ErrorContains(t, err, "it may have been charged")
+		assert.ErrorIs(t, err, ErrUnconfirmed)
 		s.db.SetFaults(nil)
 		assert.Equal(t, int64(9500), s.level("key", "tpm"), "what cannot be known stays consumed")
 	})
