@@ -386,7 +386,7 @@ func joined(err error, others ...error) error {
 func (l *RateLimiter) undo(ctx context.Context, lease *Lease) error {
 	granted := false
 	for i := range lease.levels {
-		granted = granted || len(lease.levels[i].held) > 0
+		granted = granted || lease.levels[i].holds()
 	}
 	if !granted {
 		return nil

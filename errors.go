@@ -144,6 +144,10 @@ type UnconfirmedError struct {
 	// Amounts are the signed deltas that could not be confirmed, in whole
 	// tokens: positive were to be charged, negative to be given back.
 	Amounts Amounts
+	// NotWritten says that the amounts were surely not written: the same call
+	// again is to write them. Otherwise they may have been written, count as
+	// consumed, and are not to be repeated.
+	NotWritten bool
 	// Err is the cause.
 	Err error
 }

@@ -41,7 +41,7 @@ var pureStd = []string{
 var importTable = []importRow{
 	{
 		folder:  ".",
-		project: []string{"internal/bucket", "internal/schema"},
+		project: []string{"internal/bucket", "internal/schema", "internal/backlog"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
@@ -49,6 +49,12 @@ var importTable = []importRow{
 		folder: "internal/bucket",
 		std:    []string{"cmp", "errors", "math", "math/bits"},
 		reason: "arithmetic that takes time as an argument, so that every rule can be tested at every moment",
+	},
+	{
+		folder:  "internal/backlog",
+		std:     []string{"sync"},
+		project: []string{"internal/bucket"},
+		reason:  "what is held, owed and in doubt is arithmetic, so that every order of events can be visited",
 	},
 	{
 		folder:  "internal/schema",

@@ -129,8 +129,7 @@ func (s *endState) play(t *testing.T, l *RateLimiter, r *rand.Rand, steps int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, lease := range leases {
-		held, _ := amountOf(lease.levels[0].held, "rpm")
-		s.held += held
+		s.held += lease.levels[0].held("rpm")
 	}
 }
 

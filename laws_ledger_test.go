@@ -24,8 +24,8 @@ func (j *lawJudge) ledger(h *history) {
 	held := map[string]int64{}
 	for _, l := range h.leases {
 		for i := range l.levels {
-			for _, a := range l.levels[i].held {
-				held[l.levels[i].lane.entity+"#"+a.name] += a.amount
+			for _, h := range l.levels[i].holdings {
+				held[l.levels[i].lane.entity+"#"+h.Name] += h.Held
 			}
 		}
 	}

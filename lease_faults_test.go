@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -94,17 +95,99 @@ func TestGiveBackThatCannotBeKnownStaysConsumed(t *testing.T) {
 	}
 }
 
-func TestUnknownChargeCountsAsCharged(t *testing.T) {
+// A charge of which nobody knows counts as consumed, and is not given back: to
+// pay back what was perhaps never taken would mint tokens.
+func TestUnknownChargeCountsAsConsumedAndIsNotGivenBack(t *testing.T) {
+	for name, landed := range map[string]int64{"landed": 700, "did not land": 0} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+				unanswered := func(do func() error) *UnconfirmedError {
+					s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+						if !everything(r.Operation, nil) {
+							return ddbmem.Fault{}
+						}
+						return ddbmem.Fault{Lose: landed > 0, Drop: landed == 0}
+					})
+					defer s.db.SetFaults(nil)
+					return requireUnconfirmed(t, do(), Amounts{"tpm": 700})
+				}
+				lease := s.acquire("user-1", Amounts{"tpm": 500})
+				e := unanswered(func() error { return lease.Adjust(t.Context(), Amounts{"tpm": 700}) })
+				assert.False(t, e.NotWritten)
+				assert.Equal(t, Amounts{"tpm": 1200}, lease.Consumed())
+				require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), "the same again is a further charge")
+				assert.Equal(t, 10_000-500-700-landed, s.level("user-1", "tpm"))
+				require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -1900}), "all that the lease stands for")
+				assert.Equal(t, 10_000-landed, s.level("user-1", "tpm"), "of which 700 are in doubt")
+				require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 100}))
+				assert.Equal(t, 9900-landed, s.level("user-1", "tpm"), "doubt that was given up pays for nothing")
+				require.NoError(t, lease.Rollback(t.Context()))
+				assert.Equal(t, 10_000-landed, s.level("user-1", "tpm"))
+
+				lease = s.acquire("user-1", Amounts{"tpm": 500})
+				unanswered(func() error { return lease.Settle(t.Context(), Amounts{"tpm": 1200}) })
+				require.NoError(t, lease.Rollback(t.Context()), "it has ended")
+				assert.Equal(t, 10_000-500-2*landed, s.level("user-1", "tpm"))
+			})
+		})
+	}
+}
+
+// A limit that Acquire did not name is forgotten at no level that charged it.
+func TestHalfLandedAdjustOfANewLimitIsGivenBack(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, lease *Lease){
+		"rollback": func(t *testing.T, lease *Lease) { require.NoError(t, lease.Rollback(t.Context())) },
+		"settle": func(t *testing.T, lease *Lease) {
+			require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 1}))
+			assert.Equal(t, Amounts{"rpm": 1}, lease.Consumed())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+				s.family("key", "project")
+				lease := s.acquire("key", Amounts{"rpm": 1})
+				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+					if bytes.Contains(r.Body, []byte("ENTITY#project")) {
+						return throttled1
+					}
+					return ddbmem.Fault{}
+				})
+				e := requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 5000}), Amounts{"tpm": 5000})
+				assert.True(t, e.NotWritten)
+				assert.Equal(t, "project", e.EntityID)
+				assert.Equal(t, Amounts{"rpm": 1}, lease.Consumed())
+				s.db.SetFaults(nil)
+				require.Equal(t, int64(5000), s.level("key", "tpm"))
+				end(t, lease)
+				assert.ErrorIs(t, lease.Adjust(t.Context(), Amounts{"rpm": 1}), ErrLeaseEnded)
+				assert.Equal(t, int64(10_000), s.level("key", "tpm"), "the lease stands for no tpm")
+			})
+		})
+	}
+}
+
+// What a lease stands for can be asked while a correction waits for the store.
+func TestLeaseAnswersWhileItIsCorrected(t *testing.T) {
 	virtual(t, perMinute(), func(t *testing.T, s *stage) {
 		lease := s.acquire("user-1", Amounts{"tpm": 500})
-		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: everything(r.Operation, nil)} })
-		requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), Amounts{"tpm": 700})
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 900 * time.Millisecond} })
+		corrected := make(chan error, 2)
+		go func() { corrected <- lease.Adjust(t.Context(), Amounts{"tpm": 100}) }()
+		synctest.Wait()
+		began := time.Now()
+		assert.Len(t, lease.Statuses(), 1)
+		assert.Equal(t, Amounts{"tpm": 500}, lease.Consumed())
+		assert.False(t, lease.Degraded())
+		assert.Zero(t, time.Since(began))
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		assert.ErrorIs(t, lease.Consume(short, Amounts{"tpm": 1}), context.DeadlineExceeded, "another take waits no longer than its caller")
+		assert.Equal(t, 100*time.Millisecond, time.Since(began))
+		go func() { corrected <- lease.Settle(t.Context(), Amounts{"tpm": 300}) }()
+		require.NoError(t, <-corrected)
+		require.NoError(t, <-corrected)
 		s.db.SetFaults(nil)
-		assert.Equal(t, Amounts{"tpm": 500}, lease.Consumed(), "not adjusted yet by its own account")
-		used := s.used(func() { require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 700})) })
-		assert.Zero(t, writes(used), "the same again writes only what is missing: nothing")
-		assert.Equal(t, Amounts{"tpm": 1200}, lease.Consumed())
-		assert.Equal(t, int64(8800), s.level("user-1", "tpm"), "landed once")
+		assert.Equal(t, int64(9700), s.level("user-1", "tpm"), "corrections are made one after the other")
 	})
 }
 
@@ -174,8 +257,7 @@ func TestCleanUpHasItsOwnBound(t *testing.T) {
 		require.NoError(t, s.limiter.Close(t.Context()), "drains")
 		s.db.SetFaults(nil)
 		assert.Equal(t, int64(8800), s.level("user-1", "tpm"))
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}))
-		assert.Equal(t, int64(8800), s.level("user-1", "tpm"), "once")
+		assert.Equal(t, Amounts{"tpm": 1200}, lease.Consumed())
 	})
 }
 

@@ -1,0 +1,121 @@
+package backlog
+
+// Holding is what one level of a lease has of one limit. It is not safe for
+// concurrent use; the charges it points to are.
+type Holding struct {
+	Name string
+	// Held is surely debited, Doubt perhaps.
+	Held, Doubt int64
+	// Lost is doubt that is not used any more: perhaps debited, never given back.
+	Lost int64
+	owed []part
+}
+
+// part is a holding's share of a charge, less what it gave back of it.
+type part struct {
+	charge *Charge
+	amount int64
+}
+
+// Owe notes that a charge carries an amount for this holding.
+func (h *Holding) Owe(c *Charge, amount int64) {
+	h.owed = append(h.owed, part{c, amount})
+}
+
+// Resolve learns what became of the charges.
+func (h *Holding) Resolve() {
+	rest := h.owed[:0]
+	for _, p := range h.owed {
+		c := p.charge
+		c.mu.Lock()
+		for c.state == moved {
+			to := c.to
+			c.mu.Unlock()
+			c = to
+			c.mu.Lock()
+		}
+		p.charge = c
+		s := c.state
+		c.mu.Unlock()
+		switch s {
+		case landed:
+			h.Held += p.amount
+		case doubtful, dropped: // what was dropped is not charged again
+			h.Doubt += p.amount
+		default:
+			rest = append(rest, p)
+		}
+	}
+	clear(h.owed[len(rest):])
+	h.owed = rest
+}
+
+// Owed is what charges carry for it that have no outcome yet.
+func (h *Holding) Owed() int64 {
+	sum := int64(0)
+	for _, p := range h.owed {
+		sum += p.amount
+	}
+	return sum
+}
+
+// Used is what the level stands for: all of it counts as consumed.
+func (h *Holding) Used() int64 { return h.Held + h.Owed() + h.Doubt }
+
+// Missing is what has to be charged (positive) or given back (negative) so that
+// the level stands for target. Doubt counts as consumed, so it is not charged
+// again, and as not held, so it is not given back.
+func (h *Holding) Missing(target int64) int64 {
+	sure := h.Held + h.Owed()
+	switch {
+	case target > sure+h.Doubt:
+		return target - sure - h.Doubt
+	case target < sure:
+		return target - sure
+	}
+	return 0
+}
+
+// Lower brings the level down to target as far as nothing has to be written:
+// doubt above it is lost, and what is owed above it is not charged, or given
+// back by its charge. It returns what has to be given back of what is held.
+func (h *Holding) Lower(target, now int64) (back int64) {
+	sure := h.Held + h.Owed()
+	if excess := h.Doubt - max(0, target-sure); excess > 0 {
+		h.Doubt -= excess
+		h.Lost += excess
+	}
+	excess := sure - target
+	for i := len(h.owed) - 1; i >= 0 && excess > 0; i-- {
+		n := min(excess, h.owed[i].amount)
+		h.owed[i].charge.lower(h.Name, n, now)
+		h.owed[i].amount -= n
+		excess -= n
+	}
+	return max(0, min(excess, h.Held))
+}
+
+// Charged books an amount that was surely debited.
+func (h *Holding) Charged(amount int64) { h.Held += amount }
+
+// Doubted books an amount that was perhaps debited.
+func (h *Holding) Doubted(amount int64) { h.Doubt += amount }
+
+// GivenBack books a give-back that was surely written.
+func (h *Holding) GivenBack(amount int64) { h.Held -= amount }
+
+// GaveInVain books a give-back of which nobody knows: it stays consumed, and is
+// never given back again.
+func (h *Holding) GaveInVain(amount int64) {
+	h.Held -= amount
+	h.Lost += amount
+}
+
+// Join adds what another holding of the same limit has, which must not be used
+// any more.
+func (h *Holding) Join(other *Holding) {
+	h.Held += other.Held
+	h.Doubt += other.Doubt
+	h.Lost += other.Lost
+	h.owed = append(h.owed, other.owed...)
+}

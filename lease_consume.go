@@ -1,0 +1,121 @@
+package dynalimit
+
+import (
+	"context"
+	"slices"
+)
+
+// Consume takes further amounts, which may be denied like an Acquire's. A denial
+// leaves the lease as it was. Errors as of Acquire, and ErrLeaseEnded.
+func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
+	if err := checkAmounts(amounts, false); err != nil {
+		return err
+	}
+	if !lease.begin(ctx) {
+		return ctx.Err()
+	}
+	defer lease.finish()
+	if lease.ended {
+		return ErrLeaseEnded
+	}
+	if err := lease.locate(ctx); gone(err) && lease.policy == Allow {
+		return lease.onPaper(amounts)
+	} else if err != nil {
+		return err
+	}
+	if err := lease.refresh(ctx, amounts); err != nil {
+		return err
+	}
+	if err := lease.checkTarget(plus(lease.paper, signedOf(amounts))); err != nil {
+		return err
+	}
+	part := &Lease{limiter: lease.limiter, request: lease.request, policy: lease.policy, paper: signedOf(amounts)}
+	part.request.amounts = amounts
+	for i := range lease.levels {
+		lv := &lease.levels[i]
+		part.levels = append(part.levels, level{lane: lv.lane, cfg: lv.cfg, asked: amountsAt(lv.cfg, amounts)})
+	}
+	var err error
+	lease.without(func() {
+		if _, err = lease.limiter.recall(ctx, part, place{}); err == nil {
+			err = lease.limiter.takeAtOnce(ctx, part, lease.policy, place{})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i := range lease.levels {
+		lease.levels[i].join(&part.levels[i])
+	}
+	lease.paper = plus(lease.paper, part.paper)
+	return nil
+}
+
+// onPaper admits what a lease consumes while not even the configuration can be
+// read.
+func (lease *Lease) onPaper(amounts Amounts) error {
+	target := plus(lease.paper, signedOf(amounts))
+	if err := lease.checkTarget(target); err != nil {
+		return err
+	}
+	lease.paper = target
+	return nil
+}
+
+// join adds what a level took further.
+func (lv *level) join(more *level) {
+	for i := range more.holdings {
+		lv.holding(more.holdings[i].Name).Join(&more.holdings[i])
+	}
+	lv.degraded = lv.degraded || more.degraded
+	if more.answered {
+		lv.last, lv.answered = more.last, true
+	}
+}
+
+// refresh brings every level the configuration in force: a lease may be old, and
+// what it takes now is admitted now. Unless the policy blocks, one that cannot be
+// read is the one known.
+func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
+	l, r := lease.limiter, lease.request
+	cfgs := make([]*bucketConfig, len(lease.levels))
+	var err error
+	lease.without(func() {
+		for i := range lease.levels {
+			if cfgs[i], err = l.configOf(ctx, r, lease.levels[i].lane.entity); gone(err) && lease.policy == Allow {
+				err = nil
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, cfg := range cfgs {
+		if cfg != nil {
+			lease.levels[i].cfg = cfg
+		}
+	}
+	for name := range amounts {
+		if !slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.cfg.index(name) >= 0 }) {
+			return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q any more", r.entity, r.resource)
+		}
+	}
+	return nil
+}
+
+// configOf is the configuration of one level of a request; nil when nothing
+// limits it.
+func (l *RateLimiter) configOf(ctx context.Context, r request, entity string) (*bucketConfig, error) {
+	resolved, _, _, err := l.store.config(ctx, entity, r.resource)
+	if err != nil {
+		return nil, err
+	}
+	cfg := l.compile(resolved)
+	if entity == r.entity && len(r.opts.limits) > 0 {
+		cfg = l.override(cfg, resolved, r.opts.limits)
+	}
+	return cfg, nil
+}

@@ -1,0 +1,170 @@
+package dynalimit
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/backlog"
+)
+
+// level is one bucket of a lease. The lease's mutex guards it.
+type level struct {
+	lane  *lane
+	cfg   *bucketConfig
+	asked []signed
+	// holdings are what the lease has of each limit here, in name order.
+	holdings []backlog.Holding
+	// degraded says that the policy admitted here, not the bucket.
+	degraded bool
+	// last is the last answer, for statuses; answered says that there is one.
+	last     reading
+	answered bool
+}
+
+// saw keeps an answer for statuses.
+func (lv *level) saw(r result) {
+	if r.err != nil || r.cfg == nil {
+		return
+	}
+	lv.last = reading{entity: lv.lane.entity, resource: lv.lane.resource, image: r.image, cfg: r.cfg, now: r.now, reserved: r.reserved}
+	lv.answered = true
+}
+
+// holding returns what the lease has of a limit, making an entry if need be.
+func (lv *level) holding(name string) *backlog.Holding {
+	i, ok := slices.BinarySearchFunc(lv.holdings, name, func(h backlog.Holding, name string) int { return strings.Compare(h.Name, name) })
+	if !ok {
+		lv.holdings = slices.Insert(lv.holdings, i, backlog.Holding{Name: name})
+	}
+	return &lv.holdings[i]
+}
+
+// grant books what was asked as debited.
+func (lv *level) grant() {
+	if lv.holdings == nil {
+		lv.holdings = make([]backlog.Holding, 0, len(lv.asked))
+	}
+	for _, a := range lv.asked {
+		lv.holding(a.name).Charged(a.amount)
+	}
+}
+
+// resolve learns what became of charges that were under way or owed.
+func (lv *level) resolve() {
+	for i := range lv.holdings {
+		lv.holdings[i].Resolve()
+	}
+}
+
+// held is what of a limit is surely debited.
+func (lv *level) held(name string) int64 {
+	for i := range lv.holdings {
+		if lv.holdings[i].Name == name {
+			return lv.holdings[i].Held
+		}
+	}
+	return 0
+}
+
+// holds reports whether anything is surely debited.
+func (lv *level) holds() bool {
+	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Held > 0 })
+}
+
+// has reports whether the level knows a limit.
+func (lv *level) has(name string) bool {
+	return lv.cfg.index(name) >= 0 || slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
+}
+
+// move is what one level writes so that it stands for a target: positive amounts
+// are charged, negative ones given back.
+func (lv *level) move(target []signed, now int64) []signed {
+	var out []signed
+	for _, t := range target {
+		if !lv.has(t.name) {
+			continue
+		}
+		h := lv.holding(t.name)
+		missing := h.Missing(t.amount)
+		if missing <= 0 {
+			missing = -h.Lower(t.amount, now)
+		}
+		if missing != 0 {
+			out = append(out, signed{t.name, missing})
+		}
+	}
+	return out
+}
+
+// wrote books a move by what came of it. A charge that may have landed counts as
+// consumed and is never given back; a give-back that may have landed is never
+// repeated.
+func (lv *level) wrote(amounts []signed, r result) {
+	for _, a := range amounts {
+		h := lv.holding(a.name)
+		switch {
+		case r.err == nil && a.amount > 0:
+			h.Charged(a.amount)
+		case r.err == nil:
+			h.GivenBack(-a.amount)
+		case !r.unknown:
+		case a.amount > 0:
+			h.Doubted(a.amount)
+		default:
+			h.GaveInVain(-a.amount)
+		}
+	}
+}
+
+// covers makes a target name every limit the level has; what it does not name
+// is to be 0.
+func (lv *level) covers(target []signed) []signed {
+	for i := range lv.holdings {
+		if _, ok := amountOf(target, lv.holdings[i].Name); !ok {
+			target = plus(target, []signed{{lv.holdings[i].Name, 0}})
+		}
+	}
+	return target
+}
+
+// names are the limits asked for or held, in order.
+func (lv *level) names() []string {
+	names := make([]string, 0, len(lv.holdings))
+	for i := range lv.holdings {
+		names = append(names, lv.holdings[i].Name)
+	}
+	for _, a := range lv.asked {
+		if i, ok := slices.BinarySearch(names, a.name); !ok {
+			names = slices.Insert(names, i, a.name)
+		}
+	}
+	return names
+}
+
+// used is what of a limit the level stands for.
+func (lv *level) used(name string) int64 {
+	for i := range lv.holdings {
+		if lv.holdings[i].Name == name {
+			return lv.holdings[i].Used()
+		}
+	}
+	return 0
+}
+
+// uncharged reports whether the policy admitted here and the bucket has not been
+// charged, or not surely, since.
+func (lv *level) uncharged() bool {
+	if !lv.degraded {
+		return false
+	}
+	lv.resolve()
+	charged := false
+	for i := range lv.holdings {
+		h := &lv.holdings[i]
+		if h.Owed() > 0 || h.Doubt > 0 {
+			return true
+		}
+		charged = charged || h.Held > 0
+	}
+	return !charged
+}
