@@ -261,6 +261,7 @@ func (l *lane) finish(ops []*op, r result) {
 		}
 		if !o.abandoned {
 			o.state, o.result = opDone, r
+			o.result.dropped = o.dropped
 			close(o.done)
 			continue
 		}

@@ -158,6 +158,9 @@ func (l *lane) admit(ctx context.Context, dr driver, v view, b batch, s sums) (h
 		return l.deny(ctx, dr, v, c.left)
 	}
 	l.postpone(v, c)
+	for _, o := range b.adjusts {
+		o.dropsIn(v)
+	}
 	oldest := 0
 	for _, o := range carried {
 		oldest = max(oldest, o.refusals)

@@ -37,6 +37,7 @@ type op struct {
 	refusals  int
 	passed    int  // writes that left it behind
 	ahead     sums // what it did not fit beside, when it was last decided
+	dropped   []string
 
 	result result
 }
@@ -54,6 +55,9 @@ type result struct {
 	cfg   *bucketConfig
 	// reserved is what was left to waiters.
 	reserved sums
+	// dropped are the limits of an adjust that its write had no place for: they
+	// were neither charged nor given back to.
+	dropped []string
 }
 
 func newOp(ctx context.Context, take bool, amounts []signed, cfg *bucketConfig) *op {
@@ -83,6 +87,16 @@ func (o *op) reversed() *op {
 		back[i] = signed{a.name, -a.amount}
 	}
 	return newOp(o.ctx, false, back, o.cfg)
+}
+
+// dropsIn notes which limits of an adjust a write decided from v leaves out.
+func (o *op) dropsIn(v view) {
+	o.dropped = nil
+	for _, a := range o.amounts {
+		if _, known := v.room(a.name, 0); !known {
+			o.dropped = append(o.dropped, a.name)
+		}
+	}
 }
 
 // addTo adds the op to the sums of a batch.

@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"bytes"
 	"runtime"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ func (h *history) fault(q *ddbmem.Request) ddbmem.Fault {
 	}
 	write := strings.HasPrefix(q.Operation, "Update") || strings.HasPrefix(q.Operation, "Put") || strings.HasPrefix(q.Operation, "Transact")
 	switch p := h.luck.Float64(); {
+	case write && h.isThrottled(q.Body):
+		f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
 	case p < .08:
 		f.Lose = true
 	case p < .11:
@@ -49,4 +52,15 @@ func (h *history) fault(q *ddbmem.Request) ddbmem.Fault {
 		f.Unprocessed = 1 + h.luck.IntN(6)
 	}
 	return f
+}
+
+// isThrottled reports whether a request writes to a bucket that takes none now;
+// h.mu must be held.
+func (h *history) isThrottled(body []byte) bool {
+	for entity, until := range h.throttled {
+		if time.Now().Before(until) && bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`)) {
+			return true
+		}
+	}
+	return false
 }

@@ -52,6 +52,8 @@ type history struct {
 	settled  atomic.Bool
 
 	r *rand.Rand // the history's own goroutine's
+	// waits lets calls wait; together lets them charge in transactions.
+	waits, together bool
 
 	mu      sync.Mutex // guards what follows
 	luck    *rand.Rand // which requests fail
@@ -60,8 +62,10 @@ type history struct {
 	retired []*member
 	config  map[string][]Limit // by entity, as in force
 	late    []chan struct{}
-	told    map[string]int64 // what callers were granted, by entity and limit
-	errs    []error
+	// throttled is until when (true time) a bucket takes no writes, by entity.
+	throttled map[string]time.Time
+	told      map[string]int64 // what callers were granted, by entity and limit
+	errs      []error
 }
 
 // member is a limiter with a clock and caches of its own.
@@ -69,12 +73,14 @@ type member struct {
 	limiter *RateLimiter
 	skew    time.Duration
 	dead    atomic.Bool
+	looks   atomic.Int64 // at the clock: who spins looks often
 }
 
 // lawLease is a grant and who holds it.
 type lawLease struct {
 	*Lease
 	owner *member
+	stake *stake
 	ended bool
 	busy  bool
 }
@@ -100,8 +106,10 @@ func quietly(ctx context.Context) context.Context { return context.WithValue(ctx
 func newHistory(t *testing.T, seed uint64, mode lawMode) *history {
 	h := &history{
 		mode: mode, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 3)), config: map[string][]Limit{},
-		told: map[string]int64{},
+		told: map[string]int64{}, throttled: map[string]time.Time{},
 	}
+	h.waits = h.r.IntN(2) == 0
+	h.together = h.r.IntN(3) > 0 && (playWaitsBesideTransactions || !h.waits)
 	h.db.OnWrite(h.oracle.committed)
 	var err error
 	h.operator, err = NewRepository(h.db.Client(), lawTable, &RepositoryOptions{Now: time.Now})
@@ -110,11 +118,7 @@ func newHistory(t *testing.T, seed uint64, mode lawMode) *history {
 	require.NoError(t, h.operator.CreateTable(ctx))
 	h.entities = []string{"key", "project", "org"}[:1+h.r.IntN(3)]
 	for i := len(h.entities) - 1; i >= 0; i-- {
-		e := Entity{ID: h.entities[i]}
-		if i+1 < len(h.entities) {
-			e.ParentID, e.Cascade = h.entities[i+1], true
-		}
-		require.NoError(t, h.operator.CreateEntity(ctx, e))
+		require.NoError(t, h.operator.CreateEntity(ctx, h.entity(i)))
 	}
 	require.NoError(t, h.operator.SetSystemLimits(ctx, h.limits(h.r), nil))
 	h.published(ctx)
@@ -125,6 +129,15 @@ func newHistory(t *testing.T, seed uint64, mode lawMode) *history {
 	return h
 }
 
+// entity is the record of an entity of the chain.
+func (h *history) entity(i int) Entity {
+	e := Entity{ID: h.entities[i]}
+	if i+1 < len(h.entities) {
+		e.ParentID, e.Cascade = h.entities[i+1], true
+	}
+	return e
+}
+
 // member starts a limiter.
 func (h *history) member() *member {
 	m := &member{}
@@ -133,16 +146,28 @@ func (h *history) member() *member {
 	}
 	client := h.db.Client(func(o *dynamodb.Options) { o.HTTPClient = mortal{h.db, m} })
 	repo, err := NewRepository(client, lawTable, &RepositoryOptions{
-		Now: func() time.Time { return time.Now().Add(m.skew) }, ConfigTTL: lawTTL,
+		Now: func() time.Time {
+			m.looks.Add(1)
+			return time.Now().Add(m.skew)
+		},
+		ConfigTTL: lawTTL,
 	})
 	require.NoError(h.t, err)
-	m.limiter, err = New(repo, &Options{Cascade: []CascadeMode{CascadeParallel, CascadeTransaction}[h.r.IntN(2)]})
+	m.limiter, err = New(repo, &Options{Cascade: h.cascade(h.r)})
 	require.NoError(h.t, err)
 	if h.mode.edit != nil {
 		h.mode.edit(h, m)
 	}
 	h.oracle.hear(m.limiter)
 	return m
+}
+
+// cascade is how a limiter, or a call of its, charges several levels.
+func (h *history) cascade(r *rand.Rand) CascadeMode {
+	if h.together && r.IntN(2) == 0 {
+		return CascadeTransaction
+	}
+	return CascadeParallel
 }
 
 // limits makes a configuration.
@@ -172,33 +197,6 @@ func (h *history) published(ctx context.Context) {
 		h.oracle.configured(entity, c.fingerprint, time.Now().UnixMilli())
 		h.config[entity] = c.limits
 	}
-}
-
-// reconfigure changes the limits at some level.
-func (h *history) reconfigure(r *rand.Rand) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ctx, limits := quietly(h.t.Context()), h.limits(r)
-	entity := h.entities[r.IntN(len(h.entities))]
-	var err error
-	switch r.IntN(8) {
-	case 0:
-		err = h.operator.SetResourceLimits(ctx, lawResource, limits)
-	case 1:
-		err = h.operator.SetEntityLimits(ctx, entity, "", limits)
-	case 2:
-		err = h.operator.SetEntityLimits(ctx, entity, lawResource, limits)
-	case 3:
-		err = h.operator.DeleteResourceLimits(ctx, lawResource)
-	case 4:
-		err = h.operator.DeleteEntityLimits(ctx, entity, "")
-	case 5:
-		err = h.operator.DeleteEntityLimits(ctx, entity, lawResource)
-	default:
-		err = h.operator.SetSystemLimits(ctx, limits, nil)
-	}
-	require.NoError(h.t, err)
-	h.published(ctx)
 }
 
 // run plays the history and returns the judge of it.

@@ -46,6 +46,8 @@ type lawJudge struct {
 	drained  map[string]int64
 	accounts map[string]*account // by entity and limit
 	backs    map[*op]int
+	// incarnations counts how often the bucket of an entity was deleted.
+	incarnations map[string]int
 	// absent are the limits that an item lacked at some time.
 	absent map[string]bool
 	// dropped counts give-backs of limits that were gone.
@@ -57,7 +59,7 @@ type lawJudge struct {
 func newLawJudge(o *oracle, rules lawRules) *lawJudge {
 	return &lawJudge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
-		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*op]int{}, absent: map[string]bool{}, tally: map[string]int{},
+		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*op]int{}, incarnations: map[string]int{}, absent: map[string]bool{}, tally: map[string]int{},
 	}
 }
 
@@ -122,6 +124,9 @@ func (j *lawJudge) write(w *ddbmem.Write) {
 		j.created(w, sent, after)
 	}
 	j.limits(w, entity, sent, before, after, at)
+	for _, wrong := range j.stakes(entity, sent, before, after) {
+		j.fail(w, "%s", wrong)
+	}
 	for _, o := range backs {
 		j.backs[o]++
 		if j.backs[o] > 1 {
@@ -185,11 +190,13 @@ func (j *lawJudge) slack(t *truth) int64 {
 	return t.fastest.Amount*(2*j.rules.skew+t.surplus)/t.fastest.Period + 2
 }
 
-// deleted checks that what is forgotten was full.
+// deleted checks that what expired was full; what an operator deletes is forgotten
+// whatever it owed.
 func (j *lawJudge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
-	j.tally["expired"]++
+	j.tally[map[bool]string{true: "expired", false: "deleted"}[w.Expired]]++
+	j.incarnations[entity]++
 	for _, name := range before.Set.Names {
-		if t := j.buckets[entity][name]; t != nil && t.queue > j.slack(t) {
+		if t := j.buckets[entity][name]; w.Expired && t != nil && t.queue > j.slack(t) {
 			j.fail(w, "L1: deleted while %s owed %d", name, t.queue)
 		}
 	}

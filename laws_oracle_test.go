@@ -23,6 +23,7 @@ type sentWrite struct {
 	// decided is when, in true time.
 	decided     int64
 	transaction bool
+	stake       *stake // of a transaction
 	// granted says that the client learnt that it had landed.
 	granted  bool
 	landings int
@@ -162,7 +163,7 @@ func (s transactions) transactBuckets(ctx context.Context, items []types.Transac
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range writes {
-		w.transaction, w.granted = true, v == landed
+		w.transaction, w.granted, w.stake = true, v == landed, stakeOf(ctx)
 	}
 	return v, images, err
 }

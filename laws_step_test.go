@@ -3,8 +3,8 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 )
@@ -18,11 +18,15 @@ func (h *history) step(r *rand.Rand) {
 	switch p := r.Float64(); {
 	case p < .03:
 		h.reconfigure(r)
-	case p < .05:
+	case p < .045:
 		elapse(time.Duration(r.Int64N(20*3600)) * time.Second)
 		h.db.ExpireNow()
+	case p < .055:
+		h.erase(r)
 	case p < .07 && h.mode.faults:
 		h.crash(r)
+	case p < .08 && h.mode.faults:
+		h.throttle(r)
 	case p < .55:
 		h.acquire(r, h.pick(r), 1)
 	case p < .65:
@@ -37,29 +41,6 @@ func (h *history) pick(r *rand.Rand) *member {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.members[r.IntN(len(h.members))]
-}
-
-// crash ends a limiter with its leases, in the middle of whatever it does.
-func (h *history) crash(r *rand.Rand) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	i := r.IntN(len(h.members))
-	m := h.members[i]
-	m.dead.Store(true)
-	h.retired = append(h.retired, m)
-	h.leases = slices.DeleteFunc(h.leases, func(l *lawLease) bool { return l.owner == m })
-	h.members[i] = h.member()
-}
-
-// release lets some late request land.
-func (h *history) release(r *rand.Rand) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.late) > 0 && r.Float64() < .3 {
-		i := r.IntN(len(h.late))
-		close(h.late[i])
-		h.late = slices.Delete(h.late, i, i+1)
-	}
 }
 
 // amounts asks for some of an entity's limits.
@@ -109,11 +90,21 @@ func (h *history) acquire(r *rand.Rand, m *member, callers int) {
 		if h.mode.faults && r.Float64() < .2 {
 			opts = append(opts, WithOnUnavailable(Allow))
 		}
+		if r.Float64() < .2 {
+			opts = append(opts, WithCascade(h.cascade(r)))
+		}
 		ctx, cancel := h.context(r)
+		call := m.limiter.Acquire
+		if h.waits && r.Float64() < .4 {
+			call = m.limiter.Wait
+			ctx, cancel = h.patience(ctx, cancel, r)
+		}
+		ctx, own := staked(ctx)
 		group.Go(func() {
 			defer cancel()
-			lease, err := m.limiter.Acquire(ctx, entity, lawResource, amounts, opts...)
+			lease, err := call(ctx, entity, lawResource, amounts, opts...)
 			if err != nil {
+				h.hasty(ctx, err)
 				h.tolerate(m, err)
 				return
 			}
@@ -123,15 +114,43 @@ func (h *history) acquire(r *rand.Rand, m *member, callers int) {
 			if m.dead.Load() {
 				return
 			}
-			h.leases = append(h.leases, &lawLease{Lease: lease, owner: m})
+			h.leases = append(h.leases, &lawLease{Lease: lease, owner: m, stake: own})
 		})
 	}
 	group.Wait()
 }
 
+// waiting marks the context of a Wait.
+type waiting struct{}
+
+// patience bounds how long a call waits.
+func (h *history) patience(ctx context.Context, cancel context.CancelFunc, r *rand.Rand) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithTimeout(context.WithValue(ctx, waiting{}, true), time.Duration(r.Int64N(60_000))*time.Millisecond)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// hasty notes a wait that gave up although its turn would have come in time.
+func (h *history) hasty(ctx context.Context, err error) {
+	var denied *LimitExceededError
+	deadline, waits := ctx.Deadline()
+	if !playHonestWaits || !waits || !errors.As(err, &denied) || ctx.Value(waiting{}) == nil {
+		return
+	}
+	if left := time.Until(deadline); denied.RetryAfter <= left {
+		h.unexpected(fmt.Errorf("L6: a wait gave up %v before its deadline: %w; retry after %v", left, err, denied.RetryAfter))
+	}
+}
+
 // tolerate notes an error that this history cannot explain.
 func (h *history) tolerate(m *member, err error) {
 	var wrong *ValidationError
+	var denied *LimitExceededError
+	if errors.As(err, &denied) && (denied.RetryAfter <= 0 || !denied.Primary().Exceeded) {
+		h.unexpected(fmt.Errorf("L6: a denial for no limit: %w; %+v", err, denied.Statuses))
+	}
 	switch {
 	case errors.Is(err, ErrLimitExceeded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case errors.As(err, &wrong): // named by a configuration the limiter does not have, or not any more
@@ -140,80 +159,4 @@ func (h *history) tolerate(m *member, err error) {
 	default:
 		h.unexpected(err)
 	}
-}
-
-// amend changes or ends a lease.
-func (h *history) amend(r *rand.Rand) {
-	h.mu.Lock()
-	live := slices.DeleteFunc(slices.Clone(h.leases), func(l *lawLease) bool { return l.ended || l.busy })
-	if len(live) == 0 {
-		h.mu.Unlock()
-		return
-	}
-	l := live[r.IntN(len(live))]
-	l.busy = true // a lease's calls wait for one another, and not in a way that lets virtual time pass
-	h.mu.Unlock()
-	defer func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		l.busy = false
-	}()
-	ctx, cancel := h.context(r)
-	defer cancel()
-	held := l.Consumed()
-	var err error
-	switch p := r.Float64(); {
-	case p < .4:
-		err = l.Adjust(ctx, deltas(r, held))
-	case p < .55 && l.policy != Allow: // which may admit by what configuration it has
-		amounts := h.amounts(r, l.request.entity)
-		if err = l.Consume(ctx, amounts); err == nil {
-			h.mu.Lock()
-			h.grantedTo(l.levels, amounts)
-			h.mu.Unlock()
-		}
-	case p < .7:
-		err = l.Settle(ctx, actuals(r, held))
-		l.end(h, err)
-	default:
-		err = l.Rollback(ctx)
-		l.end(h, err)
-	}
-	if err != nil && !errors.Is(err, ErrLeaseEnded) {
-		h.tolerate(l.owner, err)
-	}
-}
-
-func (l *lawLease) end(h *history, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l.ended = l.ended || err == nil
-}
-
-// deltas adjusts up or down, by at most what is held.
-func deltas(r *rand.Rand, held Amounts) Amounts {
-	d := Amounts{}
-	for _, name := range held.names() {
-		n := held[name]
-		switch r.IntN(4) {
-		case 0:
-			d[name] = 1 + r.Int64N(n+1)
-		case 1:
-			d[name] = -r.Int64N(n + 1)
-		case 2:
-			d[name] = 10 * r.Int64N(n+1)
-		}
-	}
-	if len(d) == 0 {
-		d[held.names()[0]] = 1
-	}
-	return d
-}
-
-func actuals(r *rand.Rand, held Amounts) Amounts {
-	a := Amounts{}
-	for _, name := range held.names() {
-		a[name] = r.Int64N(2*held[name] + 1)
-	}
-	return a
 }

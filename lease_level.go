@@ -103,6 +103,8 @@ func (lv *level) wrote(amounts []signed, r result) {
 	for _, a := range amounts {
 		h := lv.holding(a.name)
 		switch {
+		case r.err == nil && a.amount > 0 && slices.Contains(r.dropped, a.name):
+			h.Doubted(a.amount) // used and not charged: it is not charged again, and never given back
 		case r.err == nil && a.amount > 0:
 			h.Charged(a.amount)
 		case r.err == nil:

@@ -1,0 +1,85 @@
+package dynalimit
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/require"
+)
+
+// reconfigure changes the limits at some level.
+func (h *history) reconfigure(r *rand.Rand) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ctx, limits := quietly(h.t.Context()), h.limits(r)
+	entity := h.entities[r.IntN(len(h.entities))]
+	var err error
+	switch r.IntN(8) {
+	case 0:
+		err = h.operator.SetResourceLimits(ctx, lawResource, limits)
+	case 1:
+		err = h.operator.SetEntityLimits(ctx, entity, "", limits)
+	case 2:
+		err = h.operator.SetEntityLimits(ctx, entity, lawResource, limits)
+	case 3:
+		err = h.operator.DeleteResourceLimits(ctx, lawResource)
+	case 4:
+		err = h.operator.DeleteEntityLimits(ctx, entity, "")
+	case 5:
+		err = h.operator.DeleteEntityLimits(ctx, entity, lawResource)
+	default:
+		err = h.operator.SetSystemLimits(ctx, limits, nil)
+	}
+	require.NoError(h.t, err)
+	h.published(ctx)
+}
+
+// crash ends a limiter with its leases, in the middle of whatever it does.
+func (h *history) crash(r *rand.Rand) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := r.IntN(len(h.members))
+	m := h.members[i]
+	m.dead.Store(true)
+	h.retired = append(h.retired, m)
+	h.leases = slices.DeleteFunc(h.leases, func(l *lawLease) bool { return l.owner == m })
+	h.members[i] = h.member()
+}
+
+// release lets some late request land.
+func (h *history) release(r *rand.Rand) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.late) > 0 && r.Float64() < .3 {
+		i := r.IntN(len(h.late))
+		close(h.late[i])
+		h.late = slices.Delete(h.late, i, i+1)
+	}
+}
+
+// erase deletes an entity with its limits and buckets, whatever they owe and
+// whoever holds leases, and makes it anew; or a bucket alone, of a parent.
+func (h *history) erase(r *rand.Rand) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ctx, i := quietly(h.t.Context()), r.IntN(len(h.entities))
+	if i > 0 || r.IntN(2) == 0 {
+		_, err := h.db.Client().DeleteItem(ctx, &dynamodb.DeleteItemInput{
+			TableName: new(lawTable), Key: h.operator.keys.Bucket(h.entities[i], lawResource).Attributes(),
+		})
+		require.NoError(h.t, err)
+		return
+	}
+	require.NoError(h.t, h.operator.DeleteEntity(ctx, h.entities[0]))
+	require.NoError(h.t, h.operator.CreateEntity(ctx, h.entity(0)))
+	h.published(ctx)
+}
+
+// throttle lets a bucket take no writes for a while.
+func (h *history) throttle(r *rand.Rand) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.throttled[h.entities[r.IntN(len(h.entities))]] = time.Now().Add(time.Duration(r.Int64N(20_000)) * time.Millisecond)
+}

@@ -1,0 +1,124 @@
+package dynalimit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// stake is what the calls of one lease did in the store, as the judge sees it. It
+// travels in the contexts of the calls.
+type stake struct {
+	// lots are by bucket, its incarnation and limit.
+	lots map[lot]*stakeLot
+}
+
+type lot struct {
+	entity      string
+	incarnation int
+	limit       string
+}
+
+// stakeLot counts one limit: what was debited for the lease and given back by it.
+type stakeLot struct{ debited, back int64 }
+
+type stakeKey struct{}
+
+// staked is a context of a new stake.
+func staked(ctx context.Context) (context.Context, *stake) {
+	s := &stake{lots: map[lot]*stakeLot{}}
+	return s.on(ctx), s
+}
+
+// on is a context whose writes are the stake's.
+func (s *stake) on(ctx context.Context) context.Context {
+	return context.WithValue(ctx, stakeKey{}, s)
+}
+
+func stakeOf(ctx context.Context) *stake {
+	s, _ := ctx.Value(stakeKey{}).(*stake)
+	return s
+}
+
+func (s *stake) lot(k lot) *stakeLot {
+	if s.lots[k] == nil {
+		s.lots[k] = &stakeLot{}
+	}
+	return s.lots[k]
+}
+
+// stakes books what a write did to the limits of each call that it carried, and
+// checks that none gave back more than was debited for its lease: in this
+// incarnation of the bucket.
+func (j *lawJudge) stakes(entity string, sent *sentWrite, before, after *schema.Image) (wrong []string) {
+	backs := func(name string) bool { return before != nil && j.appliedBack(sent, name, before, after) > 0 }
+	for _, part := range sent.parts() {
+		for _, a := range part.amounts {
+			if part.stake == nil || after.Set.Index(a.name) < 0 {
+				continue
+			}
+			l := part.stake.lot(lot{entity, j.incarnations[entity], a.name})
+			switch {
+			case a.amount < 0 && backs(a.name):
+				l.back -= a.amount
+			case a.amount > 0 && sent.landings == 1:
+				l.debited += a.amount
+			}
+			if playIncarnations && l.back > l.debited {
+				wrong = append(wrong, fmt.Sprintf("L7: a lease gave back %d of %s, and %d were debited for it in this bucket", l.back, a.name, l.debited))
+			}
+		}
+	}
+	return wrong
+}
+
+// part is what one call has in a write: signed as an adjust.
+type part struct {
+	stake   *stake
+	amounts []signed
+}
+
+// parts are the calls' parts of a write; a transaction is one call's.
+func (w *sentWrite) parts() []part {
+	if w.transaction {
+		p := part{stake: w.stake}
+		for _, n := range w.sums {
+			if n.Amounts != (bucket.Amounts{}) {
+				p.amounts = append(p.amounts, signed{n.name, n.Take})
+			}
+		}
+		return []part{p}
+	}
+	parts := make([]part, 0, len(w.ops))
+	for _, o := range w.ops {
+		parts = append(parts, part{stake: stakeOf(o.ctx), amounts: o.amounts})
+	}
+	return parts
+}
+
+// holds compares what a lease says it holds with what is in the store for it.
+func (s *stake) holds(l *Lease) (wrong []string) {
+	net := map[string]int64{}
+	for k, v := range s.lots {
+		net[k.entity+"#"+k.limit] += v.debited - v.back
+	}
+	for key, held := range heldBy(l) {
+		if net[key] < held {
+			wrong = append(wrong, fmt.Sprintf("L3: a lease holds %d of %s, debited for it are %d", held, key, net[key]))
+		}
+	}
+	return wrong
+}
+
+// heldBy is what a lease surely has in the store, by entity and limit.
+func heldBy(l *Lease) map[string]int64 {
+	held := map[string]int64{}
+	for i := range l.levels {
+		for _, h := range l.levels[i].holdings {
+			held[l.levels[i].lane.entity+"#"+h.Name] += h.Held
+		}
+	}
+	return held
+}
