@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -50,6 +51,9 @@ type history struct {
 	operator *Repository
 	entities []string // the leaf first
 	settled  atomic.Bool
+	// ctx is what calls are made under; stop ends it when one of them spins.
+	ctx  context.Context
+	stop context.CancelFunc
 
 	r *rand.Rand // the history's own goroutine's
 	// waits lets calls wait; together lets them charge in transactions.
@@ -108,7 +112,8 @@ func newHistory(t *testing.T, seed uint64, mode lawMode) *history {
 		mode: mode, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 3)), config: map[string][]Limit{},
 		told: map[string]int64{}, throttled: map[string]time.Time{},
 	}
-	h.waits = h.r.IntN(2) == 0
+	h.ctx, h.stop = context.WithCancel(t.Context())
+	h.waits = h.r.IntN(2) == 0 && playWaits
 	h.together = h.r.IntN(3) > 0 && (playWaitsBesideTransactions || !h.waits)
 	h.db.OnWrite(h.oracle.committed)
 	var err error
@@ -147,7 +152,7 @@ func (h *history) member() *member {
 	client := h.db.Client(func(o *dynamodb.Options) { o.HTTPClient = mortal{h.db, m} })
 	repo, err := NewRepository(client, lawTable, &RepositoryOptions{
 		Now: func() time.Time {
-			m.looks.Add(1)
+			h.watch(m)
 			return time.Now().Add(m.skew)
 		},
 		ConfigTTL: lawTTL,
@@ -253,10 +258,23 @@ func (h *history) rest() {
 }
 
 func (h *history) close() {
+	h.stop()
 	for _, m := range append(h.members, h.retired...) {
 		require.NoError(h.t, m.limiter.Close(h.t.Context()))
 	}
 	h.db.Close()
+}
+
+// mostLooks is how often a limiter looks at its clock in a history, at most; one
+// in order does so about a thousand times.
+const mostLooks = 5000
+
+// watch ends a history in which a limiter spins.
+func (h *history) watch(m *member) {
+	if m.looks.Add(1) == mostLooks {
+		h.stop()
+		go h.unexpected(fmt.Errorf("a limiter spins: it looked at its clock %d times", mostLooks))
+	}
 }
 
 // unexpected notes an error that no law allows.

@@ -62,7 +62,7 @@ func (h *history) amounts(r *rand.Rand, entity string) Amounts {
 
 // context is one that may end at any time.
 func (h *history) context(r *rand.Rand) (context.Context, context.CancelFunc) {
-	ctx := h.t.Context()
+	ctx := h.ctx
 	if r.Float64() >= .1 {
 		return ctx, func() {}
 	}

@@ -11,6 +11,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// The histories: several limiters on one table, in virtual time, judged against
+// docs/design/protocol.md by who sees every write in the order of commits.
+//
+//	laws_test.go           the modes, and the test that plays them
+//	laws_history_test.go   one history: limiters, configuration, run and rest
+//	laws_step_test.go      what workers do: acquire, wait, what errors may come
+//	laws_amend_test.go     what they do with leases: adjust, consume, end, end twice
+//	laws_operator_test.go  what happens around them: reconfigure, delete, crash, throttle
+//	laws_faults_test.go    what goes wrong with requests
+//	laws_oracle_test.go    what is heard: what limiters send, what the store commits
+//	laws_judge_test.go     the replay of the writes, and the laws of a whole write
+//	laws_limits_test.go    the laws of one limit: the leaky queue
+//	laws_stake_test.go     the laws of one lease: no more back than was debited for it
+//	laws_ledger_test.go    the laws of the end: what callers were told and hold
+//	laws_rule*_test.go     the protocol less a rule, which must break a law
+//	laws_{once,denial,dropped}_test.go  single scenarios that histories seldom meet
+//	laws_endpoint_test.go  concurrent callers on every engine, in real time
+
 // historiesVariable says how many histories each mode plays.
 const historiesVariable = "DYNALIMIT_HISTORIES"
 
