@@ -20,7 +20,7 @@ func (h *history) amend(r *rand.Rand) {
 	switch {
 	case ended:
 		h.changeEnded(r, l)
-	case playConcurrentEnds && r.Float64() < .1:
+	case r.Float64() < .1:
 		h.endAtOnce(r, l)
 	default:
 		h.change(r, l)

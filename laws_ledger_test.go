@@ -19,9 +19,6 @@ func (j *lawJudge) ledger(h *history) {
 			j.violations = append(j.violations, fmt.Sprintf("L9: callers were granted %d of %s, debited were only %d", told, key, acc.granted))
 		}
 	}
-	if h.mode.faults && !playLedgerUnderFaults {
-		return
-	}
 	held := map[string]int64{}
 	for _, l := range h.leases {
 		for key, n := range heldBy(l.Lease) {
