@@ -8,69 +8,140 @@ import (
 	"time"
 )
 
-// adjustment is an audited credit or charge.
-type adjustment struct {
-	key    itemKey
-	id     string
-	app    string
-	label  string
-	day    string
-	change picos
-	reason string
-	at     time.Time
+// Adjustment is an audited credit or charge.
+type Adjustment struct {
+	// ID is a canonical lower-case UUID; an adjustment is applied once under it,
+	// however often it is sent. Defaults to a random one.
+	ID string
+	// Label is one of those the organisation uses or has used.
+	Label string
+	// Day is the day it counts on, like 20260123. Defaults to today.
+	Day string
+	// DeltaMicros is what it charges, in µ$; below zero it credits. Within
+	// ±10^12 and not 0.
+	DeltaMicros int64
+	// Reason is kept with it: 1 to 256 bytes.
+	Reason string
+
+	// The rest is set by the keeper and ignored by Adjust.
+
+	App       string    // whose it is
+	At        time.Time // when it was first sent
+	Duplicate bool      // it was applied before, under this ID
 }
 
-func (a *adjustment) item() attrs {
-	item := a.key.attrs()
-	item["adjustment_id"], item["reason"], item[attrLabel], item[attrDay] = str(a.id), str(a.reason), str(a.label), str(a.day)
-	item["app_id"] = str(a.app)
+// adjustment is an Adjustment as stored.
+type adjustment struct {
+	Adjustment
+	writer string
+	change picos
+	anyDay bool // no day was named: the first one stands
+}
+
+func (a *adjustment) key(org string) itemKey {
+	return itemKey{auditPK(org), auditSK(a.App) + a.ID}
+}
+
+func (a *adjustment) item(key itemKey) attrs {
+	item := key.attrs()
+	for name, v := range map[string]string{
+		"adjustment_id": a.ID, "reason": a.Reason, attrLabel: a.Label, attrDay: a.Day, "app_id": a.App, attrWriter: a.writer,
+	} {
+		item[name] = str(v)
+	}
 	item["change_picos"] = money(a.change)
-	item["at_epoch_ms"] = num(a.at.UnixMilli())
+	item["at_epoch_ms"] = num(a.At.UnixMilli())
 	return item
+}
+
+func decodeAdjustment(item attrs) (*adjustment, error) {
+	var d decoder
+	a := &adjustment{writer: d.str(item, attrWriter), change: d.picos(item, "change_picos")}
+	a.Adjustment = Adjustment{
+		ID: d.str(item, "adjustment_id"), App: d.str(item, "app_id"), Label: d.str(item, attrLabel), Day: d.str(item, attrDay),
+		DeltaMicros: a.change.micros(), Reason: d.str(item, "reason"), At: time.UnixMilli(d.int(item, "at_epoch_ms")),
+	}
+	return a, d.err
+}
+
+// repeats says that the adjustment asks for what stored did.
+func (a *adjustment) repeats(stored *adjustment) bool {
+	return a.Label == stored.Label && a.change == stored.change && a.Reason == stored.Reason && (a.anyDay || a.Day == stored.Day)
 }
 
 const maxReason = 256
 
-// Adjust charges (positive) or credits (negative) µ$ to a label's day, with a
-// reason that is kept. An empty day is today. Days that are closed are opened
-// again for it.
-func (k *Keeper) Adjust(ctx context.Context, org, app, label, day string, deltaMicros int64, reason string) error {
-	if err := validTarget(org, app); err != nil {
+func (a Adjustment) validate() error {
+	if err := validUUID("id", a.ID); err != nil {
 		return err
 	}
-	if deltaMicros == 0 || deltaMicros < -maxQuota || deltaMicros > maxQuota {
-		return invalid("delta_micros", "%d µ$ is not within ±%d and other than 0", deltaMicros, int64(maxQuota))
+	if a.DeltaMicros == 0 || a.DeltaMicros < -maxQuota || a.DeltaMicros > maxQuota {
+		return invalid("delta_micros", "%d µ$ is not within ±%d and other than 0", a.DeltaMicros, int64(maxQuota))
 	}
-	if reason == "" || len(reason) > maxReason {
+	if a.Reason == "" || len(a.Reason) > maxReason {
 		return invalid("reason", "must have 1 to %d bytes", maxReason)
+	}
+	return nil
+}
+
+// Adjust charges (DeltaMicros above zero) or credits (below) a label's day,
+// with a reason that is kept. Days that are closed are opened again for it.
+//
+// It is applied once under its ID: sent again, it answers what was applied,
+// marked Duplicate; with other contents it is ErrConflict. What Adjust returns
+// has the ID and the day in it, with an error too: after an *UnavailableError
+// send just that again.
+func (k *Keeper) Adjust(ctx context.Context, org, app string, a Adjustment) (Adjustment, error) {
+	if a.ID == "" {
+		a.ID = newID()
+	}
+	if err := validTarget(org, app); err != nil {
+		return a, err
+	}
+	if err := a.validate(); err != nil {
+		return a, err
 	}
 	t, err := k.tenants.get(ctx, org, app)
 	if err != nil {
-		return err
+		return a, err
 	}
-	now := k.now()
-	if day, err = t.dayOrToday(day, now); err != nil {
-		return err
+	anyDay, now := a.Day == "", k.now()
+	if a.Day, err = t.dayOrToday(a.Day, now); err != nil {
+		return a, err
 	}
-	if !slices.Contains(t.labels, label) {
-		return invalidLabel(label)
+	if !slices.Contains(t.labels, a.Label) {
+		return a, invalidLabel(a.Label)
 	}
-	rule := t.calendar.of(day)
-	scope := scopeKey(rule.Scope, org, app)
-	o := newOp(opAdjust)
-	o.org, o.board, o.lane = org, scope, laneKey(rule, scope, label, day)
-	o.debits, o.reopen = t.debits(rule, scope, label, day), t.reopen(scope, label, day, now)
-	o.adjust = &adjustment{
-		id: o.writer, app: app, label: label, day: day, change: microsToPicos(deltaMicros), reason: reason, at: now,
-		key: itemKey{auditPK(scope), fmt.Sprintf("%013d#%s", now.UnixMilli(), o.writer)},
+	if err := k.register(ctx, t); err != nil {
+		return a, err
 	}
+	a.App, a.At, a.Duplicate = app, now, false
+	o := k.newAdjustment(t, a, anyDay)
 	if err := k.enqueue(o.lane, o); err != nil {
-		return err
+		return a, err
 	}
 	if err := k.wait(ctx, o); err != nil {
-		return asUnavailable("Adjust", err)
+		return a, asUnavailable("Adjust", err)
 	}
-	return nil
+	if v := o.verdict; v.conflict {
+		return a, fmt.Errorf("%w: the adjustment id %s was used with other contents, on day %s for label %q", ErrConflict,
+			a.ID, v.adjusted.Day, v.adjusted.Label)
+	} else if v.duplicate {
+		a = v.adjusted.Adjustment
+		a.Duplicate = true
+	}
+	return a, nil
+}
+
+// newAdjustment is the operation that applies a to the counters of its day.
+func (k *Keeper) newAdjustment(t *tenant, a Adjustment, anyDay bool) *op {
+	rule := t.calendar.of(a.Day)
+	scope := scopeKey(rule.Scope, t.org, t.app)
+	o := newOp(opAdjust)
+	o.org, o.board, o.lane = t.org, scope, laneKey(rule, scope, a.Label, a.Day)
+	o.debits, o.reopen = t.debits(rule, scope, a.Label, a.Day), t.reopen(scope, a.Label, a.Day, a.At)
+	o.adjust = &adjustment{Adjustment: a, writer: o.writer, change: microsToPicos(a.DeltaMicros), anyDay: anyDay}
+	return o
 }
 
 // dayOrToday checks a day that is not in the future.
@@ -88,40 +159,29 @@ func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 	return day, nil
 }
 
-// Adjustment is one audited credit or charge.
-type Adjustment struct {
-	ID          string
-	App         string
-	Label       string
-	Day         string
-	DeltaMicros int64
-	Reason      string
-	At          time.Time
-}
-
-// Adjustments lists what was credited and charged by hand in the scope the app
-// is in now, oldest first.
+// Adjustments lists what was credited and charged by hand to an app, oldest
+// first; of the whole organisation for an empty app.
 func (k *Keeper) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
 	return func(yield func(Adjustment, error) bool) {
-		scope, err := k.scopeNow(ctx, org, app)
-		if err != nil {
+		if err := validReadTarget(org, app); err != nil {
 			yield(Adjustment{}, err)
 			return
 		}
+		prefix := appPrefix
+		if app != "" {
+			prefix = auditSK(app)
+		}
 		var all []Adjustment
-		err = k.store.query(ctx, k.store.tables.Usage, auditPK(scope), "0", "~", func(item attrs) error {
-			var d decoder
-			all = append(all, Adjustment{
-				ID: d.str(item, "adjustment_id"), App: d.str(item, "app_id"), Label: d.str(item, attrLabel), Day: d.str(item, attrDay),
-				DeltaMicros: d.picos(item, "change_picos").micros(), Reason: d.str(item, "reason"),
-				At: time.UnixMilli(d.int(item, "at_epoch_ms")),
-			})
-			return d.err
+		err := k.store.query(ctx, k.store.tables.Usage, auditPK(org), prefix, prefix+"~", func(item attrs) error {
+			a, err := decodeAdjustment(item)
+			all = append(all, a.Adjustment)
+			return err
 		})
 		if err != nil {
 			yield(Adjustment{}, failure("Adjustments", err))
 			return
 		}
+		slices.SortStableFunc(all, func(a, b Adjustment) int { return a.At.Compare(b.At) })
 		for _, a := range all {
 			if !yield(a, nil) {
 				return

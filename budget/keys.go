@@ -20,7 +20,7 @@ const (
 func orgKey(org string) itemKey           { return itemKey{"ORG#" + org, rootSK} }
 func appKey(org, app string) itemKey      { return itemKey{"ORG#" + org, appPrefix + app} }
 func overrideKey(org, app string) itemKey { return itemKey{"ORG#" + org, overPrefix + app} }
-func priceKey(base string) itemKey        { return itemKey{"PRICE#" + base, rootSK} }
+func priceKey(name string) itemKey        { return itemKey{"PRICE#" + name, rootSK} }
 
 // The usage table.
 
@@ -77,4 +77,8 @@ func holdsExpired(now time.Time) string { return fmt.Sprintf("%013d~", now.UnixM
 
 func eventPK(scope string) string { return "EVENT#" + scope }
 
-func auditPK(scope string) string { return "AUDIT#" + scope }
+// auditPK holds the adjustments of an organisation, by app and id: a day's
+// scope does not matter, so that one sent again after midnight is found.
+func auditPK(org string) string { return "AUDIT#ORG#" + org }
+
+func auditSK(app string) string { return appPrefix + app + "#" }

@@ -75,6 +75,7 @@ type verdict struct {
 	conflict  bool
 	noRoom    bool
 	stored    storedRecord // of an accepted or duplicate record
+	adjusted  *adjustment  // of a duplicate adjustment
 }
 
 // storedRecord is what a dedup item says.
@@ -215,7 +216,7 @@ func (o *op) items() []txnItem {
 			items = append(items, txnItem{kind: deleteHold, key: o.hold.keys[o.tried], op: o})
 		}
 	case opAdjust:
-		items = append(items, txnItem{kind: putAudit, key: o.adjust.key, op: o})
+		items = append(items, txnItem{kind: putAudit, key: o.adjust.key(o.org), op: o})
 	}
 	return items
 }
@@ -263,9 +264,10 @@ func (t *txn) shardOf(o *op) int {
 // refusal is a condition of a transaction that did not hold, with what the
 // item holds instead.
 type refusal struct {
-	item    int
-	stored  storedRecord // of a dedup item
-	counter counterRow   // of a counter
+	item     int
+	stored   storedRecord // of a dedup item
+	counter  counterRow   // of a counter
+	adjusted *adjustment
 }
 
 // landed marks every operation of a committed transaction.
@@ -302,8 +304,13 @@ func (t *txn) resolve(refused []refusal) (finished, again, deferred []*op) {
 			if over[o] = !o.holdsInVain(); !over[o] {
 				o.releaseOnly()
 			}
-		case putHold, putAudit:
+		case putHold:
 			over[o] = true // under an id of our own: an earlier try landed
+		case putAudit:
+			over[o] = true
+			o.verdict.adjusted = r.adjusted
+			o.verdict.duplicate = r.adjusted.writer != o.writer
+			o.verdict.conflict = o.verdict.duplicate && !o.adjust.repeats(r.adjusted)
 		case deleteHold:
 			if o.tried++; o.kind == opRelease && o.holdGone() {
 				over[o] = true

@@ -34,7 +34,7 @@ func (s *store) write(t *txn, it txnItem, nowSec int64) types.TransactWriteItem 
 	case putHold:
 		return s.putAbsent(it.op.hold.item(it.key))
 	case putAudit:
-		return s.putAbsent(it.op.adjust.item())
+		return s.putAbsent(it.op.adjust.item(it.key))
 	case deleteHold:
 		return types.TransactWriteItem{Delete: &types.Delete{
 			TableName: &s.tables.Usage, Key: it.key.attrs(),
@@ -108,6 +108,8 @@ func (t *txn) refusals(err error) ([]refusal, error) {
 		switch t.items[i].kind {
 		case putDedup:
 			r.stored, decodeErr = decodeRecord(reason.Item)
+		case putAudit:
+			r.adjusted, decodeErr = decodeAdjustment(reason.Item)
 		case addCounter:
 			r.counter, decodeErr = decodeCounter(reason.Item)
 		}

@@ -98,7 +98,7 @@ type adjustJSON struct {
 func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 	return b.with(ctx, func(k *budget.Keeper) error {
 		delta := int64(c.Charge - c.Credit)
-		if err := k.Adjust(ctx, c.Org, c.App, c.Label, c.Day, delta, c.Reason); err != nil {
+		if _, err := k.Adjust(ctx, c.Org, c.App, budget.Adjustment{Label: c.Label, Day: c.Day, DeltaMicros: delta, Reason: c.Reason}); err != nil {
 			return err
 		}
 		totals, err := k.Totals(ctx, c.Org, c.App, c.Day)

@@ -1,0 +1,111 @@
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const adjustmentID = "11111111-1111-4111-8111-111111111111"
+
+// onWrites answers every write of an operation with one fault.
+func onWrites(operation string, fault ddbmem.Fault) ddbmem.FaultFunc {
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == operation {
+			return fault
+		}
+		return ddbmem.Fault{}
+	}
+}
+
+// TestAdjustmentSentAgainIsAppliedOnce: the answer of the first was lost for
+// good; what Adjust returned with the error is sent again.
+func TestAdjustmentSentAgainIsAppliedOnce(t *testing.T) {
+	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		require.NoError(t, adjust(t.Context(), k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 5, Reason: "first"}))
+		db.SetFaults(onWrites("TransactWriteItems", ddbmem.Fault{Lose: true}))
+		unsure, err := k.Adjust(t.Context(), orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1_000_000, Reason: "refund"})
+		var u *UnavailableError
+		require.ErrorAs(t, err, &u)
+		assert.True(t, u.Ambiguous)
+		assert.NotEmpty(t, unsure.ID)
+		db.SetFaults(nil)
+		got, err := k.Adjust(t.Context(), orgO, appA, unsure)
+		require.NoError(t, err)
+		assert.True(t, got.Duplicate)
+		assert.Equal(t, unsure.ID, got.ID)
+		totals, err := k.Totals(t.Context(), orgO, appA, "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(1_000_005), totals.CostMicros)
+	})
+}
+
+// TestAdjustmentID: one id is one adjustment, on every node, across midnight,
+// and of one app.
+func TestAdjustmentID(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(hardOrg())
+		ctx := t.Context()
+		a := Adjustment{ID: adjustmentID, Label: "premium", DeltaMicros: 700, Reason: "import"}
+		first, err := w.a.Adjust(ctx, orgO, appA, a)
+		require.NoError(t, err)
+		assert.False(t, first.Duplicate)
+		assert.Equal(t, "20260123", first.Day)
+		again, err := w.b.Adjust(ctx, orgO, appA, a)
+		require.NoError(t, err)
+		assert.True(t, again.Duplicate)
+		assert.Equal(t, first.At.UnixMilli(), again.At.UnixMilli())
+		w.clock.advance(24 * time.Hour)
+		again, err = w.b.Adjust(ctx, orgO, appA, a)
+		require.NoError(t, err)
+		assert.Equal(t, "20260123", again.Day, "the day it was applied on")
+		assert.Zero(t, w.total(appA, "premium", "").CostMicros)
+		assert.Equal(t, int64(700), w.total(appA, "premium", "20260123").CostMicros)
+
+		for name, change := range map[string]func(*Adjustment){
+			"amount": func(a *Adjustment) { a.DeltaMicros = 701 },
+			"label":  func(a *Adjustment) { a.Label = "economy" },
+			"reason": func(a *Adjustment) { a.Reason = "other" },
+			"day":    func(a *Adjustment) { a.Day = "20260122" },
+		} {
+			other := a
+			change(&other)
+			_, err = w.a.Adjust(ctx, orgO, appA, other)
+			require.ErrorIs(t, err, ErrConflict, name)
+		}
+		require.NoError(t, adjust(ctx, w.a, orgO, appB, a), "another app's")
+		for _, app := range []string{appA, appB} {
+			n := 0
+			for got, err := range w.b.Adjustments(ctx, orgO, app) {
+				require.NoError(t, err)
+				assert.Equal(t, app, got.App)
+				n++
+			}
+			assert.Equal(t, 1, n)
+		}
+		all := 0
+		for _, err := range w.b.Adjustments(ctx, orgO, "") {
+			require.NoError(t, err)
+			all++
+		}
+		assert.Equal(t, 2, all)
+		a.ID = "not-a-uuid"
+		_, err = w.a.Adjust(ctx, orgO, appA, a)
+		assert.Equal(t, "id", requireCode(t, err, CodeInvalidRequest).Field)
+	})
+}
+
+// TestAdjustMakesItsAppKnown: the organisation's total has what was charged to
+// an app nobody had put.
+func TestAdjustMakesItsAppKnown(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		require.NoError(t, adjust(t.Context(), w.a, orgO, "app-new", Adjustment{Label: "premium", DeltaMicros: 1_000_000, Reason: "import"}))
+		org, err := w.b.Totals(t.Context(), orgO, "", "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(1_000_000), org.CostMicros)
+	})
+}
