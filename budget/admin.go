@@ -132,6 +132,7 @@ func (k *Keeper) PutApp(ctx context.Context, org string, app App) (App, error) {
 	if err := app.validate(); err != nil {
 		return App{}, err
 	}
+	app.Limits = withPeriods(app.Limits)
 	writer := newID()
 	var stored appItem
 	_, err := k.putting(ctx, func() (orgItem, error) {
@@ -213,7 +214,7 @@ func (k *Keeper) GetApp(ctx context.Context, org, app string) (App, error) {
 	}
 	item, err := k.store.get(ctx, k.store.tables.Control, appKey(org, app))
 	if err == nil && item == nil {
-		err = ErrNotFound
+		err = notFound("app %q of organisation %s", app, org)
 	}
 	if err != nil {
 		return App{}, k.adminError("GetApp", err)
@@ -255,8 +256,9 @@ func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 				return
 			}
 			for _, item := range page.Items {
-				o, err := decodeOrg(item)
-				if !yield(o.org(keyOf(item).pk[len("ORG#"):], k.now()), err) || err != nil {
+				id := keyOf(item).pk[len("ORG#"):]
+				o, err := decodeOrg(id, item)
+				if !yield(o.org(id, k.now()), err) || err != nil {
 					return
 				}
 			}

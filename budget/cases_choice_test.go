@@ -164,8 +164,8 @@ func TestCaseC28OrgAndAppScope(t *testing.T) {
 		other.ID = "650e8400-e29b-41d4-a716-446655440000"
 		_, err = w.a.PutOrg(t.Context(), other)
 		require.NoError(t, err)
-		require.NoError(t, w.a.Adjust(t.Context(), other.ID, appA, "premium", "", 6_000_000, "test"))
-		require.NoError(t, w.a.Adjust(t.Context(), other.ID, appB, "premium", "", 4_000_000, "test"))
+		require.NoError(t, adjust(t.Context(), w.a, other.ID, appA, Adjustment{Label: "premium", DeltaMicros: 6_000_000, Reason: "test"}))
+		require.NoError(t, adjust(t.Context(), w.a, other.ID, appB, Adjustment{Label: "premium", DeltaMicros: 4_000_000, Reason: "test"}))
 		for app, percent := range map[string]float64{appA: 60, appB: 40} {
 			rec, err := w.b.Recommend(t.Context(), other.ID, app)
 			require.NoError(t, err)

@@ -126,7 +126,17 @@ func (o Org) withDefaults() Org {
 	o.Shards = cmp.Or(o.Shards, 8)
 	o.RefreshNormal = cmp.Or(o.RefreshNormal, 300*time.Second)
 	o.RefreshTight = cmp.Or(o.RefreshTight, 60*time.Second)
+	o.Limits = withPeriods(o.Limits)
 	return o
+}
+
+// withPeriods is a copy in which the zero period is Day.
+func withPeriods(limits []PeriodQuota) []PeriodQuota {
+	limits = slices.Clone(limits)
+	for i := range limits {
+		limits[i].Period = cmp.Or(limits[i].Period, Day)
+	}
+	return limits
 }
 
 func (o Org) validate() error {
@@ -234,10 +244,7 @@ func (p policy) validateRest() error {
 		label string
 	}
 	seen := map[limitKey]bool{}
-	for i, l := range p.limits {
-		if l.Period == "" {
-			p.limits[i].Period, l.Period = Day, Day
-		}
+	for _, l := range p.limits {
 		switch {
 		case l.Period != Day && l.Period != Week && l.Period != Month:
 			return invalidConfig("limits.period", "%q is not day, week or month", l.Period)
@@ -281,7 +288,7 @@ func (k counterKind) String() string {
 func counterKinds(limits ...[]PeriodQuota) string {
 	var kinds []string
 	for _, l := range slices.Concat(limits...) {
-		kinds = append(kinds, counterKind{cmp.Or(l.Period, Day), l.Label == ""}.String())
+		kinds = append(kinds, counterKind{l.Period, l.Label == ""}.String())
 	}
 	slices.Sort(kinds)
 	return strings.Join(slices.Compact(kinds), ",")

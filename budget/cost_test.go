@@ -46,7 +46,7 @@ func TestCostOfOperations(t *testing.T) {
 		}, cost{}},
 		{"recommend, cold", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			return func() { w.recommend(w.b, appA) }
-		}, cost{6, 0, 10}},
+		}, cost{6, 0, 13}},
 		{"recommend, spend older than 5 s", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.recommend(w.a, appA)
 			w.clock.advance(6 * time.Second)
@@ -119,12 +119,14 @@ func TestCostOfOperations(t *testing.T) {
 		}, cost{3, 8, 1}},
 		{"adjust", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
-			return func() { require.NoError(t, w.a.Adjust(ctx, orgO, appA, "premium", "", 1, "r")) }
+			return func() {
+				require.NoError(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "r"}))
+			}
 		}, cost{1, 4, 0}},
 		{"totals of today, 8 shards of 3 labels", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
 			return func() { _, _ = w.a.Totals(ctx, orgO, appA, "") }
-		}, cost{4, 0, 4}},
+		}, cost{5, 0, 5}},
 		{"history of 30 closed days", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
 			w.clock.advance(32 * 24 * time.Hour)
@@ -135,7 +137,7 @@ func TestCostOfOperations(t *testing.T) {
 			}
 			read()
 			return read
-		}, cost{1, 0, 3}},
+		}, cost{2, 0, 4}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.Metering, o.Linger = tc.metering, time.Millisecond })

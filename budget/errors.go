@@ -43,6 +43,11 @@ func (e *ValidationError) Error() string {
 	return fmt.Sprintf("budget: %s: %s: %s", e.Code, e.Field, e.Msg)
 }
 
+// notFound is ErrNotFound with what does not exist.
+func notFound(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrNotFound}, args...)...)
+}
+
 func invalid(field, format string, args ...any) error {
 	return &ValidationError{Field: field, Code: CodeInvalidRequest, Msg: fmt.Sprintf(format, args...)}
 }

@@ -67,12 +67,14 @@ func ExampleKeeper_Recommend() {
 	ctx := context.Background()
 	keeper := newKeeper(budget.Soft)
 	defer func() { check(keeper.Close(ctx)) }()
-	check(keeper.Adjust(ctx, exampleOrg, "chat", "premium", "", 100_000, "a call that was not metered"))
+	_, err := keeper.Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "premium", DeltaMicros: 100_000, Reason: "a call that was not metered"})
+	check(err)
 	rec, err := keeper.Recommend(ctx, exampleOrg, "chat")
 	check(err)
 	fmt.Println(rec.Label, rec.Mode, rec.Reason)
 
-	check(keeper.Adjust(ctx, exampleOrg, "chat", "standard", "", 50_000, "another"))
+	_, err = keeper.Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "standard", DeltaMicros: 50_000, Reason: "another"})
+	check(err)
 	_, err = keeper.Recommend(ctx, exampleOrg, "chat")
 	if at, ok := budget.RetryAt(err); ok && errors.Is(err, budget.ErrQuotaExceeded) {
 		fmt.Println("nothing left until", at.UTC().Format(time.RFC3339))
@@ -107,7 +109,8 @@ func ExampleKeeper_History() {
 	ctx := context.Background()
 	keeper := newKeeper(budget.Soft)
 	defer func() { check(keeper.Close(ctx)) }()
-	check(keeper.Adjust(ctx, exampleOrg, "chat", "premium", "20260122", 12_345, "imported"))
+	_, err := keeper.Adjust(ctx, exampleOrg, "chat", budget.Adjustment{Label: "premium", Day: "20260122", DeltaMicros: 12_345, Reason: "imported"})
+	check(err)
 	for day, err := range keeper.History(ctx, exampleOrg, "chat", "20260121", "20260123") {
 		check(err)
 		fmt.Println(day.Day, day.CostMicros)

@@ -116,7 +116,7 @@ func TestOwnItemsAreRecognised(t *testing.T) {
 		lose()
 		require.NoError(t, h.Release(ctx))
 		lose()
-		require.NoError(t, k.Adjust(ctx, orgO, appA, "premium", "", 7, "test"))
+		require.NoError(t, adjust(ctx, k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 7, Reason: "test"}))
 		db.SetFaults(nil)
 		got, err := k.Totals(ctx, orgO, appA, "")
 		require.NoError(t, err)

@@ -245,7 +245,7 @@ func (h *history) endHold(tolerate func(error)) {
 func (h *history) change(k *Keeper, tolerate func(error)) {
 	switch h.n(4) {
 	case 0:
-		tolerate(k.Adjust(h.t.Context(), orgO, appA, "premium", "", int64(h.n(2000)-1000), "test"))
+		tolerate(adjust(h.t.Context(), k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: int64(h.n(2000) - 1000), Reason: "test"}))
 	case 1:
 		h.org.Quotas["premium"] = int64(50_000 + h.n(200_000))
 	case 2:

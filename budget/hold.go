@@ -35,15 +35,17 @@ type Hold struct {
 	// OnUnavailable.
 	Degraded bool
 
-	k   *Keeper
-	mu  sync.Mutex              // one of Settle, Release and Extend at a time
-	ref atomic.Pointer[holdRef] // nil when nothing is held; changed under mu
-	end bool
+	k     *Keeper
+	since time.Time               // of the reservation: no price from before it holds for the call
+	mu    sync.Mutex              // one of Settle, Release and Extend at a time
+	ref   atomic.Pointer[holdRef] // nil when nothing is held; changed under mu
+	end   bool
 }
 
 // Reserve sets micros µ$ aside for one call under a label, for at most lease
 // (1 s to 24 h): the amount counts against every quota until the hold is
-// settled, released, or its lease ends. No room: *QuotaExceededError, after
+// settled, released, or its lease ends; 0 µ$ hold a pico-dollar, which a quota
+// that is used up has no room for. No room: *QuotaExceededError, after
 // expired holds were given back. Under soft enforcement nothing is held and
 // the answer comes from what is known to be spent. Settle counts as the call's
 // record: do not Submit it too.
@@ -57,11 +59,12 @@ func (k *Keeper) Reserve(ctx context.Context, org, app, label string, micros int
 	if lease < minLease || lease > maxLease {
 		return nil, invalid("lease", "%v is not within 1 s to 24 h", lease)
 	}
+	now := k.now()
 	h, err := k.reserve(ctx, org, app, label, micros, lease)
 	if err != nil && unavailable(err) && k.opts.OnUnavailable.Reserve == Allow {
 		k.opts.Logger.WarnContext(ctx, "budget: reserved nothing", "error", err)
 		return &Hold{
-			ID: newID(), Org: org, App: app, Label: label, EstimateMicros: micros, Degraded: true, k: k,
+			ID: newID(), Org: org, App: app, Label: label, EstimateMicros: micros, Degraded: true, k: k, since: now,
 		}, nil
 	}
 	return h, err
@@ -82,7 +85,7 @@ func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int
 	}
 	day, rule := t.calendar.day(now), t.calendar.at(now)
 	h := &Hold{
-		ID: newID(), Org: org, App: app, Label: label, Model: t.model(p, label), Day: day, EstimateMicros: micros, k: k,
+		ID: newID(), Org: org, App: app, Label: label, Model: t.model(p, label), Day: day, EstimateMicros: micros, k: k, since: now,
 	}
 	if err := k.register(ctx, t); err != nil {
 		return nil, err
@@ -113,6 +116,9 @@ func (k *Keeper) roomBySpend(ctx context.Context, t *tenant, label string) error
 	out, err := k.look(ctx, t, false)
 	if err != nil {
 		return err
+	}
+	if out.override && out.labels[out.index].label == label {
+		return nil // forced, whatever was spent
 	}
 	if l, ok := out.label(label); !ok || !l.selectable(out.tight) {
 		return out.exceeded()
@@ -153,6 +159,9 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 		}
 	}
 	estimate := microsToPicos(h.EstimateMicros)
+	if estimate.isZero() {
+		estimate = picos{lo: 1} // so that nothing fits at a quota that is used up
+	}
 	for _, l := range p.limits {
 		if l.Label != "" && l.Label != h.Label {
 			continue
@@ -212,7 +221,8 @@ func (h *Hold) ExpiresAt() time.Time {
 
 // Settle counts what the call cost, as Submit does, and gives the hold back in
 // the same transaction; what was spent beyond the estimate counts too. The
-// record belongs to the hold's day. After the lease it counts all the same. A
+// record belongs to the hold's day, and a time before the reservation counts as
+// the reservation's: no older price holds. After the lease it counts all the same. A
 // Duplicate gives the hold back and counts nothing; ErrConflict leaves it, to be
 // settled under another request id or released.
 func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
@@ -229,8 +239,9 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	defer h.mu.Unlock()
 	received := h.k.now()
 	ref := h.ref.Load()
-	receipt, err := h.k.settleHold(ctx, h.Org, h.App, ref, h.Day, usage, received)
+	receipt, err := h.k.settleHold(ctx, h.Org, h.App, ref, h.Day, h.since, usage, received)
 	entry := SpooledUsage{Org: h.Org, App: h.App, Usage: usage, Received: received, Hold: ref.spooled(h.Day)}
+	entry.Hold.Reserved = h.since
 	receipt, err = h.k.orSpool(receipt, err, entry)
 	if err == nil {
 		h.end = true
@@ -238,9 +249,9 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	return receipt, err
 }
 
-// settleHold counts a record in place of a hold; ref is nil when nothing was
-// held, day empty when it is not known.
-func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *holdRef, day string, usage Usage, received time.Time) (Receipt, error) {
+// settleHold counts a record in place of a hold of since; ref is nil when
+// nothing was held, day empty when it is not known.
+func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *holdRef, day string, since time.Time, usage Usage, received time.Time) (Receipt, error) {
 	t, err := k.tenants.get(ctx, org, app)
 	if err != nil {
 		return Receipt{}, err
@@ -248,6 +259,9 @@ func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *holdRef, 
 	at := received
 	if now := k.now(); !usage.Time.IsZero() && !usage.Time.After(now) {
 		at = usage.Time
+	}
+	if at.Before(since) {
+		at = since
 	}
 	if day == "" {
 		day = t.calendar.day(at)
@@ -327,7 +341,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.end {
-		return ErrNotFound
+		return notFound("hold %s: it was settled or released", h.ID)
 	}
 	ref := h.ref.Load()
 	if ref == nil {
@@ -339,7 +353,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 	to := holdKey(moved.scope, moved.expireMs, moved.id)
-	err := ErrNotFound
+	var err error
 	for _, from := range ref.keys {
 		if err = h.k.moveHold(ctx, &moved, from, to); !errors.Is(err, ErrNotFound) {
 			break
@@ -376,7 +390,7 @@ func (k *Keeper) moveHold(ctx context.Context, moved *holdRef, from, to itemKey)
 		return err
 	})
 	if diagnose(err) == troubleRefused {
-		return ErrNotFound
+		return notFound("hold %s: its lease has ended", moved.id)
 	}
 	return failure("Extend", err)
 }

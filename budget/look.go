@@ -76,8 +76,12 @@ func (k *Keeper) outlook(t *tenant, b *board, now time.Time, stored bool) *outlo
 		}
 	}
 	b.mu.Unlock()
+	override := t.activeOverride(now)
+	if t.calendar.at(now).Enforcement == Hard {
+		override = withRoom(labels, p.tight, override)
+	}
 	return &outlook{
-		plan: choose(labels, p.tight, reset, t.activeOverride(now)),
+		plan: choose(labels, p.tight, reset, override),
 		day:  day, scope: b.scope, board: b,
 	}
 }

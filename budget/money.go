@@ -116,6 +116,11 @@ func (p picos) micros() int64 {
 	return int64(quotient.lo)
 }
 
+// microsUp rounds up to whole micro-dollars: what is held must cover the call.
+func (p picos) microsUp() int64 {
+	return p.add(picos{lo: picosPerMicro/2 - 1}).micros()
+}
+
 // divFloor divides by a small positive number, rounding down; the rest is
 // never negative.
 func (p picos) divFloor(by uint64) (quotient picos, rest uint64) {

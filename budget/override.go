@@ -23,8 +23,11 @@ func decodeOverride(item attrs) (override, error) {
 }
 
 // Override forces an app's recommendation to one label of its ordering until an
-// instant, whatever was spent. It survives a PUT; other processes follow within
-// Options.ConfigTTL.
+// instant. Under soft enforcement that holds whatever was spent, for Reserve
+// too. A hard quota is not lifted by it: once the label has no room, the choice
+// is the usual one; raise the quota to go on. It survives a PUT; other
+// processes follow within Options.ConfigTTL. A label whose model has no price is
+// a *ValidationError.
 func (k *Keeper) Override(ctx context.Context, org, app, label string, until time.Time) error {
 	if err := validTarget(org, app); err != nil {
 		return err
@@ -36,8 +39,12 @@ func (k *Keeper) Override(ctx context.Context, org, app, label string, until tim
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(t.policy(k.now()).ordering, label) {
+	now := k.now()
+	if !slices.Contains(t.policy(now).ordering, label) {
 		return invalidLabel(label)
+	}
+	if _, _, err := t.cost(label, Tokens{}, now); err != nil {
+		return err
 	}
 	item := overrideKey(org, app).attrs()
 	item[attrLabel], item[attrUntil] = str(label), num(until.UnixMilli())
@@ -92,11 +99,11 @@ func decodePrices(item attrs) ([]Price, error) {
 	return rows, nil
 }
 
-// PutPrices replaces the stored prices of one model, for all organisations.
-// They come before Options.Prices and the catalog. No rows: back to those.
+// PutPrices replaces the stored prices of one model, for all organisations; a
+// version of a model is a model of its own. They come before Options.Prices and the catalog. No rows: back to those.
 func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) error {
-	base, _ := splitModel(model)
-	if base == "" {
+	name, _ := splitModel(model)
+	if name == "" {
 		return invalidConfig("model", "%q is not a model id", model)
 	}
 	stored := struct {
@@ -106,8 +113,8 @@ func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) err
 		if err := p.validate(); err != nil {
 			return err
 		}
-		if p = p.normal(); p.Model != base {
-			return invalidConfig("model", "a row for %q among those of %q", p.Model, base)
+		if p = p.normal(); p.Model != name {
+			return invalidConfig("model", "a row for %q among those of %q", p.Model, name)
 		}
 		r := priceRow{
 			Model: p.Model, Scope: p.Scope, Input: p.Input, Output: p.Output,
@@ -122,7 +129,7 @@ func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) err
 	if err != nil {
 		return err
 	}
-	key := priceKey(base)
+	key := priceKey(name)
 	item["PK"], item["SK"] = str(key.pk), str(key.sk)
 	err = retry(ctx, func() error { return k.store.put(ctx, k.store.tables.Control, item, "", nil, nil) })
 	k.tenants.evictAll()

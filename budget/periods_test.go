@@ -132,7 +132,7 @@ func TestHistoryClosesDays(t *testing.T) {
 		assert.Equal(t, want, read(w.b, "20260122", "20260128"))
 		assert.Len(t, w.items("T#"), closed, "written once")
 
-		require.NoError(t, w.a.Adjust(t.Context(), orgO, appA, "premium", "20260123", -6_500, "refund"))
+		require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "premium", Day: "20260123", DeltaMicros: -6_500, Reason: "refund"}))
 		want[1] = 10_000
 		assert.Equal(t, want, read(w.b, "20260122", "20260128"), "a late write opens its day again")
 		assert.Equal(t, want, read(w.a, "20260122", "20260128"))
@@ -160,7 +160,7 @@ func TestLateCloserDoesNotHideALateWrite(t *testing.T) {
 		scope := scopeKey(ScopeApp, orgO, appA)
 		stale, err := w.b.readClosed(t.Context(), scope, "20260123", "20260123")
 		require.NoError(t, err)
-		require.NoError(t, w.a.Adjust(t.Context(), orgO, appA, "premium", "20260123", 500, "late"))
+		require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "premium", Day: "20260123", DeltaMicros: 500, Reason: "late"}))
 		sum := counterRow{n: 1, cost: microsToPicos(16_500)}
 		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", sum, stale[itemKey{"20260123", "premium"}]))
 		assert.Equal(t, int64(17_000), w.total(appA, "premium", "20260123").CostMicros)
@@ -174,15 +174,15 @@ func TestAdjust(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.org(hardOrg())
 		w.submit(w.a, call(1))
-		require.NoError(t, w.a.Adjust(t.Context(), orgO, appA, "premium", "", -16_500, "refund"))
+		require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: -16_500, Reason: "refund"}))
 		assert.Zero(t, w.total(appA, "premium", "").CostMicros)
 		_, err := w.b.Reserve(t.Context(), orgO, appA, "premium", 10_000_000, time.Minute)
 		require.NoError(t, err, "what was credited can be spent again")
 		ctx := t.Context()
-		requireCode(t, w.a.Adjust(ctx, orgO, appA, "premium", "", 0, "r"), CodeInvalidRequest)
-		requireCode(t, w.a.Adjust(ctx, orgO, appA, "premium", "", 1, ""), CodeInvalidRequest)
-		requireCode(t, w.a.Adjust(ctx, orgO, appA, "premium", "20260124", 1, "r"), CodeInvalidRequest)
-		requireCode(t, w.a.Adjust(ctx, orgO, appA, "nowhere", "", 1, "r"), CodeInvalidModelLabel)
+		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 0, Reason: "r"}), CodeInvalidRequest)
+		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: ""}), CodeInvalidRequest)
+		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", Day: "20260124", DeltaMicros: 1, Reason: "r"}), CodeInvalidRequest)
+		requireCode(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "nowhere", DeltaMicros: 1, Reason: "r"}), CodeInvalidModelLabel)
 	})
 }
 

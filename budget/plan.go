@@ -165,6 +165,17 @@ func choose(labels []labelState, tight int64, resetAt time.Time, override string
 	return p
 }
 
+// withRoom is the override under hard enforcement, which no override lifts: none
+// once its label has no room.
+func withRoom(labels []labelState, tight int64, override string) string {
+	for _, l := range labels {
+		if l.label == override && l.selectable(tight) {
+			return override
+		}
+	}
+	return ""
+}
+
 // bySpend is the index that spend alone leads to, holds and overrides left
 // out; len(labels) when nothing has room.
 func (p plan) bySpend() int {

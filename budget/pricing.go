@@ -112,8 +112,9 @@ const (
 
 // Price is what a model costs from an instant on.
 type Price struct {
-	// Model is the model id. A scope prefix (global., us., …) sets Scope and a
-	// version suffix (-v1:0) is ignored.
+	// Model is the model id. A scope prefix (global., us., …) sets Scope. With a
+	// version suffix (-v1:0) the price is that version's, without one it is the
+	// price of every version that has none of its own.
 	Model string
 	// Scope defaults to what the id's prefix says, AnyScope for a bare id.
 	Scope PriceScope
@@ -126,12 +127,13 @@ type Price struct {
 
 var (
 	regionPrefix  = regexp.MustCompile(`^(us|eu|apac|jp|au|ca|sa|us-gov|regional)\.`)
-	versionSuffix = regexp.MustCompile(`(-v\d+)?(:\d+)?$`)
+	revision      = regexp.MustCompile(`:\d+$`)
+	versionSuffix = regexp.MustCompile(`-v\d+$`)
 )
 
-// splitModel is a model id without its scope prefix and version, and the scope.
-// ARNs of inference profiles and models count by their last part.
-func splitModel(id string) (base string, scope PriceScope) {
+// splitModel is a model id without its scope prefix and revision :0, and the
+// scope. ARNs of inference profiles and models count by their last part.
+func splitModel(id string) (name string, scope PriceScope) {
 	id = id[strings.LastIndexByte(id, '/')+1:]
 	scope = Regional
 	if rest, ok := strings.CutPrefix(id, "global."); ok {
@@ -139,7 +141,20 @@ func splitModel(id string) (base string, scope PriceScope) {
 	} else {
 		id = regionPrefix.ReplaceAllString(id, "")
 	}
-	return versionSuffix.ReplaceAllString(id, ""), scope
+	return strings.TrimSuffix(id, ":0"), scope
+}
+
+// priceNames are the names a model's price may be filed under, the closest
+// first: x-v2:1, x-v2, x. Another version's price is never among them.
+func priceNames(name string) []string {
+	names := []string{name}
+	for _, suffix := range []*regexp.Regexp{revision, versionSuffix} {
+		if shorter := suffix.ReplaceAllString(name, ""); shorter != name && shorter != "" {
+			name = shorter
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (p Price) validate() error {
@@ -159,11 +174,11 @@ func (p Price) validate() error {
 
 // normal is the price with its id split.
 func (p Price) normal() Price {
-	base, scope := splitModel(p.Model)
-	if p.Scope == AnyScope && base != versionSuffix.ReplaceAllString(p.Model, "") {
+	name, scope := splitModel(p.Model)
+	if p.Scope == AnyScope && name != strings.TrimSuffix(p.Model, ":0") {
 		p.Scope = scope
 	}
-	p.Model = base
+	p.Model = name
 	return p
 }
 
@@ -177,7 +192,7 @@ func (p Price) version(layer string) string {
 	return strings.Join([]string{layer, p.Model, scope, from}, "|")
 }
 
-// priceBook is the rows of one layer by model base id.
+// priceBook is the rows of one layer by model, without its scope prefix.
 type priceBook map[string][]Price
 
 func newPriceBook(rows []Price) (priceBook, error) {
@@ -193,9 +208,20 @@ func newPriceBook(rows []Price) (priceBook, error) {
 }
 
 // lookup is the row in force at t: of those that have begun, one for the exact
-// scope before one for any, then the latest.
+// version before one for all, one for the exact scope before one for any, then
+// the latest.
 func (b priceBook) lookup(model string, t time.Time) (Price, bool) {
-	base, scope := splitModel(model)
+	name, scope := splitModel(model)
+	for _, name := range priceNames(name) {
+		if p, ok := inForce(b[name], scope, t); ok {
+			return p, true
+		}
+	}
+	return Price{}, false
+}
+
+// inForce is the row of one model for a scope at t.
+func inForce(rows []Price, scope PriceScope, t time.Time) (Price, bool) {
 	var best *Price
 	rank := func(p *Price) int {
 		if p.Scope == scope {
@@ -203,7 +229,6 @@ func (b priceBook) lookup(model string, t time.Time) (Price, bool) {
 		}
 		return 0
 	}
-	rows := b[base]
 	for i := range rows {
 		p := &rows[i]
 		if p.Scope != AnyScope && p.Scope != scope || p.EffectiveFrom.After(t) {

@@ -110,6 +110,35 @@ func TestPriceLayersAndEffectiveDates(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestVersionsOfAModelHaveTheirOwnPrices: and one without a price of its own
+// has that of the model.
+func TestVersionsOfAModelHaveTheirOwnPrices(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Models = map[string]string{
+			"premium": "amazon.titan-embed-text-v1", "standard": "us.amazon.titan-embed-text-v2:0", "economy": "amazon.titan-embed-text-v2:1",
+		}
+		o.Prices = []Price{{Model: "amazon.titan-embed-text", Rates: Rates{Input: 7_000}}}
+	})
+	w.org(fixtureOrg())
+	costs := func() (got [3]int64) {
+		for i, label := range fixtureOrg().Ordering {
+			var err error
+			got[i], err = w.a.Estimate(t.Context(), orgO, appA, label, 1_000_000, 0)
+			require.NoError(t, err)
+		}
+		return got
+	}
+	assert.Equal(t, [3]int64{7_000, 7_000, 7_000}, costs())
+	for model, input := range map[string]int64{"amazon.titan-embed-text-v1": 100_000, "amazon.titan-embed-text-v2:0": 20_000} {
+		require.NoError(t, w.a.PutPrices(t.Context(), model, Price{Model: model, Rates: Rates{Input: input}}))
+	}
+	assert.Equal(t, [3]int64{100_000, 20_000, 20_000}, costs(), "a later revision has the version's")
+	require.NoError(t, w.a.PutPrices(t.Context(), "amazon.titan-embed-text-v2:1", Price{Model: "amazon.titan-embed-text-v2:1", Rates: Rates{Input: 30_000}}))
+	assert.Equal(t, [3]int64{100_000, 20_000, 30_000}, costs())
+	require.NoError(t, w.a.PutPrices(t.Context(), "amazon.titan-embed-text-v1"))
+	assert.Equal(t, [3]int64{7_000, 20_000, 30_000}, costs(), "taken back")
+}
+
 func TestLoadLiteLLM(t *testing.T) {
 	const doc = `{
 	 "sample_spec": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0, "litellm_provider": "one of ..."},

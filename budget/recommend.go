@@ -13,7 +13,7 @@ type Recommendation struct {
 	Mode     Mode
 	Reason   string        // WITHIN_QUOTA, MANUAL_OVERRIDE, QUOTA_EXCEEDED_premium, UNPRICED_premium
 	Labels   []LabelStatus // the whole ordering
-	CacheFor time.Duration // how long a client may keep it
+	CacheFor time.Duration // how long a client may keep it: at most until ResetAt or the override's end
 	ResetAt  time.Time     // when the next day begins
 	Day      string
 	Price    Rates // of the label, now
@@ -74,11 +74,16 @@ func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Re
 	if rec.Mode == ModeTight {
 		rec.CacheFor = p.tightFor
 	}
+	rec.CacheFor = min(rec.CacheFor, out.resetAt.Sub(k.now()))
+	if out.override {
+		rec.CacheFor = min(rec.CacheFor, t.override.until.Sub(k.now()))
+	}
+	rec.CacheFor = max(rec.CacheFor, 0)
 	return rec, nil
 }
 
 // Estimate is what a call would cost at a label's price now, in µ$, rounded
-// half up: inputTokens in and maxTokens out. A label outside the app's ordering
+// up, so that holding it covers the call: inputTokens in and maxTokens out. A label outside the app's ordering
 // is a *ValidationError with CodeInvalidModelLabel.
 func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := validTarget(org, app); err != nil {
@@ -97,7 +102,7 @@ func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputToke
 		return 0, invalidLabel(label)
 	}
 	cost, _, err := t.cost(label, tokens, now)
-	return cost.micros(), err
+	return cost.microsUp(), err
 }
 
 // cost prices tokens at a label's price in force at an instant.

@@ -194,8 +194,14 @@ func (w *world) org(o Org) {
 // spend charges a label as if calls had been made.
 func (w *world) spend(app, label string, micros int64) {
 	w.t.Helper()
-	require.NoError(w.t, w.a.Adjust(w.t.Context(), orgO, app, label, "", micros, "test"))
+	require.NoError(w.t, adjust(w.t.Context(), w.a, orgO, app, Adjustment{Label: label, DeltaMicros: micros, Reason: "test"}))
 	w.clock.advance(6 * time.Second) // past the staleness of other nodes
+}
+
+// adjust applies an adjustment for a test that needs no answer but the error.
+func adjust(ctx context.Context, k *Keeper, org, app string, a Adjustment) error {
+	_, err := k.Adjust(ctx, org, app, a)
+	return err
 }
 
 func (w *world) total(app, label, day string) LabelTotals {

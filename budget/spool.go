@@ -36,6 +36,7 @@ type SpooledHold struct {
 	TTL        int64            `json:"ttl_epoch,omitempty"`
 	Lane       string           `json:"lane,omitempty"`
 	HoldsMoney bool             `json:"holds_money"`
+	Reserved   time.Time        `json:"reserved_at"`
 }
 
 type spooledCounter struct {
@@ -325,6 +326,6 @@ func (k *Keeper) replayEntry(ctx context.Context, entry SpooledUsage) error {
 	if err != nil {
 		return err
 	}
-	_, err = k.settleHold(ctx, entry.Org, entry.App, ref, entry.Hold.Day, entry.Usage, entry.Received)
+	_, err = k.settleHold(ctx, entry.Org, entry.App, ref, entry.Hold.Day, entry.Hold.Reserved, entry.Usage, entry.Received)
 	return err
 }

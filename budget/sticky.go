@@ -52,7 +52,7 @@ func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
 		return Sticky{}, failure("Sticky", err)
 	}
 	if item == nil {
-		return Sticky{}, ErrNotFound
+		return Sticky{}, notFound("sticky record of app %q today", app)
 	}
 	v, err := decodeSticky(item, now)
 	return v.Sticky, err

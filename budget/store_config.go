@@ -177,13 +177,13 @@ func (k *Keeper) loadOrg(ctx context.Context, org string) (orgItem, error) {
 	if err != nil {
 		return orgItem{}, err
 	}
-	return decodeOrg(item)
+	return decodeOrg(org, item)
 }
 
-func decodeOrg(item attrs) (orgItem, error) {
+func decodeOrg(org string, item attrs) (orgItem, error) {
 	var o orgItem
 	if item == nil || item["calendar"] == nil {
-		return o, ErrNotFound
+		return o, notFound("organisation %s", org)
 	}
 	if err := attributevalue.UnmarshalMap(item, &o); err != nil || len(o.Calendar) == 0 {
 		return o, fmt.Errorf("%w: organisation: %w", errItem, err)

@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -74,6 +75,7 @@ type tenants struct {
 
 	mu  sync.Mutex
 	gen map[string]int64 // evictions per organisation, so that an older load is not kept
+	all int64            // evictions of every organisation
 }
 
 func newTenants(k *Keeper) *tenants {
@@ -95,16 +97,23 @@ func (ts *tenants) evict(org string) {
 func (ts *tenants) evictAll() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	for _, key := range ts.cache.Keys() {
-		ts.gen[key.pk]++
-		ts.cache.Remove(key)
-	}
+	ts.all++
+	ts.cache.Purge()
 }
 
 func (ts *tenants) generation(org string) int64 {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	return ts.gen[org]
+	return ts.gen[org] + ts.all
+}
+
+// keep caches what was loaded, unless it was evicted since.
+func (ts *tenants) keep(t *tenant, gen int64) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if gen == ts.gen[t.org]+ts.all {
+		ts.cache.Add(itemKey{t.org, t.app}, t)
+	}
 }
 
 // get is the configuration, at most ConfigTTL old, or usableFor when the store
@@ -116,13 +125,13 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	if ok && !now.Before(old.loaded) && (now.Sub(old.loaded) < ts.k.opts.ConfigTTL || now.Before(old.retry)) {
 		return old, nil
 	}
-	results := ts.load.DoChan(org+"/"+app, func() (any, error) {
+	gen := ts.generation(org) // a load from before an eviction is not waited for
+	results := ts.load.DoChan(fmt.Sprintf("%s/%s/%d", org, app, gen), func() (any, error) {
 		ctx, cancel := context.WithTimeout(ts.k.base, writeTimeout)
 		defer cancel()
-		gen := ts.generation(org)
 		t, err := ts.k.loadTenant(ctx, org, app)
-		if err == nil && gen == ts.generation(org) {
-			ts.cache.Add(key, t)
+		if err == nil {
+			ts.keep(t, gen)
 		}
 		return t, err
 	})
@@ -163,7 +172,7 @@ func (k *Keeper) loadTenant(ctx context.Context, org, app string) (*tenant, erro
 	if err != nil {
 		return nil, err
 	}
-	o, err := decodeOrg(items[orgKey(org)])
+	o, err := decodeOrg(org, items[orgKey(org)])
 	if err != nil {
 		return nil, err
 	}
@@ -193,9 +202,11 @@ func (k *Keeper) tablePrices(ctx context.Context, t *tenant) (priceLayers, error
 	for _, label := range union(t.labels, t.config.Ordering...) {
 		for _, scope := range []Scope{ScopeApp, ScopeOrg} {
 			model := t.model(policyOf(t.config, t.own, scope), label)
-			base, _ := splitModel(model)
-			if key := priceKey(base); base != "" && !seen[key] {
-				seen[key], keys = true, append(keys, key)
+			name, _ := splitModel(model)
+			for _, name := range priceNames(name) {
+				if key := priceKey(name); name != "" && !seen[key] {
+					seen[key], keys = true, append(keys, key)
+				}
 			}
 		}
 	}
@@ -214,6 +225,14 @@ func (k *Keeper) tablePrices(ctx context.Context, t *tenant) (priceLayers, error
 		}
 	}
 	return append(priceLayers{{"table", book}}, k.own...), nil
+}
+
+// withOrg is the tenant under a newer configuration of its organisation.
+func (t *tenant) withOrg(o orgItem, now time.Time) *tenant {
+	newer := *t
+	newer.config, newer.calendar, newer.labels = o.org(t.org, now), o.calendar(), o.Labels
+	newer.version = newer.config.Version + newer.own.Version
+	return &newer
 }
 
 // register leaves an item for an app that was never PUT, so that a list of an
@@ -260,4 +279,12 @@ func validTarget(org, app string) error {
 		return err
 	}
 	return validName("app_id", app)
+}
+
+// validReadTarget is validTarget where an empty app means all.
+func validReadTarget(org, app string) error {
+	if app == "" {
+		return validUUID("org_id", org)
+	}
+	return validTarget(org, app)
 }

@@ -93,17 +93,22 @@ func (t *tenant) validRange(k *Keeper, from, to string) (string, error) {
 	return min(to, t.calendar.day(k.now())), nil
 }
 
-// target is the configuration for a read; the app may be empty.
+// target is the configuration for a read of what is stored; the app may be
+// empty. The organisation's is read anew: a label that another process just put
+// is in the sums.
 func (k *Keeper) target(ctx context.Context, org, app string) (*tenant, error) {
-	if app != "" {
-		if err := validName("app_id", app); err != nil {
-			return nil, err
-		}
-	}
-	if err := validUUID("org_id", org); err != nil {
+	if err := validReadTarget(org, app); err != nil {
 		return nil, err
 	}
-	return k.tenants.get(ctx, org, app)
+	t, err := k.tenants.get(ctx, org, app)
+	if err != nil {
+		return nil, err
+	}
+	o, err := k.loadOrg(ctx, org)
+	if err != nil {
+		return nil, k.adminError("configuration", err)
+	}
+	return t.withOrg(o, k.now()), nil
 }
 
 // dayRange reads days; a scope that changed in between is followed.
@@ -133,16 +138,9 @@ func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to
 	for _, l := range union(t.labels, t.config.Ordering...) {
 		labels[l] = true
 	}
-	keys := []string{scopeKey(scope, t.org, t.app)}
-	if scope == ScopeApp && t.app == "" {
-		apps, err := k.loadApps(ctx, t.org)
-		if err != nil {
-			return nil, err
-		}
-		keys = keys[:0]
-		for _, app := range slices.Sorted(maps.Keys(apps)) {
-			keys = append(keys, scopeKey(ScopeApp, t.org, app))
-		}
+	keys, err := k.scopesOf(ctx, t, scope)
+	if err != nil {
+		return nil, err
 	}
 	sums := map[string]map[string]counterRow{}
 	for _, key := range keys {
@@ -160,6 +158,23 @@ func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to
 		}
 	}
 	return sums, nil
+}
+
+// scopesOf are the keys under which a scope's spend is counted: those of all
+// apps when none is named.
+func (k *Keeper) scopesOf(ctx context.Context, t *tenant, scope Scope) ([]string, error) {
+	if scope == ScopeOrg || t.app != "" {
+		return []string{scopeKey(scope, t.org, t.app)}, nil
+	}
+	apps, err := k.loadApps(ctx, t.org)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, 0, len(apps))
+	for _, app := range slices.Sorted(maps.Keys(apps)) {
+		keys = append(keys, scopeKey(ScopeApp, t.org, app))
+	}
+	return keys, nil
 }
 
 // totals reports a day in the order of the labels.
@@ -203,7 +218,7 @@ type TagTotal struct {
 }
 
 // TagTotals sums one day's cost by the values of a tag, dearest first. An
-// empty day is today.
+// empty day is today, an empty app the whole organisation.
 func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
 	if err := validName("tag", tag); err != nil {
 		return nil, err
@@ -215,15 +230,20 @@ func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]Ta
 	if day, err = t.dayOrToday(day, k.now()); err != nil {
 		return nil, err
 	}
-	rows := map[string]counterRow{}
-	pk := tagPK(scopeKey(t.calendar.of(day).Scope, org, app), tag)
-	prefix := "DAY#" + day + "#"
-	err = k.readShards(ctx, pk, prefix, prefix+"~", func(sk string, row counterRow) {
-		value, _, _ := strings.Cut(sk[len(prefix):], "#SH#")
-		rows[value] = rows[value].add(row)
-	})
+	scopes, err := k.scopesOf(ctx, t, t.calendar.of(day).Scope)
 	if err != nil {
 		return nil, failure("TagTotals", err)
+	}
+	rows := map[string]counterRow{}
+	prefix := "DAY#" + day + "#"
+	for _, scope := range scopes {
+		err = k.readShards(ctx, tagPK(scope, tag), prefix, prefix+"~", func(sk string, row counterRow) {
+			value, _, _ := strings.Cut(sk[len(prefix):], "#SH#")
+			rows[value] = rows[value].add(row)
+		})
+		if err != nil {
+			return nil, failure("TagTotals", err)
+		}
 	}
 	out := make([]TagTotal, 0, len(rows))
 	for _, value := range slices.Sorted(maps.Keys(rows)) {

@@ -1,0 +1,70 @@
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestReserveFollowsAnOverride: what Recommend says can be reserved, under
+// either enforcement.
+func TestReserveFollowsAnOverride(t *testing.T) {
+	for _, tc := range []struct {
+		enforcement Enforcement
+		label       string
+	}{{Soft, "premium"}, {Hard, "standard"}} {
+		t.Run(string(tc.enforcement), func(t *testing.T) {
+			engines(t, func(t *testing.T, w *world) {
+				o := fixtureOrg()
+				o.Enforcement = tc.enforcement
+				w.org(o)
+				w.spend(appA, "premium", 10_000_000)
+				require.NoError(t, w.a.Override(t.Context(), orgO, appA, "premium", w.clock.now().Add(time.Hour)))
+				rec := w.recommend(w.a, appA)
+				assert.Equal(t, tc.label, rec.Label)
+				_, err := w.a.Reserve(t.Context(), orgO, appA, rec.Label, 1000, time.Minute)
+				require.NoError(t, err)
+				if tc.enforcement == Hard {
+					_, err = w.a.Reserve(t.Context(), orgO, appA, "premium", 1000, time.Minute)
+					require.ErrorIs(t, err, ErrQuotaExceeded, "an override lifts no hard quota")
+				}
+			})
+		})
+	}
+}
+
+// TestHardOverrideWithRoom: while its label has room, an override is followed.
+func TestHardOverrideWithRoom(t *testing.T) {
+	w := newWorld(t)
+	w.org(hardOrg())
+	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.now().Add(time.Hour)))
+	rec := w.recommend(w.b, appA)
+	assert.Equal(t, "economy", rec.Label)
+	assert.Equal(t, ReasonManualOverride, rec.Reason)
+}
+
+// TestOverrideNeedsAPrice: a label that could not be chosen cannot be forced.
+func TestOverrideNeedsAPrice(t *testing.T) {
+	w := newWorld(t)
+	o := fixtureOrg()
+	o.Models = map[string]string{"standard": "no.such-model"}
+	w.org(o)
+	err := w.a.Override(t.Context(), orgO, appA, "standard", w.clock.now().Add(time.Hour))
+	assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Error(), "no.such-model")
+	assert.Equal(t, ReasonWithinQuota, w.recommend(w.a, appA).Reason)
+}
+
+// TestCacheForEndsWithTheDay: a client does not keep a recommendation beyond
+// the day it is for, nor beyond an override.
+func TestCacheForEndsWithTheDay(t *testing.T) {
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.now().Add(20*time.Second)))
+	assert.Equal(t, 20*time.Second, w.recommend(w.a, appA).CacheFor)
+	w.clock.set(at(t, "2026-01-24T04:59:50Z"))
+	assert.Equal(t, 10*time.Second, w.recommend(w.a, appA).CacheFor)
+	w.clock.advance(10 * time.Second)
+	assert.Equal(t, 300*time.Second, w.recommend(w.a, appA).CacheFor)
+}
