@@ -272,7 +272,7 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 	ops := make([]*op, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		if ops[i] = newOp(ctx, true, lv.asked, lv.cfg); lv.lane == at.lane {
+		if ops[i] = newTake(ctx, lv.asked, lv.cfg); lv.lane == at.lane {
 			ops[i].waiter = at.waiter
 		}
 		if len(lv.asked) == 0 {
@@ -330,7 +330,7 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*op) bool {
 			continue
 		}
 		if r, done := lv.lane.leave(o); done && r.err == nil && !r.denied {
-			lv.lane.submit(o.reversed())
+			lv.lane.submit(o.reversed(r))
 		}
 	}
 	return false
@@ -347,7 +347,7 @@ func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, pol
 		case r.denied:
 			denied = true
 		case r.err == nil:
-			lv.grant()
+			lv.grant(r.image)
 		case len(lv.asked) == 0:
 		case r.unknown: // consumed, or not: nobody can give it back
 			unconfirmed = errors.Join(unconfirmed, &UnconfirmedError{

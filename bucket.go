@@ -320,6 +320,7 @@ func (v view) planSpend(s sums, rules planRules) (plan, bool) {
 			return plan{}, false
 		}
 		ttl = max(ttl, need)
+		p.spend.Backs = p.spend.Backs || n.Back > 0
 		p.spend.Limits = append(p.spend.Limits, schema.SpendLimit{
 			Index: i, Update: o.update, Consumed: n.Take + n.Adjust - n.Back,
 		})

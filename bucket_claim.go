@@ -11,7 +11,7 @@ import (
 // the refill instant moves; a newer configuration comes with it.
 func (v view) planClaim(s sums) plan {
 	m := v.image
-	c := schema.Claim{Seen: m, Refilled: max(m.Refilled, v.now), Fingerprint: m.Fingerprint, ConfigRead: m.ConfigRead}
+	c := schema.Claim{Seen: m, Refilled: max(m.Refilled, v.now), Fingerprint: m.Fingerprint, ConfigRead: m.ConfigRead, Backs: s.hasBack()}
 	if v.adopt {
 		c.Fingerprint, c.ConfigRead = v.cfg.fingerprint, max(m.ConfigRead, v.cfg.readAt-configMarginMS)
 	}

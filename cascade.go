@@ -294,13 +294,13 @@ func (l *RateLimiter) transactItem(lane *lane, p *plan, id []byte) types.Transac
 // charged books a committed transaction, which returns no image: the statuses
 // are worked out, and the lane reads the bucket before it denies anything.
 func (lv *level) charged(p *proposal, decode func(schema.Item, int) (*schema.Image, error)) {
-	lv.grant()
 	image := p.view.image
 	if image == nil {
 		image, _ = decode(p.plan.create.Item(), 0) // what was put
 	} else {
 		image = p.view.less(lv.asked)
 	}
+	lv.grant(image)
 	if p.plan.kind == planClaim {
 		lv.lane.forget()
 	} else {

@@ -64,6 +64,12 @@ type batch struct {
 
 func (b *batch) ops() []*op { return slices.Concat(b.adjusts, b.takes) }
 
+// charges reports whether the batch takes anything: only what gives back alone
+// needs no image.
+func (b *batch) charges() bool {
+	return len(b.takes) > 0 || slices.ContainsFunc(b.adjusts, (*op).charges)
+}
+
 func (b *batch) first() *op {
 	if len(b.takes) > 0 {
 		return b.takes[0]
@@ -267,7 +273,7 @@ func (l *lane) finish(ops []*op, r result) {
 		}
 		o.state = opGone // its caller must not take the result for its own
 		if o.take && granted {
-			l.queue = append(l.queue, o.reversed())
+			l.queue = append(l.queue, o.reversed(r))
 		}
 	}
 	l.queue = slices.DeleteFunc(l.queue, func(o *op) bool { return o.state >= opDone })

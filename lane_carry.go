@@ -27,17 +27,20 @@ const (
 // runs the lane.
 func (l *lane) carry(dr driver, b batch) (handed bool) {
 	ctx := dr.of(&b)
+	if !l.known && b.charges() || l.strays(b.adjusts) {
+		if err := l.look(ctx); err != nil {
+			return l.fail(dr, b.ops(), err)
+		}
+	}
+	if b.adjusts = l.sift(b.adjusts); len(b.adjusts)+len(b.takes) == 0 {
+		return false
+	}
 	s := make(sums, 0, 4)
 	for _, o := range b.adjusts {
 		o.addTo(&s)
 	}
-	if len(b.takes) == 0 && !s.charges() {
+	if !b.charges() {
 		return l.giveBack(ctx, dr, b, s)
-	}
-	if !l.known {
-		if err := l.look(ctx); err != nil {
-			return l.fail(dr, b.ops(), err)
-		}
 	}
 	v, err := l.view(ctx, b, s)
 	if errors.As(err, new(*ValidationError)) { // of the takes' configuration alone
@@ -429,7 +432,7 @@ func (l *lane) refuse(ops []*op) bool {
 // giveBack sends a write that only returns tokens. Limits that the bucket no
 // longer has drop their refund, as does a bucket that is gone.
 func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s sums) (handed bool) {
-	g := schema.GiveBack{}
+	g := schema.GiveBack{Incarnation: b.adjusts[0].incarnation}
 	for _, n := range s {
 		if l.known && !l.image.Holds(n.name) {
 			continue

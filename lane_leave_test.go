@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // An op whose caller has left while it was carried is nobody's grant: what
@@ -14,7 +16,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 		how   func(l *lane, o *op)
 		backs int
 	}{
-		"landed":          {func(l *lane, o *op) { l.finish([]*op{o}, result{}) }, 1},
+		"landed":          {func(l *lane, o *op) { l.finish([]*op{o}, result{image: &schema.Image{Incarnation: []byte("ci")}}) }, 1},
 		"denied":          {func(l *lane, o *op) { l.finish([]*op{o}, result{denied: true}) }, 0},
 		"failed":          {func(l *lane, o *op) { l.finish([]*op{o}, result{err: errContended}) }, 0},
 		"decided no more": {func(l *lane, o *op) { l.requeue([]*op{o}) }, 0},
@@ -23,7 +25,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 			s := memStage(t, perMinute())
 			l := s.limiter.lanes.of("user-1", model)
 			cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
-			o := newOp(t.Context(), true, signedOf(Amounts{"rpm": 1}), cfg)
+			o := newTake(t.Context(), signedOf(Amounts{"rpm": 1}), cfg)
 			require.True(t, l.enqueue(o), "the lane rested")
 			_, ok := l.next()
 			require.True(t, ok)
@@ -41,6 +43,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 			require.Len(t, l.queue, end.backs)
 			for _, back := range l.queue {
 				assert.False(t, back.take)
+				assert.Equal(t, []byte("ci"), back.incarnation, "to the bucket that granted it")
 				assert.Equal(t, []signed{{"rpm", -1000}}, back.amounts)
 			}
 			l.queue = nil

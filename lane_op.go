@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"slices"
 	"sync/atomic"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -27,6 +28,10 @@ type op struct {
 	amounts []signed
 	cfg     *bucketConfig
 	done    chan struct{}
+	// incarnation is the bucket that an adjust gives back to; forgone says that
+	// it is gone, and with it what was to be given back.
+	incarnation []byte
+	forgone     bool
 
 	self   [1]*op  // for alone
 	waiter *waiter // in the bucket's line, nil for an ordinary take
@@ -60,8 +65,14 @@ type result struct {
 	dropped []string
 }
 
-func newOp(ctx context.Context, take bool, amounts []signed, cfg *bucketConfig) *op {
-	return &op{ctx: ctx, take: take, amounts: amounts, cfg: cfg, done: make(chan struct{})}
+func newTake(ctx context.Context, amounts []signed, cfg *bucketConfig) *op {
+	return &op{ctx: ctx, take: true, amounts: amounts, cfg: cfg, done: make(chan struct{})}
+}
+
+// newAdjust gives back to one incarnation of the bucket alone; what it charges,
+// it charges to the bucket there is.
+func newAdjust(ctx context.Context, amounts []signed, incarnation []byte, cfg *bucketConfig) *op {
+	return &op{ctx: ctx, amounts: amounts, incarnation: incarnation, cfg: cfg, done: make(chan struct{})}
 }
 
 // alone is a list of the op, which is all that most writes carry.
@@ -80,13 +91,18 @@ func (o *op) givesBack() bool {
 	return false
 }
 
-// reversed is the adjust that gives back what a take was granted.
-func (o *op) reversed() *op {
+// charges reports whether an op takes anything.
+func (o *op) charges() bool {
+	return o.take || slices.ContainsFunc(o.amounts, func(a signed) bool { return a.amount > 0 })
+}
+
+// reversed is the adjust that gives back what a take was granted by r.
+func (o *op) reversed(r result) *op {
 	back := make([]signed, len(o.amounts))
 	for i, a := range o.amounts {
 		back[i] = signed{a.name, -a.amount}
 	}
-	return newOp(o.ctx, false, back, o.cfg)
+	return newAdjust(o.ctx, back, r.image.Of(), o.cfg)
 }
 
 // dropsIn notes which limits of an adjust a write decided from v leaves out.
@@ -108,7 +124,7 @@ func (o *op) addTo(s *sums) {
 			at.Take += a.amount
 		case a.amount > 0:
 			at.Adjust += a.amount
-		default:
+		case !o.forgone:
 			at.Back -= a.amount
 		}
 	}
@@ -170,20 +186,10 @@ func isTryOf(slot []byte, operation uint64) bool {
 	return len(slot) == 9 && binary.BigEndian.Uint64(slot) == operation
 }
 
-// hasBack reports whether the sums give anything back, charges whether they
-// take anything.
+// hasBack reports whether the sums give anything back.
 func (s sums) hasBack() bool {
 	for i := range s {
 		if s[i].Back > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func (s sums) charges() bool {
-	for i := range s {
-		if s[i].Take > 0 || s[i].Adjust > 0 {
 			return true
 		}
 	}

@@ -116,6 +116,15 @@ var withoutExistence = without(func(c clause) string {
 	return c.text
 })
 
+// withoutIncarnation leaves out that a give-back meets the bucket that was taken
+// from.
+var withoutIncarnation = without(func(c clause) string {
+	if c.attr == "ci" {
+		return ""
+	}
+	return c.text
+})
+
 // withoutFull removes limits that are no longer configured whatever they owe.
 func withoutFull(st schema.Statement) schema.Statement {
 	_, removed, _ := strings.Cut(st.Update, "REMOVE ")

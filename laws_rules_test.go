@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -77,17 +76,33 @@ func (s seam) take(t *testing.T, l *RateLimiter, amounts Amounts) *Lease {
 func TestWithoutExistence(t *testing.T) {
 	brokenAndWhole(t, func(s bucketStore) bucketStore { return ruleless{s, withoutExistence} }, func(t *testing.T, s seam, broken bool) {
 		lease := s.take(t, s.a, Amounts{"rpm": 1})
+		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
+		require.NoError(t, operator.SetSystemLimits(t.Context(), []Limit{PerHour("tpm", 100)}, nil))
+		elapse(2 * time.Minute)
+		s.take(t, s.b, Amounts{"tpm": 1}) // finds rpm full, and removes it
+		require.Equal(t, []string{"tpm"}, s.bucket(t).Set.Names)
+		require.NoError(t, lease.Rollback(t.Context()))
+		image := s.bucket(t)
+		require.Equal(t, broken, image.Set.Index("rpm") >= 0)
+		assert.True(t, !broken || image.Limits[0].Ghost, "a ghost")
+	})
+}
+
+// A give-back meets the bucket of the same key that was made after its own.
+func TestWithoutIncarnation(t *testing.T) {
+	brokenAndWhole(t, func(s bucketStore) bucketStore { return ruleless{s, withoutIncarnation} }, func(t *testing.T, s seam, broken bool) {
+		lease := s.take(t, s.a, Amounts{"rpm": 10})
 		s.take(t, inSlot(t, s.engine, s.repo.Table(), 0), Amounts{"rpm": 1}) // its slot is another's now
 		_, err := s.a.Check(t.Context(), "key", "gpt-4", nil)
 		require.NoError(t, err)
-		_, err = s.client().DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
-			TableName: new(s.repo.Table()), Key: s.a.lanes.of("key", "gpt-4").key,
-		})
-		require.NoError(t, err)
+		require.NoError(t, s.repo.DeleteEntity(t.Context(), "key"))
+		s.take(t, s.b, Amounts{"rpm": 20})
 		require.NoError(t, lease.Rollback(t.Context()))
-		image := s.bucket(t)
-		require.Equal(t, broken, image != nil)
-		assert.True(t, !broken || image.Limits[0].Ghost && !image.HasRefilled, "a ghost")
+		want := int64(80_000)
+		if broken {
+			want = 90_000
+		}
+		assert.Equal(t, want, s.bucket(t).Limits[0].Tokens)
 	})
 }
 

@@ -64,6 +64,9 @@ func (lease *Lease) onPaper(amounts Amounts) error {
 
 // join adds what a level took further.
 func (lv *level) join(more *level) {
+	if more.holds() {
+		lv.meets(more.incarnation)
+	}
 	for i := range more.holdings {
 		lv.holding(more.holdings[i].Name).Join(&more.holdings[i])
 	}

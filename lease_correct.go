@@ -96,7 +96,7 @@ func (lease *Lease) reconcile(ctx context.Context, target []signed) (done bool, 
 		lv := &lease.levels[i]
 		lv.resolve()
 		if delta := lv.move(lv.covers(target), now); len(delta) > 0 {
-			ops[i] = newOp(ctx, false, delta, lv.cfg)
+			ops[i] = newAdjust(ctx, delta, lv.incarnation, lv.cfg)
 		}
 	}
 	results := make([]result, len(ops))

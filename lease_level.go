@@ -1,10 +1,12 @@
 package dynalimit
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // level is one bucket of a lease. The lease's mutex guards it.
@@ -14,6 +16,8 @@ type level struct {
 	asked []signed
 	// holdings are what the lease has of each limit here, in name order.
 	holdings []backlog.Holding
+	// incarnation is the bucket in which what is held was debited.
+	incarnation []byte
 	// degraded says that the policy admitted here, not the bucket.
 	degraded bool
 	// last is the last answer, for statuses; answered says that there is one.
@@ -39,8 +43,22 @@ func (lv *level) holding(name string) *backlog.Holding {
 	return &lv.holdings[i]
 }
 
-// grant books what was asked as debited.
-func (lv *level) grant() {
+// meets learns which bucket a write met. If that is not the one that was taken
+// from, that one is gone with all that is held of it: it stays consumed and can
+// not be given back.
+func (lv *level) meets(incarnation []byte) {
+	if bytes.Equal(incarnation, lv.incarnation) {
+		return
+	}
+	lv.incarnation = incarnation
+	for i := range lv.holdings {
+		lv.holdings[i].Bereave()
+	}
+}
+
+// grant books what was asked as debited in the bucket shown.
+func (lv *level) grant(image *schema.Image) {
+	lv.meets(image.Of())
 	if lv.holdings == nil {
 		lv.holdings = make([]backlog.Holding, 0, len(lv.asked))
 	}
@@ -101,15 +119,21 @@ func (lv *level) move(target []signed, now int64) []signed {
 // repeated.
 func (lv *level) wrote(amounts []signed, r result) {
 	for _, a := range amounts {
+		if r.err == nil && a.amount < 0 {
+			lv.holding(a.name).GivenBack(-a.amount)
+		}
+	}
+	if r.err == nil {
+		lv.meets(r.image.Of())
+	}
+	for _, a := range amounts {
 		h := lv.holding(a.name)
 		switch {
 		case r.err == nil && a.amount > 0 && slices.Contains(r.dropped, a.name):
 			h.Doubted(a.amount) // used and not charged: it is not charged again, and never given back
 		case r.err == nil && a.amount > 0:
 			h.Charged(a.amount)
-		case r.err == nil:
-			h.GivenBack(-a.amount)
-		case !r.unknown:
+		case r.err == nil || !r.unknown:
 		case a.amount > 0:
 			h.Doubted(a.amount)
 		default:

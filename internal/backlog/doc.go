@@ -7,7 +7,8 @@
 //
 //   - held: surely debited,
 //   - owed: surely not debited yet, and part of a Charge that will be written,
-//   - doubt: perhaps debited; no answer told.
+//   - doubt: perhaps debited; no answer told,
+//   - gone: debited in a bucket that was deleted since.
 //
 // A give-back comes out of owed, then out of held, and never out of doubt: to
 // pay back what was perhaps never taken would mint tokens. So for every bucket,

@@ -6,6 +6,9 @@ type Holding struct {
 	Name string
 	// Held is surely debited, Doubt perhaps.
 	Held, Doubt int64
+	// Gone was debited in a bucket that is gone: it stays consumed, and what came
+	// after it goes back before it.
+	Gone int64
 	// Lost is doubt that is not used any more: perhaps debited, never given back.
 	Lost int64
 	owed []part
@@ -60,12 +63,13 @@ func (h *Holding) Owed() int64 {
 }
 
 // Used is what the level stands for: all of it counts as consumed.
-func (h *Holding) Used() int64 { return h.Held + h.Owed() + h.Doubt }
+func (h *Holding) Used() int64 { return h.Held + h.Owed() + h.Doubt + h.Gone }
 
 // Missing is what has to be charged (positive) or given back (negative) so that
 // the level stands for target. Doubt counts as consumed, so it is not charged
 // again, and as not held, so it is not given back.
 func (h *Holding) Missing(target int64) int64 {
+	target = max(0, target-h.Gone)
 	sure := h.Held + h.Owed()
 	switch {
 	case target > sure+h.Doubt:
@@ -80,6 +84,9 @@ func (h *Holding) Missing(target int64) int64 {
 // doubt above it is lost, and what is owed above it is not charged, or given
 // back by its charge. It returns what has to be given back of what is held.
 func (h *Holding) Lower(target, now int64) (back int64) {
+	gone := min(h.Gone, target)
+	target -= gone
+	h.Gone = gone
 	sure := h.Held + h.Owed()
 	if excess := h.Doubt - max(0, target-sure); excess > 0 {
 		h.Doubt -= excess
@@ -111,11 +118,18 @@ func (h *Holding) GaveInVain(amount int64) {
 	h.Lost += amount
 }
 
+// Bereave notes that the bucket is gone in which what is held was debited.
+func (h *Holding) Bereave() {
+	h.Gone += h.Held
+	h.Held = 0
+}
+
 // Join adds what another holding of the same limit has, which must not be used
 // any more.
 func (h *Holding) Join(other *Holding) {
 	h.Held += other.Held
 	h.Doubt += other.Doubt
 	h.Lost += other.Lost
+	h.Gone += other.Gone
 	h.owed = append(h.owed, other.owed...)
 }

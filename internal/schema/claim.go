@@ -51,8 +51,11 @@ type Claim struct {
 	Fingerprint []byte
 	ConfigRead  int64
 	TTL         int64
-	Limits      []ClaimLimit
-	Op          Op
+	// Backs says that it gives something back: then the item must be the seen
+	// incarnation.
+	Backs  bool
+	Limits []ClaimLimit
+	Op     Op
 }
 
 // Statement returns the conditional update.
@@ -77,6 +80,9 @@ func (c *Claim) Statement() Statement {
 		b.compare(attrFingerprint, "=", Bytes(c.Seen.Fingerprint))
 	} else {
 		b.absent(attrFingerprint)
+	}
+	if c.Backs {
+		b.incarnation(c.Seen.Incarnation)
 	}
 	for i := range c.Limits {
 		c.Limits[i].write(b)
@@ -168,7 +174,8 @@ type Create struct {
 const CreateCondition = "attribute_not_exists(" + PK + ")"
 
 // Item returns the item to put. The put fills every op slot, so that no late
-// write of an earlier bucket under this key finds its own.
+// write of an earlier bucket under this key finds its own, and its id becomes
+// the item's incarnation.
 func (c *Create) Item() Item {
 	item := c.Keys.Bucket(c.Entity, c.Resource).Attributes()
 	item[attrEntity] = String(c.Entity)
@@ -176,6 +183,7 @@ func (c *Create) Item() Item {
 	item[attrRefilled] = Number(c.Refilled)
 	item[attrFingerprint] = Bytes(c.Fingerprint)
 	item[attrConfigRead] = Number(c.ConfigRead)
+	item[attrIncarnation] = Bytes(c.OpID)
 	item[GSI2PK] = String(c.Keys.Resource(c.Resource))
 	item[GSI2SK] = String("BUCKET#" + c.Entity)
 	if c.TTL > 0 {

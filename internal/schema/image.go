@@ -40,6 +40,10 @@ type Image struct {
 	ConfigRead  int64
 	// TTL is the expiry in seconds since the epoch, 0 if the item has none.
 	TTL int64
+	// Incarnation is the id of the create that made the item, nil when another
+	// implementation made it: a bucket that was deleted and made again is
+	// another one, to which nothing taken before is given back.
+	Incarnation []byte
 	// Op is the id of the last write by a client of the reader's slot.
 	Op []byte
 }
@@ -51,6 +55,14 @@ func (m *Image) Holds(name string) bool {
 	}
 	i := m.Set.Index(name)
 	return i >= 0 && !m.Limits[i].Ghost
+}
+
+// Of is the incarnation of the bucket shown, nil for none.
+func (m *Image) Of() []byte {
+	if m == nil {
+		return nil
+	}
+	return m.Incarnation
 }
 
 // State is limit i as the arithmetic sees it.
@@ -65,7 +77,7 @@ func (m *Image) Same(o *Image) bool {
 	if m == nil || o == nil {
 		return m == o
 	}
-	return m.Refilled == o.Refilled && m.TTL == o.TTL && bytes.Equal(m.Fingerprint, o.Fingerprint) &&
+	return m.Refilled == o.Refilled && m.TTL == o.TTL && bytes.Equal(m.Fingerprint, o.Fingerprint) && bytes.Equal(m.Incarnation, o.Incarnation) &&
 		slices.Equal(m.Limits, o.Limits) && slices.Equal(m.Set.Names, o.Set.Names)
 }
 
@@ -85,6 +97,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	m.ConfigRead, _ = d.number(attrConfigRead)
 	m.TTL, _ = d.number(TTL)
 	m.Fingerprint = d.bytes(attrFingerprint)
+	m.Incarnation = d.bytes(attrIncarnation)
 	m.Op = d.bytes(opAttrs[slot])
 	m.Limits = make([]Stored, len(m.Set.Names))
 	for i, a := range m.Set.attrs {

@@ -13,6 +13,7 @@ const (
 	attrRefilled    = "rf"
 	attrFingerprint = "cv"
 	attrConfigRead  = "ct"
+	attrIncarnation = "ci"
 
 	bucketPrefix = "b_"
 )
@@ -54,9 +55,7 @@ func splitBucketAttr(attr string) (name, field string, ok bool) {
 type LimitSet struct {
 	Names []string
 	attrs []limitAttrs
-
-	mu     sync.RWMutex
-	spends map[spendShape]*spendText
+	texts *spendTexts
 }
 
 // Index returns the position of a limit, or -1.
@@ -75,12 +74,16 @@ const maxLimitSets = 1024
 
 // LimitSets shares the LimitSet of equal lists of names.
 type LimitSets struct {
+	texts *spendTexts
+
 	mu   sync.RWMutex
 	sets map[string]*LimitSet
 }
 
 // NewLimitSets returns an empty registry.
-func NewLimitSets() *LimitSets { return &LimitSets{sets: map[string]*LimitSet{}} }
+func NewLimitSets() *LimitSets {
+	return &LimitSets{texts: newSpendTexts(), sets: map[string]*LimitSet{}}
+}
 
 // Of returns the set of the names, which must be sorted.
 func (r *LimitSets) Of(names []string) *LimitSet {
@@ -91,7 +94,7 @@ func (r *LimitSets) Of(names []string) *LimitSet {
 	if set != nil {
 		return set
 	}
-	set = &LimitSet{Names: slices.Clone(names), spends: map[spendShape]*spendText{}}
+	set = &LimitSet{Names: slices.Clone(names), texts: r.texts}
 	for _, name := range set.Names {
 		set.attrs = append(set.attrs, attrsOf(name))
 	}

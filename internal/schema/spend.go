@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"math/bits"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -31,50 +30,16 @@ type Spend struct {
 	// TTL is the earliest expiry the write may leave; 0 for a write that may
 	// leave any.
 	TTL int64
-	Op  Op
-}
-
-// spendShape is what the text of a spend depends on, beside its limits.
-type spendShape struct {
-	limits, lows, fulls uint32 // bit per limit
-	slot                uint8
-	rule                OpRule
-	later, ttl          bool
-}
-
-// spendText is the text of a spend: built once for each shape.
-type spendText struct {
-	update, condition string
-	names             map[string]string
-	places            []string // value placeholders in the order of values()
-}
-
-func (s *Spend) shape() spendShape {
-	sh := spendShape{slot: uint8(s.Op.Slot), rule: s.Op.Rule, later: s.LaterRefill, ttl: s.TTL > 0}
-	for _, l := range s.Limits {
-		sh.limits |= 1 << l.Index
-		if l.HasLow {
-			sh.lows |= 1 << l.Index
-		}
-		if l.Full {
-			sh.fulls |= 1 << l.Index
-		}
-	}
-	return sh
+	// Backs says that it gives something back: then the item must be the seen
+	// incarnation.
+	Backs bool
+	Op    Op
 }
 
 // Statement returns the conditional update.
 func (s *Spend) Statement() Statement {
-	set, shape := s.Seen.Set, s.shape()
-	set.mu.RLock()
-	text := set.spends[shape]
-	set.mu.RUnlock()
-	if text == nil {
-		text = set.spendText(shape)
-		set.mu.Lock()
-		set.spends[shape] = text
-		set.mu.Unlock()
-	}
+	var room [96]byte
+	text := s.Seen.Set.texts.of(s, s.shape(room[:0]))
 	values := make(map[string]types.AttributeValue, len(text.places))
 	next := 0
 	put := func(v types.AttributeValue) {
@@ -89,6 +54,9 @@ func (s *Spend) Statement() Statement {
 	}
 	put(numbers.value(s.Seen.Refilled))
 	put(Bytes(s.Seen.Fingerprint))
+	if s.Backs && s.Seen.Incarnation != nil {
+		put(Bytes(s.Seen.Incarnation))
+	}
 	if s.TTL > 0 {
 		put(numbers.value(s.TTL))
 	}
@@ -115,9 +83,9 @@ func (s *Spend) Statement() Statement {
 // share one string.
 type numbers struct {
 	members []types.AttributeValueMemberN
-	ends    []uint16
+	ends    []uint32
 	digits  []byte
-	fewEnds [32]uint16
+	fewEnds [32]uint32
 	few     [384]byte
 }
 
@@ -130,69 +98,17 @@ func (n *numbers) prepare(most int) {
 // value returns a value that is whole once finish has been called.
 func (n *numbers) value(v int64) types.AttributeValue {
 	n.digits = strconv.AppendInt(n.digits, v, 10)
-	n.ends = append(n.ends, uint16(len(n.digits))) //nolint:gosec // 20 limits have 80 numbers of 20 digits
+	n.ends = append(n.ends, uint32(len(n.digits))) //nolint:gosec // an item of 400 KB holds no more
 	n.members = append(n.members, types.AttributeValueMemberN{})
 	return &n.members[len(n.members)-1]
 }
 
 func (n *numbers) finish() {
-	all, from := string(n.digits), uint16(0)
+	all, from := string(n.digits), uint32(0)
 	for i, end := range n.ends {
 		n.members[i].Value = all[from:end]
 		from = end
 	}
-}
-
-// spendText builds the text of a shape; the values are bound in the order in
-// which Statement puts them.
-func (s *LimitSet) spendText(shape spendShape) *spendText {
-	b := newStatementBuilder()
-	text := &spendText{}
-	take := func() string {
-		p := b.value(nil)
-		text.places = append(text.places, p)
-		return p
-	}
-	slot := b.name(opAttrs[shape.slot])
-	b.set = append(b.set, slot+" = "+take())
-	switch shape.rule {
-	case OpLast:
-		b.require(slot + " = " + take())
-	case OpNotMine:
-		b.require("(attribute_not_exists(" + slot + ") OR NOT begins_with(" + slot + ", " + take() + "))")
-	case OpAny:
-	}
-	compare := " = "
-	if shape.later {
-		compare = " >= "
-	}
-	b.require(b.name(attrRefilled) + compare + take())
-	b.require(b.name(attrFingerprint) + " = " + take())
-	if shape.ttl {
-		ttl := b.name(TTL)
-		b.require("(attribute_not_exists(" + ttl + ") OR " + ttl + " >= " + take() + ")")
-	}
-	for left := shape.limits; left != 0; left &= left - 1 {
-		i := bits.TrailingZeros32(left)
-		a := s.attrs[i]
-		tokens := b.name(a.tokens)
-		b.exists(a.burst)
-		if shape.fulls&(1<<i) != 0 {
-			b.set = append(b.set, tokens+" = "+take())
-			b.add = append(b.add, b.name(a.consumed)+" "+take())
-			b.require(tokens + " >= " + take())
-			continue
-		}
-		b.add = append(b.add, tokens+" "+take(), b.name(a.consumed)+" "+take())
-		if shape.lows&(1<<i) != 0 {
-			b.require(tokens + " BETWEEN " + take() + " AND " + take())
-		} else {
-			b.require(tokens + " <= " + take())
-		}
-	}
-	st := b.build()
-	text.update, text.condition, text.names = st.Update, st.Condition, st.Names
-	return text
 }
 
 // GiveBackLimit returns tokens to one limit.
@@ -202,17 +118,19 @@ type GiveBackLimit struct {
 }
 
 // GiveBack is the write that only returns tokens. It needs no image: it commutes
-// with everything, requires the limits to exist, and its op rule makes it land
-// at most once.
+// with everything, requires the limits to exist in the incarnation that they
+// were taken from, and its op rule makes it land at most once.
 type GiveBack struct {
-	Limits []GiveBackLimit
-	Op     Op
+	Incarnation []byte
+	Limits      []GiveBackLimit
+	Op          Op
 }
 
 // Statement returns the conditional update.
 func (g *GiveBack) Statement() Statement {
 	b := newStatementBuilder()
 	b.op(g.Op)
+	b.incarnation(g.Incarnation)
 	for _, l := range g.Limits {
 		a := attrsOf(l.Name)
 		b.addNumber(a.tokens, l.Amount)

@@ -106,6 +106,16 @@ func (b *statementBuilder) absent(attr string) {
 	b.require("attribute_not_exists(" + b.name(attr) + ")")
 }
 
+// incarnation requires the item to be that of a create's id, or, when nil, of
+// none.
+func (b *statementBuilder) incarnation(id []byte) {
+	if id == nil {
+		b.absent(attrIncarnation)
+		return
+	}
+	b.compare(attrIncarnation, "=", Bytes(id))
+}
+
 // op records the write in its slot and requires what its rule says.
 func (b *statementBuilder) op(o Op) {
 	slot := opAttrs[o.Slot]

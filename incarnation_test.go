@@ -1,0 +1,180 @@
+package dynalimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func perDay(n int64) *Options { return &Options{Limits: []Limit{PerDay("tpm", n)}} }
+
+// waysOfGoing are the ways in which a bucket goes.
+var waysOfGoing = map[string]func(s *stage, entity string){
+	"deleted": func(s *stage, entity string) { require.NoError(s.t, s.repo.DeleteEntity(s.t.Context(), entity)) },
+	"expired": (*stage).delete,
+}
+
+// What a lease took from a bucket that is gone is not given back to the one that
+// was made after it, which began full.
+func TestGiveBackGoesToTheBucketThatWasTakenFrom(t *testing.T) {
+	for way, remove := range waysOfGoing {
+		for ending, end := range map[string]func(s *stage, lease *Lease) error{
+			"rollback": func(s *stage, lease *Lease) error { return lease.Rollback(s.t.Context()) },
+			"settle":   func(s *stage, lease *Lease) error { return lease.Settle(s.t.Context(), Amounts{"tpm": 10}) },
+			"adjust":   func(s *stage, lease *Lease) error { return lease.Adjust(s.t.Context(), Amounts{"tpm": -80}) },
+		} {
+			for _, aware := range []bool{false, true} {
+				t.Run(way+" "+ending, func(t *testing.T) {
+					testEngines(t, func(t *testing.T, e *engine) {
+						s := newStage(t, e, perDay(100))
+						other := s.peer(perDay(100))
+						lease := s.acquire("u", Amounts{"tpm": 90})
+						remove(s, "u")
+						other.acquire("u", Amounts{"tpm": 60})
+						if aware {
+							s.acquire("u", Amounts{"tpm": 10})
+							other.acquire("u", Amounts{"tpm": 30})
+						} else {
+							other.acquire("u", Amounts{"tpm": 40})
+						}
+						require.NoError(t, end(s, lease))
+						assert.Zero(t, s.level("u", "tpm"), "all of the new bucket's tokens are taken")
+						assert.Equal(t, int64(100_000), s.stored("u", "tpm").Consumed)
+					})
+				})
+			}
+		}
+	}
+}
+
+// A give-back that rides with a charge, or in a claim, asks for the bucket as
+// one that rides alone does.
+func TestGiveBackBesideAChargeGoesToTheBucketThatWasTakenFrom(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		two := &Options{Limits: []Limit{PerDay("rpm", 100), PerDay("tpm", 100)}}
+		s := newStage(t, e, two)
+		for u, rest := range map[string]time.Duration{"soon": 0, "claimed": 2 * time.Hour} {
+			lease := s.acquire(u, Amounts{"tpm": 50, "rpm": 1})
+			neighbour := s.peer(two) // whose write is the slot's last: no rule of ids refuses what comes
+			neighbour.limiter.lanes.ids.slot = s.limiter.lanes.ids.slot
+			neighbour.acquire(u, Amounts{"tpm": 30})
+			_, err := s.limiter.Check(t.Context(), u, model, nil)
+			require.NoError(t, err)
+			s.delete(u)
+			s.peer(two).acquire(u, Amounts{"tpm": 100})
+			s.clock.advance(rest)
+			had := s.level(u, "tpm")
+			require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -50, "rpm": 5}))
+			assert.Equal(t, had, s.level(u, "tpm"), "dropped")
+			assert.Equal(t, int64(95), s.level(u, "rpm"), "charged to the bucket there is")
+			require.NoError(t, lease.Rollback(t.Context()))
+			assert.Equal(t, int64(100), s.level(u, "rpm"), "what it took from the new one goes back, and no more")
+		}
+	})
+}
+
+// A lease that took from both gives back to each what it took there, the newest
+// first.
+func TestLeaseOfTwoBuckets(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perDay(100))
+		lease := s.acquire("u", Amounts{"tpm": 50})
+		s.delete("u")
+		s.peer(perDay(100)).acquire("u", Amounts{"tpm": 60})
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 20}))
+		require.Equal(t, int64(20), s.level("u", "tpm"))
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -5}))
+		assert.Equal(t, int64(25), s.level("u", "tpm"))
+		require.NoError(t, lease.Consume(t.Context(), Amounts{"tpm": 10}))
+		assert.Equal(t, int64(15), s.level("u", "tpm"))
+		assert.Equal(t, Amounts{"tpm": 75}, lease.Consumed())
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.Equal(t, int64(40), s.level("u", "tpm"), "25 went back, 50 were gone with the first bucket")
+		assert.Empty(t, lease.Consumed()["tpm"])
+	})
+}
+
+// In either mode, each level is given back to the bucket that was charged.
+func TestEachLevelIsGivenBackToTheBucketThatWasCharged(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *stage) {
+		s.family("key", "project")
+		for range 2 { // made by the transaction, then met by it
+			lease := s.acquire("key", Amounts{"tpm": 500})
+			require.NoError(t, lease.Rollback(t.Context()))
+			assert.Equal(t, int64(10_000), s.level("key", "tpm"))
+			assert.Equal(t, int64(10_000), s.level("project", "tpm"))
+		}
+		lease := s.acquire("key", Amounts{"tpm": 500})
+		s.delete("project")
+		s.peer(perMinute()).acquire("project", Amounts{"tpm": 700})
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.Equal(t, int64(10_000), s.level("key", "tpm"))
+		assert.Equal(t, int64(9300), s.level("project", "tpm"))
+	})
+}
+
+// A bucket that another implementation made has no incarnation: leases of it are
+// given back to it, and not to one that was made after it.
+func TestBucketOfNoIncarnation(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perDay(100))
+		s.acquire("u", Amounts{"tpm": 1})
+		item := s.item("u")
+		delete(item, "ci")
+		put(t, s.repo, item)
+		p := s.peer(perDay(100))
+		lease := p.acquire("u", Amounts{"tpm": 9})
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.Equal(t, int64(99), s.level("u", "tpm"))
+		lease = p.acquire("u", Amounts{"tpm": 9})
+		s.delete("u")
+		s.peer(perDay(100)).acquire("u", Amounts{"tpm": 50})
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.Equal(t, int64(50), s.level("u", "tpm"))
+	})
+}
+
+// backTo gives one token back to an incarnation of u's bucket.
+func (s *stage) backTo(incarnation []byte) *op {
+	cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
+	return newAdjust(s.t.Context(), []signed{{"tpm", -1000}}, incarnation, cfg)
+}
+
+// A process that does not know the bucket gives back to several incarnations of
+// it: each gets its own.
+func TestGiveBacksToSeveralBuckets(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perDay(100))
+		s.acquire("u", Amounts{"tpm": 50})
+		l := s.peer(perDay(100)).limiter.lanes.of("u", model)
+		is, was := s.image("u").Incarnation, []byte("another's")
+		require.NotEmpty(t, is)
+		ops := []*op{s.backTo(is), s.backTo(was), s.backTo(nil), s.backTo(is)}
+		for _, o := range ops {
+			l.enqueue(o)
+		}
+		l.run()
+		for _, o := range ops {
+			require.NoError(t, o.result.err)
+		}
+		assert.Equal(t, int64(52), s.level("u", "tpm"))
+	})
+}
+
+// What this process remembers of the bucket may be older than the grant, which a
+// transaction brought: that is no reason to drop what it gives back.
+func TestGiveBackToABucketNotSeenYet(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perDay(100))
+		s.acquire("u", Amounts{"tpm": 50})
+		s.delete("u")
+		s.peer(perDay(100)).acquire("u", Amounts{"tpm": 60})
+		o := s.backTo(s.image("u").Incarnation)
+		s.limiter.lanes.of("u", model).submit(o)
+		<-o.done
+		require.NoError(t, o.result.err)
+		assert.Equal(t, int64(41), s.level("u", "tpm"))
+	})
+}

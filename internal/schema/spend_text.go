@@ -1,0 +1,126 @@
+package schema
+
+import "sync"
+
+// maxSpendTexts bounds the texts remembered by a registry. A service uses a few
+// dozen; one of 20 limits takes 9 KB.
+const maxSpendTexts = 2048
+
+// spendText is the text of a spend: built once for each shape.
+type spendText struct {
+	update, condition string
+	names             map[string]string
+	places            []string // value placeholders in the order of Statement
+}
+
+// textKey is what the text of a spend depends on.
+type textKey struct {
+	set   *LimitSet
+	shape string
+}
+
+// spendTexts remembers the texts of spends. When there are too many it forgets
+// them all: those in use are built again at their next use.
+type spendTexts struct {
+	mu    sync.RWMutex
+	known map[textKey]*spendText
+}
+
+func newSpendTexts() *spendTexts { return &spendTexts{known: map[textKey]*spendText{}} }
+
+// of returns the text of a spend of that shape.
+func (t *spendTexts) of(s *Spend, shape []byte) *spendText {
+	t.mu.RLock()
+	text := t.known[textKey{s.Seen.Set, string(shape)}]
+	t.mu.RUnlock()
+	if text != nil {
+		return text
+	}
+	text = s.text()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) >= maxSpendTexts {
+		clear(t.known)
+	}
+	t.known[textKey{s.Seen.Set, string(shape)}] = text
+	return text
+}
+
+// shape appends what the text depends on, beside the set: the options of the
+// write, then each limit with its form.
+func (s *Spend) shape(b []byte) []byte {
+	flag := func(set bool, bit byte) byte {
+		if set {
+			return bit
+		}
+		return 0
+	}
+	b = append(b, byte(s.Op.Slot), byte(s.Op.Rule), flag(s.LaterRefill, 1)|flag(s.TTL > 0, 2)|
+		flag(s.Backs, 4)|flag(s.Backs && s.Seen.Incarnation != nil, 8))
+	for i := range s.Limits {
+		l := &s.Limits[i]
+		b = append(b, byte(l.Index>>8), byte(l.Index), flag(l.HasLow, 1)|flag(l.Full, 2)) // 400 KB hold fewer than 2^16
+	}
+	return b
+}
+
+// text builds the text of a spend; the values are bound in the order in which
+// Statement puts them.
+func (s *Spend) text() *spendText {
+	b := newStatementBuilder()
+	text := &spendText{}
+	take := func() string {
+		p := b.value(nil)
+		text.places = append(text.places, p)
+		return p
+	}
+	slot := b.name(opAttrs[s.Op.Slot])
+	b.set = append(b.set, slot+" = "+take())
+	switch s.Op.Rule {
+	case OpLast:
+		b.require(slot + " = " + take())
+	case OpNotMine:
+		b.require("(attribute_not_exists(" + slot + ") OR NOT begins_with(" + slot + ", " + take() + "))")
+	case OpAny:
+	}
+	compare := " = "
+	if s.LaterRefill {
+		compare = " >= "
+	}
+	b.require(b.name(attrRefilled) + compare + take())
+	b.require(b.name(attrFingerprint) + " = " + take())
+	switch {
+	case s.Backs && s.Seen.Incarnation != nil:
+		b.require(b.name(attrIncarnation) + " = " + take())
+	case s.Backs:
+		b.absent(attrIncarnation)
+	}
+	if s.TTL > 0 {
+		ttl := b.name(TTL)
+		b.require("(attribute_not_exists(" + ttl + ") OR " + ttl + " >= " + take() + ")")
+	}
+	for i := range s.Limits {
+		s.Limits[i].text(b, s.Seen.Set.attrs[s.Limits[i].Index], take)
+	}
+	st := b.build()
+	text.update, text.condition, text.names = st.Update, st.Condition, st.Names
+	return text
+}
+
+// text adds one limit's part to the text of a spend.
+func (l *SpendLimit) text(b *statementBuilder, a limitAttrs, take func() string) {
+	tokens := b.name(a.tokens)
+	b.exists(a.burst)
+	if l.Full {
+		b.set = append(b.set, tokens+" = "+take())
+		b.add = append(b.add, b.name(a.consumed)+" "+take())
+		b.require(tokens + " >= " + take())
+		return
+	}
+	b.add = append(b.add, tokens+" "+take(), b.name(a.consumed)+" "+take())
+	if l.HasLow {
+		b.require(tokens + " BETWEEN " + take() + " AND " + take())
+	} else {
+		b.require(tokens + " <= " + take())
+	}
+}

@@ -1,0 +1,68 @@
+package dynalimit
+
+import (
+	"bytes"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// A bucket that was deleted, or expired, and was made again is another one: it
+// began full, so that what its predecessor's leases give back would be tokens
+// that nobody took from it. Each give-back goes to the incarnation that took,
+// and is dropped with it.
+
+// strays reports whether the op gives something back to another bucket than the
+// one shown.
+func (o *op) strays(m *schema.Image) bool {
+	return !o.forgone && o.givesBack() && !bytes.Equal(o.incarnation, m.Of())
+}
+
+// strays reports whether the last image shows another bucket than one that is
+// given back to, and is not known to be newer than the grant.
+func (l *lane) strays(adjusts []*op) bool {
+	if !l.known || l.image == nil {
+		return false
+	}
+	for _, o := range adjusts {
+		if o.refusals == 0 && o.strays(l.image) {
+			return true
+		}
+	}
+	return false
+}
+
+// sift drops what is to be given back to a bucket that is gone, and returns the
+// adjusts of the one that is there. Where none is known, a write gives back to
+// one incarnation, and leaves the others for the next.
+func (l *lane) sift(adjusts []*op) []*op {
+	if !l.known {
+		return l.siftUnseen(adjusts)
+	}
+	if l.image == nil {
+		return adjusts
+	}
+	kept := adjusts[:0]
+	for _, o := range adjusts {
+		o.forgone = o.forgone || o.strays(l.image)
+		if o.forgone && !o.charges() {
+			l.finish(o.alone(), result{image: l.image, now: l.owner.nowMS(), cfg: o.cfg})
+			continue
+		}
+		kept = append(kept, o)
+	}
+	return kept
+}
+
+// siftUnseen keeps the adjusts that give back to the bucket of the first.
+func (l *lane) siftUnseen(adjusts []*op) []*op {
+	var kept, later []*op
+	for _, o := range adjusts {
+		if bytes.Equal(o.incarnation, adjusts[0].incarnation) {
+			kept = append(kept, o)
+		} else {
+			later = append(later, o)
+		}
+	}
+	l.requeue(later)
+	return kept
+}
