@@ -59,7 +59,7 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 		if done {
 			return nil
 		}
-		if !sleep(ctx, jitter(round)) {
+		if !writeBackoff.Pause(ctx, round) {
 			return ctx.Err()
 		}
 	}
@@ -206,7 +206,7 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 			lease.levels[charged[place]].lane.correct(image, asked)
 		}
 		return false, nil
-	case conflicted, throttled:
+	case conflicted, throttled, unsent:
 		if round+1 < maxTries {
 			return false, nil
 		}
@@ -262,7 +262,7 @@ func (l *RateLimiter) deliverTogether(ctx context.Context, items []types.Transac
 			a.verdict = ambiguous // an earlier try may have landed
 			return a
 		}
-		sleep(ctx, jitter(unanswered))
+		writeBackoff.Pause(ctx, unanswered)
 	}
 }
 

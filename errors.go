@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // Never is the RetryAfter of an amount that can never fit: it exceeds the burst.
@@ -18,9 +20,9 @@ var (
 	// ErrExceedsBurst matches a denial that no wait can cure: the amount is
 	// larger than the bucket.
 	ErrExceedsBurst = errors.New("dynalimit: amount exceeds the burst")
-	// ErrUnavailable matches every failure of the store; use errors.As with
-	// *UnavailableError for the cause.
-	ErrUnavailable = errors.New("dynalimit: store unavailable")
+	// ErrUnavailable matches every failure of the store, of the packages budget
+	// and llm too; use errors.As with *UnavailableError for the cause.
+	ErrUnavailable = ddb.ErrUnavailable
 	// ErrClosed is returned by a limiter after Close.
 	ErrClosed = errors.New("dynalimit: the limiter is closed; make a new one with New")
 	// ErrNotFound is returned for an entity record that does not exist.
@@ -63,6 +65,11 @@ func (e *LimitExceededError) Is(target error) bool {
 	return target == ErrLimitExceeded || target == ErrExceedsBurst && e.RetryAfter == Never
 }
 
+// RetryIn is RetryAfter, false when no wait can help.
+func (e *LimitExceededError) RetryIn() (time.Duration, bool) {
+	return e.RetryAfter, e.RetryAfter != Never
+}
+
 // Primary is the status that denies the longest.
 func (e *LimitExceededError) Primary() LimitStatus {
 	var worst LimitStatus
@@ -88,6 +95,9 @@ type UnavailableError struct {
 	Op string
 	// Err is the cause: the SDK's error.
 	Err error
+	// RetryAfter is the time until DynamoDB is asked again whether it answers; 0
+	// when that is not known.
+	RetryAfter time.Duration
 }
 
 func (e *UnavailableError) Error() string {
@@ -96,6 +106,9 @@ func (e *UnavailableError) Error() string {
 
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// RetryIn is RetryAfter, false when it is not known.
+func (e *UnavailableError) RetryIn() (time.Duration, bool) { return e.RetryAfter, e.RetryAfter > 0 }
 
 // Is matches ErrUnavailable.
 func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
@@ -167,11 +180,7 @@ func (e *UnconfirmedError) Unwrap() error { return e.Err }
 func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirmed }
 
 // RetryAfter returns how long to wait before the call that failed with err can
-// succeed. It is false when err is not a denial, or no wait can help.
-func RetryAfter(err error) (time.Duration, bool) {
-	var exceeded *LimitExceededError
-	if !errors.As(err, &exceeded) || exceeded.RetryAfter == Never {
-		return 0, false
-	}
-	return exceeded.RetryAfter, true
-}
+// succeed, for errors of the packages budget and llm too: the longest wait among
+// the errors that err wraps or joins. It is false when none of them knows, or no
+// wait can help.
+func RetryAfter(err error) (time.Duration, bool) { return ddb.RetryAfter(err) }

@@ -41,7 +41,7 @@ var pureStd = []string{
 var importTable = []importRow{
 	{
 		folder:  ".",
-		project: []string{"internal/bucket", "internal/schema", "internal/backlog"},
+		project: []string{"internal/backlog", "internal/bucket", "internal/ddb", "internal/schema"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
@@ -64,6 +64,11 @@ var importTable = []importRow{
 		reason:  "keys, attributes and expressions are values; whoever sends them is elsewhere",
 	},
 	{
+		folder: "internal/ddb",
+		others: []string{sdk, "github.com/aws/smithy-go"},
+		reason: "how to talk to DynamoDB, whatever is said: limiter and budget must judge an error alike, so neither may be known here",
+	},
+	{
 		folder: "internal/itemjson",
 		std:    append([]string{"encoding/json"}, pureStd...),
 		others: []string{sdk + "/service/dynamodb/types"},
@@ -75,9 +80,10 @@ var importTable = []importRow{
 		reason: "it knows DynamoDB and not its users, or it would confirm their mistakes",
 	},
 	{
-		folder: "budget",
-		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
-		reason: "budgets work without the limiter, and the limiter without budgets",
+		folder:  "budget",
+		project: []string{"internal/ddb"},
+		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
+		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
 	{
 		folder:  "llm",
@@ -123,6 +129,9 @@ func TestImportTableRefuses(t *testing.T) {
 		{"internal/bucket", "github.com/aws/aws-sdk-go-v2/aws"},
 		{"internal/schema", "net/http"},
 		{"internal/schema", sdk + "/service/dynamodb"},
+		{"internal/ddb", module},
+		{"internal/ddb", module + "/internal/schema"},
+		{"internal/ddb", module + "/budget"},
 		{"ddbmem", module},
 		{"ddbmem/internal/expr", module + "/internal/schema"},
 		{"budget", module},

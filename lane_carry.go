@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -424,7 +425,7 @@ func (l *lane) refuse(ops []*op) bool {
 		return true
 	}
 	if worst > 1 {
-		sleep(context.Background(), jitter(worst-2)/refusalHaste)
+		ddb.Sleep(context.Background(), writeBackoff.Wait(worst-2)/refusalHaste)
 	}
 	return false
 }

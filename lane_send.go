@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -92,7 +91,7 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 		if d.try+1 >= maxTries || d.unanswered == 0 && l.deserted(d.carried) {
 			return a.orUnknown(d.unanswered), false
 		}
-		if !sleep(ctx, jitter(d.try)) { // only a driver's context ends
+		if !writeBackoff.Pause(ctx, d.try) { // only a driver's context ends
 			d.try++
 			return a, true
 		}
@@ -164,25 +163,4 @@ func (l *lane) hint() *schema.LimitSet {
 		return nil
 	}
 	return l.image.Set
-}
-
-// jitter is a random wait that grows with the try (full jitter).
-func jitter(try int) time.Duration {
-	most := min(backoffBase<<min(try, 10), backoffMost)
-	return time.Duration(rand.Int64N(int64(most)) + 1)
-}
-
-// sleep waits; false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -45,7 +45,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		return nil, err
 	}
 	o = o.withDefaults(repo)
-	l := &RateLimiter{repo: repo, store: repo, opts: o, clock: repo.clock.now, closing: make(chan struct{})}
+	l := &RateLimiter{repo: repo, store: repo, opts: o, clock: repo.clock.Now, closing: make(chan struct{})}
 	if o.Now != nil {
 		l.clock = o.Now
 	}

@@ -67,7 +67,7 @@ type WriteEnd struct {
 	Kind               WriteKind
 	Callers            int
 	// Outcome is "landed", "refused" (its condition failed), "conflicted",
-	// "throttled", "unknown" or "failed".
+	// "throttled", "unsent" (it never left this process), "unknown" or "failed".
 	Outcome string
 	// Tries is how many requests it took.
 	Tries int

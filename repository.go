@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -46,8 +47,10 @@ type RepositoryOptions struct {
 	// ConfigCacheSize bounds how many (entity, resource) configurations are
 	// remembered. Defaults to 100,000.
 	ConfigCacheSize int
-	// RequestTimeout bounds one request of ours, and so a write whose caller
-	// has gone. Defaults to 5 s.
+	// RequestTimeout bounds one request of ours with the SDK's tries of it, and
+	// so a write whose caller has gone. A request that takes all of it says that
+	// DynamoDB does not answer. Creating and describing the table may take 10 s.
+	// Defaults to 1 s.
 	RequestTimeout time.Duration
 	// Logger receives what an operator should know. Defaults to silence.
 	Logger *slog.Logger
@@ -59,8 +62,7 @@ type Repository struct {
 	client  DynamoDB
 	table   string
 	keys    schema.Keys
-	clock   *clock
-	timeout time.Duration
+	clock   *ddb.Clock
 	log     *slog.Logger
 	configs *configCache
 	sets    *schema.LimitSets
@@ -86,12 +88,12 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 		return nil, err
 	}
 	o = o.withDefaults()
+	clock := ddb.NewClock(o.Now, *o.CorrectClock)
 	return &Repository{
-		client:  client,
+		client:  ddb.Watch(client, clock, o.RequestTimeout),
 		table:   table,
 		keys:    schema.NewKeys(o.Namespace),
-		clock:   newClock(o.Now, *o.CorrectClock),
-		timeout: o.RequestTimeout,
+		clock:   clock,
 		log:     o.Logger,
 		configs: newConfigCache(o.ConfigCacheSize, o.ConfigTTL, o.Now),
 		sets:    schema.NewLimitSets(),
@@ -130,7 +132,7 @@ func (o RepositoryOptions) withDefaults() RepositoryOptions {
 		o.ConfigCacheSize = 100_000
 	}
 	if o.RequestTimeout == 0 {
-		o.RequestTimeout = 5 * time.Second
+		o.RequestTimeout = time.Second
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -28,16 +28,8 @@ const (
 // lacks capacity.
 var errUnprocessed = errors.New("too little capacity, or more than one answer can hold")
 
-// retryPause waits before the next try of administrative work, attempt counting
-// those made: half of an exponential delay and up to half at random. It returns
-// ctx's error once that ends.
-func retryPause(ctx context.Context, attempt int) error {
-	delay := min(firstPause<<min(attempt-1, 16), longestPause)
-	if !sleep(ctx, delay/2+rand.N(delay/2+1)) {
-		return ctx.Err()
-	}
-	return nil
-}
+// adminBackoff is the wait between the tries of administrative work.
+var adminBackoff = ddb.Backoff{First: firstPause, Most: longestPause}
 
 // batchGet reads at most maxBatchGet items consistently. Equal keys are asked
 // for once, for DynamoDB refuses them. What an answer leaves unprocessed is
@@ -55,13 +47,10 @@ func (r *Repository) batchGet(ctx context.Context, op string, keys []schema.Key)
 	}
 	pending := map[string]types.KeysAndAttributes{r.table: {Keys: wanted, ConsistentRead: aws.Bool(true)}}
 	for attempt := 1; ; attempt++ {
-		at := r.clock.source()
-		out, err := r.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: pending}, quickRetries...)
+		out, err := r.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: pending})
 		if err != nil {
-			r.observeErrorDate(err, at)
 			return nil, r.translate(op, err)
 		}
-		r.observeDate(out.ResultMetadata, at)
 		for _, items := range out.Responses {
 			for _, item := range items {
 				found[schema.KeyOf(item)] = item
@@ -74,8 +63,8 @@ func (r *Repository) batchGet(ctx context.Context, op string, keys []schema.Key)
 		if attempt == adminTries {
 			return nil, &UnavailableError{Op: op, Err: fmt.Errorf("%d of %d keys still unprocessed after %d tries: %w", left, len(wanted), attempt, errUnprocessed)}
 		}
-		if err := retryPause(ctx, attempt); err != nil {
-			return nil, &UnavailableError{Op: op, Err: fmt.Errorf("%d of %d keys unprocessed: %w", left, len(wanted), err)}
+		if !adminBackoff.Pause(ctx, attempt) {
+			return nil, &UnavailableError{Op: op, Err: fmt.Errorf("%d of %d keys unprocessed: %w", left, len(wanted), ctx.Err())}
 		}
 		pending = out.UnprocessedKeys
 	}
@@ -110,9 +99,7 @@ func (r *Repository) batchDelete(ctx context.Context, op string, keys []schema.K
 func (r *Repository) batchWrite(ctx context.Context, op string, requests []types.WriteRequest) error {
 	pending := map[string][]types.WriteRequest{r.table: requests}
 	for attempt := 1; ; attempt++ {
-		out, err := bounded(ctx, r, func(ctx context.Context) (*dynamodb.BatchWriteItemOutput, error) {
-			return r.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: pending})
-		})
+		out, err := r.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: pending})
 		if err != nil {
 			return r.translate(op, err)
 		}
@@ -126,8 +113,8 @@ func (r *Repository) batchWrite(ctx context.Context, op string, requests []types
 		if attempt == adminTries {
 			return &UnavailableError{Op: op, Err: fmt.Errorf("%d of %d writes still unprocessed after %d tries: %w", left, len(requests), attempt, errUnprocessed)}
 		}
-		if err := retryPause(ctx, attempt); err != nil {
-			return &UnavailableError{Op: op, Err: fmt.Errorf("%d of %d writes unprocessed: %w", left, len(requests), err)}
+		if !adminBackoff.Pause(ctx, attempt) {
+			return &UnavailableError{Op: op, Err: fmt.Errorf("%d of %d writes unprocessed: %w", left, len(requests), ctx.Err())}
 		}
 		pending = out.UnprocessedItems
 	}

@@ -2,19 +2,13 @@ package dynalimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go/middleware"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -30,25 +24,8 @@ type answer struct {
 	tries int
 }
 
-// withoutRetries turns off the SDK's blind retry: an ADD that landed and is
-// sent again counts twice.
-var withoutRetries = []func(*dynamodb.Options){func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }}
-
-// maxReadBackoff bounds the waits between the tries of a read.
-const maxReadBackoff = 400 * time.Millisecond
-
-// quickRetries leaves reads to the client's retryer, which is idempotent, but
-// with short waits: an acquire that cannot read should say so within a second,
-// not after the SDK's backoff of up to 20 s.
-var quickRetries = []func(*dynamodb.Options){func(o *dynamodb.Options) {
-	o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, maxReadBackoff)
-}}
-
 // updateBucket sends a conditional update of one bucket, once.
 func (r *Repository) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	asked := r.clock.source()
 	out, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &r.table,
 		Key:                                 key,
@@ -58,11 +35,10 @@ func (r *Repository) updateBucket(ctx context.Context, key schema.Item, st schem
 		ExpressionAttributeValues:           st.Values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, withoutRetries...)
+	}, ddb.WithoutRetries)
 	if err != nil {
-		return r.refusal("write the bucket", err, asked, hint, slot)
+		return r.refusal("write the bucket", err, hint, slot)
 	}
-	r.observeDate(out.ResultMetadata, asked)
 	image, err := r.sets.DecodeBucket(out.Attributes, hint, slot)
 	if err != nil {
 		return answer{verdict: landed, err: r.malformed(err)}
@@ -72,35 +48,27 @@ func (r *Repository) updateBucket(ctx context.Context, key schema.Item, st schem
 
 // createBucket puts a bucket that must not exist yet.
 func (r *Repository) createBucket(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	asked := r.clock.source()
 	item := c.Item()
-	out, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{
+	_, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &r.table,
 		Item:                                item,
 		ConditionExpression:                 aws.String(schema.CreateCondition),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, withoutRetries...)
+	}, ddb.WithoutRetries)
 	if err != nil {
-		return r.refusal("create the bucket", err, asked, hint, slot)
+		return r.refusal("create the bucket", err, hint, slot)
 	}
-	r.observeDate(out.ResultMetadata, asked)
 	image, err := r.sets.DecodeBucket(item, hint, slot)
 	return answer{verdict: landed, image: image, seen: err == nil, err: err}
 }
 
-// readBucket reads one bucket consistently. Reads are idempotent: the SDK may
-// retry them.
+// readBucket reads one bucket consistently. The SDK may retry it: reads are
+// idempotent.
 func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	asked := r.clock.source()
-	out, err := r.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &r.table, Key: key, ConsistentRead: aws.Bool(true)}, quickRetries...)
+	out, err := r.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &r.table, Key: key, ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return nil, r.translate("read the bucket", err)
 	}
-	r.observeDate(out.ResultMetadata, asked)
 	image, err := r.sets.DecodeBucket(out.Item, hint, slot)
 	if err != nil {
 		return nil, r.malformed(err)
@@ -111,35 +79,32 @@ func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *sche
 // transactBuckets sends one transaction, once. The items of failed conditions
 // come back as images by their place.
 func (r *Repository) transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	asked := r.clock.source()
-	out, err := r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items, ClientRequestToken: &token}, withoutRetries...)
+	_, err := r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items, ClientRequestToken: &token}, ddb.WithoutRetries)
 	if err == nil {
-		r.observeDate(out.ResultMetadata, asked)
 		return landed, nil, nil
 	}
-	r.observeErrorDate(err, asked)
-	v, failedItems := judgeTransaction(err)
-	images := make(map[int]*schema.Image, len(failedItems))
-	for i, item := range failedItems {
+	d := ddb.Classify(err, ctx)
+	images := make(map[int]*schema.Image, len(d.Items))
+	for i, item := range d.Items {
 		image, decodeErr := r.sets.DecodeBucket(item, nil, slot)
 		if decodeErr != nil {
 			return failed, nil, r.malformed(decodeErr)
 		}
 		images[i] = image
 	}
-	return v, images, r.translate("charge in a transaction", err)
+	if d.Verdict == ddb.TokenMismatch { // tokens are drawn at random: this is a bug of ours
+		d.Verdict = failed
+	}
+	return d.Verdict, images, r.translate("charge in a transaction", err)
 }
 
 // refusal reads an error of a write.
-func (r *Repository) refusal(op string, err error, asked time.Time, hint *schema.LimitSet, slot int) answer {
-	r.observeErrorDate(err, asked)
-	v, item := judge(err)
-	if v != refused {
-		return answer{verdict: v, err: r.translate(op, err)}
+func (r *Repository) refusal(op string, err error, hint *schema.LimitSet, slot int) answer {
+	d := ddb.Classify(err, context.Background())
+	if d.Verdict != refused {
+		return answer{verdict: d.Verdict, err: r.translate(op, err)}
 	}
-	image, decodeErr := r.sets.DecodeBucket(item, hint, slot)
+	image, decodeErr := r.sets.DecodeBucket(d.Item, hint, slot)
 	if decodeErr != nil {
 		return answer{verdict: failed, err: r.malformed(decodeErr)}
 	}
@@ -162,23 +127,4 @@ func (r *Repository) forgetConfig(entity, resource string) {
 
 func (r *Repository) malformed(err error) error {
 	return fmt.Errorf("dynalimit: a bucket of table %q is malformed: %w; delete the item and it is made anew", r.table, err)
-}
-
-func (r *Repository) observeDate(meta middleware.Metadata, asked time.Time) {
-	if !r.clock.correct {
-		return
-	}
-	if date, ok := awsmiddleware.GetServerTime(meta); ok {
-		r.clock.observe(date, asked, r.clock.source())
-	}
-}
-
-func (r *Repository) observeErrorDate(err error, asked time.Time) {
-	var response *smithyhttp.ResponseError
-	if !r.clock.correct || !errors.As(err, &response) || response.Response == nil {
-		return
-	}
-	if date, parseErr := http.ParseTime(response.Response.Header.Get("Date")); parseErr == nil {
-		r.clock.observe(date, asked, r.clock.source())
-	}
 }

@@ -85,14 +85,12 @@ func (r *Repository) uncount(ctx context.Context, owner schema.ConfigOwner) erro
 		return nil
 	}
 	st := schema.Uncount(owner.Resource)
-	_, err := bounded(ctx, r, func(ctx context.Context) (*dynamodb.UpdateItemOutput, error) {
-		return r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &r.table, Key: key.Attributes(),
-			UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
-			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
-		})
+	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &r.table, Key: key.Attributes(),
+		UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 	})
-	if v, _ := judge(err); v == refused {
+	if judge(err) == refused {
 		return nil
 	}
 	return r.translate("delete limits", err)
@@ -122,21 +120,18 @@ func (r *Repository) changeConfig(ctx context.Context, op string, owner schema.C
 		switch {
 		case v == landed:
 			return nil
-		case v != refused && v != conflicted && v != throttled:
+		case v != refused && v != conflicted && v != throttled && v != unsent:
 			return r.translate(op, err)
 		case attempt == adminTries:
 			return &UnavailableError{Op: op, Err: fmt.Errorf("others were in the way in each of %d tries: %w", attempt, err)}
 		}
-		if pauseErr := retryPause(ctx, attempt); pauseErr != nil {
-			return &UnavailableError{Op: op, Err: fmt.Errorf("%w; the last try: %w", pauseErr, err)}
+		if !adminBackoff.Pause(ctx, attempt) {
+			return &UnavailableError{Op: op, Err: fmt.Errorf("%w; the last try: %w", ctx.Err(), err)}
 		}
 	}
 }
 
 func (r *Repository) transact(ctx context.Context, items []types.TransactWriteItem) (verdict, error) {
-	_, err := bounded(ctx, r, func(ctx context.Context) (*dynamodb.TransactWriteItemsOutput, error) {
-		return r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
-	})
-	v, _ := judgeTransaction(err)
-	return v, err
+	_, err := r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
+	return judge(err), err
 }

@@ -41,7 +41,7 @@ func (r *Repository) CreateEntity(ctx context.Context, e Entity) error {
 	r.configs.evict(owned)
 	defer r.configs.evict(owned)
 	item := r.keys.EncodeEntity(schema.EntityRecord{
-		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Metadata: e.Metadata, CreatedAt: r.clock.now(),
+		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Metadata: e.Metadata, CreatedAt: r.clock.Now(),
 	})
 	for attempt := 1; ; attempt++ {
 		v, err := r.transact(ctx, []types.TransactWriteItem{{Put: &types.Put{
@@ -52,10 +52,10 @@ func (r *Repository) CreateEntity(ctx context.Context, e Entity) error {
 			return nil
 		case v == refused:
 			return fmt.Errorf("%w: entity %q has a record; delete it first", ErrExists, e.ID)
-		case v != conflicted && v != throttled || attempt == adminTries:
+		case v != conflicted && v != throttled && v != unsent || attempt == adminTries:
 			return r.translate("create the entity", err)
 		}
-		if pauseErr := retryPause(ctx, attempt); pauseErr != nil {
+		if !adminBackoff.Pause(ctx, attempt) {
 			return r.translate("create the entity", err)
 		}
 	}
@@ -235,8 +235,6 @@ func (r *Repository) pageEntities(ctx context.Context, page *dynamodb.QueryOutpu
 		}
 	}
 	if len(missing) > 0 {
-		ctx, cancel := context.WithTimeout(ctx, r.timeout)
-		defer cancel()
 		found, err := r.batchGet(ctx, "list the children", missing)
 		if err != nil {
 			return nil, err

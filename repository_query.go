@@ -63,9 +63,7 @@ func (r *Repository) pages(ctx context.Context, q query) iter.Seq2[*dynamodb.Que
 				yield(nil, err)
 				return
 			}
-			out, err := bounded(ctx, r, func(ctx context.Context) (*dynamodb.QueryOutput, error) {
-				return r.client.Query(ctx, in)
-			})
+			out, err := r.client.Query(ctx, in)
 			if err != nil {
 				yield(nil, r.translate(q.op, err))
 				return
@@ -96,9 +94,7 @@ func (r *Repository) queryKeys(ctx context.Context, q query) ([]schema.Key, erro
 
 // getItem reads one item consistently; nil when it does not exist.
 func (r *Repository) getItem(ctx context.Context, op string, key schema.Key) (schema.Item, error) {
-	out, err := bounded(ctx, r, func(ctx context.Context) (*dynamodb.GetItemOutput, error) {
-		return r.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &r.table, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
-	})
+	out, err := r.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &r.table, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return nil, r.translate(op, err)
 	}

@@ -49,9 +49,7 @@ func (r *Repository) rereadConfig(ctx context.Context, entity, resource string) 
 
 // readConfig reads and resolves; with the bucket item if asked for.
 func (r *Repository) readConfig(ctx context.Context, key configKey, withBucket bool) (*resolvedConfig, schema.Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	readAt, tick := r.clock.nowMS(), r.tick()
+	readAt, tick := r.clock.NowMS(), r.tick()
 	var (
 		meta          = r.keys.Meta(key.entity)
 		entity        = r.keys.EntityConfig(key.entity, key.resource)

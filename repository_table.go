@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -56,9 +57,7 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 
 // describeTable returns nil when there is no such table.
 func (r *Repository) describeTable(ctx context.Context) (*types.TableDescription, error) {
-	out, err := bounded(ctx, r, func(ctx context.Context) (*dynamodb.DescribeTableOutput, error) {
-		return r.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &r.table})
-	})
+	out, err := r.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &r.table})
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) {
 		return nil, nil
@@ -70,9 +69,7 @@ func (r *Repository) describeTable(ctx context.Context) (*types.TableDescription
 }
 
 func (r *Repository) requestTable(ctx context.Context) error {
-	_, err := bounded(ctx, r, func(ctx context.Context) (*dynamodb.CreateTableOutput, error) {
-		return r.client.CreateTable(ctx, r.TableInput())
-	})
+	_, err := r.client.CreateTable(ctx, r.TableInput())
 	var exists *types.ResourceInUseException
 	if errors.As(err, &exists) { // another process was faster
 		return nil
@@ -95,7 +92,7 @@ func (r *Repository) awaitTable(ctx context.Context, table *types.TableDescripti
 		if table != nil && tableReady(table) {
 			return table, nil
 		}
-		if sleep(waiting, poll) {
+		if ddb.Sleep(waiting, poll) {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -112,11 +109,9 @@ func (r *Repository) enableTTL(ctx context.Context) error {
 	if enabled || err != nil {
 		return err
 	}
-	_, err = bounded(ctx, r, func(ctx context.Context) (*dynamodb.UpdateTimeToLiveOutput, error) {
-		return r.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
-			TableName:               &r.table,
-			TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true)},
-		})
+	_, err = r.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		TableName:               &r.table,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(schema.TTL), Enabled: aws.Bool(true)},
 	})
 	if err == nil {
 		return nil
@@ -128,9 +123,7 @@ func (r *Repository) enableTTL(ctx context.Context) error {
 }
 
 func (r *Repository) ttlEnabled(ctx context.Context) (bool, error) {
-	out, err := bounded(ctx, r, func(ctx context.Context) (*dynamodb.DescribeTimeToLiveOutput, error) {
-		return r.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &r.table})
-	})
+	out, err := r.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &r.table})
 	if err != nil {
 		return false, r.translate("describe TTL", err)
 	}
@@ -148,20 +141,11 @@ func (r *Repository) ttlEnabled(ctx context.Context) (bool, error) {
 // implementation may have written it.
 func (r *Repository) writeVersion(ctx context.Context) error {
 	item := r.keys.EncodeVersion(schema.VersionRecord{
-		Schema: SchemaVersion, ClientMin: clientMinVersion, UpdatedBy: writer, UpdatedAt: r.clock.now(),
+		Schema: SchemaVersion, ClientMin: clientMinVersion, UpdatedBy: writer, UpdatedAt: r.clock.Now(),
 	})
-	_, err := bounded(ctx, r, func(ctx context.Context) (*dynamodb.PutItemOutput, error) {
-		return r.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &r.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition)})
-	})
-	if v, _ := judge(err); v == refused {
+	_, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &r.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition)})
+	if judge(err) == refused {
 		return nil
 	}
 	return r.translate("write the version record", err)
-}
-
-// bounded makes one request within the repository's timeout.
-func bounded[T any](ctx context.Context, r *Repository, request func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	return request(ctx)
 }

@@ -382,7 +382,7 @@ func TestDenialFromASlowStore(t *testing.T) {
 		s.clock.advance(2 * time.Second)
 		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 			s.clock.advance(1500 * time.Millisecond)
-			return ddbmem.Fault{After: 1500 * time.Millisecond}
+			return ddbmem.Fault{After: 900 * time.Millisecond}
 		})
 		used := s.used(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -1,6 +1,7 @@
-package dynalimit
+package ddb
 
 import (
+	"net/http"
 	"sync"
 	"time"
 )
@@ -9,12 +10,16 @@ import (
 // header has whole seconds, so a smaller one cannot be told from none.
 const skewTolerance = time.Second
 
-// clock is the one source of time. It learns the offset to DynamoDB from the
+// relearn bounds how long an interval is narrowed: a drifting clock would make
+// an old bound wrong.
+const relearn = 10 * time.Minute
+
+// Clock is the one source of time. It learns the offset to DynamoDB from the
 // Date of its answers: an answer dated D, asked at a and read at b, says that
 // the server's clock was in [D, D+1 s) somewhere between, so the offset lies in
 // (D-b, D+1s-a). Successive answers narrow the interval; one that contradicts
 // it means that a clock stepped, and starts anew.
-type clock struct {
+type Clock struct {
 	source  func() time.Time
 	correct bool
 
@@ -25,16 +30,14 @@ type clock struct {
 	began    time.Time
 }
 
-// relearn bounds how long an interval is narrowed: a drifting clock would make
-// an old bound wrong.
-const relearn = 10 * time.Minute
-
-func newClock(source func() time.Time, correct bool) *clock {
-	return &clock{source: source, correct: correct}
+// NewClock makes a clock over a source. Unless correct is set it is the source,
+// whatever it observes.
+func NewClock(source func() time.Time, correct bool) *Clock {
+	return &Clock{source: source, correct: correct}
 }
 
-// now is the corrected time.
-func (c *clock) now() time.Time {
+// Now is the time, corrected by what was observed.
+func (c *Clock) Now() time.Time {
 	t := c.source()
 	if !c.correct {
 		return t
@@ -44,11 +47,25 @@ func (c *clock) now() time.Time {
 	return t.Add(c.offset)
 }
 
-func (c *clock) nowMS() int64 { return c.now().UnixMilli() }
+// NowMS is Now in milliseconds since 1970.
+func (c *Clock) NowMS() int64 { return c.Now().UnixMilli() }
 
-// observe learns from an answer dated date, asked and read at uncorrected times.
-func (c *clock) observe(date, asked, read time.Time) {
-	if !c.correct || date.IsZero() || read.Before(asked) {
+// Source is the time as this process has it, uncorrected.
+func (c *Clock) Source() time.Time { return c.source() }
+
+// Observe learns from the Date of an answer to a request made at asked, a time
+// of Source, and read now.
+func (c *Clock) Observe(header http.Header, asked time.Time) {
+	if !c.correct {
+		return
+	}
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		c.observe(date, asked, c.source())
+	}
+}
+
+func (c *Clock) observe(date, asked, read time.Time) {
+	if date.IsZero() || read.Before(asked) {
 		return
 	}
 	low, top := date.Sub(read), date.Add(time.Second).Sub(asked)

@@ -1,0 +1,42 @@
+package ddb
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff is how long to wait between tries: random, up to a bound that doubles
+// with each try (full jitter), so that clients that failed together do not come
+// back together.
+type Backoff struct {
+	// First bounds the wait after the first try, Most every wait.
+	First, Most time.Duration
+}
+
+// Wait is the wait after a try, counted from 0: above 0, at most Most.
+func (b Backoff) Wait(try int) time.Duration {
+	most := b.Most
+	if try = max(try, 0); try < 62 && b.First<<try>>try == b.First {
+		most = min(b.First<<try, b.Most)
+	}
+	return rand.N(most) + 1
+}
+
+// Pause waits after a try, counted from 0; false if ctx ended first.
+func (b Backoff) Pause(ctx context.Context, try int) bool { return Sleep(ctx, b.Wait(try)) }
+
+// Sleep waits; false if ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

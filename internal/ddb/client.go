@@ -1,0 +1,206 @@
+package ddb
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+const (
+	// longestRetryDelay bounds the SDK's waits between the tries of a request
+	// that it may send again: a caller should hear of a store that cannot serve
+	// within a second, not after a backoff of up to 20 s.
+	longestRetryDelay = 400 * time.Millisecond
+	// controlTimeout bounds a request that makes or describes a table, which
+	// DynamoDB answers slowly.
+	controlTimeout = 10 * time.Second
+)
+
+// WithoutRetries turns off the SDK's blind retry: an ADD that landed and is
+// sent again counts twice.
+func WithoutRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+
+type options = []func(*dynamodb.Options)
+
+// API is what every user of Watch needs of a client.
+type API interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	CreateTable(context.Context, *dynamodb.CreateTableInput, ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error)
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
+	UpdateTimeToLive(context.Context, *dynamodb.UpdateTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error)
+	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
+}
+
+type deleter interface {
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+}
+
+type scanner interface {
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+}
+
+type batchWriter interface {
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+}
+
+// Client is a client whose every request is bounded by a timeout, judged once,
+// and shows the clock DynamoDB's time. A user holds it as the interface of its
+// own client, so that it cannot call what that lacks.
+type Client struct {
+	api     API
+	delete  deleter
+	scan    scanner
+	batch   batchWriter
+	clock   *Clock
+	timeout time.Duration
+}
+
+// Watch makes a Client over a user's client. The timeout bounds one request with
+// the SDK's tries of it.
+func Watch(api API, clock *Clock, timeout time.Duration) *Client {
+	c := &Client{api: api, clock: clock, timeout: timeout}
+	c.delete, _ = api.(deleter)
+	c.scan, _ = api.(scanner)
+	c.batch, _ = api.(batchWriter)
+	return c
+}
+
+// send makes a request of the table's data.
+func send[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
+	ctx, cancel := Bound(ctx, c.timeout)
+	defer cancel()
+	t := &trip{client: c}
+	out, err := request(ctx, in, append(opts[:len(opts):len(opts)], t.join)...)
+	if err == nil {
+		return out, nil
+	}
+	return out, Judged(err, t.judge(Classify(err, ctx)))
+}
+
+// control makes a request about a table itself. It says nothing about whether
+// the table's data can be used.
+func control[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
+	ctx, cancel := Bound(ctx, max(c.timeout, controlTimeout))
+	defer cancel()
+	out, err := request(ctx, in, opts...)
+	if err == nil {
+		return out, nil
+	}
+	return out, Judged(err, Classify(err, ctx))
+}
+
+// trip sees the HTTP requests of one request: the SDK may try several times.
+type trip struct {
+	client         *Client
+	next           aws.HTTPClient
+	sent, answered bool
+}
+
+// join lets the trip see what the SDK sends.
+func (t *trip) join(o *dynamodb.Options) {
+	t.next, o.HTTPClient = o.HTTPClient, t
+	if _, off := o.Retryer.(aws.NopRetryer); !off {
+		o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, longestRetryDelay)
+	}
+}
+
+// Do implements aws.HTTPClient.
+func (t *trip) Do(r *http.Request) (*http.Response, error) {
+	t.sent = true
+	asked := t.client.clock.Source()
+	response, err := t.next.Do(r)
+	if err != nil {
+		return response, err
+	}
+	t.client.clock.Observe(response.Header, asked)
+	if response.StatusCode < http.StatusInternalServerError {
+		t.answered = true
+	}
+	return response, nil
+}
+
+// judge adds what was seen on the way to what the error says: nothing was sent,
+// or an earlier try was answered.
+func (t *trip) judge(d Diagnosis) Diagnosis {
+	if t.next != nil && !t.sent && d.Verdict == Ambiguous {
+		d.Verdict = Unsent
+	}
+	if t.answered {
+		d.Answered, d.Silent = true, false
+	}
+	return d
+}
+
+// GetItem implements the client.
+func (c *Client) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	return send(ctx, c, c.api.GetItem, in, o)
+}
+
+// PutItem implements the client.
+func (c *Client) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	return send(ctx, c, c.api.PutItem, in, o)
+}
+
+// UpdateItem implements the client.
+func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	return send(ctx, c, c.api.UpdateItem, in, o)
+}
+
+// DeleteItem implements the client.
+func (c *Client) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
+	return send(ctx, c, c.delete.DeleteItem, in, o)
+}
+
+// Query implements the client.
+func (c *Client) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	return send(ctx, c, c.api.Query, in, o)
+}
+
+// Scan implements the client.
+func (c *Client) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	return send(ctx, c, c.scan.Scan, in, o)
+}
+
+// BatchGetItem implements the client.
+func (c *Client) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	return send(ctx, c, c.api.BatchGetItem, in, o)
+}
+
+// BatchWriteItem implements the client.
+func (c *Client) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	return send(ctx, c, c.batch.BatchWriteItem, in, o)
+}
+
+// TransactWriteItems implements the client.
+func (c *Client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	return send(ctx, c, c.api.TransactWriteItems, in, o)
+}
+
+// CreateTable implements the client.
+func (c *Client) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
+	return control(ctx, c, c.api.CreateTable, in, o)
+}
+
+// DescribeTable implements the client.
+func (c *Client) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	return control(ctx, c, c.api.DescribeTable, in, o)
+}
+
+// UpdateTimeToLive implements the client.
+func (c *Client) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
+	return control(ctx, c, c.api.UpdateTimeToLive, in, o)
+}
+
+// DescribeTimeToLive implements the client.
+func (c *Client) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
+	return control(ctx, c, c.api.DescribeTimeToLive, in, o)
+}

@@ -1,0 +1,47 @@
+package ddb
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/aws/smithy-go"
+)
+
+// fetching says that the request failed before it was signed: the SDK asked
+// another service, or a provider of the user's, for credentials.
+func fetching(err error) bool {
+	var op *smithy.OperationError
+	for next := err; errors.As(next, &op); next = op.Err {
+		if op.ServiceID != "DynamoDB" {
+			return true
+		}
+	}
+	return mentions(err, "get identity:", "failed to refresh cached credentials", "failed to retrieve credentials", "no EC2 IMDS role found")
+}
+
+// classifyCredentials tells credentials that cannot be fetched, which is an
+// outage, from those that nobody configured or that their service refuses. The
+// request was never sent.
+func classifyCredentials(err error, caller context.Context) Diagnosis {
+	if ended(caller) {
+		return Diagnosis{Verdict: Unsent}
+	}
+	if mentions(err, "static credentials are empty", "no identity resolver", "failed to get shared config profile") {
+		return Diagnosis{Verdict: Failed, Setting: true}
+	}
+	status := statusOf(err)
+	refused := status >= http.StatusBadRequest && status < http.StatusInternalServerError
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		k, known := codes[api.ErrorCode()]
+		refused = known && k.setting || refused && !known
+		if k.verdict == Throttled {
+			refused = false
+		}
+	}
+	if refused && !mentions(err, "no EC2 IMDS role found") {
+		return Diagnosis{Verdict: Failed, Setting: true}
+	}
+	return Diagnosis{Verdict: Unsent, Silent: true, expired: expired(caller)}
+}

@@ -1,0 +1,48 @@
+package ddb
+
+import (
+	"errors"
+	"math"
+	"time"
+)
+
+// ErrUnavailable matches every error that says that the store did not answer,
+// of every package.
+var ErrUnavailable = errors.New("dynalimit: store unavailable")
+
+// never is the wait of what no wait can help.
+const never time.Duration = math.MaxInt64
+
+// retryable is an error that knows when to come back: false when it does not,
+// or when no wait can help (then the duration is the longest there is).
+type retryable interface {
+	error
+	RetryIn() (time.Duration, bool)
+}
+
+// RetryAfter returns how long to wait before the call that failed with err can
+// succeed: the longest wait among the errors it wraps or joins. It is false when
+// none of them knows, or when no wait can help.
+func RetryAfter(err error) (time.Duration, bool) {
+	wait, known := longestWait(err)
+	if wait == never {
+		return 0, false
+	}
+	return wait, known
+}
+
+func longestWait(err error) (wait time.Duration, known bool) {
+	if r, ok := err.(retryable); ok { //nolint:errorlint // the tree is walked here
+		return r.RetryIn()
+	}
+	switch e := err.(type) { //nolint:errorlint // the tree is walked here
+	case interface{ Unwrap() error }:
+		return longestWait(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			w, ok := longestWait(part)
+			wait, known = max(wait, w), known || ok
+		}
+	}
+	return wait, known
+}

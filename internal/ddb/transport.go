@@ -1,0 +1,92 @@
+package ddb
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// ended says whether the caller's context ended on its own, and not by the
+// timeout that Bound gave it.
+func ended(caller context.Context) bool {
+	return caller.Err() != nil && !expired(caller)
+}
+
+// classifyTransport reads an error of a request without an answer.
+func classifyTransport(err error, caller context.Context) Diagnosis {
+	if ended(caller) {
+		return Diagnosis{Verdict: Ambiguous}
+	}
+	d := Diagnosis{Silent: true, expired: expired(caller)}
+	switch {
+	case d.expired:
+		d.Verdict = Ambiguous
+	case misdirected(err):
+		d = Diagnosis{Verdict: Failed, Setting: true, unproven: true}
+	case unaddressed(err):
+		d = Diagnosis{Verdict: Failed, Setting: true}
+	case undialled(err):
+		d.Verdict = Unsent
+	case broken(err):
+		d.Verdict = Ambiguous
+	default:
+		d = Diagnosis{Verdict: Failed}
+	}
+	if garbled := new(smithy.DeserializationError); errors.As(err, &garbled) && !severed(err) {
+		d = Diagnosis{Verdict: Ambiguous} // somebody answered, and nobody knows who
+	}
+	return d
+}
+
+// misdirected says that the endpoint is not where it should be: no such host, or
+// another's certificate.
+func misdirected(err error) bool {
+	var dns *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &dns) || errors.As(err, &certificate)
+}
+
+// unaddressed says that there is no address to send a request to: no region, or
+// an endpoint that is no URL.
+func unaddressed(err error) bool {
+	return mentions(err, "failed to resolve service endpoint", "Missing Region", "unsupported protocol scheme", "no Host in request URL")
+}
+
+func undialled(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// broken says that a request may have been on its way when the connection ended.
+func broken(err error) bool {
+	var sent *smithyhttp.RequestSendError
+	var garbled *smithy.DeserializationError
+	var canceled *smithy.CanceledError
+	return errors.As(err, &sent) || errors.As(err, &garbled) || errors.As(err, &canceled) || severed(err) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// severed says that a connection ended, or took too long.
+func severed(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		mentions(err, "unexpected EOF") // the SDK's decoder has one of its own
+}
+
+func mentions(err error, words ...string) bool {
+	text := err.Error()
+	for _, w := range words {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
