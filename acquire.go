@@ -75,11 +75,7 @@ func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, Unavailabl
 		if policy == "" && resolved.onUnavailable != "" {
 			policy = resolved.onUnavailable
 		}
-		cfg := l.compile(resolved)
-		if id == r.entity && len(r.opts.limits) > 0 {
-			cfg = l.override(cfg, resolved, r.opts.limits)
-		}
-		if cfg != nil {
+		if cfg := l.levelConfig(r, id, resolved); cfg != nil {
 			levels = append(levels, level{lane: lane, cfg: cfg, asked: amountsAt(cfg, r.amounts)})
 		}
 		if id = ""; resolved.cascade {
@@ -94,6 +90,16 @@ func (l *RateLimiter) policy(p UnavailablePolicy) UnavailablePolicy {
 		return l.opts.OnUnavailable
 	}
 	return p
+}
+
+// levelConfig is what limits a level of a call, nil for nothing: its own entity's
+// has the limits of the call.
+func (l *RateLimiter) levelConfig(r request, entity string, resolved *resolvedConfig) *bucketConfig {
+	cfg := l.compile(resolved)
+	if entity == r.entity && len(r.opts.limits) > 0 {
+		cfg = l.override(cfg, resolved, r.opts.limits)
+	}
+	return cfg
 }
 
 // override puts the limits of the call over the entity's own.
@@ -222,7 +228,7 @@ func (l *RateLimiter) acquireAt(ctx context.Context, r request, at place) (*Leas
 		mode = l.opts.Cascade
 	}
 	if mode == CascadeTransaction && lease.spread() > 1 {
-		err = l.takeTogether(ctx, lease, policy)
+		err = l.takeTogether(ctx, lease, policy, at)
 	} else {
 		err = l.takeAtOnce(ctx, lease, policy, at)
 	}
@@ -243,7 +249,7 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 			continue
 		}
 		var recent bool
-		results[i], recent = lv.lane.recall(lv.asked, lv.cfg, now)
+		results[i], recent = lv.lane.recall(lv.asked, lv.cfg, at.rank(), now)
 		denied, memory = denied || results[i].denied, memory && recent
 	}
 	if !denied {
@@ -259,7 +265,9 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 			if err != nil || v.adopt && v.image != nil { // a newer configuration is claimed even by a denial
 				return false, nil //nolint:nilerr // the lanes will meet it, and say what it means
 			}
-			results[i] = result{image: v.projected(), now: v.now, cfg: v.cfg, reserved: lv.lane.leftTo(&op{}, nil)}
+			r := lv.lane.reading(v)
+			r.image = v.projected()
+			results[i] = result{image: r.image, now: v.now, cfg: v.cfg, before: precedence{left: lv.lane.leftTo(at.rank(), nil, r)}}
 		}
 		lv.saw(results[i])
 	}
@@ -272,7 +280,8 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 	ops := make([]*op, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		if ops[i] = newTake(ctx, lv.asked, lv.cfg); lv.lane == at.lane {
+		ops[i] = newTake(ctx, lv.asked, lv.cfg)
+		if ops[i].rank = at.rank(); lv.lane == at.lane {
 			ops[i].waiter = at.waiter
 		}
 		if len(lv.asked) == 0 {

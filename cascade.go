@@ -18,18 +18,19 @@ type proposal struct {
 	view view
 	plan plan
 	sums sums
-	// waits says that the take does not fit.
+	// waits says that the take does not fit beside what is left to waiters.
 	waits bool
+	left  promises
 }
 
 // takeTogether charges all levels in one transaction. A denial by a recent
 // image writes nothing; one that must bring a newer configuration first takes
 // the parallel way.
-func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy UnavailablePolicy) error {
+func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place) error {
 	for round := 0; round < maxRefusals; round++ {
-		proposals, err := l.propose(ctx, lease, false)
+		proposals, err := l.propose(ctx, lease, at, false)
 		if err == nil && slices.ContainsFunc(proposals, func(p proposal) bool { return p.waits }) {
-			proposals, err = l.propose(ctx, lease, true) // a denial waits for every level as it is
+			proposals, err = l.propose(ctx, lease, at, true) // a denial waits for every level as it is
 		}
 		if err != nil {
 			return l.conclude(ctx, lease, l.failAll(lease, err), policy)
@@ -40,7 +41,7 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 			adopts = adopts || proposals[i].waits && proposals[i].view.adopt && proposals[i].view.image != nil
 		}
 		if adopts {
-			return l.takeAtOnce(ctx, lease, policy, place{})
+			return l.takeAtOnce(ctx, lease, policy, at)
 		}
 		if denied {
 			for i := range proposals {
@@ -48,7 +49,7 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 				if v.cfg == nil {
 					continue
 				}
-				lease.levels[i].saw(result{image: v.image, cfg: v.cfg, now: v.now})
+				lease.levels[i].saw(result{image: v.image, cfg: v.cfg, now: v.now, before: precedence{left: proposals[i].left}})
 			}
 			return lease.denial()
 		}
@@ -81,7 +82,7 @@ func (l *RateLimiter) failAll(lease *Lease, err error) []*op {
 
 // propose decides every level's write; certain lets no level pass by an image
 // too old to deny from.
-func (l *RateLimiter) propose(ctx context.Context, lease *Lease, certain bool) ([]proposal, error) {
+func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, certain bool) ([]proposal, error) {
 	proposals := make([]proposal, len(lease.levels))
 	for i := range lease.levels {
 		lv, p := &lease.levels[i], &proposals[i]
@@ -93,7 +94,8 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, certain bool) (
 		if p.view, err = lv.lane.consider(ctx, lv.cfg, &o, certain); err != nil {
 			return nil, err
 		}
-		if p.waits = !o.fits(p.view, nil, lv.lane.leftTo(&o, nil)); p.waits {
+		p.left = lv.lane.leftTo(at.rank(), nil, lv.lane.reading(p.view))
+		if p.waits = !o.fits(p.view, nil, p.left); p.waits {
 			continue
 		}
 		o.addTo(&p.sums)

@@ -105,7 +105,10 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]reading, Unavailab
 		if err != nil {
 			return nil, policy, err
 		}
-		readings = append(readings, reading{entity: link.lane.entity, resource: r.resource, image: v.projected(), cfg: v.cfg, now: v.now})
+		r := link.lane.reading(v)
+		r.image = v.projected()
+		r.before.left = link.lane.leftTo(lastRank, nil, r) // as an acquire would
+		readings = append(readings, r)
 	}
 	return readings, policy, nil
 }

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -200,5 +201,52 @@ func TestFailedReadIsNoReport(t *testing.T) {
 		_, err := s.limiter.Check(t.Context(), "user-1", model, nil)
 		s.db.SetFaults(nil)
 		assert.ErrorIs(t, err, ErrUnavailable)
+	})
+}
+
+// Debt on a limit that a call does not name denies it nothing, so a dry run says
+// so too, and so do a lease's statuses.
+func TestDebtOfAnUnnamedLimitDeniesNobody(t *testing.T) {
+	s := memStage(t, perMinute())
+	lease := s.acquire("u", Amounts{"tpm": 100})
+	require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 50_000}))
+	s.acquire("u", Amounts{"rpm": 1})
+
+	report, err := s.limiter.Check(t.Context(), "u", model, Amounts{"rpm": 1})
+	require.NoError(t, err)
+	require.True(t, report.Allowed)
+	require.Zero(t, report.RetryAfter)
+	wait, err := s.limiter.TimeUntilAvailable(t.Context(), "u", model, Amounts{"rpm": 1})
+	require.NoError(t, err)
+	require.Zero(t, wait)
+	for _, status := range append(report.Statuses, lease.Statuses()...) {
+		require.False(t, status.Exceeded, status.Limit.Name)
+		require.Zero(t, status.RetryAfter, status.Limit.Name)
+		if status.Limit.Name == "tpm" {
+			require.Less(t, status.Remaining, int64(0))
+			require.Greater(t, status.Reset, time.Minute, "the debt shows")
+		}
+	}
+	report, err = s.limiter.Check(t.Context(), "u", model, Amounts{"tpm": 1})
+	require.NoError(t, err)
+	require.False(t, report.Allowed, "named, it denies")
+}
+
+// A dry run leaves to waiters what an acquire would leave them.
+func TestCheckBesideAWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := waitLimiter(t, PerMinute("rpm", 60))
+		drain(t, l, Amounts{"rpm": 60})
+		served := waitFor(t, l, "u", Amounts{"rpm": 20})
+		<-time.After(10 * time.Second)
+		report, err := l.Check(t.Context(), "u", "m", Amounts{"rpm": 5})
+		require.NoError(t, err)
+		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 5})
+		var denied *LimitExceededError
+		require.ErrorAs(t, err, &denied)
+		require.False(t, report.Allowed)
+		require.Equal(t, denied.RetryAfter, report.RetryAfter)
+		require.Equal(t, 15*time.Second, report.RetryAfter)
+		<-served
 	})
 }

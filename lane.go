@@ -260,10 +260,11 @@ func (l *lane) finish(ops []*op, r result) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	granted := r.err == nil && !r.denied
 	for _, o := range ops {
-		granted := r.err == nil && !r.denied
 		if o.waiter != nil && granted {
 			o.waiter.served = true
+			l.order()
 		}
 		if !o.abandoned {
 			o.state, o.result = opDone, r
@@ -341,7 +342,7 @@ func fresh(seenAt, now int64) bool { return now >= seenAt && now-seenAt <= memor
 // recall decides a take from memory: whether it fits the last image, if that is
 // recent. It says nothing when it does not fit but something may just have been
 // given back by this process.
-func (l *lane) recall(amounts []signed, cfg *bucketConfig, now int64) (r result, ok bool) {
+func (l *lane) recall(amounts []signed, cfg *bucketConfig, rank uint64, now int64) (r result, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.known || l.image == nil || !fresh(l.seenAt, now) || !cfg.is(l.image) {
@@ -349,8 +350,8 @@ func (l *lane) recall(amounts []signed, cfg *bucketConfig, now int64) (r result,
 	}
 	v := newView(l.image, cfg, current, now)
 	o := op{take: true, amounts: amounts}
-	r = result{image: l.image, now: now, cfg: cfg, reserved: l.reserved(nil, nil)}
-	r.denied = !o.fits(v, nil, r.reserved)
+	r = result{image: l.image, now: now, cfg: cfg, before: precedence{left: l.promised(rank, nil, l.reading(v))}}
+	r.denied = !o.fits(v, nil, r.before.left)
 	if r.denied && (l.backsCarried && l.running || slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take }) || v.lacks(amounts)) {
 		return result{}, false
 	}

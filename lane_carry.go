@@ -193,10 +193,10 @@ func (l *lane) choose(v view, takes []*op, s sums) choice {
 	c := choice{sums: s}
 	ahead := s // and what those spared will take
 	for _, o := range takes {
-		reserved := l.leftTo(o, c.admitted)
+		left := l.leftTo(o.rank, c.admitted, l.reading(v))
 		switch {
-		case !o.fits(v, ahead, reserved):
-			o.ahead = merge(reserved, ahead)
+		case !o.fits(v, ahead, left):
+			o.before = precedence{taken: takenBy(ahead), left: left}
 			c.left = append(c.left, o)
 			continue
 		case len(c.admitted) > 0 && !o.modest(v, c.sums, l.halved):
@@ -237,7 +237,7 @@ func (l *lane) postpone(v view, c choice) {
 			next = append(next, o)
 			continue
 		}
-		denied.reserved = o.ahead
+		denied.before = o.before
 		l.finish([]*op{o}, denied)
 	}
 	if len(next) > 0 {
@@ -245,13 +245,18 @@ func (l *lane) postpone(v view, c choice) {
 	}
 }
 
-// merge is what goes before a take that does not fit: what is left to waiters,
-// and what those before it take.
-func merge(reserved, carried sums) sums {
+// reading shows what the bucket holds by a view.
+func (l *lane) reading(v view) reading {
+	return reading{entity: l.entity, resource: l.resource, image: v.image, cfg: v.cfg, now: v.now}
+}
+
+// takenBy is what a batch takes of each limit, all in all.
+func takenBy(carried sums) sums {
+	var taken sums
 	for _, n := range carried {
-		reserved.at(n.name).Take += n.Take + n.Adjust - n.Back
+		taken.at(n.name).Take += n.Take + n.Adjust - n.Back
 	}
-	return reserved
+	return taken
 }
 
 // deny ends takes that do not fit, on a state that is known to be recent; else
@@ -278,7 +283,7 @@ func (l *lane) deny(ctx context.Context, dr driver, v view, left []*op) (handed 
 	}
 	denied := result{denied: true, image: v.image, now: v.now, cfg: v.cfg}
 	for _, o := range left {
-		denied.reserved = o.ahead
+		denied.before = o.before
 		l.finish([]*op{o}, denied)
 	}
 	return false
@@ -401,8 +406,8 @@ func (l *lane) turnAway(carried []*op, v view, a answer) []*op {
 	again := make([]*op, 0, len(carried))
 	for _, o := range carried {
 		if o.take {
-			if reserved := l.leftTo(o, again); !o.fits(v, s, reserved) {
-				l.finish([]*op{o}, result{denied: true, image: a.image, now: v.now, cfg: v.cfg, reserved: merge(reserved, s)})
+			if left := l.leftTo(o.rank, again, l.reading(v)); !o.fits(v, s, left) {
+				l.finish([]*op{o}, result{denied: true, image: a.image, now: v.now, cfg: v.cfg, before: precedence{taken: takenBy(s), left: left}})
 				continue
 			}
 		}

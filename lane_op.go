@@ -40,8 +40,9 @@ type op struct {
 	abandoned bool // the caller has gone: what is granted is given back
 	looked    bool // the bucket was read for it: it may be denied from that, however slow the read was
 	refusals  int
-	passed    int  // writes that left it behind
-	ahead     sums // what it did not fit beside, when it was last decided
+	passed    int    // writes that left it behind
+	rank      uint64 // the caller's among waiters
+	before    precedence
 	dropped   []string
 
 	result result
@@ -58,21 +59,28 @@ type result struct {
 	image *schema.Image
 	now   int64
 	cfg   *bucketConfig
-	// reserved is what was left to waiters.
-	reserved sums
+	// before is what the take did not fit beside.
+	before precedence
 	// dropped are the limits of an adjust that its write had no place for: they
 	// were neither charged nor given back to.
 	dropped []string
 }
 
 func newTake(ctx context.Context, amounts []signed, cfg *bucketConfig) *op {
-	return &op{ctx: ctx, take: true, amounts: amounts, cfg: cfg, done: make(chan struct{})}
+	return &op{ctx: ctx, take: true, amounts: amounts, cfg: cfg, rank: lastRank, done: make(chan struct{})}
 }
 
 // newAdjust gives back to one incarnation of the bucket alone; what it charges,
 // it charges to the bucket there is.
 func newAdjust(ctx context.Context, amounts []signed, incarnation []byte, cfg *bucketConfig) *op {
 	return &op{ctx: ctx, amounts: amounts, incarnation: incarnation, cfg: cfg, done: make(chan struct{})}
+}
+
+// precedence is what goes before a take: what those carried with it take at
+// once, and what is left to waiters until they have been served.
+type precedence struct {
+	taken sums
+	left  promises
 }
 
 // alone is a list of the op, which is all that most writes carry.
@@ -132,11 +140,11 @@ func (o *op) addTo(s *sums) {
 
 // fits reports whether a take fits beside the sums already carried and what is
 // left to waiters.
-func (o *op) fits(v view, s, reserved sums) bool {
+func (o *op) fits(v view, s sums, left promises) bool {
 	for _, a := range o.amounts {
 		carried := s.of(a.name)
 		room, known := v.room(a.name, carried.Back)
-		if !known || a.amount > room-carried.Take-reserved.of(a.name).Take {
+		if !known || a.amount > room-carried.Take-left.of(a.name).amount {
 			return false
 		}
 	}

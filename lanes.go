@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -25,6 +26,8 @@ type lanes struct {
 	observer Observer
 	// onSend, if set, hears of every write before it is sent; for tests.
 	onSend func(l *lane, operation uint64, s sums)
+	// ranks counts the waiters there have been, for their seniority.
+	ranks atomic.Uint64
 
 	mu      sync.Mutex
 	byKey   *simplelru.LRU[laneKey, *lane]

@@ -116,9 +116,5 @@ func (l *RateLimiter) configOf(ctx context.Context, r request, entity string) (*
 	if err != nil {
 		return nil, err
 	}
-	cfg := l.compile(resolved)
-	if entity == r.entity && len(r.opts.limits) > 0 {
-		cfg = l.override(cfg, resolved, r.opts.limits)
-	}
-	return cfg, nil
+	return l.levelConfig(r, entity, resolved), nil
 }

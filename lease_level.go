@@ -30,7 +30,7 @@ func (lv *level) saw(r result) {
 	if r.err != nil || r.cfg == nil {
 		return
 	}
-	lv.last = reading{entity: lv.lane.entity, resource: lv.lane.resource, image: r.image, cfg: r.cfg, now: r.now, reserved: r.reserved}
+	lv.last = reading{entity: lv.lane.entity, resource: lv.lane.resource, image: r.image, cfg: r.cfg, now: r.now, before: r.before}
 	lv.answered = true
 }
 

@@ -14,8 +14,8 @@ type reading struct {
 	image            *schema.Image // nil: no bucket, every limit is full
 	cfg              *bucketConfig
 	now              int64
-	// reserved is what was left to waiters when it denied.
-	reserved sums
+	// before is what went before the take that it denied.
+	before precedence
 }
 
 // status shows one limit of a reading: asked for in millitokens, and with back
@@ -28,14 +28,24 @@ func (r reading) status(name string, asked, back int64) LimitStatus {
 	}
 	s.Limit = limitOf(name, capacity, state.Rate)
 	state.Tokens += back
-	// What is left to others is taken from the level: a full bucket holds no more.
-	state.Tokens, state.Refilled = state.Level(r.now)-r.reserved.of(name).Take, max(state.Refilled, r.now)
-	level := state.Level(r.now)
+	// What others take is taken from the level: a full bucket holds no more.
+	state.Tokens, state.Refilled = state.Level(r.now)-r.before.taken.of(name).Take, max(state.Refilled, r.now)
+	left := r.before.left.of(name)
+	level := state.Level(r.now) - left.amount
 	s.Remaining = floorDiv(level, milli)
-	s.Exceeded = asked > level
-	s.RetryAfter = duration(state.Wait(r.now, asked))
+	if asked > 0 { // debt on a limit that is not asked for denies nobody
+		s.Exceeded = asked > level
+		s.RetryAfter = duration(left.wait(state, r.now, asked))
+	}
 	s.Reset = duration(state.Wait(r.now, state.Burst))
 	return s
+}
+
+// worth is a limit as a bucket that holds its level now.
+func (r reading) worth(name string) bucket.State {
+	state, _ := r.state(name)
+	state.Tokens, state.Refilled = state.Level(r.now), max(state.Refilled, r.now)
+	return state
 }
 
 // state is the limit as the reading shows it, else as configured and full.

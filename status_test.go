@@ -18,7 +18,7 @@ func TestStatusLeavesToOthersFromTheLevel(t *testing.T) {
 	cfg := newBucketConfig([]Limit{limit}, LevelResource, false, 0, 1)
 	rate := bucket.Rate{Burst: 10 * milli, Amount: 10 * milli, Period: 1000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"calls"}), Limits: []schema.Stored{{Rate: rate, Tokens: 10 * milli}}, HasRefilled: true}
-	r := reading{image: image, cfg: cfg, now: time.Hour.Milliseconds(), reserved: sums{{"calls", bucket.Amounts{Take: 8 * milli}}}}
+	r := reading{image: image, cfg: cfg, now: time.Hour.Milliseconds(), before: precedence{taken: sums{{"calls", bucket.Amounts{Take: 8 * milli}}}}}
 
 	require.False(t, r.status("calls", 2*milli, 0).Exceeded)
 	s := r.status("calls", 3*milli, 0)

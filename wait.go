@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -10,7 +11,8 @@ import (
 // Wait is Acquire that blocks until the amounts fit. Callers of one bucket in
 // this process are served first come first served; one of them asks the store,
 // at the exact time its last answer gives, and neither a smaller request nor an
-// Acquire takes what it waits for.
+// Acquire takes what it waits for. A changed limit is noticed within the
+// configuration's TTL.
 //
 // It fails at once with a *LimitExceededError when an amount exceeds a burst, or
 // when ctx's deadline is earlier than the computed wait; with ctx's error when
@@ -24,6 +26,17 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 type place struct {
 	waiter *waiter
 	lane   *lane
+}
+
+// lastRank is that of callers who do not wait: every waiter goes before them.
+const lastRank = math.MaxUint64
+
+// rank is the caller's seniority, at every level of its cascade.
+func (p *place) rank() uint64 {
+	if p.waiter == nil {
+		return lastRank
+	}
+	return p.waiter.rank
 }
 
 func (p *place) quit() {
@@ -40,12 +53,17 @@ func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error)
 	lost := 0 // tries that were denied although they came at the exact time
 	for {
 		lease, memory, err := l.acquireAt(ctx, r, at)
+		if err == nil {
+			return lease, memory, nil
+		}
 		var denial *LimitExceededError
 		if !errors.As(err, &denial) || denial.RetryAfter == Never || errors.Is(err, ErrUnconfirmed) {
-			return lease, memory, err
+			return nil, memory, err
 		}
-		cfg := l.standInLine(&at, lease, denial)
-		slept, err := l.pause(ctx, at, cfg, denial, lost)
+		if !l.standInLine(&at, lease, denial) {
+			return nil, memory, err
+		}
+		slept, err := l.pause(ctx, r, at, denial, lost)
 		if err != nil {
 			return nil, memory, err
 		}
@@ -55,9 +73,11 @@ func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error)
 	}
 }
 
-// standInLine puts the waiter in the line of the level that denies the longest,
-// and returns that level's configuration. It keeps its place while that is so.
-func (l *RateLimiter) standInLine(at *place, lease *Lease, denial *LimitExceededError) *bucketConfig {
+// standInLine puts the waiter in the line of the level that denies the longest.
+// It keeps its place while that is so, and its seniority when it changes lines:
+// two waiters who each hold what the other lacks would change for ever. It is
+// false when the denial names no level of the lease.
+func (l *RateLimiter) standInLine(at *place, lease *Lease, denial *LimitExceededError) bool {
 	longest := denial.Primary().EntityID
 	var scarce []string
 	for _, s := range denial.Statuses {
@@ -70,54 +90,84 @@ func (l *RateLimiter) standInLine(at *place, lease *Lease, denial *LimitExceeded
 		if lv.lane.entity != longest {
 			continue
 		}
+		if at.waiter == nil {
+			at.waiter = newWaiter(l.lanes.ranks.Add(1))
+		}
 		if at.lane != lv.lane {
 			at.quit()
-			at.waiter, at.lane = newWaiter(), lv.lane
-			lv.lane.join(at.waiter, lv.asked, scarce)
-		} else {
-			lv.lane.lacks(at.waiter, scarce)
+			at.lane = lv.lane
+			lv.lane.join(at.waiter)
 		}
-		return lv.cfg
+		lv.lane.lacks(at.waiter, lv.asked, scarce, lv.cfg)
+		return true
 	}
-	return nil // a denial names a level of its lease
+	return false
 }
 
 // pause returns when the waiter may try: at the head of the line, at the exact
 // time the bucket's last image gives; behind it, when called. It fails when that
 // is later than ctx's deadline. slept says that it returns at that exact time.
-func (l *RateLimiter) pause(ctx context.Context, at place, cfg *bucketConfig, denial *LimitExceededError, lost int) (slept bool, err error) {
-	answered := l.clock().Add(denial.RetryAfter) // what the denial itself says
-	for first := true; ; first = false {
+func (l *RateLimiter) pause(ctx context.Context, r request, at place, denial *LimitExceededError, lost int) (slept bool, err error) {
+	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
+	for same := true; ; {
 		head, called := at.lane.mayTry(at.waiter)
 		if called {
 			return false, nil
 		}
-		due, recent := l.due(at, cfg)
-		if !recent && first {
-			due, recent = answered, true
-		}
-		now := l.clock()
-		if deadline, ok := ctx.Deadline(); ok && recent && due.After(deadline) {
-			late := *denial
-			late.RetryAfter = due.Sub(now)
-			return false, &late
-		}
-		left := due.Sub(now)
-		if head && (!recent || left <= 0) {
+		recheck, changed := l.reconfigured(ctx, r, at)
+		if changed && head {
 			return false, nil
 		}
-		if !head {
+		left, known := at.lane.due(at.waiter, l.clock())
+		if known {
+			expected = l.clock().Add(left)
+		} else if left = expected.Sub(l.clock()); same {
+			known = true
+		}
+		// Durations are compared: the deadline is of the local clock, the rest
+		// of the corrected one.
+		if deadline, ok := ctx.Deadline(); ok && known && left > time.Until(deadline) {
+			late := *denial
+			late.RetryAfter = (left + time.Millisecond - 1).Truncate(time.Millisecond)
+			return false, &late
+		}
+		if head && (!known || left <= 0) {
+			return false, nil
+		}
+		if left += herdJitter(left, lost); !head {
 			left = never
 		}
-		woken, err := l.slumber(ctx, at.waiter, left+herdJitter(left, lost))
-		if !woken || err != nil {
-			return err == nil, err
+		woken, err := l.slumber(ctx, at.waiter, min(left, recheck))
+		if err != nil {
+			return false, err
 		}
+		if !woken && left <= recheck {
+			return true, nil
+		}
+		same = !woken
 	}
 }
 
 // never is longer than any wait for a turn.
 const never = 100 * 365 * 24 * time.Hour
+
+// leastRecheck bounds how often a waiter looks at the configuration when the
+// one it has is past its TTL, for another reads it or it could not be read.
+const leastRecheck = time.Second
+
+// reconfigured gives the waiter the configuration that its level has in the
+// cache, where it is read once a TTL however many wait. It returns for how long
+// that is good, and whether it is another than before.
+func (l *RateLimiter) reconfigured(ctx context.Context, r request, at place) (recheck time.Duration, changed bool) {
+	ttl := l.repo.configs.ttl
+	recheck = min(ttl, leastRecheck)
+	resolved, _, _, err := l.store.config(ctx, at.lane.entity, r.resource)
+	if err != nil {
+		return recheck, false
+	}
+	age := time.Duration(l.repo.clock.NowMS()-resolved.readAt) * time.Millisecond
+	return max(recheck, min(ttl, ttl-age)), at.lane.reconfigure(at.waiter, l.levelConfig(r, at.lane.entity, resolved))
+}
 
 // slumber waits; woken says that something changed before the time was over.
 func (l *RateLimiter) slumber(ctx context.Context, w *waiter, d time.Duration) (woken bool, err error) {
@@ -135,28 +185,10 @@ func (l *RateLimiter) slumber(ctx context.Context, w *waiter, d time.Duration) (
 	}
 }
 
-// due is when the waiter's amounts fit once those before it have theirs, and
-// whether the image that says so is recent.
-func (l *RateLimiter) due(at place, cfg *bucketConfig) (time.Time, bool) {
-	last, recent := at.lane.outlook(cfg)
-	if !recent {
-		return time.Time{}, false
-	}
-	ahead := at.lane.ahead(at.waiter)
-	longest := int64(0)
-	for _, a := range at.waiter.amounts {
-		state, _ := last.state(a.name)
-		before, _ := amountOf(ahead, a.name)
-		state.Tokens -= before
-		longest = max(longest, state.Wait(last.now, a.amount))
-	}
-	return time.UnixMilli(last.now).Add(duration(longest)), true
-}
-
 // herdJitter spreads the heads of different processes once they have met: the
 // first try is exact.
 func herdJitter(wait time.Duration, lost int) time.Duration {
-	if lost == 0 || wait <= 0 || wait == never {
+	if lost == 0 || wait <= 0 {
 		return 0
 	}
 	return time.Duration(rand.Int64N(int64(min(wait/10, 100*time.Millisecond)) + 1))

@@ -1,18 +1,25 @@
 package dynalimit
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // A bucket's waiters stand in line, first come first served. The first of those
 // who need a scarce limit are at the head: they alone ask the store, at the
 // exact time the last answer gives, and what they need is left to them by
-// everyone else in the process.
+// everyone else in the process who came later.
 
 // waiter is one blocked Wait in a bucket's line; the lane's mutex guards it.
 type waiter struct {
+	// rank is its seniority among the process's waiters; it never changes.
+	rank    uint64
 	amounts []signed
-	// scarce are the limits it was last denied for.
+	// scarce are the limits it was last denied for, under cfg.
 	scarce []string
-	// head says that nobody before it waits for a limit it needs.
+	cfg    *bucketConfig
+	// head says that nobody before it waits for a limit it needs, and that
+	// what it needs fits the bucket beside what is left to those before it.
 	head bool
 	// called says that it fits beside those before it, and may try.
 	called bool
@@ -21,7 +28,7 @@ type waiter struct {
 	wake   chan struct{} // holds one wake-up
 }
 
-func newWaiter() *waiter { return &waiter{wake: make(chan struct{}, 1)} }
+func newWaiter(rank uint64) *waiter { return &waiter{rank: rank, wake: make(chan struct{}, 1)} }
 
 func (w *waiter) rouse() {
 	select {
@@ -40,20 +47,35 @@ func (w *waiter) needs(names []string) bool {
 	return false
 }
 
-// join puts a waiter at the end of the line.
-func (l *lane) join(w *waiter, amounts []signed, scarce []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w.amounts, w.scarce, w.head, w.called, w.served = amounts, scarce, false, false, false
-	l.line = append(l.line, w)
-	l.order()
+// fitsBeside reports whether the bucket, when full, holds what the waiter needs
+// beside what is left to others.
+func (w *waiter) fitsBeside(left sums) bool {
+	for _, a := range w.amounts {
+		i := w.cfg.index(a.name)
+		if others := left.of(a.name).Take; i >= 0 && others > 0 && a.amount > w.cfg.limits[i].rate.Burst-others {
+			return false
+		}
+	}
+	return true
 }
 
-// lacks notes what a waiter in line was denied for this time.
-func (l *lane) lacks(w *waiter, scarce []string) {
+// join puts a waiter in the line, behind those who came before it.
+func (l *lane) join(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w.scarce, w.served = scarce, false
+	w.amounts, w.scarce, w.head, w.called, w.served = nil, nil, false, false, false
+	place := slices.IndexFunc(l.line, func(o *waiter) bool { return o.rank > w.rank })
+	if place < 0 {
+		place = len(l.line)
+	}
+	l.line = slices.Insert(l.line, place, w)
+}
+
+// lacks notes what a waiter in line needs, and what it was denied for this time.
+func (l *lane) lacks(w *waiter, amounts []signed, scarce []string, cfg *bucketConfig) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.amounts, w.scarce, w.cfg, w.served = amounts, scarce, cfg, false
 	l.order()
 }
 
@@ -65,13 +87,40 @@ func (l *lane) quit(w *waiter) {
 	l.order()
 }
 
+// reconfigure puts a waiter under the configuration in force, nil for none. It
+// reports whether that is another, and then wakes the heads of the line, for
+// whom it may be too.
+func (l *lane) reconfigure(w *waiter, cfg *bucketConfig) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.cfg == nil && cfg == nil || w.cfg != nil && cfg != nil && string(w.cfg.fingerprint) == string(cfg.fingerprint) {
+		return false
+	}
+	w.cfg = cfg
+	l.order()
+	for _, o := range l.line {
+		if o != w && o.head {
+			o.rouse()
+		}
+	}
+	return true
+}
+
 // order finds who is at the head, and wakes those who newly are.
 func (l *lane) order() {
 	var scarce []string
+	var left sums
 	for _, w := range l.line {
+		if w.served { // about to leave
+			continue
+		}
 		was := w.head
-		if w.head = !w.needs(scarce); w.head && !was {
+		if w.head = !w.needs(scarce) && w.fitsBeside(left); w.head && !was {
 			w.rouse()
+		}
+		if w.head {
+			ask := op{take: true, amounts: w.amounts}
+			ask.addTo(&left)
 		}
 		for _, name := range w.scarce {
 			if !slices.Contains(scarce, name) {
@@ -123,50 +172,47 @@ func (l *lane) callAlong(at place, cfg *bucketConfig) {
 	}
 }
 
-// leftTo is what is left to the heads of the line by a take, beside those that
-// are carried with it.
-func (l *lane) leftTo(o *op, carried []*op) sums {
+// leftTo is what a take leaves to the heads of the line who came before its
+// caller, beside those that are carried with it; r says what the bucket holds.
+func (l *lane) leftTo(rank uint64, carried []*op, r reading) promises {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.reserved(o.waiter, carried)
+	return l.promised(rank, carried, r)
 }
 
-func (l *lane) reserved(own *waiter, carried []*op) sums {
-	var s sums
+func (l *lane) promised(rank uint64, carried []*op, r reading) promises {
+	var f forecast
 	for _, w := range l.line {
-		if w.head && w != own && !w.served && !slices.ContainsFunc(carried, func(o *op) bool { return o.waiter == w }) {
-			for _, a := range w.amounts {
-				s.at(a.name).Take += a.amount
-			}
+		if w.head && !w.served && w.rank < rank && !slices.ContainsFunc(carried, func(o *op) bool { return o.waiter == w }) {
+			f.serve(r, w.amounts)
 		}
 	}
-	return s
+	return f.limits
 }
 
-// ahead is what those in line before a waiter need; all of it for nil.
-func (l *lane) ahead(w *waiter) []signed {
+// due is how long a waiter has to wait until its amounts fit once those before
+// it have theirs; at the head that is other heads, behind it all. known is false
+// when the last image is too old to say, or under another configuration.
+func (l *lane) due(w *waiter, clock time.Time) (left time.Duration, known bool) {
+	now := clock.UnixMilli()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var need []signed
+	if !l.known || l.image == nil || w.cfg == nil || !w.cfg.is(l.image) || !fresh(l.seenAt, now) {
+		return 0, false
+	}
+	r := reading{entity: l.entity, resource: l.resource, image: l.image, cfg: w.cfg, now: now}
+	var f forecast
 	for _, o := range l.line {
 		if o == w {
 			break
 		}
-		if !o.served {
-			need = plus(need, o.amounts)
+		if !o.served && (o.head || !w.head) {
+			f.serve(r, o.amounts)
 		}
 	}
-	return need
-}
-
-// outlook is a waiter's bucket as last seen: a reading to work out the wait
-// from, and whether it is recent.
-func (l *lane) outlook(cfg *bucketConfig) (r reading, recent bool) {
-	now := l.owner.nowMS()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.known || l.image == nil || !cfg.is(l.image) {
-		return reading{}, false
+	wait, ok := f.wait(r, w.amounts)
+	if !ok {
+		return 0, true // it never fits: a try says so
 	}
-	return reading{entity: l.entity, resource: l.resource, image: l.image, cfg: cfg, now: now}, fresh(l.seenAt, now)
+	return time.UnixMilli(now).Sub(clock) + duration(wait), true
 }

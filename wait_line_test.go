@@ -1,0 +1,311 @@
+package dynalimit
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// roundsOf counts how often a limiter looks at a configuration, and ends the
+// test when it does so without end: virtual time stands still meanwhile.
+type roundsOf struct {
+	limiterStore
+	most, n int
+}
+
+func (c *roundsOf) config(ctx context.Context, entity, resource string) (*resolvedConfig, schema.Item, bool, error) {
+	if c.n++; c.n > c.most {
+		panic(fmt.Sprintf("more than %d rounds", c.most))
+	}
+	return c.limiterStore.config(ctx, entity, resource)
+}
+
+// team is a limiter with limits for a project and for its key u.
+func team(t *testing.T, project, key []Limit) (*RateLimiter, *ddbmem.DB) {
+	t.Helper()
+	l, db := waitLimiter(t)
+	require.NoError(t, l.repo.SetEntityLimits(t.Context(), "project", "m", project))
+	require.NoError(t, l.repo.SetEntityLimits(t.Context(), "u", "m", key))
+	require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "project"}))
+	require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
+	return l, db
+}
+
+// waitFor starts a Wait and reports when it was served.
+func waitFor(t *testing.T, l *RateLimiter, entity string, a Amounts, opts ...AcquireOption) <-chan time.Time {
+	served := make(chan time.Time, 1)
+	go func() {
+		_, err := l.Wait(t.Context(), entity, "m", a, opts...)
+		assert.NoError(t, err)
+		served <- time.Now()
+	}()
+	synctest.Wait()
+	return served
+}
+
+// A waiter is not denied by what is left to it, in a transaction either.
+func TestWaitInATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := team(t, []Limit{PerMinute("tpm", 60)}, []Limit{PerMinute("tpm", 600)})
+		drain(t, l, Amounts{"tpm": 60})
+		l.store = &roundsOf{limiterStore: l.store, most: 50}
+		began, meter := time.Now(), db.Meter()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		_, err := l.Wait(ctx, "u", "m", Amounts{"tpm": 30}, WithCascade(CascadeTransaction))
+		require.NoError(t, err)
+		require.Equal(t, 30*time.Second, time.Since(began))
+		require.EqualValues(t, 1, db.Meter().Sub(meter).Operations["TransactWriteItems"].Requests)
+	})
+}
+
+// A transaction that does not fit beside a waiter says how much is left to it,
+// and when it can come back.
+func TestTransactionBesideAWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := team(t, []Limit{PerMinute("tpm", 60)}, []Limit{PerMinute("tpm", 600)})
+		drain(t, l, Amounts{"tpm": 60})
+		served := waitFor(t, l, "u", Amounts{"tpm": 50})
+		<-time.After(30 * time.Second) // 30 are there, all left to the waiter
+		_, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 20}, WithCascade(CascadeTransaction))
+		var denied *LimitExceededError
+		require.ErrorAs(t, err, &denied)
+		assert.True(t, denied.Primary().Exceeded)
+		assert.Equal(t, "project", denied.Primary().EntityID)
+		assert.EqualValues(t, -20, denied.Primary().Remaining, "30, of which the waiter gets 50")
+		assert.Equal(t, 40*time.Second, denied.RetryAfter, "20 s until the waiter is served, 20 s for 20 more")
+		<-time.After(denied.RetryAfter)
+		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 20}, WithCascade(CascadeTransaction))
+		require.NoError(t, err)
+		<-served
+	})
+}
+
+// A waiter that fits a full bucket only when those before it have been served
+// stands behind them, and asks nothing meanwhile.
+func TestWaiterThatCannotFitBesideAnotherStandsBehind(t *testing.T) {
+	for entity, asked := range map[string]Amounts{"project": {"b": 10}, "u": {"b": 10, "rpm": 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			a := Limit{Name: "a", Capacity: 3, RefillAmount: 1, RefillPeriod: time.Second}
+			l, db := team(t, []Limit{a, PerSecond("b", 10)}, []Limit{PerMinute("rpm", 600)})
+			drain(t, l, Amounts{"a": 3, "b": 1, "rpm": 1})
+			<-time.After(time.Second)
+			began := time.Now()
+			first := waitFor(t, l, "project", Amounts{"a": 3, "b": 3}) // 2 s more
+			l.store = &roundsOf{limiterStore: l.store, most: 30}
+			meter := db.Meter()
+			second := waitFor(t, l, entity, asked)
+			_, err := l.Acquire(t.Context(), "project", "m", Amounts{"b": 5})
+			require.NoError(t, err, "until the first is served, the second cannot use it")
+			require.Equal(t, 2*time.Second, (<-first).Sub(began))
+			require.Equal(t, 2300*time.Millisecond, (<-second).Sub(began), "%s: the 3 taken are back", entity)
+			require.LessOrEqual(t, db.Meter().Sub(meter).Requests(), int64(8), entity)
+		})
+	}
+}
+
+// Two waiters who each need all of one level and a little of the other's are
+// served in the order they came, and do not give way to each other for ever.
+func TestWaitersOfTwoLevelsKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := team(t, []Limit{PerMinute("tpm", 60)}, []Limit{PerMinute("rpm", 60)})
+		drain(t, l, Amounts{"tpm": 60, "rpm": 60})
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 5 * time.Millisecond} })
+		meter, began := db.Meter(), time.Now()
+		first := waitFor(t, l, "u", Amounts{"tpm": 60, "rpm": 1})
+		second := waitFor(t, l, "u", Amounts{"tpm": 1, "rpm": 60})
+		assert.WithinDuration(t, began.Add(60*time.Second), <-first, 50*time.Millisecond)
+		assert.WithinDuration(t, began.Add(61*time.Second), <-second, 100*time.Millisecond)
+		assert.LessOrEqual(t, db.Meter().Sub(meter).Requests(), int64(30))
+	})
+}
+
+// An Acquire that cannot fit beside a waiter is told when the waiter will have
+// been served and its own amount be there again.
+func TestRetryAfterBesideAWaiterIsHonest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := waitLimiter(t, Limit{Name: "a", Capacity: 60, RefillAmount: 1, RefillPeriod: time.Second}, PerSecond("b", 10))
+		drain(t, l, Amounts{"a": 60})
+		began := time.Now()
+		served := waitFor(t, l, "u", Amounts{"a": 60, "b": 3})
+		var waits []time.Duration
+		for {
+			_, err := l.Acquire(t.Context(), "u", "m", Amounts{"b": 10})
+			if err == nil {
+				break
+			}
+			var denied *LimitExceededError
+			require.ErrorAs(t, err, &denied)
+			waits = append(waits, denied.RetryAfter)
+			<-time.After(denied.RetryAfter)
+		}
+		require.Equal(t, []time.Duration{60*time.Second + 300*time.Millisecond}, waits)
+		require.Equal(t, time.Minute, (<-served).Sub(began))
+	})
+}
+
+// What is left to a waiter is left by those who came later, not by those before.
+func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
+	r := reading{
+		image: &schema.Image{
+			Set: schema.NewLimitSets().Of([]string{"rpm"}), HasRefilled: true,
+			Limits: []schema.Stored{{Rate: bucket.Rate{Burst: 60_000, Amount: 60_000, Period: 60_000}}},
+		},
+	}
+	l := &lane{line: []*waiter{
+		{rank: 3, head: true, amounts: []signed{{"rpm", 20_000}}},
+		{rank: 5, amounts: []signed{{"rpm", 1000}}}, // stands behind: nothing is left to it
+		{rank: 7, head: true, amounts: []signed{{"rpm", 30_000}}},
+		{rank: 8, head: true, served: true, amounts: []signed{{"rpm", 7000}}},
+	}}
+	for rank, want := range map[uint64]int64{2: 0, 3: 0, 5: 20_000, 7: 20_000, 9: 50_000, lastRank: 50_000} {
+		assert.Equal(t, want, l.leftTo(rank, nil, r).of("rpm").amount, "rank %d", rank)
+	}
+	all := l.leftTo(lastRank, nil, r).of("rpm")
+	assert.EqualValues(t, 0, all.after.Tokens)
+	assert.EqualValues(t, 50_000, all.after.Refilled, "one after the other")
+	assert.EqualValues(t, 60_000, all.wait(r.worth("rpm"), 0, 10_000), "10 more after the 50 fit a full bucket of 60")
+	assert.EqualValues(t, 50_000+11_000, all.wait(r.worth("rpm"), 0, 11_000))
+	assert.EqualValues(t, bucket.Never, all.wait(r.worth("rpm"), 0, 61_000))
+}
+
+// A raised limit ends a wait within the configuration's TTL, at the cost of one
+// read a TTL however many wait.
+func TestWaitNoticesARaisedLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t)
+		operator, err := NewRepository(db.Client(), "limits", nil)
+		require.NoError(t, err)
+		require.NoError(t, operator.SetSystemLimits(t.Context(), []Limit{PerDay("tpm", 24)}, nil))
+		drain(t, l, Amounts{"tpm": 24})
+		var served []<-chan time.Time
+		for range 50 {
+			served = append(served, waitFor(t, l, "u", Amounts{"tpm": 20}))
+		}
+		meter := db.Meter()
+		<-time.After(10*time.Minute + time.Second)
+		used := db.Meter().Sub(meter)
+		assert.LessOrEqual(t, used.Operations["BatchGetItem"].Requests, int64(11), "one a minute")
+		assert.Zero(t, writes(used))
+		require.NoError(t, operator.SetSystemLimits(t.Context(), []Limit{PerMinute("tpm", 2400)}, nil))
+		changed := time.Now()
+		for _, s := range served {
+			assert.Less(t, (<-s).Sub(changed), 61*time.Second+25*time.Second, "50 × 20 of 2400 a minute take 25 s")
+		}
+	})
+}
+
+// A wait fits into a deadline or does not by durations: the deadline is of the
+// local clock, the wait of DynamoDB's.
+func TestWaitComparesDurationsUnderSkew(t *testing.T) {
+	for _, skew := range []time.Duration{5 * time.Second, time.Hour, -20 * time.Second, -time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			db := ddbmem.New(ddbmem.WithClock(func() time.Time { return time.Now().Add(skew) }))
+			t.Cleanup(db.Close)
+			repo, err := NewRepository(db.Client(), "limits", nil)
+			require.NoError(t, err)
+			require.NoError(t, repo.CreateTable(t.Context()))
+			l, err := New(repo, &Options{Limits: []Limit{PerMinute("rpm", 60)}})
+			require.NoError(t, err)
+			drain(t, l, Amounts{"rpm": 60})
+			<-time.After(3 * time.Second)
+			drain(t, l, Amounts{"rpm": 3})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			began := time.Now()
+			_, err = l.Wait(ctx, "u", "m", Amounts{"rpm": 25})
+			require.ErrorIs(t, err, ErrLimitExceeded, "25 s do not fit into 10 s")
+			require.Zero(t, time.Since(began), "skew %v", skew)
+			_, err = l.Wait(ctx, "u", "m", Amounts{"rpm": 7})
+			require.NoError(t, err, "7 s fit into 10 s")
+			require.InDelta(t, 7, time.Since(began).Seconds(), 1)
+		})
+	}
+}
+
+// What a process with a wrong clock writes is worth the same to others: its
+// instants are DynamoDB's.
+func TestBucketsHoldDynamoDBsTime(t *testing.T) {
+	for _, skew := range []time.Duration{0, time.Minute, -time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			theirs := func() time.Time { return time.Now().Add(skew) }
+			db := ddbmem.New(ddbmem.WithClock(theirs))
+			t.Cleanup(db.Close)
+			repo, err := NewRepository(db.Client(), "limits", nil)
+			require.NoError(t, err)
+			require.NoError(t, repo.CreateTable(t.Context()))
+			l, err := New(repo, &Options{Limits: []Limit{PerMinute("rpm", 60)}})
+			require.NoError(t, err)
+			_, err = l.Available(t.Context(), "u", "m") // learns the time
+			require.NoError(t, err)
+			drain(t, l, Amounts{"rpm": 60})
+			image := l.lanes.of("u", "m").image
+			require.InDelta(t, theirs().UnixMilli(), image.Refilled, 1000, "skew %v", skew)
+		})
+	}
+}
+
+// A Wait that fails returns no lease.
+func TestFailedWaitReturnsNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerMinute("rpm", 60))
+		lease, err := l.Wait(t.Context(), "u", "m", Amounts{"rpm": 61})
+		require.ErrorIs(t, err, ErrExceedsBurst)
+		require.Nil(t, lease)
+		drain(t, l, Amounts{"rpm": 60})
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		})
+		<-time.After(time.Hour)
+		lease, err = l.Wait(t.Context(), "u", "m", Amounts{"rpm": 60})
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.Nil(t, lease)
+	})
+}
+
+// Nobody behind a waiter that does not fit is called along: it would overtake in
+// the write that carries the head.
+func TestCalledAlongInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerMinute("a", 60), PerMinute("c", 60), PerMinute("d", 60))
+		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"a": 60, "c": 60, "d": 1})
+		require.NoError(t, err)
+		began := time.Now()
+		first := waitFor(t, l, "u", Amounts{"a": 1, "c": 10})
+		second := waitFor(t, l, "u", Amounts{"a": 30})
+		third := waitFor(t, l, "u", Amounts{"a": 5}) // fits beside the first, which is not its turn
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 5 * time.Millisecond} })
+		<-time.After(10*time.Second - 2*time.Millisecond)
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"d": 1})) // in flight when the first tries
+		assert.WithinDuration(t, began.Add(10*time.Second), <-first, 20*time.Millisecond)
+		assert.WithinDuration(t, began.Add(31*time.Second), <-second, 20*time.Millisecond)
+		assert.WithinDuration(t, began.Add(36*time.Second), <-third, 20*time.Millisecond)
+	})
+}
+
+// Between a waiter's grant and its return nobody takes what the next waits for.
+func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
+	cfg := newBucketConfig([]Limit{PerMinute("rpm", 60)}, LevelResource, false, 0, 1)
+	l := &lane{}
+	first, second := newWaiter(1), newWaiter(2)
+	for _, w := range []*waiter{second, first} {
+		l.join(w)
+		l.lacks(w, []signed{{"rpm", 5000}}, []string{"rpm"}, cfg)
+	}
+	require.Equal(t, []*waiter{first, second}, l.line, "by their arrival, not by when they changed lines")
+	require.False(t, second.head)
+	o := newTake(t.Context(), first.amounts, cfg)
+	o.waiter = first
+	l.finish([]*op{o}, result{})
+	require.True(t, second.head)
+	require.EqualValues(t, 5000, l.leftTo(lastRank, nil, reading{cfg: cfg}).of("rpm").amount)
+}
