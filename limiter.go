@@ -29,6 +29,7 @@ type RateLimiter struct {
 	fallback *fallbackLimits
 	closed   atomic.Bool
 	closing  chan struct{} // closed by the first Close
+	detach   func()        // from the repository's outages
 }
 
 // New returns a limiter over a repository. It does no I/O and starts no
@@ -58,6 +59,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	}
 	l.lanes.compile = l.compile
 	l.lanes.observer = o.Observer
+	l.detach = repo.attach(nil)
 	return l, nil
 }
 
@@ -69,6 +71,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	if !l.closed.Swap(true) {
 		close(l.closing)
 	}
+	defer l.detach()
 	return l.lanes.drain(ctx)
 }
 

@@ -57,15 +57,19 @@ type RepositoryOptions struct {
 }
 
 // Repository reads and writes one table: entities, configuration and buckets.
-// It is safe for concurrent use and holds no goroutine.
+// It is safe for concurrent use and holds no goroutine, but for one while limiters
+// use it and the table does not answer, which asks whether it does again.
 type Repository struct {
-	client  DynamoDB
-	table   string
-	keys    schema.Keys
-	clock   *ddb.Clock
-	log     *slog.Logger
-	configs *configCache
-	sets    *schema.LimitSets
+	client DynamoDB
+	table  string
+	keys   schema.Keys
+	clock  *ddb.Clock
+	// breaker hears of every request of the table's data, and audience of it.
+	breaker  *ddb.Breaker
+	audience audience
+	log      *slog.Logger
+	configs  *configCache
+	sets     *schema.LimitSets
 	// ticks orders, within the process, the start of config reads and the
 	// first sight of a bucket's config fingerprint.
 	ticks atomic.Int64
@@ -89,15 +93,17 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 	}
 	o = o.withDefaults()
 	clock := ddb.NewClock(o.Now, *o.CorrectClock)
-	return &Repository{
-		client:  ddb.Watch(client, clock, o.RequestTimeout),
+	r := &Repository{
 		table:   table,
 		keys:    schema.NewKeys(o.Namespace),
 		clock:   clock,
 		log:     o.Logger,
 		configs: newConfigCache(o.ConfigCacheSize, o.ConfigTTL, o.Now),
 		sets:    schema.NewLimitSets(),
-	}, nil
+	}
+	r.breaker = r.newBreaker()
+	r.client = ddb.Watch(client, r.breaker, clock, o.RequestTimeout)
+	return r, nil
 }
 
 func (o RepositoryOptions) validate() error {

@@ -61,10 +61,10 @@ func (r *Repository) batchGet(ctx context.Context, op string, keys []schema.Key)
 			return found, nil
 		}
 		if attempt == adminTries {
-			return nil, &UnavailableError{Op: op, Err: fmt.Errorf("%d of %d keys still unprocessed after %d tries: %w", left, len(wanted), attempt, errUnprocessed)}
+			return nil, r.unavailable(op, fmt.Errorf("%d of %d keys still unprocessed after %d tries: %w", left, len(wanted), attempt, errUnprocessed))
 		}
 		if !adminBackoff.Pause(ctx, attempt) {
-			return nil, &UnavailableError{Op: op, Err: fmt.Errorf("%d of %d keys unprocessed: %w", left, len(wanted), ctx.Err())}
+			return nil, r.unavailable(op, fmt.Errorf("%d of %d keys unprocessed: %w", left, len(wanted), ctx.Err()))
 		}
 		pending = out.UnprocessedKeys
 	}
@@ -111,10 +111,10 @@ func (r *Repository) batchWrite(ctx context.Context, op string, requests []types
 			return nil
 		}
 		if attempt == adminTries {
-			return &UnavailableError{Op: op, Err: fmt.Errorf("%d of %d writes still unprocessed after %d tries: %w", left, len(requests), attempt, errUnprocessed)}
+			return r.unavailable(op, fmt.Errorf("%d of %d writes still unprocessed after %d tries: %w", left, len(requests), attempt, errUnprocessed))
 		}
 		if !adminBackoff.Pause(ctx, attempt) {
-			return &UnavailableError{Op: op, Err: fmt.Errorf("%d of %d writes unprocessed: %w", left, len(requests), ctx.Err())}
+			return r.unavailable(op, fmt.Errorf("%d of %d writes unprocessed: %w", left, len(requests), ctx.Err()))
 		}
 		pending = out.UnprocessedItems
 	}

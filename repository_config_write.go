@@ -123,10 +123,10 @@ func (r *Repository) changeConfig(ctx context.Context, op string, owner schema.C
 		case v != refused && v != conflicted && v != throttled && v != unsent:
 			return r.translate(op, err)
 		case attempt == adminTries:
-			return &UnavailableError{Op: op, Err: fmt.Errorf("others were in the way in each of %d tries: %w", attempt, err)}
+			return r.unavailable(op, fmt.Errorf("others were in the way in each of %d tries: %w", attempt, err))
 		}
 		if !adminBackoff.Pause(ctx, attempt) {
-			return &UnavailableError{Op: op, Err: fmt.Errorf("%w; the last try: %w", ctx.Err(), err)}
+			return r.unavailable(op, fmt.Errorf("%w; the last try: %w", ctx.Err(), err))
 		}
 	}
 }

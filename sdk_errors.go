@@ -41,9 +41,14 @@ func (r *Repository) translate(op string, err error) error {
 		return &TableError{Table: r.table, Err: err, Reason: reason}
 	}
 	if judge(err).Unavailable() {
-		return &UnavailableError{Op: op, Err: err}
+		return r.unavailable(op, err)
 	}
 	return &storeError{op: op, err: err}
+}
+
+// unavailable is the error of a request that the store did not serve.
+func (r *Repository) unavailable(op string, err error) *UnavailableError {
+	return &UnavailableError{Op: op, Err: err, RetryAfter: r.breaker.RetryAfter()}
 }
 
 // tableFault says what is wrong with the table that err was met on, "" for

@@ -49,7 +49,9 @@ func TestStoreFailureIsUnavailableNeverADenial(t *testing.T) {
 					assert.NotEmpty(t, unavailable.Op)
 					require.Error(t, errors.Unwrap(unavailable), "the cause")
 					_, ok := RetryAfter(err)
-					assert.False(t, ok)
+					assert.Equal(t, s.repo.breaker.State().Open, ok, "when it is asked again")
+					answered := map[string]bool{"throttled": true, "request limit": true, "throttling": true}
+					assert.Equal(t, !answered[name], ok, "throttling is an answer")
 
 					lease := s.acquire("user-1", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
 					assert.True(t, lease.Degraded())

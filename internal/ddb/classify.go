@@ -19,12 +19,18 @@ import (
 // A host name that does not resolve is a wrong setting here. Whoever knows that
 // the table has answered before takes it for silence, as Call.End does.
 func Classify(err error, caller context.Context) Diagnosis {
+	var known *requestError
+	if errors.As(err, &known) {
+		return known.diagnosis
+	}
+	d := classify(err, caller)
+	d.Err = err
+	return d
+}
+
+func classify(err error, caller context.Context) Diagnosis {
 	if err == nil {
 		return Diagnosis{Verdict: Landed, Answered: true}
-	}
-	var judged *requestError
-	if errors.As(err, &judged) {
-		return judged.diagnosis
 	}
 	var canceled *types.TransactionCanceledException
 	if errors.As(err, &canceled) {

@@ -53,21 +53,23 @@ type batchWriter interface {
 }
 
 // Client is a client whose every request is bounded by a timeout, judged once,
-// and shows the clock DynamoDB's time. A user holds it as the interface of its
+// tells the table's breaker, and shows the clock DynamoDB's time. A user holds it as the interface of its
 // own client, so that it cannot call what that lacks.
 type Client struct {
 	api     API
 	delete  deleter
 	scan    scanner
 	batch   batchWriter
+	breaker *Breaker
 	clock   *Clock
 	timeout time.Duration
 }
 
-// Watch makes a Client over a user's client. The timeout bounds one request with
-// the SDK's tries of it.
-func Watch(api API, clock *Clock, timeout time.Duration) *Client {
-	c := &Client{api: api, clock: clock, timeout: timeout}
+// Watch makes a Client over a user's client, whose requests of data the breaker
+// hears of; nil for none. The timeout bounds one request with the SDK's tries of
+// it.
+func Watch(api API, breaker *Breaker, clock *Clock, timeout time.Duration) *Client {
+	c := &Client{api: api, breaker: breaker, clock: clock, timeout: timeout}
 	c.delete, _ = api.(deleter)
 	c.scan, _ = api.(scanner)
 	c.batch, _ = api.(batchWriter)
@@ -78,12 +80,10 @@ func Watch(api API, clock *Clock, timeout time.Duration) *Client {
 func send[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	ctx, cancel := Bound(ctx, c.timeout)
 	defer cancel()
-	t := &trip{client: c}
+	t, call := &trip{client: c}, c.breaker.Begin()
 	out, err := request(ctx, in, append(opts[:len(opts):len(opts)], t.join)...)
-	if err == nil {
-		return out, nil
-	}
-	return out, Judged(err, t.judge(Classify(err, ctx)))
+	d := call.End(t.judge(Classify(err, ctx)))
+	return out, judged(d)
 }
 
 // control makes a request about a table itself. It says nothing about whether
@@ -92,10 +92,7 @@ func control[In, Out any](ctx context.Context, c *Client, request func(context.C
 	ctx, cancel := Bound(ctx, max(c.timeout, controlTimeout))
 	defer cancel()
 	out, err := request(ctx, in, opts...)
-	if err == nil {
-		return out, nil
-	}
-	return out, Judged(err, Classify(err, ctx))
+	return out, judged(Classify(err, ctx))
 }
 
 // trip sees the HTTP requests of one request: the SDK may try several times.

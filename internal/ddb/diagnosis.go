@@ -43,6 +43,8 @@ func (v Verdict) Unavailable() bool {
 
 // Diagnosis is what an error of a request means.
 type Diagnosis struct {
+	// Err is the error, nil for none.
+	Err error
 	// Verdict is what it says about a write.
 	Verdict Verdict
 	// Item is the item whose condition failed, nil when the answer has none.

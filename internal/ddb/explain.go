@@ -17,9 +17,9 @@ var action = regexp.MustCompile(`dynamodb:[A-Za-z]+`)
 // Explain says which setting is wrong and how to make it right; "" for an error
 // that is not a setting's, or explains itself.
 func Explain(err error) string {
-	var judged *requestError
-	if errors.As(err, &judged) {
-		err = judged.err
+	var known *requestError
+	if errors.As(err, &known) {
+		err = known.diagnosis.Err
 	}
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError

@@ -23,17 +23,15 @@ func expired(ctx context.Context) bool { return errors.Is(context.Cause(ctx), er
 // requestError is an error of a request with what it means: whoever meets it
 // later need not know which context it was made with, or whether the table had
 // answered before.
-type requestError struct {
-	err       error
-	diagnosis Diagnosis
-}
+type requestError struct{ diagnosis Diagnosis }
 
 // Error is the part of the SDK's text that says what happened.
 func (e *requestError) Error() string {
+	err := e.diagnosis.Err
 	var api smithy.APIError
 	var post *url.Error
-	if reason := Explain(e.err); reason != "" {
-		if errors.As(e.err, &api) {
+	if reason := Explain(err); reason != "" {
+		if errors.As(err, &api) {
 			reason += " (" + api.ErrorCode() + ")"
 		}
 		return reason
@@ -41,20 +39,20 @@ func (e *requestError) Error() string {
 	switch {
 	case e.diagnosis.expired:
 		return errTimeout.Error()
-	case errors.As(e.err, &api):
+	case errors.As(err, &api):
 		return api.ErrorCode() + ": " + api.ErrorMessage()
-	case errors.As(e.err, &post):
+	case errors.As(err, &post):
 		return post.Err.Error()
 	}
-	return e.err.Error()
+	return err.Error()
 }
 
-func (e *requestError) Unwrap() error { return e.err }
+func (e *requestError) Unwrap() error { return e.diagnosis.Err }
 
-// Judged keeps a diagnosis with its error, for every later Classify.
-func Judged(err error, d Diagnosis) error {
-	if err == nil {
+// judged is the diagnosis with its error, for every later Classify.
+func judged(d Diagnosis) error {
+	if d.Err == nil {
 		return nil
 	}
-	return &requestError{err, d}
+	return &requestError{d}
 }

@@ -1,0 +1,275 @@
+package ddb
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// BreakerOptions configures a Breaker.
+type BreakerOptions struct {
+	// Now is the clock that waits are measured by. Defaults to time.Now.
+	Now func() time.Time
+	// Probe asks the table for an answer, which may be a refusal, within a bound
+	// of its own. It must go by itself: no request waits for it. Without one the
+	// table closes by the answers to requests alone.
+	Probe func(context.Context) error
+	// Logger gets one line per change of state. Defaults to silence.
+	Logger *slog.Logger
+	// OnChange is told of each change of state, one at a time and in order.
+	OnChange func(State)
+}
+
+// State is whether a table answers.
+type State struct {
+	// Open says that it does not, and that requests would be in vain.
+	Open bool
+	// Since is when that began; zero before the first change.
+	Since time.Time
+	// Cause is the failure that opened it, nil while it is closed.
+	Cause error
+	// NextProbe is when it is asked again, zero while it is closed. Probes is
+	// how often it was asked since it opened.
+	NextProbe time.Time
+	Probes    int
+	// EverAnswered says that it has answered at least once.
+	EverAnswered bool
+}
+
+// Breaker knows whether one table answers this process. It opens when a request
+// was met with silence, so that the others need not wait for theirs, and closes
+// with the first answer of any kind: to a probe in the background, or to a
+// request. It is safe for concurrent use; a nil Breaker is always closed.
+type Breaker struct {
+	opts BreakerOptions
+
+	mu     sync.Mutex
+	outage outage
+	// opened is closed while the table is open, closed while it is not.
+	opened, closed chan struct{}
+	// stopped says that nothing opens it. epoch counts the calls of Stop: what
+	// began before one opens nothing after it.
+	stopped bool
+	epoch   uint64
+	// halt ends the probes of an outage, nil without one.
+	halt context.CancelFunc
+	// changes are to be told, by whoever is telling.
+	changes []State
+	telling bool
+}
+
+// NewBreaker makes a breaker for a table that is thought to answer. It starts no
+// goroutine; an outage does.
+func NewBreaker(opts BreakerOptions) *Breaker {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Breaker{opts: opts, opened: make(chan struct{}), closed: make(chan struct{})}
+	close(b.closed)
+	return b
+}
+
+// Call is one request of the table.
+type Call struct {
+	breaker        *Breaker
+	began          time.Time
+	answers, epoch uint64
+}
+
+// Begin is called before a request of the table.
+func (b *Breaker) Begin() Call {
+	if b == nil {
+		return Call{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Call{breaker: b, began: b.opts.Now(), answers: b.outage.answers, epoch: b.epoch}
+}
+
+// End is called with what came of the request. It returns the diagnosis as it is
+// for this table: a host that cannot be found is an outage of one that has
+// answered before.
+func (c Call) End(d Diagnosis) Diagnosis {
+	b := c.breaker
+	if b == nil {
+		return d
+	}
+	b.mu.Lock()
+	if b.outage.answers > 0 {
+		d = d.proven()
+	}
+	now := b.opts.Now()
+	switch {
+	case d.Answered:
+		b.answered(now)
+	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.silent(c.began, now, c.answers, d.expired, d.Err):
+		b.open()
+	}
+	b.mu.Unlock()
+	b.tell()
+	return d
+}
+
+// answered needs the lock.
+func (b *Breaker) answered(now time.Time) {
+	if b.outage.answered(now) {
+		b.close()
+		b.changes = append(b.changes, b.state())
+	}
+}
+
+// open needs the lock.
+func (b *Breaker) open() {
+	close(b.opened)
+	b.closed = make(chan struct{})
+	b.changes = append(b.changes, b.state())
+	if b.opts.Probe == nil {
+		return
+	}
+	ctx, halt := context.WithCancel(context.Background())
+	b.halt = halt
+	go b.probe(ctx)
+}
+
+// close needs the lock.
+func (b *Breaker) close() {
+	close(b.closed)
+	b.opened = make(chan struct{})
+	if b.halt != nil {
+		b.halt()
+		b.halt = nil
+	}
+}
+
+// tell hands changes to the logger and to OnChange, in order and with no lock
+// held: whoever finds another at it leaves it to them.
+func (b *Breaker) tell() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.telling {
+		return
+	}
+	b.telling = true
+	for len(b.changes) > 0 {
+		s := b.changes[0]
+		b.changes = b.changes[1:]
+		b.mu.Unlock()
+		b.log(s)
+		if b.opts.OnChange != nil {
+			b.opts.OnChange(s)
+		}
+		b.mu.Lock()
+	}
+	b.telling = false
+}
+
+func (b *Breaker) log(s State) {
+	if s.Open {
+		b.opts.Logger.Warn("DynamoDB does not answer; calls follow their policy until it does", slog.Any("cause", s.Cause))
+		return
+	}
+	b.opts.Logger.Info("DynamoDB answers again")
+}
+
+// Stop ends the probes and forgets the outage, for nobody is there to need them.
+// Until Start nothing opens the breaker; answers are noted.
+func (b *Breaker) Stop() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = true
+	b.epoch++
+	if b.outage.open {
+		b.outage.open, b.outage.cause, b.outage.since = false, nil, b.opts.Now()
+		b.close()
+	}
+}
+
+// Start undoes Stop for the requests that begin from now on.
+func (b *Breaker) Start() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = false
+}
+
+// State is the state now.
+func (b *Breaker) State() State {
+	if b == nil {
+		return State{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state()
+}
+
+// state needs the lock.
+func (b *Breaker) state() State {
+	o := &b.outage
+	s := State{Open: o.open, Since: o.since, Cause: o.cause, EverAnswered: o.answers > 0}
+	if o.open {
+		s.NextProbe, s.Probes = o.next, o.probes
+	}
+	return s
+}
+
+// Opened is a channel that is closed while the table is open: after an outage
+// there is a new one.
+func (b *Breaker) Opened() <-chan struct{} {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.opened
+}
+
+// Closed is a channel that is closed while the table is closed: each outage has
+// a new one.
+func (b *Breaker) Closed() <-chan struct{} {
+	if b == nil {
+		return always
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+// always is a closed channel.
+var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// Generation counts the outages that ended with an answer.
+func (b *Breaker) Generation() uint64 {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.outage.closings
+}
+
+// LastAnswer is when the table last answered, zero if it never did.
+func (b *Breaker) LastAnswer() time.Time {
+	if b == nil {
+		return time.Time{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.outage.lastAnswer
+}
+
+// RetryAfter is the time until the next probe, 250 ms while one is under way; 0
+// while the table is closed.
+func (b *Breaker) RetryAfter() time.Duration {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.outage.retryAfter(b.opts.Now())
+}

@@ -1,0 +1,60 @@
+package ddb
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// probe asks the table again and again until it answers, or ctx ends. There is
+// one per outage, and it has one request under way at a time.
+func (b *Breaker) probe(ctx context.Context) {
+	for {
+		wait, ok := b.untilProbe(ctx)
+		if !ok || !Sleep(ctx, wait) {
+			return
+		}
+		if !b.probing(ctx) {
+			return
+		}
+		d := Classify(b.opts.Probe(ctx), ctx)
+		if !b.probed(ctx, d) {
+			return
+		}
+	}
+}
+
+// ongoing says whether ctx's outage is still on. It needs the lock.
+func (b *Breaker) ongoing(ctx context.Context) bool { return ctx.Err() == nil && b.outage.open }
+
+func (b *Breaker) untilProbe(ctx context.Context) (wait time.Duration, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.outage.next.Sub(b.opts.Now()), b.ongoing(ctx)
+}
+
+func (b *Breaker) probing(ctx context.Context) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ongoing(ctx) {
+		return false
+	}
+	b.outage.probing()
+	return true
+}
+
+// probed notes what came of a probe; true if another is needed.
+func (b *Breaker) probed(ctx context.Context, d Diagnosis) bool {
+	defer b.tell()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ongoing(ctx) {
+		return false
+	}
+	if d.Answered {
+		b.answered(b.opts.Now())
+		return false
+	}
+	b.outage.probed(b.opts.Now(), rand.Float64())
+	return true
+}
