@@ -15,6 +15,7 @@ type need struct {
 	closed string          // first day taken from the closed totals before from; empty: none
 	labels map[string]bool // whose counters to read
 	refs   map[itemKey]bool
+	abroad span // days counted under the other scope
 
 	calendar calendar
 }
@@ -31,7 +32,8 @@ func (n need) within(o need) bool {
 			return false
 		}
 	}
-	return n.day == o.day && n.from >= o.from && (n.closed == "" || o.closed != "" && n.closed >= o.closed)
+	return n.day == o.day && n.from >= o.from && (n.closed == "" || o.closed != "" && n.closed >= o.closed) &&
+		n.abroad.within(o.abroad)
 }
 
 // merge asks for both, so that apps of one scope share a board.
@@ -47,6 +49,7 @@ func (n need) merge(o need) need {
 	if n.closed == "" || o.closed != "" && o.closed < n.closed {
 		n.closed = o.closed
 	}
+	n.abroad = n.abroad.join(o.abroad)
 	return n
 }
 
@@ -69,6 +72,7 @@ type board struct {
 	has     need
 	rows    map[itemKey]map[string]counterRow // partition and prefix → sort key → row
 	totals  map[string]map[string]counterRow  // closed day → label → sum
+	abroad  abroadDays
 	own     map[itemKey]*ownAmount
 	fetched time.Time
 	version int64 // rises with every query
@@ -128,13 +132,7 @@ func (b *board) ensure(ctx context.Context, n need, force bool) error {
 		if b.flight == nil {
 			b.want = n.merge(b.want)
 			b.flight = make(chan struct{})
-			b.k.lanes.mu.Lock()
-			closed := b.k.lanes.closed && !force
-			if !closed {
-				b.k.tasks.Add(1)
-			}
-			b.k.lanes.mu.Unlock()
-			if closed {
+			if !b.k.begin(force) {
 				b.flight = nil
 				b.mu.Unlock()
 				return ErrClosed
@@ -171,9 +169,13 @@ func (b *board) refresh(n need, flight chan struct{}) {
 		o.before, o.since = o.before.add(o.since), amount{}
 	}
 	b.dirty = false
+	abroad := b.abroad
 	b.mu.Unlock()
 
 	loaded, err := b.k.readScope(ctx, b.scope, n)
+	if err == nil {
+		abroad, err = b.k.readAbroad(ctx, b.scope, n, abroad, began)
+	}
 
 	b.mu.Lock()
 	if err != nil {
@@ -182,6 +184,7 @@ func (b *board) refresh(n need, flight chan struct{}) {
 	} else {
 		b.failed = nil
 		b.take(loaded)
+		b.abroad = abroad
 		b.fetched, b.has = began, n
 		b.version++
 	}
@@ -289,7 +292,9 @@ func (k *Keeper) readScope(ctx context.Context, scope string, n need) (scopeRows
 		addShard(out.rows, key.pk, key.sk, row)
 	}
 	if n.closed != "" && n.closed < n.from {
-		out.closed, err = k.closedDays(ctx, n.calendar, scope, n.labels, n.closed, addDays(n.from, -1))
+		c := &closings{since: n.closed}
+		out.closed, err = k.closedDays(ctx, n.calendar, scope, n.labels, n.closed, addDays(n.from, -1), c)
+		k.closeBehind(c)
 	}
 	return out, err
 }

@@ -91,20 +91,19 @@ func (c calendar) reset(t time.Time) time.Time {
 }
 
 // of is the regime a day belongs to.
-func (c calendar) of(day string) regime {
+func (c calendar) of(day string) regime { return c[c.indexOf(day)] }
+
+func (c calendar) indexOf(day string) int {
 	i := 0
 	for i+1 < len(c) && day > c[i+1].Cap {
 		i++
 	}
-	return c[i]
+	return i
 }
 
 // end is the instant the day is over.
 func (c calendar) end(day string) time.Time {
-	i := 0
-	for i+1 < len(c) && day > c[i+1].Cap {
-		i++
-	}
+	i := c.indexOf(day)
 	if i+1 < len(c) && day == c[i+1].Cap {
 		return time.UnixMilli(c[i+1].From)
 	}

@@ -270,6 +270,7 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 		_, err = k.Totals(t.Context(), orgO, appA, "20260123")
 		var u *UnavailableError
 		require.ErrorAs(t, err, &u)
+		k.closingDays.Wait()
 		key := closedKey(scopeKey(ScopeApp, orgO, appA), "20260123", "premium")
 		item, err := w.a.store.get(t.Context(), w.tables.Usage, key)
 		require.NoError(t, err)
@@ -279,6 +280,7 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 		got, err := k.Totals(t.Context(), orgO, appA, "20260123")
 		require.NoError(t, err)
 		assert.Equal(t, int64(64*16_500), got.CostMicros)
+		k.closingDays.Wait()
 		item, err = w.a.store.get(t.Context(), w.tables.Usage, key)
 		require.NoError(t, err)
 		assert.NotEmpty(t, item, "the day is closed")

@@ -18,9 +18,9 @@ type closedDay struct {
 }
 
 // closedDays gives the sums of days by day and label: closed totals where they
-// are, shards where not. Days that are over for openFor are closed on the way.
-// Every page must be read: a part is an error, never a smaller sum.
-func (k *Keeper) closedDays(ctx context.Context, cal calendar, scope string, labels map[string]bool, from, to string) (map[string]map[string]counterRow, error) {
+// are, shards where not. Days that are over for openFor and not closed are left
+// in closings. Every page must be read: a part is an error, never a smaller sum.
+func (k *Keeper) closedDays(ctx context.Context, cal calendar, scope string, labels map[string]bool, from, to string, c *closings) (map[string]map[string]counterRow, error) {
 	totals, err := k.readClosed(ctx, scope, from, to)
 	if err != nil {
 		return nil, err
@@ -61,11 +61,8 @@ func (k *Keeper) closedDays(ctx context.Context, cal calendar, scope string, lab
 			mu.Lock()
 			out[day][label] = sums[day]
 			mu.Unlock()
-			if k.now().Before(cal.end(day).Add(openFor)) {
-				continue
-			}
-			if err := k.closeDay(ctx, scope, day, label, sums[day], t); err != nil {
-				k.opts.Logger.WarnContext(ctx, "budget: closing a day", "scope", scope, "day", day, "error", err)
+			if !k.now().Before(cal.end(day).Add(openFor)) {
+				c.add(closing{scope, day, label, sums[day], t})
 			}
 		}
 		return nil

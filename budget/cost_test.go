@@ -136,6 +136,7 @@ func TestCostOfOperations(t *testing.T) {
 				}
 			}
 			read()
+			w.a.closingDays.Wait()
 			return read
 		}, cost{2, 0, 4}},
 	} {

@@ -195,7 +195,7 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 
 // outside is what a limit's period spent on days that are not in its counter.
 func (k *Keeper) outside(ctx context.Context, t *tenant, l PeriodQuota, day string) (picos, error) {
-	if _, ok := t.uncounted(l, day); !ok {
+	if len(t.uncounted(l, day)) == 0 {
 		return picos{}, nil
 	}
 	out, err := k.look(ctx, t, false)

@@ -161,6 +161,9 @@ type Keeper struct {
 	closing chan struct{}
 	closed  sync.Once
 	tasks   sync.WaitGroup
+
+	closers     chan struct{}  // see closeBehind
+	closingDays sync.WaitGroup // for tests
 }
 
 const cacheEntries = 10_000
@@ -193,6 +196,7 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 		opts:    opts,
 		own:     priceLayers{{"options", optionBook}, {"catalog", catalogBook}},
 		closing: make(chan struct{}),
+		closers: make(chan struct{}, maxClosers),
 	}
 	k.base, k.cancel = context.WithCancel(context.Background())
 	k.lanes.open = map[string]*lane{}

@@ -93,6 +93,7 @@ func (t *tenant) need(scope string, now time.Time) need {
 	for _, label := range p.ordering {
 		n.labels[label] = true
 	}
+	first := day // of this scope that is summed by days
 	for _, l := range p.limits {
 		kind := counterKind{l.Period, l.Label == ""}
 		if l.Label == "" {
@@ -105,13 +106,19 @@ func (t *tenant) need(scope string, now time.Time) need {
 		if rule.counts(kind) {
 			n.refs[limitRef(scope, l, day)] = true
 		}
-		if first, ok := t.uncounted(l, day); ok {
-			open := t.firstOpen(day, now)
-			n.from = min(n.from, max(first, open))
-			if first < n.from && (n.closed == "" || first < n.closed) {
-				n.closed = first
+		for _, d := range t.uncounted(l, day) {
+			if t.calendar.of(d).Scope != rule.Scope {
+				n.abroad = n.abroad.join(span{d, d})
+			} else {
+				first = min(first, d)
 			}
 		}
+	}
+	if first < day {
+		n.from = max(first, t.firstOpen(day, now))
+	}
+	if first < n.from {
+		n.closed = first
 	}
 	return n
 }
@@ -137,18 +144,23 @@ func limitRef(scope string, l PeriodQuota, day string) itemKey {
 	return itemKey{pk, shardPrefix(l.Period, day)}
 }
 
-// uncounted is the first day of the limit's period whose spend is in no
-// counter of the period, and whether there is one.
-func (t *tenant) uncounted(l PeriodQuota, day string) (string, bool) {
-	kind := counterKind{l.Period, l.Label == ""}
+// uncounted lists the days of the limit's period, up to day, whose spend is not
+// in the counter the limit has on day: all when it has none. A day is in it that
+// was counted under the same scope, with such a counter.
+func (t *tenant) uncounted(l PeriodQuota, day string) []string {
+	kind, rule := counterKind{l.Period, l.Label == ""}, t.calendar.of(day)
 	first, _ := l.Period.bounds(day)
-	if t.calendar.of(first).counts(kind) {
-		return "", false
+	counts := rule.counts(kind)
+	if counts && t.calendar.indexOf(first) == t.calendar.indexOf(day) {
+		return nil
 	}
-	if created := addDays(t.calendar.day(t.config.CreatedAt), -2); first < created {
-		first = min(created, day) // nothing was recorded before
+	var days []string
+	for d := first; d <= day; d = addDays(d, 1) {
+		if r := t.calendar.of(d); !counts || r.Scope != rule.Scope || !r.counts(kind) {
+			days = append(days, d)
+		}
 	}
-	return first, true
+	return days
 }
 
 // limitAmount is what counts against a limit: its counter in hard mode, and
@@ -162,24 +174,25 @@ func (b *board) limitAmount(t *tenant, l PeriodQuota, day string, stored bool) a
 	return sum.add(b.uncountedAmount(t, l, day, stored))
 }
 
-// uncountedAmount sums the period's days that its counter does not have.
+// uncountedAmount sums the period's days that its counter does not have. Those
+// counted under the other scope are taken whole: an organisation's limit has all
+// its apps' spend, and an app's has what the organisation spent while nobody
+// counted by app. It needs the board's lock.
 func (b *board) uncountedAmount(t *tenant, l PeriodQuota, day string, stored bool) amount {
 	var sum amount
-	first, ok := t.uncounted(l, day)
-	if !ok {
-		return sum
-	}
-	kind := counterKind{l.Period, l.Label == ""}
 	labels := []string{l.Label}
 	if l.Label == "" {
 		labels = slices.Sorted(maps.Keys(b.has.labels))
 	}
-	for d := first; d <= day; d = addDays(d, 1) {
-		if t.calendar.of(d).counts(kind) {
-			continue
-		}
+	scope := t.calendar.of(day).Scope
+	for _, d := range t.uncounted(l, day) {
+		away := t.calendar.of(d).Scope != scope
 		for _, label := range labels {
-			sum = sum.add(b.dayAmount(label, d, stored))
+			if away {
+				sum = sum.add(b.abroad.days[d][label])
+			} else {
+				sum = sum.add(b.dayAmount(label, d, stored))
+			}
 		}
 	}
 	return sum

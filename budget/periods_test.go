@@ -164,6 +164,7 @@ func TestLateCloserDoesNotHideALateWrite(t *testing.T) {
 		sum := counterRow{n: 1, cost: microsToPicos(16_500)}
 		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", sum, stale[itemKey{"20260123", "premium"}]))
 		assert.Equal(t, int64(17_000), w.total(appA, "premium", "20260123").CostMicros)
+		w.b.closingDays.Wait()
 		older := counterRow{n: 1, cost: microsToPicos(1)}
 		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", older, closedDay{reopened: 1}))
 		assert.Equal(t, int64(17_000), w.total(appA, "premium", "20260123").CostMicros, "an older sum is refused")

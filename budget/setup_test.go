@@ -233,6 +233,11 @@ func (w *world) recommend(k *Keeper, app string) Recommendation {
 // items reads the whole usage table.
 func (w *world) items(prefix string) []attrs {
 	w.t.Helper()
+	for _, k := range []*Keeper{w.a, w.b} {
+		if k != nil {
+			k.closingDays.Wait()
+		}
+	}
 	var out []attrs
 	pages := dynamodb.NewScanPaginator(w.a.store.client, &dynamodb.ScanInput{TableName: &w.tables.Usage, ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {

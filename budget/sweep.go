@@ -81,7 +81,9 @@ func (k *Keeper) sweepDays(ctx context.Context, t *tenant, scope string, report 
 	for _, l := range t.labels {
 		labels[l] = true
 	}
-	days, err := k.closedDays(ctx, t.calendar, scope, labels, from, to)
+	c := &closings{since: from}
+	days, err := k.closedDays(ctx, t.calendar, scope, labels, from, to, c)
+	k.closeAll(ctx, c.found)
 	for _, rows := range days {
 		report.Closed += len(rows)
 	}

@@ -39,7 +39,9 @@ func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, e
 	if day, err = t.dayOrToday(day, k.now()); err != nil {
 		return DayTotals{}, err
 	}
-	days, err := k.dayRange(ctx, t, day, day)
+	c := t.closings()
+	days, err := k.dayRange(ctx, t, day, day, c)
+	k.closeBehind(c)
 	if err != nil {
 		return DayTotals{}, failure("Totals", err)
 	}
@@ -50,7 +52,7 @@ const maxHistory = 3700 // days
 
 // History gives the days from one to another, both included, oldest first.
 // Days after today are left out. Days that are over are read as one item per
-// label, written by the first that reads them.
+// label; a read stores up to 100 of those items, after it, for the next.
 func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	return func(yield func(DayTotals, error) bool) {
 		t, err := k.target(ctx, org, app)
@@ -61,9 +63,11 @@ func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Se
 			yield(DayTotals{}, err)
 			return
 		}
+		c := t.closings()
+		defer k.closeBehind(c)
 		for from <= to {
 			last := min(addDays(from, 30), to)
-			days, err := k.dayRange(ctx, t, from, last)
+			days, err := k.dayRange(ctx, t, from, last, c)
 			if err != nil {
 				yield(DayTotals{}, failure("History", err))
 				return
@@ -111,8 +115,14 @@ func (k *Keeper) target(ctx context.Context, org, app string) (*tenant, error) {
 	return t.withOrg(o, k.now()), nil
 }
 
+// closings are those of a read of days: before the organisation there was
+// nothing to sum.
+func (t *tenant) closings() *closings {
+	return &closings{since: t.calendar.day(t.config.CreatedAt)}
+}
+
 // dayRange reads days; a scope that changed in between is followed.
-func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string) ([]DayTotals, error) {
+func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string, c *closings) ([]DayTotals, error) {
 	var out []DayTotals
 	for from <= to {
 		scope := t.calendar.of(from).Scope
@@ -120,7 +130,7 @@ func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string) ([]Da
 		for last < to && t.calendar.of(addDays(last, 1)).Scope == scope {
 			last = addDays(last, 1)
 		}
-		sums, err := k.scopeDays(ctx, t, scope, from, last)
+		sums, err := k.scopeDays(ctx, t, scope, from, last, c)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +143,7 @@ func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string) ([]Da
 }
 
 // scopeDays sums days of one scope; of all apps when none is named.
-func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to string) (map[string]map[string]counterRow, error) {
+func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to string, c *closings) (map[string]map[string]counterRow, error) {
 	labels := map[string]bool{}
 	for _, l := range union(t.labels, t.config.Ordering...) {
 		labels[l] = true
@@ -144,7 +154,7 @@ func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to
 	}
 	sums := map[string]map[string]counterRow{}
 	for _, key := range keys {
-		days, err := k.closedDays(ctx, t.calendar, key, labels, from, to)
+		days, err := k.closedDays(ctx, t.calendar, key, labels, from, to, c)
 		if err != nil {
 			return nil, err
 		}
