@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -23,10 +22,6 @@ const (
 	// maxBatchGet and maxBatchWrite are DynamoDB's bounds of one batch.
 	maxBatchGet, maxBatchWrite = 100, 25
 )
-
-// errUnprocessed is the cause when DynamoDB leaves part of a batch undone: it
-// lacks capacity.
-var errUnprocessed = errors.New("too little capacity, or more than one answer can hold")
 
 // adminBackoff is the wait between the tries of administrative work.
 var adminBackoff = ddb.Backoff{First: firstPause, Most: longestPause}
@@ -61,7 +56,7 @@ func (r *Repository) batchGet(ctx context.Context, op string, keys []schema.Key)
 			return found, nil
 		}
 		if attempt == adminTries {
-			return nil, r.unavailable(op, fmt.Errorf("%d of %d keys still unprocessed after %d tries: %w", left, len(wanted), attempt, errUnprocessed))
+			return nil, r.unavailable(op, fmt.Errorf("%d of %d keys still unprocessed after %d tries: %w", left, len(wanted), attempt, ddb.ErrUnprocessed))
 		}
 		if !adminBackoff.Pause(ctx, attempt) {
 			return nil, r.unavailable(op, fmt.Errorf("%d of %d keys unprocessed: %w", left, len(wanted), ctx.Err()))
@@ -111,7 +106,7 @@ func (r *Repository) batchWrite(ctx context.Context, op string, requests []types
 			return nil
 		}
 		if attempt == adminTries {
-			return r.unavailable(op, fmt.Errorf("%d of %d writes still unprocessed after %d tries: %w", left, len(requests), attempt, errUnprocessed))
+			return r.unavailable(op, fmt.Errorf("%d of %d writes still unprocessed after %d tries: %w", left, len(requests), attempt, ddb.ErrUnprocessed))
 		}
 		if !adminBackoff.Pause(ctx, attempt) {
 			return r.unavailable(op, fmt.Errorf("%d of %d writes unprocessed: %w", left, len(requests), ctx.Err()))

@@ -41,10 +41,10 @@ func (k *Keeper) putting(ctx context.Context, put func() (orgItem, error)) (orgI
 		t := diagnose(err)
 		if unanswered == nil && inDoubt(err) {
 			unanswered = err
-		} else if unanswered != nil && t.unavailable() {
+		} else if unanswered != nil && t.Unavailable() {
 			err = unanswered // that write may have landed, whatever failed since
 		}
-		if err == nil || errors.Is(err, ErrNotFound) || t != troubleRefused && !t.unavailable() {
+		if err == nil || errors.Is(err, ErrNotFound) || t != troubleRefused && !t.Unavailable() {
 			return stored, err
 		}
 		var bad *ValidationError
@@ -57,7 +57,7 @@ func (k *Keeper) putting(ctx context.Context, put func() (orgItem, error)) (orgI
 			}
 			return stored, err
 		}
-		if pauseErr := pause(ctx, n); pauseErr != nil {
+		if !backoff.Pause(ctx, n) {
 			return stored, err
 		}
 	}

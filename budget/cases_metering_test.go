@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -243,7 +245,7 @@ type pagedClient struct {
 	pages atomic.Int64 // how many are answered; below -1,000: all
 }
 
-var errPage = errors.New("connection reset")
+var errPage = syscall.ECONNRESET
 
 func (c *pagedClient) Query(ctx context.Context, in *dynamodb.QueryInput, f ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	if n := c.pages.Add(-1); n < 0 && n > -1000 {
@@ -312,7 +314,7 @@ func TestUnprocessedKeysAreNotAbsentItems(t *testing.T) {
 	})
 	fresh := w.keeper(&Options{})
 	_, err = fresh.Recommend(t.Context(), orgO, appA)
-	require.ErrorIs(t, err, errUnprocessed)
+	require.ErrorIs(t, err, ddb.ErrUnprocessed)
 	var u *UnavailableError
 	require.ErrorAs(t, err, &u)
 	w.db.SetFaults(nil)

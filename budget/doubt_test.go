@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -73,7 +74,7 @@ func TestReadsLeaveNoDoubt(t *testing.T) {
 		})
 		k.tenants.evictAll()
 		_, err = k.Recommend(ctx, orgO, appA)
-		require.ErrorIs(t, err, errUnprocessed)
+		require.ErrorIs(t, err, ddb.ErrUnprocessed)
 		assert.NotContains(t, err.Error(), doubt)
 	})
 }

@@ -5,9 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 var (
+	// ErrUnavailable matches every *UnavailableError: the store did not answer.
+	// It is dynalimit.ErrUnavailable.
+	ErrUnavailable = ddb.ErrUnavailable
 	// ErrQuotaExceeded says that no label, or not the one asked for, has room
 	// left. The error in hand is a *QuotaExceededError.
 	ErrQuotaExceeded = errors.New("budget: quota exceeded")
@@ -62,6 +67,16 @@ type QuotaExceededError struct {
 	RetryAt       time.Time     // when the first label has room again
 	Labels        []LabelStatus // every label asked about
 	OverageMicros int64         // what was spent beyond the quotas, in all
+
+	made time.Time // when it was decided
+}
+
+// RetryIn is the time from the decision to RetryAt; false when there is none.
+func (e *QuotaExceededError) RetryIn() (time.Duration, bool) {
+	if e.made.IsZero() || e.RetryAt.IsZero() {
+		return 0, false
+	}
+	return max(0, e.RetryAt.Sub(e.made)), true
 }
 
 // Error implements error.
@@ -85,6 +100,9 @@ type UnavailableError struct {
 	// Ambiguous says that a write may have landed; a read that failed never is.
 	// Sending the same record again is safe: it is counted once.
 	Ambiguous bool
+	// RetryAfter is the time until the store is asked again whether it answers; 0
+	// when that is not known.
+	RetryAfter time.Duration
 }
 
 // Error implements error.
@@ -98,6 +116,16 @@ func (e *UnavailableError) Error() string {
 
 // Unwrap gives the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Is matches ErrUnavailable.
+func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
+
+// RetryIn is RetryAfter, false when it is not known.
+func (e *UnavailableError) RetryIn() (time.Duration, bool) { return e.RetryAfter, e.RetryAfter > 0 }
+
+// RetryAfter returns how long to wait before the call that failed with err can
+// succeed: dynalimit.RetryAfter.
+func RetryAfter(err error) (time.Duration, bool) { return ddb.RetryAfter(err) }
 
 // RetryAt is when to try again, if err says so.
 func RetryAt(err error) (time.Time, bool) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,7 @@ type mortal struct {
 	dead  atomic.Bool
 }
 
-var errDead = errors.New("connection refused")
+var errDead = syscall.ECONNRESET // it may have been applied
 
 func (m *mortal) write(do func() error) error {
 	if m.dead.Load() {

@@ -131,7 +131,7 @@ func (k *Keeper) noRoom(ctx context.Context, t *tenant, label string) error {
 	reset := t.calendar.reset(k.now())
 	out, err := k.look(ctx, t, false)
 	if out == nil || err != nil {
-		return &QuotaExceededError{RetryAt: reset}
+		return &QuotaExceededError{RetryAt: reset, made: k.now()}
 	}
 	exceeded := out.exceeded()
 	exceeded.RetryAt = reset

@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // Tables names the two tables.
@@ -79,6 +81,10 @@ type Options struct {
 	// it was changed elsewhere; five minutes while the store does not answer.
 	// Defaults to 30 s.
 	ConfigTTL time.Duration
+	// RequestTimeout bounds one request of the store with the SDK's tries of it.
+	// One that takes all of it says that the store does not answer. Creating and
+	// describing the tables may take 10 s. Defaults to 1 s.
+	RequestTimeout time.Duration
 	// Metering defaults to MeteringStrict.
 	Metering Metering
 	// Linger is how long a transaction waits for further records under load, or
@@ -111,6 +117,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.Staleness = cmp.Or(o.Staleness, 5*time.Second)
 	o.ConfigTTL = cmp.Or(o.ConfigTTL, 30*time.Second)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Second)
 	o.Linger = cmp.Or(o.Linger, 40*time.Millisecond)
 	o.SpoolInterval = cmp.Or(o.SpoolInterval, 5*time.Second)
 	o.OnUnavailable.Recommend = cmp.Or(o.OnUnavailable.Recommend, Allow)
@@ -126,7 +133,7 @@ func (o Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	switch {
-	case o.Staleness < 0, o.ConfigTTL < 0, o.Linger < 0, o.SpoolInterval < 0:
+	case o.Staleness < 0, o.ConfigTTL < 0, o.Linger < 0, o.SpoolInterval < 0, o.RequestTimeout < 0:
 		return invalid("options", "a duration is negative")
 	case o.Metering < MeteringStrict || o.Metering > MeteringNone:
 		return invalid("options.metering", "unknown metering %d", o.Metering)
@@ -192,7 +199,7 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{
-		store:   &store{client: client, tables: tables},
+		store:   &store{client: ddb.Watch(client, nil, ddb.NewClock(opts.Now, false), opts.RequestTimeout), tables: tables},
 		opts:    opts,
 		own:     priceLayers{{"options", optionBook}, {"catalog", catalogBook}},
 		closing: make(chan struct{}),

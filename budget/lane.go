@@ -7,16 +7,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 const (
-	tryTimeout   = 3 * time.Second  // of one request
 	writeTimeout = 15 * time.Second // of one transaction with its retries
-
-	// conflictPause bounds the wait after a conflict: a transaction is over in
-	// milliseconds, and who waits longer than others is served last.
-	conflictPause = 50 * time.Millisecond
 )
+
+// conflictBackoff is the wait after a conflict: a transaction is over in
+// milliseconds, and who waits longer than others is served last.
+var conflictBackoff = ddb.Backoff{First: backoff.First, Most: 50 * time.Millisecond}
 
 // lane has at most one transaction of this process in flight for a set of
 // counters; what arrives meanwhile rides in the next one. An idle lane has no
@@ -173,7 +174,7 @@ func (k *Keeper) transact(ops []*op) (left []*op) {
 	t, left := compose(ops, rand.IntN)
 	token, doubt, nowSec := newID(), false, k.now().Unix()
 	for n := 0; len(t.ops) > 0; n++ {
-		err := k.try(ctx, t, token, nowSec)
+		err := k.store.send(ctx, t, token, nowSec)
 		trouble := diagnose(err)
 		again := t.ops
 		switch trouble {
@@ -182,7 +183,7 @@ func (k *Keeper) transact(ops []*op) (left []*op) {
 			return left
 		case troubleAmbiguous: // resent unchanged, with the same token
 			doubt = true
-		case troubleThrottled:
+		case troubleThrottled, troubleUnsent:
 		case troubleConflict: // nothing applied: another shard, a new token
 			return append(k.backOff(ctx, t.ops, err, doubt), left...)
 		case troubleRefused:
@@ -200,7 +201,7 @@ func (k *Keeper) transact(ops []*op) (left []*op) {
 			k.isolate(t, err)
 			return left
 		}
-		if n >= writeTries || pause(ctx, n) != nil {
+		if n >= writeTries || !backoff.Pause(ctx, n) {
 			k.fail(again, &UnavailableError{Operation: "write", Err: err, Ambiguous: doubt})
 			return left
 		}
@@ -224,17 +225,11 @@ func (k *Keeper) backOff(ctx context.Context, ops []*op, err error, doubt bool) 
 		}
 		again = append(again, o)
 	}
-	if pauseUpTo(ctx, conflicts, conflictPause) != nil {
+	if !conflictBackoff.Pause(ctx, conflicts) {
 		k.fail(again, &UnavailableError{Operation: "write", Err: err, Ambiguous: doubt})
 		return nil
 	}
 	return again
-}
-
-func (k *Keeper) try(ctx context.Context, t *txn, token string, nowSec int64) error {
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
-	defer cancel()
-	return k.store.send(ctx, t, token, nowSec)
 }
 
 // isolate runs the operations one by one when the store calls the transaction

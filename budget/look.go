@@ -18,6 +18,14 @@ type outlook struct {
 	scope string
 	stale bool
 	board *board
+	at    time.Time
+}
+
+// exceeded is the error when nothing has room now.
+func (o *outlook) exceeded() *QuotaExceededError {
+	err := o.plan.exceeded()
+	err.made = o.at
+	return err
 }
 
 // label finds the state of one label of the ordering.
@@ -82,7 +90,7 @@ func (k *Keeper) outlook(t *tenant, b *board, now time.Time, stored bool) *outlo
 	}
 	return &outlook{
 		plan: choose(labels, p.tight, reset, override),
-		day:  day, scope: b.scope, board: b,
+		day:  day, scope: b.scope, board: b, at: now,
 	}
 }
 

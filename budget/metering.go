@@ -44,7 +44,7 @@ func (k *Keeper) submitUnkept(ctx context.Context, o *op) error {
 // again within ten minutes it is applied once. Everything in it comes from the
 // record alone, so that it is the same request whoever sends it.
 func (k *Keeper) sendWindow(ctx context.Context, t *txn, token string, atSec int64) error {
-	return retry(ctx, func() error { return k.try(ctx, t, token, atSec) })
+	return retry(ctx, func() error { return k.store.send(ctx, t, token, atSec) })
 }
 
 // sendPlain adds to the counters; what may have been applied is not sent again.
@@ -63,7 +63,7 @@ func (k *Keeper) sendPlain(ctx context.Context, t *txn, nowSec int64) error {
 				break
 			}
 			d := diagnose(err)
-			if d != troubleConflict && d != troubleThrottled || n == writeTries || pause(ctx, n) != nil {
+			if d != troubleConflict && d != troubleThrottled && d != troubleUnsent || n == writeTries || !backoff.Pause(ctx, n) {
 				if i > 0 {
 					err = fmt.Errorf("counted, but not by tag: %w", err)
 				}

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // Client is the part of *dynamodb.Client the keeper uses.
@@ -43,80 +42,23 @@ type attrs = map[string]types.AttributeValue
 
 // once stops the SDK from resending a write on its own: what an unanswered
 // write may do again is decided here, per operation.
-func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+var once = ddb.WithoutRetries
 
-// trouble is what an SDK error means to the keeper.
-type trouble int
+// trouble is what an error of a request means to the keeper.
+type trouble = ddb.Verdict
 
 const (
-	troubleNone      trouble = iota
-	troubleRefused           // a condition did not hold
-	troubleConflict          // another transaction is on the item; nothing applied
-	troubleThrottled         // nothing applied
-	troubleAmbiguous         // may have been applied
-	troubleMismatch          // the token was used with other parameters
-	troubleFatal             // a bad request, a missing table, no permission: never "unavailable"
+	troubleNone      = ddb.Landed
+	troubleRefused   = ddb.Refused
+	troubleConflict  = ddb.Conflicted
+	troubleThrottled = ddb.Throttled
+	troubleUnsent    = ddb.Unsent
+	troubleAmbiguous = ddb.Ambiguous
+	troubleMismatch  = ddb.TokenMismatch
 )
 
-func (t trouble) unavailable() bool {
-	return t == troubleConflict || t == troubleThrottled || t == troubleAmbiguous
-}
-
-// diagnose translates an SDK error; the only place that looks at one.
-func diagnose(err error) trouble {
-	if err == nil {
-		return troubleNone
-	}
-	var canceled *types.TransactionCanceledException
-	if errors.As(err, &canceled) {
-		return diagnoseReasons(canceled.CancellationReasons)
-	}
-	if errors.Is(err, errItem) {
-		return troubleFatal
-	}
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		return troubleAmbiguous // the network, a timeout, a cancelled context
-	}
-	switch api.ErrorCode() {
-	case "ConditionalCheckFailedException":
-		return troubleRefused
-	case "TransactionConflictException":
-		return troubleConflict
-	case "TransactionInProgressException":
-		return troubleAmbiguous
-	case "IdempotentParameterMismatchException":
-		return troubleMismatch
-	case "ProvisionedThroughputExceededException", "ThrottlingException", "Throttling",
-		"RequestLimitExceeded", "TooManyRequestsException", "LimitExceededException":
-		return troubleThrottled
-	case "InternalServerError", "InternalServerErrorException", "ServiceUnavailable", "ServiceUnavailableException":
-		return troubleAmbiguous
-	}
-	var response *awshttp.ResponseError
-	if errors.As(err, &response) && response.HTTPStatusCode() >= 500 {
-		return troubleAmbiguous
-	}
-	return troubleFatal
-}
-
-// diagnoseReasons reads a cancelled transaction: any failed condition decides,
-// a conflict or throttling alone does not.
-func diagnoseReasons(reasons []types.CancellationReason) trouble {
-	worst := troubleConflict
-	for _, r := range reasons {
-		switch aws.ToString(r.Code) {
-		case "", "None", "TransactionConflict":
-		case "ConditionalCheckFailed":
-			return troubleRefused
-		case "ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded":
-			worst = max(worst, troubleThrottled)
-		default:
-			worst = troubleFatal
-		}
-	}
-	return worst
-}
+// diagnose says what an error of a request means.
+func diagnose(err error) trouble { return ddb.Classify(err, context.Background()).Verdict }
 
 // readError marks what a read failed with: it cannot have changed anything.
 type readError struct{ error }
@@ -136,21 +78,15 @@ func inDoubt(err error) bool {
 }
 
 // refusedImage is what the item holds that refused a single write.
-func refusedImage(err error) attrs {
-	var failed *types.ConditionalCheckFailedException
-	if errors.As(err, &failed) {
-		return failed.Item
-	}
-	return nil
-}
+func refusedImage(err error) attrs { return ddb.Classify(err, context.Background()).Item }
 
 // failure wraps a store error for the caller: unavailable, or a bug.
 func failure(operation string, err error) error {
 	if err == nil || unavailable(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotFound) {
 		return err
 	}
-	if diagnose(err).unavailable() {
-		return &UnavailableError{Operation: operation, Err: err, Ambiguous: inDoubt(err)}
+	if diagnose(err).Unavailable() {
+		return &UnavailableError{Operation: operation, Err: err, Ambiguous: inDoubt(err), RetryAfter: ddb.Classify(err, context.Background()).RetryAfter}
 	}
 	return fmt.Errorf("budget: %s: %w", operation, err)
 }
@@ -166,32 +102,17 @@ const (
 	batchTries = 8
 )
 
-// pause waits before the n-th retry: exponential with full jitter, 200 ms at
-// most.
-func pause(ctx context.Context, n int) error {
-	return pauseUpTo(ctx, n, 200*time.Millisecond)
-}
-
-func pauseUpTo(ctx context.Context, n int, longest time.Duration) error {
-	limit := min(longest, 4*time.Millisecond<<min(n, 10))
-	timer := time.NewTimer(rand.N(limit) + time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
+// backoff is the wait between the tries of a request.
+var backoff = ddb.Backoff{First: 4 * time.Millisecond, Most: 200 * time.Millisecond}
 
 // retry runs a write that is safe to send again until it is answered.
 func retry(ctx context.Context, write func() error) error {
 	for n := 0; ; n++ {
 		err := write()
-		if err == nil || !diagnose(err).unavailable() || n == writeTries {
+		if err == nil || !diagnose(err).Unavailable() || n == writeTries {
 			return err
 		}
-		if pause(ctx, n) != nil {
+		if !backoff.Pause(ctx, n) {
 			return err
 		}
 	}
@@ -208,8 +129,6 @@ func (s *store) get(ctx context.Context, table string, key itemKey) (attrs, erro
 	return out.Item, nil
 }
 
-var errUnprocessed = errors.New("keys stayed unprocessed")
-
 // batchGet reads items consistently. Keys that stay unprocessed are an error,
 // never absent items.
 func (s *store) batchGet(ctx context.Context, table string, keys ...itemKey) (map[itemKey]attrs, error) {
@@ -222,10 +141,10 @@ func (s *store) batchGet(ctx context.Context, table string, keys ...itemKey) (ma
 		for n := 0; len(request) > 0; n++ {
 			if n > 0 {
 				if n == batchTries {
-					return nil, reading(errUnprocessed)
+					return nil, reading(ddb.ErrUnprocessed)
 				}
-				if err := pause(ctx, n); err != nil {
-					return nil, reading(fmt.Errorf("%w: %w", errUnprocessed, err))
+				if !backoff.Pause(ctx, n) {
+					return nil, reading(fmt.Errorf("%w: %w", ddb.ErrUnprocessed, ctx.Err()))
 				}
 			}
 			out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{

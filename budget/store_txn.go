@@ -2,13 +2,16 @@ package budget
 
 import (
 	"context"
-	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 const ifAbsent = "attribute_not_exists(#pk)"
@@ -94,24 +97,24 @@ func counterUpdate(sum counterRow, nowSec int64) *types.Update {
 
 // refusals reads which conditions of a cancelled transaction did not hold.
 func (t *txn) refusals(err error) ([]refusal, error) {
-	var canceled *types.TransactionCanceledException
-	if !errors.As(err, &canceled) {
+	d := ddb.Classify(err, context.Background())
+	if d.Items == nil {
 		return nil, err
 	}
 	var out []refusal
-	for i, reason := range canceled.CancellationReasons {
-		if aws.ToString(reason.Code) != "ConditionalCheckFailed" || i >= len(t.items) {
+	for _, i := range slices.Sorted(maps.Keys(d.Items)) {
+		if i >= len(t.items) {
 			continue
 		}
 		r := refusal{item: i}
 		var decodeErr error
 		switch t.items[i].kind {
 		case putDedup:
-			r.stored, decodeErr = decodeRecord(reason.Item)
+			r.stored, decodeErr = decodeRecord(d.Items[i])
 		case putAudit:
-			r.adjusted, decodeErr = decodeAdjustment(reason.Item)
+			r.adjusted, decodeErr = decodeAdjustment(d.Items[i])
 		case addCounter:
-			r.counter, decodeErr = decodeCounter(reason.Item)
+			r.counter, decodeErr = decodeCounter(d.Items[i])
 		}
 		if decodeErr != nil {
 			return nil, decodeErr

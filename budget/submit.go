@@ -144,7 +144,7 @@ func asUnavailable(operation string, err error) error {
 	var u *UnavailableError
 	switch {
 	case errors.As(err, &u):
-		return &UnavailableError{Operation: operation, Err: u.Err, Ambiguous: u.Ambiguous}
+		return &UnavailableError{Operation: operation, Err: u.Err, Ambiguous: u.Ambiguous, RetryAfter: u.RetryAfter}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &UnavailableError{Operation: operation, Err: err, Ambiguous: true}
 	}

@@ -49,15 +49,14 @@ func (e *DeniedError) Error() string { return e.Err.Error() }
 // Unwrap returns the denial.
 func (e *DeniedError) Unwrap() error { return e.Err }
 
-// RetryAfter returns how long to wait before the call that failed with err can
-// succeed. It is false when err is not a denial, or no wait can help.
-func RetryAfter(err error) (time.Duration, bool) {
-	var denied *DeniedError
-	if !errors.As(err, &denied) || denied.RetryAfter == dynalimit.Never {
-		return 0, false
-	}
-	return denied.RetryAfter, true
+// RetryIn is RetryAfter, false when no wait can help.
+func (e *DeniedError) RetryIn() (time.Duration, bool) {
+	return e.RetryAfter, e.RetryAfter != dynalimit.Never
 }
+
+// RetryAfter returns how long to wait before the call that failed with err can
+// succeed: dynalimit.RetryAfter.
+func RetryAfter(err error) (time.Duration, bool) { return dynalimit.RetryAfter(err) }
 
 // denied puts the wait on a denial; other errors stay as they are.
 func denied(err error, now time.Time) error {

@@ -92,7 +92,7 @@ func (b *Breaker) Begin() Call {
 
 // End is called with what came of the request. It returns the diagnosis as it is
 // for this table: a host that cannot be found is an outage of one that has
-// answered before.
+// answered before, and while the table is open it says when it is asked again.
 func (c Call) End(d Diagnosis) Diagnosis {
 	b := c.breaker
 	if b == nil {
@@ -109,6 +109,7 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.silent(c.began, now, c.answers, d.expired, d.Err):
 		b.open()
 	}
+	d.RetryAfter = b.outage.retryAfter(now)
 	b.mu.Unlock()
 	b.tell()
 	return d

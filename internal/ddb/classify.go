@@ -32,6 +32,9 @@ func classify(err error, caller context.Context) Diagnosis {
 	if err == nil {
 		return Diagnosis{Verdict: Landed, Answered: true}
 	}
+	if errors.Is(err, ErrUnprocessed) {
+		return Diagnosis{Verdict: Throttled, Answered: true}
+	}
 	var canceled *types.TransactionCanceledException
 	if errors.As(err, &canceled) {
 		return classifyReasons(canceled.CancellationReasons)

@@ -174,7 +174,7 @@ func TestEveryKindOfError(t *testing.T) {
 			assert.Equal(t, kind.verdict.String(), d.Verdict.String(), "%v", errors.Unwrap(err))
 			assert.Equal(t, kind.flags, flagsOf(d), "silent, answered, setting of %v", errors.Unwrap(err))
 			assert.False(t, d.Setting && d.Verdict.Unavailable(), "a wrong setting never fails open")
-			if d.Setting && kind.verdict == Failed && !errors.As(err, new(*types.ResourceNotFoundException)) {
+			if d.Setting {
 				assert.NotEmpty(t, Explain(err), "says what to correct")
 			}
 			assert.Less(t, len(err.Error()), 250, "short: %v", err)
@@ -186,6 +186,11 @@ func TestEveryKindOfError(t *testing.T) {
 
 func TestNoErrorIsAnAnswer(t *testing.T) {
 	assert.Equal(t, Diagnosis{Verdict: Landed, Answered: true}, without(Classify(nil, t.Context())))
+}
+
+func TestWhatABatchLeavesUndoneIsThrottled(t *testing.T) {
+	d := Classify(fmt.Errorf("3 of 9 keys: %w", ErrUnprocessed), t.Context())
+	assert.Equal(t, Diagnosis{Verdict: Throttled, Answered: true}, without(d))
 }
 
 func TestErrorOfOursIsAFailure(t *testing.T) {

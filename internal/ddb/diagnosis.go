@@ -1,6 +1,10 @@
 package ddb
 
-import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
 
 // Item is an item as the SDK has it.
 type Item = map[string]types.AttributeValue
@@ -61,6 +65,10 @@ type Diagnosis struct {
 	// Setting says that a setting is wrong: permissions, credentials, region,
 	// endpoint or table. Nobody is admitted because of one.
 	Setting bool
+
+	// RetryAfter is the time until the table is asked again whether it answers; 0
+	// while it is not known not to.
+	RetryAfter time.Duration
 
 	// unproven marks a Setting that is an outage once the table has answered: a
 	// host that cannot be found, or shows another's certificate.

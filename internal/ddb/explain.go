@@ -47,6 +47,8 @@ func explainCode(err error, api smithy.APIError) string {
 	switch code := api.ErrorCode(); code {
 	case "AccessDeniedException", "AccessDenied":
 		return "the client's role may not perform " + missingAction(err, api.ErrorMessage()) + "; allow it, see " + permissions
+	case "ResourceNotFoundException":
+		return "the table does not exist here; check its name, and the client's region and endpoint, or create it"
 	case "ExpiredTokenException", "ExpiredToken":
 		return "the client's credentials have expired; renew them, or give the client a provider that does"
 	case "UnrecognizedClientException", "InvalidClientTokenId", "AuthFailure", "OptInRequired":

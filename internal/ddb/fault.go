@@ -10,6 +10,10 @@ import (
 // of every package.
 var ErrUnavailable = errors.New("dynalimit: store unavailable")
 
+// ErrUnprocessed is what DynamoDB leaves of a batch undone, however often it is
+// asked: it lacks capacity.
+var ErrUnprocessed = errors.New("too little capacity, or more than one answer can hold")
+
 // never is the wait of what no wait can help.
 const never time.Duration = math.MaxInt64
 
