@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // maxDepth bounds how many levels an entity and its parents make.
@@ -75,7 +77,11 @@ func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, Unavailabl
 		if policy == "" && resolved.onUnavailable != "" {
 			policy = resolved.onUnavailable
 		}
-		if cfg := l.levelConfig(r, id, resolved); cfg != nil {
+		cfg, err := l.levelConfig(r, id, resolved)
+		if err != nil {
+			return nil, policy, err
+		}
+		if cfg != nil {
 			levels = append(levels, level{lane: lane, cfg: cfg, asked: amountsAt(cfg, r.amounts)})
 		}
 		if id = ""; resolved.cascade {
@@ -94,23 +100,28 @@ func (l *RateLimiter) policy(p UnavailablePolicy) UnavailablePolicy {
 
 // levelConfig is what limits a level of a call, nil for nothing: its own entity's
 // has the limits of the call.
-func (l *RateLimiter) levelConfig(r request, entity string, resolved *resolvedConfig) *bucketConfig {
+func (l *RateLimiter) levelConfig(r request, entity string, resolved *resolvedConfig) (*bucketConfig, error) {
 	cfg := l.compile(resolved)
 	if entity == r.entity && len(r.opts.limits) > 0 {
-		cfg = l.override(cfg, resolved, r.opts.limits)
+		return l.override(cfg, resolved, r.opts.limits)
 	}
-	return cfg
+	return cfg, nil
 }
 
 // override puts the limits of the call over the entity's own.
-func (l *RateLimiter) override(cfg *bucketConfig, r *resolvedConfig, limits []Limit) *bucketConfig {
+func (l *RateLimiter) override(cfg *bucketConfig, r *resolvedConfig, limits []Limit) (*bucketConfig, error) {
 	base := r.limits
 	if cfg == nil {
 		cfg = &bucketConfig{permanent: r.permanent}
 	} else if len(base) == 0 {
 		base = l.opts.Limits
 	}
-	return cfg.overridden(base, limits, l.nowMS(), l.repo.tick())
+	out := cfg.overridden(base, limits, l.nowMS(), l.repo.tick())
+	if len(out.limits) > schema.MaxLimits {
+		return nil, invalid("WithLimits", "makes %d limits, %q, of the %d given and the %d configured; a bucket has at most %d: give fewer, or name them as the configured ones are named, which they then replace",
+			len(out.limits), out.names(), len(limits), len(base), schema.MaxLimits)
+	}
+	return out, nil
 }
 
 // checkKnown refuses amounts of limits that no level has: a typo would be

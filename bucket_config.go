@@ -42,6 +42,15 @@ func (c *bucketConfig) index(name string) int {
 	return i
 }
 
+// names are the names of the limits, in order.
+func (c *bucketConfig) names() []string {
+	names := make([]string, len(c.limits))
+	for i := range c.limits {
+		names[i] = c.limits[i].name
+	}
+	return names
+}
+
 // newBucketConfig converts resolved limits, which are sorted and have defaults.
 func newBucketConfig(limits []Limit, level ConfigLevel, permanent bool, readAt, tick int64) *bucketConfig {
 	c := &bucketConfig{permanent: permanent, readAt: readAt, tick: tick, limits: make([]configured, len(limits))}

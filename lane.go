@@ -55,6 +55,8 @@ type lane struct {
 	halved int
 	// tidied says that a housekeeping claim was refused: spend instead.
 	tidied bool
+	// wrote says that something was sent for the batch.
+	wrote bool
 }
 
 // batch is what one write carries.
@@ -129,12 +131,13 @@ func (l *lane) drive(ctx context.Context, o *op) {
 		}
 		if len(b.adjusts)+len(b.takes) > 1 { // others must not depend on this context
 			go func() {
-				l.carry(driver{}, b)
+				l.guard(func() { l.carry(driver{}, b) })
 				l.run()
 			}()
 			return
 		}
-		if handed := l.carry(dr, b); handed {
+		handed := false
+		if l.guard(func() { handed = l.carry(dr, b) }); handed {
 			return
 		}
 		if l.over(o) {
@@ -163,7 +166,7 @@ func (l *lane) over(o *op) bool {
 func (l *lane) handOver(dr driver, rest func()) {
 	l.leave(dr.op)
 	go func() {
-		rest()
+		l.guard(rest)
 		l.run()
 	}()
 }
@@ -204,7 +207,7 @@ func (l *lane) run() {
 		if !ok {
 			return
 		}
-		l.carry(driver{}, b)
+		l.guard(func() { l.carry(driver{}, b) })
 		if len(b.takes) > 1 { // callers who come back at once ride in the next write, not in the one after
 			runtime.Gosched()
 		}

@@ -28,6 +28,7 @@ const (
 // runs the lane.
 func (l *lane) carry(dr driver, b batch) (handed bool) {
 	ctx := dr.of(&b)
+	l.wrote = false
 	if !l.known && b.charges() || l.strays(b.adjusts) {
 		if err := l.look(ctx); err != nil {
 			return l.fail(dr, b.ops(), err)
@@ -44,7 +45,7 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 		return l.giveBack(ctx, dr, b, s)
 	}
 	v, err := l.view(ctx, b, s)
-	if errors.As(err, new(*ValidationError)) { // of the takes' configuration alone
+	if errors.As(err, new(*ValidationError)) && len(b.takes) > 0 { // of their configuration alone
 		l.finish(b.takes, result{err: err})
 		l.requeue(b.adjusts)
 		return false
@@ -106,7 +107,8 @@ func (l *lane) view(ctx context.Context, b batch, s sums) (view, error) {
 	if l.image == nil {
 		st = newer
 	}
-	return newView(l.image, cfg, st, l.owner.nowMS()), nil
+	v := newView(l.image, cfg, st, l.owner.nowMS())
+	return v, v.overfull(l.entity, l.resource)
 }
 
 // reconsider puts the batch under a configuration that was read again; nil, for

@@ -100,6 +100,7 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 
 // attempt sends a write once.
 func (l *lane) attempt(ctx context.Context, d *delivery, o schema.Op) answer {
+	l.wrote = true
 	var st schema.Statement
 	switch d.kind {
 	case WriteCreate:

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,7 @@ type lanes struct {
 	// compile makes the configuration of a bucket from what was read.
 	compile  func(*resolvedConfig) *bucketConfig
 	observer Observer
+	log      *slog.Logger
 	// onSend, if set, hears of every write before it is sent; for tests.
 	onSend func(l *lane, operation uint64, s sums)
 	// ranks counts the waiters there have been, for their seniority.
@@ -40,7 +42,7 @@ func newLanes(store bucketStore, keys schema.Keys, size int, nowMS, tick func() 
 	if err != nil {
 		return nil, err
 	}
-	return &lanes{store: store, keys: keys, ids: newOpIDs(), nowMS: nowMS, tick: tick, byKey: byKey}, nil
+	return &lanes{store: store, keys: keys, ids: newOpIDs(), nowMS: nowMS, tick: tick, byKey: byKey, log: slog.New(slog.DiscardHandler)}, nil
 }
 
 // of returns the lane of a bucket.

@@ -116,5 +116,5 @@ func (l *RateLimiter) configOf(ctx context.Context, r request, entity string) (*
 	if err != nil {
 		return nil, err
 	}
-	return l.levelConfig(r, entity, resolved), nil
+	return l.levelConfig(r, entity, resolved)
 }

@@ -60,6 +60,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	l.lanes.compile = l.compile
 	l.lanes.observer = o.Observer
 	l.detach = repo.attach(nil)
+	l.lanes.log = o.Logger
 	return l, nil
 }
 

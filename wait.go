@@ -166,7 +166,8 @@ func (l *RateLimiter) reconfigured(ctx context.Context, r request, at place) (re
 		return recheck, false
 	}
 	age := time.Duration(l.repo.clock.NowMS()-resolved.readAt) * time.Millisecond
-	return max(recheck, min(ttl, ttl-age)), at.lane.reconfigure(at.waiter, l.levelConfig(r, at.lane.entity, resolved))
+	cfg, _ := l.levelConfig(r, at.lane.entity, resolved) // none of a bad one: the waiter tries, and hears what is wrong
+	return max(recheck, min(ttl, ttl-age)), at.lane.reconfigure(at.waiter, cfg)
 }
 
 // slumber waits; woken says that something changed before the time was over.

@@ -5,8 +5,12 @@ import "fmt"
 const (
 	maxIdentifier = 256
 	maxLimitName  = 64
-	// MaxLimits is how many limits one bucket holds.
+	// MaxLimits is how many limits are configured for one bucket.
 	MaxLimits = 20
+	// MaxStored is how many limits a bucket is made to hold, with those that
+	// left the configuration and have not refilled yet: a claim of as many fits
+	// the 4 KB and the 300 operators of an expression.
+	MaxStored = 2 * MaxLimits
 )
 
 // CheckEntity says what is wrong with an entity id, or "" if nothing is.

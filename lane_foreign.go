@@ -1,0 +1,18 @@
+package dynalimit
+
+import (
+	"context"
+	"log/slog"
+)
+
+// noticeForeign says, once in this process, that another implementation writes
+// buckets that this one writes: neither knows what the other left unwritten.
+func (l *lane) noticeForeign() {
+	if l.owner.foreign.Swap(true) {
+		return
+	}
+	l.owner.log.WarnContext(context.Background(),
+		"another program than dynalimit writes this bucket, and perhaps others; while both write, limits admit too much or too little: "+
+			"let zae-limiter read the table, and stop its writers (docs/from-zae-limiter.md)",
+		slog.String("entity", l.entity), slog.String("resource", l.resource))
+}

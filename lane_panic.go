@@ -1,0 +1,37 @@
+package dynalimit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+)
+
+// guard runs part of the lane's work. A panic in it, ours or an observer's, ends
+// what the lane carries with an error: nobody waits for a lane that has stopped,
+// and the process lives on.
+func (l *lane) guard(work func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.broke(p, debug.Stack())
+		}
+	}()
+	work()
+}
+
+// broke ends every op that is being carried. What was sent may have landed.
+func (l *lane) broke(p any, stack []byte) {
+	err := fmt.Errorf("dynalimit: a write of the bucket of %s on %s ended by a panic: %v; the log has its stack", l.entity, l.resource, p)
+	l.owner.log.ErrorContext(context.Background(), "panic in a lane",
+		slog.String("entity", l.entity), slog.String("resource", l.resource), slog.Any("panic", p), slog.String("stack", string(stack)))
+	l.mu.Lock()
+	var carried []*op
+	for _, o := range l.queue {
+		if o.state == opCarried {
+			carried = append(carried, o)
+		}
+	}
+	l.known = false // whatever it saw, look again
+	l.mu.Unlock()
+	l.finish(carried, result{err: err, unknown: l.wrote})
+}

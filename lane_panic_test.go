@@ -1,0 +1,126 @@
+package dynalimit
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// panicking is a store whose writes call before, which may panic.
+type panicking struct {
+	bucketStore
+	before func() *answer
+	read   func()
+}
+
+func (p *panicking) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+	if a := p.before(); a != nil {
+		return *a
+	}
+	return p.bucketStore.updateBucket(ctx, key, st, hint, slot)
+}
+
+func (p *panicking) readBucket(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
+	if p.read != nil {
+		p.read()
+	}
+	return p.bucketStore.readBucket(ctx, key, hint, slot)
+}
+
+// onPanicking runs a test on a limiter whose bucket exists and whose writes call
+// before from now on, in virtual time.
+func onPanicking(t *testing.T, before func() *answer, test func(t *testing.T, l *RateLimiter, p *panicking, log *bytes.Buffer)) {
+	synctest.Test(t, func(t *testing.T) {
+		e, log := memEngine(t), &bytes.Buffer{}
+		repo := e.repository(t, &RepositoryOptions{Now: time.Now})
+		l, err := New(repo, &Options{Limits: []Limit{PerDay("rpm", 1000)}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		require.NoError(t, err)
+		_, err = l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
+		require.NoError(t, err)
+		p := &panicking{bucketStore: l.lanes.store, before: before}
+		l.lanes.store = p
+		test(t, l, p, log)
+		p.before = func() *answer { return nil }
+		_, err = l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
+		require.NoError(t, err, "the lane goes on")
+		require.NoError(t, l.Close(t.Context()), "and rests")
+	})
+}
+
+// A panic ends every call that it concerns with an error that names it, and
+// leaves a lane that works.
+func TestPanicInALaneEndsItsCalls(t *testing.T) {
+	boom := func() *answer {
+		<-time.After(10 * time.Millisecond) // the others queue meanwhile
+		panic("boom")
+	}
+	onPanicking(t, boom, func(t *testing.T, l *RateLimiter, _ *panicking, log *bytes.Buffer) {
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				lease, err := l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+				assert.ErrorContains(t, err, "boom")
+				assert.ErrorIs(t, err, ErrUnconfirmed, "it was being sent")
+				assert.NotErrorIs(t, err, ErrUnavailable)
+				assert.Nil(t, lease, "a defect does not fail open")
+			})
+		}
+		wg.Wait()
+		assert.Contains(t, log.String(), "panic in a lane")
+		assert.Contains(t, log.String(), "lane_panic_test.go", "its stack")
+	})
+}
+
+// startPanics is an observer that panics when a write begins.
+type startPanics struct {
+	Observer
+	armed *bool
+}
+
+func (o startPanics) WriteStart(ctx context.Context, _ WriteStart) context.Context {
+	if *o.armed {
+		panic("observer")
+	}
+	return ctx
+}
+func (o startPanics) WriteEnd(context.Context, WriteEnd) {}
+
+// A panic before anything was sent leaves nothing in doubt.
+func TestPanicBeforeAWriteIsNoDoubt(t *testing.T) {
+	onPanicking(t, func() *answer { return nil }, func(t *testing.T, l *RateLimiter, _ *panicking, _ *bytes.Buffer) {
+		armed := true
+		l.lanes.observer = startPanics{armed: &armed}
+		_, err := l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
+		assert.ErrorContains(t, err, "observer")
+		assert.NotErrorIs(t, err, ErrUnconfirmed)
+		armed = false
+	})
+}
+
+// A lane that goes on without its caller survives too.
+func TestPanicAfterItsCallerHasLeft(t *testing.T) {
+	unanswered := func() *answer {
+		return &answer{verdict: ambiguous, err: &UnavailableError{Op: "test", Err: errContended}}
+	}
+	onPanicking(t, unanswered, func(t *testing.T, l *RateLimiter, p *panicking, log *bytes.Buffer) {
+		p.read = func() { // what became of it is asked for without the caller
+			p.read = nil
+			panic("boom")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond/2)
+		defer cancel()
+		_, err := l.Acquire(ctx, "u", model, Amounts{"rpm": 1})
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		<-time.After(time.Minute)
+		assert.Contains(t, log.String(), "panic in a lane")
+	})
+}

@@ -1,0 +1,136 @@
+package dynalimit
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// nLimits are n limits a day whose names begin so, and one of each.
+func nLimits(prefix string, n int) ([]Limit, Amounts) {
+	limits, amounts := make([]Limit, n), Amounts{}
+	for i := range limits {
+		limits[i] = PerDay(fmt.Sprintf("%s%02d", prefix, i), 100)
+		amounts[limits[i].Name] = 1
+	}
+	return limits, amounts
+}
+
+// WithLimits may not make more limits than a bucket holds; that is said before
+// anything is written.
+func TestOverrideMakesNoMoreLimitsThanABucketHolds(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		base, _ := nLimits("a", 15)
+		over, _ := nLimits("b", 6)
+		s := newStage(t, e, &Options{Limits: base})
+		_, err := s.limiter.Acquire(t.Context(), "u", model, Amounts{"a00": 1, "b05": 1}, WithLimits(over...))
+		requireInvalid(t, err, "WithLimits")
+		assert.ErrorContains(t, err, `"b05"`)
+		assert.ErrorContains(t, err, "at most 20")
+		assert.Nil(t, s.item("u"))
+		s.acquire("u", Amounts{"a00": 1, "b04": 1}, WithLimits(over[:5]...))
+		s.acquire("u", Amounts{"a00": 1, "b04": 1}, WithLimits(over[:5]...))
+		lease := s.acquire("u", Amounts{"a00": 1, "b04": 1}, WithLimits(append(over[:5:5], base...)...))
+		assert.Equal(t, int64(97), s.level("u", "b04"))
+		require.NoError(t, lease.Consume(t.Context(), Amounts{"b00": 1}))
+		more, _ := nLimits("c", 1)
+		require.NoError(t, s.repo.SetSystemLimits(t.Context(), append(more, base...), nil))
+		requireInvalid(t, lease.Consume(t.Context(), Amounts{"b00": 1}), "WithLimits")
+	})
+}
+
+// All limits may be renamed at once before they have refilled; not twice, until
+// the first ones have.
+func TestRenamedLimitsStayUntilTheyAreFull(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, nil)
+		set := func(prefix string) Amounts {
+			limits, all := nLimits(prefix, schema.MaxLimits)
+			s.clock.advance(5 * time.Second)
+			require.NoError(t, s.repo.SetSystemLimits(t.Context(), limits, nil))
+			return all
+		}
+		first := s.acquire("u", set("a"))
+		s.acquire("u", set("b"))
+		second := s.acquire("u", set("b"))
+		assert.Equal(t, int64(98), s.level("u", "b19"))
+		require.Len(t, s.image("u").Set.Names, schema.MaxStored)
+		require.NoError(t, first.Adjust(t.Context(), Amounts{"a00": 1}), "of a limit that is configured no more")
+
+		before := s.item("u")
+		third := set("c")
+		_, err := s.limiter.Acquire(t.Context(), "u", model, third)
+		requireInvalid(t, err, "limits")
+		for _, part := range []string{"would be 60", `"a00"`, `"b19"`, "at most 40", "wait"} {
+			assert.ErrorContains(t, err, part)
+		}
+		_, err = s.limiter.Check(t.Context(), "u", model, nil)
+		requireInvalid(t, err, "limits")
+		assert.Equal(t, before, s.item("u"), "nothing was written")
+		require.NoError(t, second.Adjust(t.Context(), Amounts{"b00": 1}), "what is charged to the limits there are still is")
+
+		s.clock.advance(time.Hour)
+		p := s.peer(nil)
+		p.acquire("u", third)
+		assert.Len(t, s.image("u").Set.Names, schema.MaxLimits, "the others had refilled")
+		assert.Equal(t, int64(99), s.level("u", "c00"))
+	})
+}
+
+// A claim of as many limits as are stored fits DynamoDB's bounds on expressions.
+func TestClaimOfAsManyLimitsAsAreStored(t *testing.T) {
+	s := memStage(t, nil)
+	old, all := nLimits(strings.Repeat("a", 60), schema.MaxLimits)
+	require.NoError(t, s.repo.SetSystemLimits(t.Context(), old, nil))
+	s.acquire("u", all)
+	renamed, all := nLimits(strings.Repeat("b", 60), schema.MaxLimits)
+	s.clock.advance(3 * time.Second)
+	require.NoError(t, s.repo.SetSystemLimits(t.Context(), renamed, nil))
+	s.acquire("u", all) // keeps 20 and adds 20
+	for i := range renamed {
+		renamed[i] = renamed[i].WithBurst(200)
+	}
+	s.clock.advance(3 * time.Second)
+	require.NoError(t, s.repo.SetSystemLimits(t.Context(), renamed, nil))
+	s.acquire("u", all) // keeps 40, changes 20
+	for _, l := range s.limiter.lanes.of("u", model).image.Limits {
+		require.Positive(t, l.Burst)
+	}
+}
+
+// An item that another writer made may hold any number of limits: that many are
+// charged, or said to be too many.
+func TestBucketOfAnotherWriterWithManyLimits(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		for _, n := range []int{33, schema.MaxStored, 60} {
+			s := newStage(t, e, nil)
+			limits, _ := nLimits("a", n)
+			require.NoError(t, s.repo.SetSystemLimits(t.Context(), limits[n-3:], nil))
+			item := schema.Item{"PK": schema.String("ENTITY#u"), "SK": schema.String("#BUCKET#" + model), "rf": schema.Number(s.clock.now().UnixMilli())}
+			for _, l := range limits {
+				for field, v := range map[string]int64{"tk": 50_000, "cp": 100_000, "bx": 100_000, "ra": 100_000, "rp": 86_400_000, "tc": 0} {
+					item["b_"+l.Name+"_"+field] = schema.Number(v)
+				}
+			}
+			put(t, s.repo, item)
+			both := Amounts{limits[n-1].Name: 1, limits[n-3].Name: 1}
+			if n > schema.MaxStored {
+				_, err := s.limiter.Acquire(t.Context(), "u", model, both)
+				requireInvalid(t, err, "limits")
+				assert.Equal(t, item, s.item("u"))
+				continue
+			}
+			for range 2 {
+				s.acquire("u", both)
+			}
+			assert.Equal(t, int64(48), s.level("u", limits[n-1].Name))
+			require.Len(t, s.image("u").Set.Names, n)
+		}
+	})
+}
