@@ -319,6 +319,7 @@ func (v view) planSpend(s sums, rules planRules) (plan, bool) {
 		if !ok || o.update.HasLow && !o.update.Full && o.update.Low > o.update.High {
 			return plan{}, false
 		}
+		o.bound(v.image.Limits[i].Tokens, n.Back)
 		ttl = max(ttl, need)
 		p.spend.Backs = p.spend.Backs || n.Back > 0
 		p.spend.Limits = append(p.spend.Limits, schema.SpendLimit{
@@ -348,7 +349,7 @@ func (v view) spendExpiry(i int, o *outcome, later bool) (seconds int64, ok bool
 			seconds = seconds1(v.now, rate.FillTime(-o.left(v.image.Limits[i].Tokens)))
 			return seconds, true
 		}
-		covered := rate.DebtCovered(ttl*1000 - v.now)
+		covered := min(maxDebt, rate.DebtCovered(ttl*1000-v.now))
 		floor := o.floor(covered)
 		if later {
 			floor = o.out - covered

@@ -68,6 +68,7 @@ func (b *claimBuilder) stored(i int, name string, a bucket.Amounts) {
 		return
 	}
 	o := v.decide(i, a, true)
+	o.bound(l.Tokens, a.Back)
 	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Take + a.Adjust - a.Back}
 	rate := l.Rate
 	if configuredAs != nil && (configuredAs.rate != l.Rate || configuredAs.capacity != l.Capacity) {
@@ -124,7 +125,7 @@ func (b *claimBuilder) expire() {
 			if !l.Params {
 				rate = v.image.Limits[v.image.Set.Index(l.Name)].Rate
 			}
-			o.raiseLow(o.floor(rate.DebtCovered(c.TTL*1000 - v.now)))
+			o.raiseLow(o.floor(min(maxDebt, rate.DebtCovered(c.TTL*1000-v.now))))
 		}
 		l.Update = o.update
 	}

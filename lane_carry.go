@@ -38,9 +38,7 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 		return false
 	}
 	s := make(sums, 0, 4)
-	for _, o := range b.adjusts {
-		o.addTo(&s)
-	}
+	b.adjusts = l.summed(b.adjusts, &s)
 	if !b.charges() {
 		return l.giveBack(ctx, dr, b, s)
 	}
@@ -52,6 +50,9 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 	}
 	if err != nil {
 		return l.fail(dr, b.ops(), err)
+	}
+	if b.adjusts, s = l.refuseDebt(v, b.adjusts, s); len(b.adjusts)+len(b.takes) == 0 {
+		return false
 	}
 	return l.admit(ctx, dr, v, b, s)
 }

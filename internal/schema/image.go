@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -103,14 +104,18 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	for i, a := range m.Set.attrs {
 		l := &m.Limits[i]
 		l.Tokens, _ = d.number(a.tokens)
-		l.Consumed, _ = d.number(a.consumed)
+		l.Consumed = d.counter(a.consumed)
 		l.Capacity, _ = d.number(a.capacity)
 		l.Burst, _ = d.number(a.burst)
 		l.Amount, _ = d.number(a.amount)
 		l.Period, _ = d.number(a.period)
 		l.Ghost = l.Burst < 1 || l.Amount < 1 || l.Period < 1
 	}
-	return m, d.err
+	if d.err != nil {
+		key := KeyOf(item)
+		return m, fmt.Errorf("item %q, %q: %w", key.PK, key.SK, d.err)
+	}
+	return m, nil
 }
 
 // describes reports whether the item's limits are exactly those of the set.
@@ -148,6 +153,18 @@ func limitNames(item Item) []string {
 type decoder struct {
 	item Item
 	err  error
+}
+
+// counter reads an integer of any size: what a counter holds beyond 64 bits
+// counts as the largest number, for it decides nothing.
+func (d *decoder) counter(name string) int64 {
+	if v, ok := d.item[name].(*types.AttributeValueMemberN); ok {
+		if n, err := strconv.ParseInt(v.Value, 10, 64); errors.Is(err, strconv.ErrRange) {
+			return n
+		}
+	}
+	n, _ := d.number(name)
+	return n
 }
 
 // number reads an integer; false if the attribute is absent.

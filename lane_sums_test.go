@@ -1,0 +1,165 @@
+package dynalimit
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// huge is the largest limit there is.
+func huge() *Options {
+	return &Options{Limits: []Limit{{Name: "x", Capacity: maxTokens, RefillPeriod: 24 * time.Hour}}}
+}
+
+// notWritten asserts that an adjust was refused for the debt it would make.
+func notWritten(t *testing.T, err error) {
+	t.Helper()
+	var unconfirmed *UnconfirmedError
+	require.ErrorAs(t, err, &unconfirmed)
+	assert.True(t, unconfirmed.NotWritten)
+	var refused *ValidationError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, "amounts[x]", refused.Field)
+	assert.ErrorContains(t, err, "into debt")
+}
+
+// The sums of many callers ride in as many writes as they need: what is
+// debited is what was not refused, to the token.
+func TestSumsOfManyCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		repo := e.repository(t, &RepositoryOptions{Now: time.Now})
+		l, err := New(repo, huge())
+		require.NoError(t, err)
+		const callers = 10_000 // 10^19 millitokens together
+		leases := make([]*Lease, callers)
+		for i := range leases {
+			leases[i], err = l.Acquire(t.Context(), "u", model, Amounts{"x": 0})
+			require.NoError(t, err)
+		}
+		_, err = l.Acquire(t.Context(), "u", model, Amounts{"x": 1})
+		require.NoError(t, err)
+		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 50 * time.Millisecond} })
+		var wg sync.WaitGroup
+		var charged atomic.Int64
+		for _, lease := range leases {
+			wg.Go(func() {
+				if err := lease.Adjust(t.Context(), Amounts{"x": maxTokens}); err == nil {
+					charged.Add(1)
+				} else {
+					notWritten(t, err)
+				}
+			})
+		}
+		wg.Wait()
+		e.db.SetFaults(nil)
+		assert.Greater(t, charged.Load(), int64(2000))
+		report, err := l.Check(t.Context(), "u", model, nil)
+		require.NoError(t, err)
+		assert.InDelta(t, maxTokens-1-charged.Load()*maxTokens, report.Statuses[0].Remaining, 60*maxTokens/86_400, "but for the refill")
+		require.NoError(t, l.Close(t.Context()))
+	})
+}
+
+// A debt that a bucket cannot store is refused before it is written; the others
+// of the batch go on, and the bucket can be read for ever.
+func TestDebtThatCannotBeStored(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, huge())
+		s.acquire("u", Amounts{"x": 1})
+		deep := s.item("u")
+		deep["b_x_tk"] = schema.Number(-maxDebt + 10*milli)
+		put(t, s.repo, deep)
+		s.limiter.lanes.of("u", model).forget()
+
+		require.NoError(t, s.acquire("u", Amounts{"x": 0}).Adjust(t.Context(), Amounts{"x": 4}))
+		notWritten(t, s.acquire("u", Amounts{"x": 0}).Adjust(t.Context(), Amounts{"x": maxTokens}))
+		assert.Equal(t, int64(-maxDebt+6*milli), s.stored("u", "x").Tokens)
+
+		l := s.limiter.lanes.of("u", model)
+		cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
+		ops := make([]*op, 0, 3)
+		for _, tokens := range []int64{3, 5, 2} {
+			ops = append(ops, newAdjust(t.Context(), []signed{{"x", tokens * milli}}, nil, cfg))
+			l.enqueue(ops[len(ops)-1])
+		}
+		l.run()
+		for i, refused := range []bool{false, true, false} {
+			if refused {
+				requireInvalid(t, ops[i].result.err, "amounts[x]")
+			} else {
+				require.NoError(t, ops[i].result.err)
+			}
+		}
+		assert.Equal(t, int64(-maxDebt+milli), s.stored("u", "x").Tokens)
+		_, err := s.limiter.Acquire(t.Context(), "u", model, Amounts{"x": 1}, WithOnUnavailable(Allow))
+		require.ErrorIs(t, err, ErrLimitExceeded)
+	})
+}
+
+// Charges decided from stale images do not add up beyond what can be stored.
+func TestDebtOfSeveralProcesses(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, nil) // limits of its own: no expiry bounds its debt
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "u", "", huge().Limits))
+		s.acquire("u", Amounts{"x": 1})
+		deep := s.item("u")
+		deep["b_x_tk"] = schema.Number(-maxDebt + 10*milli)
+		put(t, s.repo, deep)
+		stale := []*stage{s.peer(nil), s.peer(nil), s.peer(nil)}
+		leases := make([]*Lease, len(stale))
+		for i, p := range stale {
+			leases[i] = p.acquire("u", Amounts{"x": 0})
+			_, err := p.limiter.Check(t.Context(), "u", model, nil)
+			require.NoError(t, err)
+		}
+		require.NoError(t, leases[0].Adjust(t.Context(), Amounts{"x": 6}))
+		notWritten(t, leases[1].Adjust(t.Context(), Amounts{"x": 6}))
+		require.NoError(t, leases[2].Adjust(t.Context(), Amounts{"x": 3}))
+		assert.Equal(t, int64(-maxDebt+milli), s.stored("u", "x").Tokens)
+	})
+}
+
+// The counter of a bucket goes beyond 64 bits, exactly, and blocks nobody.
+func TestCounterBeyond64Bits(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		s.acquire("u", Amounts{"tpm": 1})
+		item := s.item("u")
+		item["b_tpm_tc"] = &types.AttributeValueMemberN{Value: "9223372036854775807"}
+		put(t, s.repo, item)
+		p := s.peer(perMinute())
+		lease := p.acquire("u", Amounts{"tpm": 9})
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -2}))
+		assert.Equal(t, &types.AttributeValueMemberN{Value: "9223372036854782807"}, s.item("u")["b_tpm_tc"])
+		assert.Equal(t, int64(9992), s.level("u", "tpm"))
+	})
+}
+
+// A bucket that another program spoilt says which item it is and what to do; it
+// is no outage.
+func TestMalformedBucketSaysWhatToDo(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newStage(t, e, perMinute())
+		s.acquire("u", Amounts{"tpm": 1})
+		item := s.item("u")
+		item["b_tpm_tk"] = &types.AttributeValueMemberN{Value: "99223372036854775807"}
+		put(t, s.repo, item)
+		p := s.peer(perMinute())
+		_, err := p.limiter.Acquire(t.Context(), "u", model, Amounts{"tpm": 1}, WithOnUnavailable(Allow))
+		require.Error(t, err)
+		assert.NotErrorIs(t, err, ErrUnavailable)
+		for _, part := range []string{`"ENTITY#u", "#BUCKET#gpt-4"`, "b_tpm_tk", "delete the item"} {
+			assert.ErrorContains(t, err, part)
+		}
+	})
+}
