@@ -51,6 +51,9 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 // Levels that nothing limits are left out; of some, nothing may be asked.
 func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
+	if err := l.repo.compatible(r.resource, "WithLimits", r.opts.limits); err != nil {
+		return nil, policy, err
+	}
 	levels := make([]level, 0, 1)
 	var visited [maxDepth]string
 	for depth, id := 0, r.entity; id != ""; depth++ {

@@ -54,7 +54,7 @@ func (b *claimBuilder) stored(i int, name string, a bucket.Amounts) {
 		case configuredAs != nil:
 			b.adopted(l, configuredAs, a)
 		case gone:
-			b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{Name: name, Kind: schema.ClaimRemoveGhost, Seen: l.Tokens})
+			b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{Name: name, Kind: schema.ClaimRemoveGhost, Seen: *l})
 		}
 		return
 	}
@@ -89,7 +89,7 @@ func (b *claimBuilder) adopted(l *schema.Stored, c *configured, a bucket.Amounts
 	level := min(c.rate.Burst, c.rate.Burst+l.Tokens+a.Back) - a.Take - a.Adjust
 	b.fills(c.rate, level)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-		Name: c.name, Kind: schema.ClaimAdopt, Seen: l.Tokens, Tokens: level, Consumed: a.Take + a.Adjust - a.Back,
+		Name: c.name, Kind: schema.ClaimAdopt, Seen: *l, Tokens: level, Consumed: a.Take + a.Adjust - a.Back,
 		Capacity: c.capacity, Rate: c.rate,
 	})
 }

@@ -35,7 +35,7 @@ type importRow struct {
 // pureStd is what values and their encoding need: no network, no files. Package
 // time is for its types; the linters refuse its clock below internal/.
 var pureStd = []string{
-	"bytes", "cmp", "errors", "fmt", "maps", "math", "math/bits", "slices", "strconv", "strings", "sync", "time",
+	"bytes", "cmp", "errors", "fmt", "maps", "math", "math/bits", "slices", "strconv", "strings", "sync", "time", "unicode/utf8",
 }
 
 var importTable = []importRow{

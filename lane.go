@@ -300,8 +300,12 @@ func (l *lane) requeue(ops []*op) {
 // learn remembers an image seen by a request sent at asked.
 func (l *lane) learn(image *schema.Image, asked int64) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	foreign := l.known && image.ForeignSince(l.image)
 	l.remember(image, asked)
+	l.mu.Unlock()
+	if foreign {
+		l.noticeForeign()
+	}
 }
 
 func (l *lane) remember(image *schema.Image, asked int64) {

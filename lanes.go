@@ -26,6 +26,8 @@ type lanes struct {
 	compile  func(*resolvedConfig) *bucketConfig
 	observer Observer
 	log      *slog.Logger
+	// foreign says that another implementation was seen to write a bucket.
+	foreign atomic.Bool
 	// onSend, if set, hears of every write before it is sent; for tests.
 	onSend func(l *lane, operation uint64, s sums)
 	// ranks counts the waiters there have been, for their seniority.

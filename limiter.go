@@ -45,6 +45,9 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	if err := repo.compatible("", "options.Limits", o.Limits); err != nil {
+		return nil, err
+	}
 	o = o.withDefaults(repo)
 	l := &RateLimiter{repo: repo, store: repo, opts: o, clock: repo.clock.Now, closing: make(chan struct{})}
 	if o.Now != nil {

@@ -52,6 +52,12 @@ type RepositoryOptions struct {
 	// DynamoDB does not answer. Creating and describing the table may take 10 s.
 	// Defaults to 1 s.
 	RequestTimeout time.Duration
+	// Compatible keeps the table readable for zae-limiter: what that refuses is
+	// refused with a *ValidationError, namely a limit whose burst is below its
+	// capacity, and a resource that is longer than 64 characters, does not start
+	// with a letter or holds ':' or '@'. What is stored already is left as it is.
+	// Defaults to false.
+	Compatible bool
 	// Logger receives what an operator should know. Defaults to silence.
 	Logger *slog.Logger
 }
@@ -70,6 +76,7 @@ type Repository struct {
 	log      *slog.Logger
 	configs  *configCache
 	sets     *schema.LimitSets
+	readable bool // for zae-limiter: Compatible
 	// ticks orders, within the process, the start of config reads and the
 	// first sight of a bucket's config fingerprint.
 	ticks atomic.Int64
@@ -94,12 +101,13 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 	o = o.withDefaults()
 	clock := ddb.NewClock(o.Now, *o.CorrectClock)
 	r := &Repository{
-		table:   table,
-		keys:    schema.NewKeys(o.Namespace),
-		clock:   clock,
-		log:     o.Logger,
-		configs: newConfigCache(o.ConfigCacheSize, o.ConfigTTL, o.Now),
-		sets:    schema.NewLimitSets(),
+		table:    table,
+		keys:     schema.NewKeys(o.Namespace),
+		clock:    clock,
+		log:      o.Logger,
+		configs:  newConfigCache(o.ConfigCacheSize, o.ConfigTTL, o.Now),
+		sets:     schema.NewLimitSets(),
+		readable: o.Compatible,
 	}
 	r.breaker = r.newBreaker()
 	r.client = ddb.Watch(client, r.breaker, clock, o.RequestTimeout)

@@ -16,6 +16,9 @@ func (r *Repository) setLimits(ctx context.Context, owner schema.ConfigOwner, li
 	if err != nil {
 		return err
 	}
+	if err := r.compatible(owner.Resource, "limits", limits); err != nil {
+		return err
+	}
 	return r.changeConfig(ctx, "set limits", owner, func(old schema.Item) []types.TransactWriteItem {
 		policy := schema.DecodePolicy(old)
 		if opts != nil {

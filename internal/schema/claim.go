@@ -12,8 +12,8 @@ const (
 	ClaimKeep ClaimKind = iota
 	// ClaimAdd puts a limit that the item does not have, at Tokens.
 	ClaimAdd
-	// ClaimAdopt gives a ghost its parameters: the tokens become Tokens if they
-	// are still Seen.
+	// ClaimAdopt gives a ghost what it lacks: the tokens become Tokens if it is
+	// still as Ghost was seen.
 	ClaimAdopt
 	// ClaimRemove removes a limit that is full and no longer configured.
 	ClaimRemove
@@ -31,9 +31,10 @@ type ClaimLimit struct {
 	// Consumed is the change of the counter (ClaimKeep, ClaimAdopt) or its
 	// first value (ClaimAdd).
 	Consumed int64
-	// Tokens is the new value (ClaimAdd, ClaimAdopt), Seen the old one
-	// (ClaimAdopt, ClaimRemoveGhost).
-	Tokens, Seen int64
+	// Tokens is the new value (ClaimAdd, ClaimAdopt), Seen the ghost that was
+	// there (ClaimAdopt, ClaimRemoveGhost).
+	Tokens int64
+	Seen   Stored
 	// Capacity and Rate are written when Params is set, and by ClaimAdd and
 	// ClaimAdopt.
 	Params   bool
@@ -119,8 +120,7 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 		b.setValue(a.consumed, Number(l.Consumed))
 		l.params(b, a)
 	case ClaimAdopt:
-		b.absent(a.burst)
-		b.compare(a.tokens, "=", Number(l.Seen))
+		l.stillGhost(b, a)
 		b.setValue(a.tokens, Number(l.Tokens))
 		if l.Consumed != 0 {
 			b.addNumber(a.consumed, l.Consumed)
@@ -131,9 +131,22 @@ func (l *ClaimLimit) write(b *statementBuilder) {
 		b.compare(a.tokens, ">=", Number(l.Low))
 		l.dropAll(b, a)
 	case ClaimRemoveGhost:
-		b.absent(a.burst)
-		b.compare(a.tokens, "=", Number(l.Seen))
+		l.stillGhost(b, a)
 		l.dropAll(b, a)
+	}
+}
+
+// stillGhost requires a ghost to have what it had, and to lack what it lacked.
+func (l *ClaimLimit) stillGhost(b *statementBuilder, a limitAttrs) {
+	if l.Seen.HasBurst {
+		b.compare(a.burst, "=", Number(l.Seen.Burst))
+	} else {
+		b.absent(a.burst)
+	}
+	if l.Seen.HasTokens {
+		b.compare(a.tokens, "=", Number(l.Seen.Tokens))
+	} else {
+		b.absent(a.tokens)
 	}
 }
 

@@ -1,6 +1,10 @@
 package schema
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
 
 const (
 	maxIdentifier = 256
@@ -22,30 +26,40 @@ func CheckResource(r string) string { return checkIdentifier(r, true) }
 // CheckNamespace says what is wrong with a namespace, or "" if nothing is.
 func CheckNamespace(ns string) string { return checkIdentifier(ns, false) }
 
+// CheckCompatibleResource says why zae-limiter refuses a resource that
+// CheckResource accepts, or "" if it does not.
+func CheckCompatibleResource(r string) string {
+	switch {
+	case len(r) > maxLimitName:
+		return fmt.Sprintf("has %d characters; at most %d are allowed", len(r), maxLimitName)
+	case r != "" && !letter(r[0]):
+		return fmt.Sprintf("%q starts with %q; start with a letter", r, r[0])
+	}
+	if i := strings.IndexAny(r, ":@"); i >= 0 {
+		return fmt.Sprintf("%q contains %q; use letters, digits and _ . - /", r, r[i])
+	}
+	return ""
+}
+
 func checkIdentifier(s string, slash bool) string {
 	if s == "" {
 		return "is empty; give a name that starts with a letter or digit"
 	}
-	if len(s) > maxIdentifier {
-		return fmt.Sprintf("has %d characters; at most %d are allowed", len(s), maxIdentifier)
+	if n := utf8.RuneCountInString(s); n > maxIdentifier {
+		return fmt.Sprintf("has %d characters; at most %d are allowed", n, maxIdentifier)
 	}
-	for i := range len(s) {
-		c := s[i]
-		if alphanumeric(c) {
-			continue
-		}
-		if i == 0 {
+	allowed := "letters, digits and _ . - : @"
+	if slash {
+		allowed += " /"
+	}
+	for i, c := range s {
+		switch {
+		case alphanumeric(c):
+		case i == 0:
 			return fmt.Sprintf("%q starts with %q; start with a letter or digit", s, c)
+		case !strings.ContainsRune("_.-:@", c) && (c != '/' || !slash):
+			return fmt.Sprintf("%q contains %q; use %s", s, c, allowed)
 		}
-		switch c {
-		case '_', '.', '-', ':', '@':
-			continue
-		case '/':
-			if slash {
-				continue
-			}
-		}
-		return fmt.Sprintf("%q contains %q; use letters, digits and _ . - : @", s, c)
 	}
 	return ""
 }
@@ -55,13 +69,12 @@ func CheckLimitName(s string) string {
 	if s == "" {
 		return "is empty; give a name such as \"rpm\""
 	}
-	if len(s) > maxLimitName {
-		return fmt.Sprintf("has %d characters; at most %d are allowed", len(s), maxLimitName)
+	if n := utf8.RuneCountInString(s); n > maxLimitName {
+		return fmt.Sprintf("has %d characters; at most %d are allowed", n, maxLimitName)
 	}
-	for i := range len(s) {
-		c := s[i]
+	for i, c := range s {
 		switch {
-		case letter(c), i > 0 && (alphanumeric(c) || c == '_' || c == '.' || c == '-'):
+		case c < utf8.RuneSelf && letter(byte(c)), i > 0 && (alphanumeric(c) || strings.ContainsRune("_.-", c)):
 		case i == 0:
 			return fmt.Sprintf("%q starts with %q; start with a letter", s, c)
 		default:
@@ -73,4 +86,6 @@ func CheckLimitName(s string) string {
 
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-func alphanumeric(c byte) bool { return letter(c) || c >= '0' && c <= '9' }
+func alphanumeric(c rune) bool {
+	return c < utf8.RuneSelf && (letter(byte(c)) || c >= '0' && c <= '9')
+}

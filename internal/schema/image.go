@@ -20,9 +20,13 @@ type Item = map[string]types.AttributeValue
 type Stored struct {
 	bucket.Rate
 	Tokens, Capacity, Consumed int64
-	// Ghost says that the limit has tokens but no parameters: an unconditional
-	// ADD of another writer met a bucket without it.
+	// Ghost says that the limit lacks its parameters, or its tokens: an
+	// unconditional ADD of another writer met a bucket without it, or another
+	// writer set the parameters of a limit that the bucket did not have. It is
+	// worth its burst, less what it was charged.
 	Ghost bool
+	// HasTokens and HasBurst say which of its attributes are there.
+	HasTokens, HasBurst bool
 }
 
 // Image is a bucket item as last seen. It is never changed: a newer answer
@@ -45,8 +49,25 @@ type Image struct {
 	// implementation made it: a bucket that was deleted and made again is
 	// another one, to which nothing taken before is given back.
 	Incarnation []byte
-	// Op is the id of the last write by a client of the reader's slot.
-	Op []byte
+	// Op is the id of the last write by a client of the reader's slot, ops those
+	// of all slots.
+	Op  []byte
+	ops [OpSlots][]byte
+}
+
+// ForeignSince reports whether another implementation moved the refill instant
+// after the older image was seen: it did, and no client of ours wrote.
+func (m *Image) ForeignSince(older *Image) bool {
+	if m == nil || older == nil || m.Refilled == older.Refilled || older.Fingerprint == nil ||
+		!bytes.Equal(m.Incarnation, older.Incarnation) || !bytes.Equal(m.Fingerprint, older.Fingerprint) {
+		return false
+	}
+	for slot := range m.ops {
+		if !bytes.Equal(m.ops[slot], older.ops[slot]) {
+			return false
+		}
+	}
+	return true
 }
 
 // Holds reports whether the item has the limit, and not as a ghost.
@@ -99,17 +120,20 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	m.TTL, _ = d.number(TTL)
 	m.Fingerprint = d.bytes(attrFingerprint)
 	m.Incarnation = d.bytes(attrIncarnation)
-	m.Op = d.bytes(opAttrs[slot])
+	for i, attr := range opAttrs {
+		m.ops[i] = d.bytes(attr)
+	}
+	m.Op = m.ops[slot]
 	m.Limits = make([]Stored, len(m.Set.Names))
 	for i, a := range m.Set.attrs {
 		l := &m.Limits[i]
-		l.Tokens, _ = d.number(a.tokens)
+		l.Tokens, l.HasTokens = d.number(a.tokens)
 		l.Consumed = d.counter(a.consumed)
 		l.Capacity, _ = d.number(a.capacity)
-		l.Burst, _ = d.number(a.burst)
+		l.Burst, l.HasBurst = d.number(a.burst)
 		l.Amount, _ = d.number(a.amount)
 		l.Period, _ = d.number(a.period)
-		l.Ghost = l.Burst < 1 || l.Amount < 1 || l.Period < 1
+		l.Ghost = !l.HasTokens || l.Burst < 1 || l.Amount < 1 || l.Period < 1
 	}
 	if d.err != nil {
 		key := KeyOf(item)
