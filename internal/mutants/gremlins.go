@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// purePackages are what gremlins works on: their own tests say all of them.
+var purePackages = []string{"internal/bucket", "internal/backlog"}
+
+// outcome is what gremlins reports of one change.
+type outcome struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+}
+
+// gremlins changes every operator of the pure packages, and fails for what
+// survives and is not explained in lists/equivalent.md.
+func gremlins(ctx context.Context, binary, top, dir string) error {
+	tree := filepath.Join(dir, "tree")
+	if err := copyTree(top, tree); err != nil {
+		return err
+	}
+	explained, err := readEquivalents(filepath.Join(top, "internal", "mutants", "lists", "equivalent.md"))
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for _, pkg := range purePackages {
+		n, err := unleash(ctx, binary, tree, dir, pkg, explained)
+		if err != nil {
+			return err
+		}
+		bad += n
+	}
+	for e, used := range explained {
+		if !used {
+			fmt.Printf("lists/equivalent.md explains what is not there: %s, %s: %s\n", e.file, e.kind, e.text)
+			bad++
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d changes are not caught, or not explained", bad)
+	}
+	return nil
+}
+
+// unleash runs gremlins on a package and counts what survives unexplained.
+func unleash(ctx context.Context, binary, tree, dir, pkg string, explained map[equivalent]bool) (bad int, err error) {
+	report := filepath.Join(dir, "gremlins.json")
+	cmd := exec.CommandContext(ctx, binary, "unleash", "./"+pkg, "--workers", "2", "--timeout-coefficient", "10", "-o", report, "-S", "l")
+	cmd.Dir, cmd.Env, cmd.Stderr = tree, append(os.Environ(), "GOWORK=off"), os.Stderr
+	if out, err := cmd.Output(); err != nil {
+		return 0, fmt.Errorf("gremlins on %s: %w\n%s", pkg, err, out)
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		return 0, err
+	}
+	var all struct {
+		Files []struct {
+			Name      string    `json:"file_name"`
+			Mutations []outcome `json:"mutations"`
+		} `json:"files"`
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		return 0, err
+	}
+	killed := 0
+	for _, f := range all.Files {
+		file := pkg + "/" + filepath.Base(f.Name)
+		lines, err := linesOf(filepath.Join(tree, filepath.FromSlash(file)))
+		if err != nil {
+			return 0, err
+		}
+		for _, o := range f.Mutations {
+			switch o.Status {
+			case "KILLED", "TIMED OUT", "NOT VIABLE":
+				killed++
+				continue
+			}
+			e := equivalent{file, o.Type, strings.TrimSpace(lines[o.Line-1])}
+			if _, ok := explained[e]; ok {
+				explained[e] = true
+				continue
+			}
+			bad++
+			fmt.Printf("%s: %s:%d:%d %s: %s\n", o.Status, file, o.Line, o.Column, o.Type, e.text)
+		}
+	}
+	fmt.Printf("%s: %d changes caught, %d neither caught nor explained\n", pkg, killed, bad)
+	return bad, nil
+}
+
+func linesOf(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	return strings.Split(string(text), "\n"), err
+}
+
+// equivalent is a change that no test can see, or need not.
+type equivalent struct{ file, kind, text string }
+
+// readEquivalents reads the rows of a table: file, kind of change, line, why.
+func readEquivalents(path string) (map[equivalent]bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all := map[equivalent]bool{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		cells := strings.Split(strings.Trim(s.Text(), "| "), " | ")
+		if !strings.HasPrefix(s.Text(), "| internal/") {
+			continue
+		}
+		if len(cells) < 4 {
+			return nil, errors.New("a row is file, kind, line and why: " + s.Text())
+		}
+		text := strings.ReplaceAll(strings.Trim(cells[2], "`"), `\|`, "|")
+		all[equivalent{cells[0], cells[1], text}] = false
+	}
+	return all, nil
+}

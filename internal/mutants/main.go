@@ -1,0 +1,165 @@
+// Command mutants puts one dangerous change after the other into a copy of this
+// repository, and runs the tests that must notice: one that survives is a hole in
+// the tests. Run it with `make mutants`; docs/testing.md says what it is for.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := mutate(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the command's flags.
+type options struct {
+	only     string
+	parallel int
+	list     bool
+	gremlins string
+}
+
+func mutate(ctx context.Context) error {
+	var o options
+	flag.StringVar(&o.only, "run", "", "try only the mutants whose name matches this `pattern`")
+	flag.IntVar(&o.parallel, "parallel", 2, "try so many at once")
+	flag.BoolVar(&o.list, "list", false, "print the mutants and try none")
+	flag.StringVar(&o.gremlins, "gremlins", "", "run this gremlins `binary` on the pure packages instead")
+	flag.Parse()
+	root, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
+	if err != nil {
+		return fmt.Errorf("find the repository: %w", err)
+	}
+	top := strings.TrimSpace(string(root))
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a left-over copy in the temporary folder harms nobody
+	if o.gremlins != "" {
+		return gremlins(ctx, o.gremlins, top, dir)
+	}
+	return curated(ctx, o, top, dir)
+}
+
+// curated tries the mutants of the lists.
+func curated(ctx context.Context, o options, top, dir string) error {
+	all, err := readLists(filepath.Join(top, "internal", "mutants", "lists"))
+	if err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile(o.only)
+	if err != nil {
+		return err
+	}
+	var list []mutant
+	for _, m := range all {
+		if pattern.MatchString(m.name) {
+			list = append(list, m)
+		}
+	}
+	if o.list {
+		for _, m := range list {
+			fmt.Printf("%-36s %-24s %s\n", m.name, m.file, m.breaks)
+		}
+		return nil
+	}
+	if len(list) == 0 {
+		return errors.New("no mutant has such a name")
+	}
+	return tryAll(ctx, o, list, top, dir)
+}
+
+// tryAll tries mutants side by side, each worker in a tree of its own.
+func tryAll(ctx context.Context, o options, list []mutant, top, dir string) error {
+	began := time.Now()
+	trees := make([]string, min(o.parallel, len(list)))
+	for i := range trees {
+		trees[i] = filepath.Join(dir, fmt.Sprint("tree", i))
+		if err := copyTree(top, trees[i]); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("the tests without any mutant ...\n")
+	if err := pass(ctx, trees[0], dir, packages(list)); err != nil {
+		return err
+	}
+	fmt.Printf("... pass, %v\n", time.Since(began).Round(time.Second))
+	r := report{verdicts: make([]verdict, len(list)), list: list}
+	next := make(chan int)
+	var group sync.WaitGroup
+	for _, tree := range trees {
+		group.Go(func() {
+			for i := range next {
+				r.note(i, func() verdict {
+					m := &list[i]
+					return m.with(tree, func() verdict { return try(ctx, tree, m) })
+				})
+			}
+		})
+	}
+	for i := range list {
+		if ctx.Err() == nil {
+			next <- i
+		}
+	}
+	close(next)
+	group.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return r.sum(time.Since(began))
+}
+
+// report is what became of the mutants.
+type report struct {
+	mu       sync.Mutex
+	done     int
+	list     []mutant
+	verdicts []verdict
+}
+
+// note tries a mutant and prints its line.
+func (r *report) note(i int, try func() verdict) {
+	began := time.Now()
+	v := try()
+	v.took = time.Since(began)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done++
+	r.verdicts[i] = v
+	fmt.Printf("%3d/%d %-11s %5.1fs  %-36s %s\n", r.done, len(r.list), v.state, v.took.Seconds(), r.list[i].name, v.why)
+}
+
+// sum prints what survived, which is an error.
+func (r *report) sum(took time.Duration) error {
+	count := map[state]int{}
+	for i, v := range r.verdicts {
+		count[v.state]++
+		if v.state == survived || v.state == broken {
+			fmt.Printf("%s %s (%s): %s\n", v.state, r.list[i].name, r.list[i].file, v.why)
+		}
+	}
+	fmt.Printf("%d mutants: %d caught, %d of them not by the tests named, %d survived, %d broken; %v\n",
+		len(r.list), count[caught]+count[late], count[late], count[survived], count[broken], took.Round(time.Second))
+	if bad := count[survived] + count[broken]; bad > 0 {
+		return fmt.Errorf("%d mutants were not caught", bad)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// state is what became of a mutant.
+type state int
+
+const (
+	caught state = iota
+	// late: the tests named for it missed it, the rest of their package did not.
+	late
+	survived
+	// broken: it cannot be tried as it is written.
+	broken
+)
+
+func (s state) String() string {
+	return [...]string{"caught", "caught late", "SURVIVED", "BROKEN"}[s]
+}
+
+// verdict is a state and what it is known from: a test's name, or an error.
+type verdict struct {
+	state state
+	why   string
+	took  time.Duration
+}
+
+const (
+	narrowTimeout  = 2 * time.Minute
+	packageTimeout = 6 * time.Minute
+)
+
+// try runs the tests of a mutant in a tree that has it.
+func try(ctx context.Context, tree string, m *mutant) verdict {
+	for _, s := range m.tests {
+		if v, known := run(ctx, tree, s.pkg, s.run, narrowTimeout); known {
+			return v
+		}
+	}
+	for _, s := range m.tests {
+		if v, known := run(ctx, tree, s.pkg, ".", packageTimeout); known {
+			if v.state == caught {
+				v.state = late
+			}
+			return v
+		}
+	}
+	return verdict{state: survived, why: m.breaks}
+}
+
+// failedTest finds the names of failed tests.
+var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+
+// run runs some tests; known is false if they pass.
+func run(ctx context.Context, tree, pkg, pattern string, timeout time.Duration) (v verdict, known bool) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-vet=off", "-count=1", "-failfast", "-timeout="+timeout.String(), "-run="+pattern, pkg)
+	cmd.Dir, cmd.Env = tree, environment()
+	out, err := cmd.CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return verdict{state: broken, why: ctx.Err().Error()}, true
+	case err == nil:
+		return verdict{}, false
+	case bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
+		return verdict{state: broken, why: "it does not compile: " + firstError(out)}, true
+	}
+	why := "the test binary ended"
+	if name := failedTest.FindSubmatch(out); name != nil {
+		why = string(name[1])
+	} else if bytes.Contains(out, []byte("panic: test timed out")) {
+		why = "the tests hang"
+	} else if bytes.Contains(out, []byte("panic:")) {
+		why = "a panic"
+	}
+	return verdict{state: caught, why: why}, true
+}
+
+// firstError is the first line of a compiler's complaint.
+func firstError(out []byte) string {
+	for _, line := range strings.Split(string(out), "\n") {
+		if line != "" && !strings.HasPrefix(line, "#") {
+			return line
+		}
+	}
+	return ""
+}
+
+// environment plays fewer histories than a run of the whole suite would.
+func environment() []string {
+	env := os.Environ()
+	if os.Getenv("DYNALIMIT_HISTORIES") == "" {
+		env = append(env, "DYNALIMIT_HISTORIES=100")
+	}
+	return env
+}
+
+// pass checks that the tests named by mutants are there and pass without them:
+// else nothing that fails says anything.
+func pass(ctx context.Context, tree, dir string, all map[string][]string) error {
+	for pkg, patterns := range all {
+		binary := filepath.Join(dir, "unchanged.test")
+		build := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-vet=off", "-o", binary, pkg)
+		build.Dir = tree
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build the tests of %s: %w\n%s", pkg, err, out)
+		}
+		for _, pattern := range patterns {
+			cmd := exec.CommandContext(ctx, binary, "-test.run="+pattern, "-test.timeout="+narrowTimeout.String())
+			cmd.Dir, cmd.Env = filepath.Join(tree, filepath.FromSlash(pkg)), environment()
+			out, err := cmd.CombinedOutput()
+			if err == nil && bytes.Contains(out, []byte("no tests to run")) {
+				err = errors.New("there are no such tests")
+			}
+			if err != nil {
+				return fmt.Errorf("%s -run '%s' does not pass without any mutant: %w\n%s", pkg, pattern, err, out)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// copyTree copies the files of a repository that git knows, or would, into dir.
+func copyTree(root, dir string) error {
+	out, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		return fmt.Errorf("list the files of %s: %w", root, err)
+	}
+	for _, name := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if err := copyFile(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFile copies one file; one that is deleted and not committed is none.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, info.Mode())
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// with puts a mutant into a tree, runs do, and puts the file back.
+func (m *mutant) with(tree string, do func() verdict) verdict {
+	path := filepath.Join(tree, filepath.FromSlash(m.file))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return verdict{state: broken, why: err.Error()}
+	}
+	changed, err := m.apply(string(text))
+	if err != nil {
+		return verdict{state: broken, why: err.Error()}
+	}
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		return verdict{state: broken, why: err.Error()}
+	}
+	v := do()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return verdict{state: broken, why: err.Error()}
+	}
+	return v
+}
