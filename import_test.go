@@ -75,6 +75,10 @@ var importTable = []importRow{
 		reason: "fixtures for tests, which every package's tests may share; nothing that ships imports it",
 	},
 	{
+		folder: "internal/mutants",
+		reason: "a tool that changes copies of the source; nothing imports it, and it imports the standard library alone",
+	},
+	{
 		folder: "ddbmem",
 		others: []string{sdk, "github.com/aws/smithy-go", "github.com/hashicorp/golang-lru/v2"},
 		reason: "it knows DynamoDB and not its users, or it would confirm their mistakes",

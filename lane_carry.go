@@ -257,7 +257,9 @@ func (l *lane) reading(v view) reading {
 func takenBy(carried sums) sums {
 	var taken sums
 	for _, n := range carried {
-		taken.at(n.name).Take += n.Take + n.Adjust - n.Back
+		at := taken.at(n.name)
+		at.Take += n.Take + n.Adjust
+		at.Back += n.Back // first, and a full bucket holds no more
 	}
 	return taken
 }

@@ -102,3 +102,41 @@ func TestDenialFromMemoryBringsNewerConfiguration(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// What a batch gives back comes before what it takes, and a full bucket holds no
+// more: a take denied beside both must say how long, not that it would fit.
+func TestDenialBesideGiveBackAndTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		l, repo := family(t, e, nil)
+		require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
+		old, err := l.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": 90})
+		require.NoError(t, err)
+		elapse(25 * time.Hour) // full again
+		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })
+		errs := make(map[int64]chan error)
+		take := func(n int64) {
+			done := make(chan error, 1)
+			errs[n] = done
+			go func() {
+				_, err := l.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": n})
+				done <- err
+			}()
+			synctest.Wait()
+		}
+		take(40)
+		elapse(15 * time.Millisecond) // reads the configuration
+		for _, n := range []int64{1, 80, 65} {
+			take(n) // while the 40 are written
+		}
+		elapse(10 * time.Millisecond) // the 1 is written, and 80 and 65 do not fit beside
+		require.NoError(t, old.Rollback(t.Context()))
+		for _, n := range []int64{40, 1, 80} {
+			require.NoError(t, <-errs[n])
+		}
+		var denied *LimitExceededError
+		require.ErrorAs(t, <-errs[65], &denied)
+		require.Equal(t, int64(20), denied.Primary().Remaining)
+		require.Equal(t, 45*24*time.Hour/100, denied.RetryAfter.Round(time.Minute))
+	})
+}

@@ -8,7 +8,4 @@ const (
 	playWaitsBesideTransactions = false
 	// playHonestWaits judges waits that give up.
 	playHonestWaits = false
-	// playIncarnations asks that nothing is given back to a bucket that was made
-	// after the one that was charged.
-	playIncarnations = false
 )

@@ -20,6 +20,8 @@ type sentWrite struct {
 	sums sums
 	// ops are the callers' parts; none for a transaction.
 	ops []*op
+	// calls are their parts as they were when it was sent.
+	calls []part
 	// decided is when, in true time.
 	decided     int64
 	transaction bool
@@ -75,7 +77,7 @@ func (o *oracle) hear(l *RateLimiter) {
 		lane.mu.Lock()
 		for _, op := range lane.queue {
 			if op.state == opCarried && len(s) > 0 {
-				w.ops = append(w.ops, op)
+				w.ops, w.calls = append(w.ops, op), append(w.calls, partOf(op))
 			}
 		}
 		lane.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -66,7 +65,7 @@ func (j *lawJudge) stakes(entity string, sent *sentWrite, before, after *schema.
 			case a.amount > 0 && sent.landings == 1:
 				l.debited += a.amount
 			}
-			if playIncarnations && l.back > l.debited {
+			if l.back > l.debited {
 				wrong = append(wrong, fmt.Sprintf("L7: a lease gave back %d of %s, and %d were debited for it in this bucket", l.back, a.name, l.debited))
 			}
 		}
@@ -85,17 +84,22 @@ func (w *sentWrite) parts() []part {
 	if w.transaction {
 		p := part{stake: w.stake}
 		for _, n := range w.sums {
-			if n.Amounts != (bucket.Amounts{}) {
-				p.amounts = append(p.amounts, signed{n.name, n.Take})
-			}
+			p.amounts = append(p.amounts, signed{n.name, n.Take})
 		}
 		return []part{p}
 	}
-	parts := make([]part, 0, len(w.ops))
-	for _, o := range w.ops {
-		parts = append(parts, part{stake: stakeOf(o.ctx), amounts: o.amounts})
+	return w.calls
+}
+
+// partOf is what a write carries of an op.
+func partOf(o *op) part {
+	p := part{stake: stakeOf(o.ctx)}
+	for _, a := range o.amounts {
+		if a.amount > 0 || !o.forgone {
+			p.amounts = append(p.amounts, a)
+		}
 	}
-	return parts
+	return p
 }
 
 // holds compares what a lease says it holds with what is in the store for it.

@@ -27,7 +27,7 @@ func (r reading) status(name string, asked, back int64) LimitStatus {
 		s.Level = r.cfg.limits[i].level
 	}
 	s.Limit = limitOf(name, capacity, state.Rate)
-	state.Tokens += back
+	state.Tokens += back + r.before.taken.of(name).Back
 	// What others take is taken from the level: a full bucket holds no more.
 	state.Tokens, state.Refilled = state.Level(r.now)-r.before.taken.of(name).Take, max(state.Refilled, r.now)
 	left := r.before.left.of(name)
