@@ -113,8 +113,8 @@ func newHistory(t *testing.T, seed uint64, mode lawMode) *history {
 		told: map[string]int64{}, throttled: map[string]time.Time{},
 	}
 	h.ctx, h.stop = context.WithCancel(t.Context())
-	h.waits = h.r.IntN(2) == 0 && playWaits
-	h.together = h.r.IntN(3) > 0 && (playWaitsBesideTransactions || !h.waits)
+	h.waits = h.r.IntN(2) == 0
+	h.together = h.r.IntN(3) > 0
 	h.db.OnWrite(h.oracle.committed)
 	var err error
 	h.operator, err = NewRepository(h.db.Client(), lawTable, &RepositoryOptions{Now: time.Now})
