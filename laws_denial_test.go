@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,5 +139,23 @@ func TestDenialBesideGiveBackAndTake(t *testing.T) {
 		require.ErrorAs(t, <-errs[65], &denied)
 		require.Equal(t, int64(20), denied.Primary().Remaining)
 		require.Equal(t, 45*24*time.Hour/100, denied.RetryAfter.Round(time.Minute))
+	})
+}
+
+// A waiter whose turn is due when its deadline has passed is not told to come
+// back after no time at all.
+func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := waitLimiter(t, PerMinute("rpm", 60))
+		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1})
+		require.NoError(t, err)
+		at := place{waiter: newWaiter(1), lane: l.lanes.of("u", "m")}
+		defer at.quit()
+		at.lane.join(at.waiter)
+		at.lane.lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		_, err = l.pause(ctx, lease.request, at, &LimitExceededError{}, 0)
+		require.NotErrorIs(t, err, ErrLimitExceeded)
 	})
 }

@@ -177,10 +177,13 @@ func (j *lawJudge) drain(entity string, held *schema.Image, at int64) {
 
 // hold remembers the fastest rate.
 func (t *truth) hold(r bucket.Rate) {
-	if t.fastest.Period == 0 || r.Amount*t.fastest.Period > t.fastest.Amount*r.Period {
+	if t.fastest.Period == 0 || quicker(r, t.fastest) {
 		t.fastest = r
 	}
 }
+
+// quicker reports whether a refills faster than b.
+func quicker(a, b bucket.Rate) bool { return a.Amount*b.Period > b.Amount*a.Period }
 
 // slack is what wrong clocks and writes under way may add.
 func (j *lawJudge) slack(t *truth) int64 {

@@ -25,13 +25,13 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 		}
 	}
 	for k, name := range after.Set.Names {
-		i := -1
+		i, l := -1, &after.Limits[k]
 		if before != nil {
 			i = before.Set.Index(name)
 		}
 		a := sent.sums.of(name)
 		if i < 0 {
-			j.added(w, truths, name, a, &after.Limits[k])
+			j.added(w, truths, name, a, l)
 		} else {
 			if back := j.appliedBack(sent, name, before, after); back != a.Back {
 				j.dropped++
@@ -42,7 +42,8 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 			}
 			j.changed(w, truths[name], name, a, before, after)
 		}
-		j.charged(w, entity, name, sent, a, truths[name], &after.Limits[k], at)
+		faster := i >= 0 && quicker(l.Rate, before.Limits[i].Rate)
+		j.charged(w, entity, name, sent, a, truths[name], l, faster, at)
 		if j.rules.exact {
 			j.holds(w, name, truths[name], after.State(k), at)
 		}
@@ -72,13 +73,15 @@ func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a bucket.Amou
 }
 
 // charged admits what was granted and adds what was adjusted.
-func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a bucket.Amounts, t *truth, l *schema.Stored, at int64) {
+// The time that a claim which raises the rate is under way is credited at the new
+// one.
+func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a bucket.Amounts, t *truth, l *schema.Stored, faster bool, at int64) {
 	t.hold(l.Rate)
 	acc := j.account(entity, name)
 	acc.back += a.Back
 	first := sent.landings == 1
 	granted := first && sent.granted && a.Take > 0
-	if granted || first && a.Adjust > 0 {
+	if granted || first && (a.Adjust > 0 || faster) {
 		late := at - sent.decided
 		if sent.transaction {
 			late += j.rules.lateDecision

@@ -136,7 +136,7 @@ func (h *history) patience(ctx context.Context, cancel context.CancelFunc, r *ra
 func (h *history) hasty(ctx context.Context, err error) {
 	var denied *LimitExceededError
 	deadline, waits := ctx.Deadline()
-	if !waits || !errors.As(err, &denied) || ctx.Value(waiting{}) == nil {
+	if !waits || !errors.As(err, &denied) || ctx.Value(waiting{}) == nil || errors.Is(err, ErrUnconfirmed) {
 		return
 	}
 	if left := time.Until(deadline); denied.RetryAfter <= left {

@@ -126,7 +126,7 @@ func (l *RateLimiter) pause(ctx context.Context, r request, at place, denial *Li
 		}
 		// Durations are compared: the deadline is of the local clock, the rest
 		// of the corrected one.
-		if deadline, ok := ctx.Deadline(); ok && known && left > time.Until(deadline) {
+		if deadline, ok := ctx.Deadline(); ok && known && left > 0 && left > time.Until(deadline) {
 			late := *denial
 			late.RetryAfter = (left + time.Millisecond - 1).Truncate(time.Millisecond)
 			return false, &late
