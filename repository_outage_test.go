@@ -65,7 +65,12 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 				e := memEngine(t)
 				r := e.repository(t, nil)
 				defer r.attach(nil)()
-				e.db.SetFaults(firstOf(name, -1, ddbmem.Fault{Before: time.Hour}))
+				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+					if q.Operation == name || q.Operation == "UpdateItem" { // the probes too: an answer of theirs would be proof of life
+						return ddbmem.Fault{Before: time.Hour}
+					}
+					return ddbmem.Fault{}
+				})
 				opened, answers := r.breaker.Opened(), r.breaker.LastAnswer()
 				require.Error(t, request(t.Context(), r))
 				assert.Equal(t, answers, r.breaker.LastAnswer())

@@ -81,6 +81,9 @@ func parse(text string) ([]mutant, error) {
 
 // add takes one line of a mutant's.
 func (m *mutant) add(line string) error {
+	if line == "-" || line == "+" { // an empty line
+		line += " "
+	}
 	if text, ok := strings.CutPrefix(line, "- "); ok {
 		m.old, m.hasOld = joinLine(m.old, text, m.hasOld), true
 		return nil

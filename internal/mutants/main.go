@@ -39,7 +39,7 @@ func mutate(ctx context.Context) error {
 	var o options
 	flag.StringVar(&o.only, "run", "", "try only the mutants whose name matches this `pattern`")
 	flag.IntVar(&o.parallel, "parallel", 2, "try so many at once")
-	flag.BoolVar(&o.list, "list", false, "print the mutants and try none")
+	flag.BoolVar(&o.list, "list", false, "print the mutants, check that the source has their texts, and try none")
 	flag.StringVar(&o.gremlins, "gremlins", "", "run this gremlins `binary` on the pure packages instead")
 	flag.Parse()
 	root, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
@@ -75,15 +75,34 @@ func curated(ctx context.Context, o options, top, dir string) error {
 		}
 	}
 	if o.list {
-		for _, m := range list {
-			fmt.Printf("%-36s %-24s %s\n", m.name, m.file, m.breaks)
-		}
-		return nil
+		return show(list, top)
 	}
 	if len(list) == 0 {
 		return errors.New("no mutant has such a name")
 	}
 	return tryAll(ctx, o, list, top, dir)
+}
+
+// show prints mutants, and fails if the source has moved away from one.
+func show(list []mutant, top string) error {
+	moved := 0
+	for _, m := range list {
+		text, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(m.file)))
+		if err == nil {
+			_, err = m.apply(string(text))
+		}
+		why := m.breaks
+		if err != nil {
+			why = "BROKEN: " + err.Error()
+			moved++
+		}
+		fmt.Printf("%-30s %-32s %s\n", m.name, m.file, why)
+	}
+	fmt.Printf("%d mutants\n", len(list))
+	if moved > 0 {
+		return fmt.Errorf("%d mutants cannot be tried", moved)
+	}
+	return nil
 }
 
 // tryAll tries mutants side by side, each worker in a tree of its own.
