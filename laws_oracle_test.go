@@ -29,6 +29,8 @@ type sentWrite struct {
 	// granted says that the client learnt that it had landed.
 	granted  bool
 	landings int
+	// landedIn are the incarnations of the bucket in which it landed.
+	landedIn []int
 }
 
 // sentKey names a write: a transaction has one operation for several buckets.

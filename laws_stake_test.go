@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -52,17 +53,20 @@ func (s *stake) lot(k lot) *stakeLot {
 // checks that none gave back more than was debited for its lease: in this
 // incarnation of the bucket.
 func (j *lawJudge) stakes(entity string, sent *sentWrite, before, after *schema.Image) (wrong []string) {
+	here := j.incarnations[entity]
+	again := slices.Contains(sent.landedIn, here)
+	sent.landedIn = append(sent.landedIn, here)
 	backs := func(name string) bool { return before != nil && j.appliedBack(sent, name, before, after) > 0 }
 	for _, part := range sent.parts() {
 		for _, a := range part.amounts {
 			if part.stake == nil || after.Set.Index(a.name) < 0 {
 				continue
 			}
-			l := part.stake.lot(lot{entity, j.incarnations[entity], a.name})
+			l := part.stake.lot(lot{entity, here, a.name})
 			switch {
 			case a.amount < 0 && backs(a.name):
 				l.back -= a.amount
-			case a.amount > 0 && sent.landings == 1:
+			case a.amount > 0 && !again:
 				l.debited += a.amount
 			}
 			if l.back > l.debited {

@@ -100,7 +100,7 @@ func firstError(out []byte) string {
 func environment() []string {
 	env := os.Environ()
 	if os.Getenv("DYNALIMIT_HISTORIES") == "" {
-		env = append(env, "DYNALIMIT_HISTORIES=100")
+		env = append(env, "DYNALIMIT_HISTORIES=60")
 	}
 	return env
 }
