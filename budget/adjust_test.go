@@ -32,7 +32,7 @@ func TestAdjustmentSentAgainIsAppliedOnce(t *testing.T) {
 		require.ErrorAs(t, err, &u)
 		assert.True(t, u.Ambiguous)
 		assert.NotEmpty(t, unsure.ID)
-		db.SetFaults(nil)
+		back(db, k)
 		got, err := k.Adjust(t.Context(), orgO, appA, unsure)
 		require.NoError(t, err)
 		assert.True(t, got.Duplicate)

@@ -38,7 +38,7 @@ func (k *Keeper) putting(ctx context.Context, put func() (orgItem, error)) (orgI
 	var unanswered error // of a write
 	for n := 0; ; n++ {
 		stored, err := put()
-		t := diagnose(err)
+		t, last := diagnose(err), err
 		if unanswered == nil && inDoubt(err) {
 			unanswered = err
 		} else if unanswered != nil && t.Unavailable() {
@@ -57,7 +57,7 @@ func (k *Keeper) putting(ctx context.Context, put func() (orgItem, error)) (orgI
 			}
 			return stored, err
 		}
-		if !backoff.Pause(ctx, n) {
+		if giveUp(ctx, n, last) {
 			return stored, err
 		}
 	}

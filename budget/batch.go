@@ -22,6 +22,8 @@ func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []Usag
 	if len(usages) == 0 || len(usages) > maxBatch {
 		return nil, invalid("records", "%d are not 1 to %d", len(usages), maxBatch)
 	}
+	ctx, cancel := k.patience(ctx)
+	defer cancel()
 	received := k.now()
 	results := make([]BatchResult, len(usages))
 	t, err := k.tenants.get(ctx, org, app)

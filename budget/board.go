@@ -143,6 +143,8 @@ func (b *board) ensure(ctx context.Context, n need, force bool) error {
 		b.mu.Unlock()
 		select {
 		case <-flight:
+		case <-b.k.breaker.Lasting():
+			return away("read", b.k.breaker)
 		case <-ctx.Done():
 			return &UnavailableError{Operation: "read", Err: ctx.Err()}
 		}

@@ -58,7 +58,7 @@ func TestReadsLeaveNoDoubt(t *testing.T) {
 			},
 			"PutOrg": func() error { _, err := k.PutOrg(ctx, hardOrg()); return err },
 		} {
-			db.SetFaults(nil)
+			back(db, k)
 			k.tenants.evictAll()
 			_, err := k.tenants.get(ctx, orgO, appA)
 			require.NoError(t, err)
@@ -69,6 +69,7 @@ func TestReadsLeaveNoDoubt(t *testing.T) {
 			assert.False(t, u.Ambiguous, name)
 			assert.NotContains(t, err.Error(), doubt, name)
 		}
+		back(db, k)
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Unprocessed: 100, Drop: r.Operation != "BatchGetItem"}
 		})
@@ -92,7 +93,7 @@ func TestUnansweredWritesLeaveDoubt(t *testing.T) {
 			"Override": func() error { return k.Override(ctx, orgO, appA, "premium", time.Now().Add(time.Hour)) },
 			"PutOrg":   func() error { _, err := k.PutOrg(ctx, hardOrg()); return err },
 		} {
-			db.SetFaults(nil)
+			back(db, k)
 			_, err := k.tenants.get(ctx, orgO, appA)
 			require.NoError(t, err)
 			written := false

@@ -14,6 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// back lets the store answer again, and waits until the keeper knows.
+func back(db *ddbmem.DB, k *Keeper) {
+	db.SetFaults(nil)
+	<-k.breaker.Closed()
+	<-k.control.Closed()
+}
+
 // simulated runs a test in virtual time, with real clocks everywhere.
 func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *ddbmem.DB, k *Keeper)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +73,7 @@ func TestFaultsOfOneSubmit(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+			simulated(t, Options{Timeout: 10 * time.Second}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 				db.SetFaults(onWrite(2, fault()))
 				r, err := k.Submit(t.Context(), orgO, appA, call(1))
 				require.NoError(t, err)
@@ -117,7 +124,7 @@ func TestOwnItemsAreRecognised(t *testing.T) {
 		require.NoError(t, h.Release(ctx))
 		lose()
 		require.NoError(t, adjust(ctx, k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 7, Reason: "test"}))
-		db.SetFaults(nil)
+		back(db, k)
 		got, err := k.Totals(ctx, orgO, appA, "")
 		require.NoError(t, err)
 		assert.Equal(t, int64(33_007), got.CostMicros)
@@ -151,6 +158,7 @@ func TestStoreDown(t *testing.T) {
 		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ResourceNotFoundException"}}
 		})
+		<-k.breaker.Closed()
 		_, err = k.Recommend(ctx, orgO, appA)
 		require.Error(t, err)
 		assert.False(t, unavailable(err), "a missing table is not an outage")
@@ -169,7 +177,7 @@ func TestStoreDown(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, h.Degraded)
 		require.NoError(t, h.Release(ctx))
-		db.SetFaults(nil)
+		back(db, k)
 		_, err = h.Settle(ctx, call(3))
 		require.NoError(t, err)
 	})
@@ -196,8 +204,9 @@ func TestControlTableDown(t *testing.T) {
 	})
 }
 
-// TestCancelledCallers: a record is written all the same, a reservation nobody
-// waits for is given back.
+// TestCancelledCallers: a record that was sent is written all the same, one that
+// was not is not, and its caller knows; a reservation nobody waits for is given
+// back.
 func TestCancelledCallers(t *testing.T) {
 	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		_, err := k.Submit(t.Context(), orgO, appA, call(1))
@@ -213,14 +222,30 @@ func TestCancelledCallers(t *testing.T) {
 			require.ErrorAs(t, err, &u)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		pass(5 * time.Second)
+		go func() {
+			_, err := k.Submit(t.Context(), orgO, appA, call(3))
+			assert.NoError(t, err)
+		}()
+		synctest.Wait() // it is on its way
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		_, err = k.Submit(ctx, orgO, appA, call(2))
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var u *UnavailableError
+		require.ErrorAs(t, err, &u)
+		assert.False(t, u.Ambiguous, "it was still in the queue")
+		assert.Zero(t, k.Health().Queued, "and nobody waits for it")
+		pass(5 * time.Second)
+		ctx, cancel = context.WithTimeout(t.Context(), 150*time.Millisecond)
+		_, err = k.Submit(ctx, orgO, appA, call(2))
+		cancel()
+		require.ErrorAs(t, err, &u)
+		assert.True(t, u.Ambiguous, "it was sent")
 		pass(5 * time.Second)
 		got, err := k.Totals(t.Context(), orgO, appA, "")
 		require.NoError(t, err)
-		assert.Equal(t, int64(33_000), got.CostMicros)
+		assert.Equal(t, int64(49_500), got.CostMicros)
 		assert.Zero(t, got.Labels[0].HeldMicros)
 
 		h, err := k.Reserve(t.Context(), orgO, appA, "premium", 100_000, time.Hour)
@@ -332,7 +357,7 @@ func TestPlainMetering(t *testing.T) {
 		var u *UnavailableError
 		require.ErrorAs(t, err, &u)
 		assert.True(t, u.Ambiguous, "not sent again")
-		db.SetFaults(nil)
+		back(db, k)
 		got, err := k.Totals(t.Context(), orgO, appA, "")
 		require.NoError(t, err)
 		assert.Equal(t, int64(3), got.Labels[0].Requests)

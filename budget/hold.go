@@ -59,6 +59,8 @@ func (k *Keeper) Reserve(ctx context.Context, org, app, label string, micros int
 	if lease < minLease || lease > maxLease {
 		return nil, invalid("lease", "%v is not within 1 s to 24 h", lease)
 	}
+	ctx, cancel := k.patience(ctx)
+	defer cancel()
 	now := k.now()
 	h, err := k.reserve(ctx, org, app, label, micros, lease)
 	if err != nil && unavailable(err) && k.opts.OnUnavailable.Reserve == Allow {
@@ -237,6 +239,8 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	ctx, cancel := h.k.patience(ctx)
+	defer cancel()
 	received := h.k.now()
 	ref := h.ref.Load()
 	receipt, err := h.k.settleHold(ctx, h.Org, h.App, ref, h.Day, h.since, usage, received)

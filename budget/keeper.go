@@ -85,6 +85,10 @@ type Options struct {
 	// One that takes all of it says that the store does not answer. Creating and
 	// describing the tables may take 10 s. Defaults to 1 s.
 	RequestTimeout time.Duration
+	// Timeout bounds what one call waits for the store, reads and tries together.
+	// After it a call does as OnUnavailable says; what was sent may still be
+	// applied. Defaults to 2 s.
+	Timeout time.Duration
 	// Metering defaults to MeteringStrict.
 	Metering Metering
 	// Linger is how long a transaction waits for further records under load, or
@@ -117,6 +121,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.Staleness = cmp.Or(o.Staleness, 5*time.Second)
 	o.ConfigTTL = cmp.Or(o.ConfigTTL, 30*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Second)
 	o.Linger = cmp.Or(o.Linger, 40*time.Millisecond)
 	o.SpoolInterval = cmp.Or(o.SpoolInterval, 5*time.Second)
@@ -133,7 +138,7 @@ func (o Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	switch {
-	case o.Staleness < 0, o.ConfigTTL < 0, o.Linger < 0, o.SpoolInterval < 0, o.RequestTimeout < 0:
+	case o.Staleness < 0, o.ConfigTTL < 0, o.Linger < 0, o.SpoolInterval < 0, o.RequestTimeout < 0, o.Timeout < 0:
 		return invalid("options", "a duration is negative")
 	case o.Metering < MeteringStrict || o.Metering > MeteringNone:
 		return invalid("options.metering", "unknown metering %d", o.Metering)
@@ -150,9 +155,11 @@ func (o Options) validate() error {
 
 // Keeper chooses labels and meters calls. It is safe for concurrent use.
 type Keeper struct {
-	store *store
-	opts  Options
-	own   priceLayers // options and catalog
+	store   *store
+	breaker *ddb.Breaker // of the usage table
+	control *ddb.Breaker // of the control table
+	opts    Options
+	own     priceLayers // options and catalog
 
 	tenants *tenants
 	boards  struct {
@@ -199,12 +206,12 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{
-		store:   &store{client: ddb.Watch(client, nil, ddb.NewClock(opts.Now, false), opts.RequestTimeout), tables: tables},
 		opts:    opts,
 		own:     priceLayers{{"options", optionBook}, {"catalog", catalogBook}},
 		closing: make(chan struct{}),
 		closers: make(chan struct{}, maxClosers),
 	}
+	k.connect(client, tables)
 	k.base, k.cancel = context.WithCancel(context.Background())
 	k.lanes.open = map[string]*lane{}
 	k.tenants = newTenants(k)
@@ -259,6 +266,8 @@ func (k *Keeper) Close(ctx context.Context) error {
 			<-done
 		}
 		k.cancel()
+		k.breaker.Stop()
+		k.control.Stop()
 		if k.spool != nil {
 			err = errors.Join(err, k.spool.close())
 		}

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -13,11 +14,17 @@ import (
 
 const (
 	writeTimeout = 15 * time.Second // of one transaction with its retries
+	maxQueue     = 10_000           // operations that wait for one lane
 )
 
 // conflictBackoff is the wait after a conflict: a transaction is over in
 // milliseconds, and who waits longer than others is served last.
 var conflictBackoff = ddb.Backoff{First: backoff.First, Most: 50 * time.Millisecond}
+
+var (
+	errCrowded = errors.New("too many operations wait for one counter; send it again later")
+	errAway    = errors.New("the store did not answer")
+)
 
 // lane has at most one transaction of this process in flight for a set of
 // counters; what arrives meanwhile rides in the next one. An idle lane has no
@@ -52,6 +59,9 @@ func (k *Keeper) enqueue(key string, ops ...*op) error {
 	defer k.lanes.mu.Unlock()
 	if k.lanes.closed {
 		return ErrClosed
+	}
+	if l := k.lanes.open[key]; l != nil && len(l.queue)+len(ops) > maxQueue {
+		return &UnavailableError{Operation: "write", Err: errCrowded}
 	}
 	k.push(key, ops)
 	return nil
@@ -201,8 +211,8 @@ func (k *Keeper) transact(ops []*op) (left []*op) {
 			k.isolate(t, err)
 			return left
 		}
-		if n >= writeTries || !backoff.Pause(ctx, n) {
-			k.fail(again, &UnavailableError{Operation: "write", Err: err, Ambiguous: doubt})
+		if giveUp(ctx, n, err) {
+			k.fail(again, &UnavailableError{Operation: "write", Err: err, Ambiguous: doubt, RetryAfter: k.breaker.RetryAfter()})
 			return left
 		}
 	}
@@ -308,11 +318,24 @@ func (k *Keeper) finish(o *op) {
 	close(o.done)
 }
 
-// wait is until the operation is finished or ctx ends.
+// wait is until the operation is finished or ctx ends. What is still queued then,
+// or when the store stops answering, leaves the queue and was never sent.
 func (k *Keeper) wait(ctx context.Context, o *op) error {
 	select {
 	case <-o.done:
+		return o.verdict.err
+	case <-k.breaker.Lasting():
+		if k.withdraw(o) {
+			return away("write", k.breaker)
+		}
 	case <-ctx.Done():
+	}
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		if k.withdraw(o) {
+			return &UnavailableError{Operation: "write", Err: ctx.Err(), RetryAfter: k.breaker.RetryAfter()}
+		}
 		if atomic.CompareAndSwapInt32(&o.state, opWaiting, opAbandoned) {
 			return ctx.Err()
 		}

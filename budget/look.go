@@ -39,7 +39,8 @@ func (o *outlook) label(name string) (labelState, bool) {
 
 // look sees where an app stands, from what is known if that is recent, else
 // from the store. When the store does not answer, the last view comes with the
-// error. What a query brings to light, events and the sticky record, is seen
+// error, and on a new day, of which nothing is known, one with nothing spent on
+// that day. What a query brings to light, events and the sticky record, is seen
 // to before it returns.
 func (k *Keeper) look(ctx context.Context, t *tenant, force bool) (*outlook, error) {
 	now := k.now()
@@ -50,7 +51,7 @@ func (k *Keeper) look(ctx context.Context, t *tenant, force bool) (*outlook, err
 	err := b.ensure(ctx, n, force)
 	b.mu.Lock()
 	b.apps[t.app] = true
-	known, version := n.within(b.has), b.version
+	known, version := n.within(b.has) || unavailable(err) && b.has.day != "" && b.has.day < n.day, b.version
 	b.mu.Unlock()
 	if err != nil && !known {
 		return nil, err

@@ -63,7 +63,7 @@ func (k *Keeper) sendPlain(ctx context.Context, t *txn, nowSec int64) error {
 				break
 			}
 			d := diagnose(err)
-			if d != troubleConflict && d != troubleThrottled && d != troubleUnsent || n == writeTries || !backoff.Pause(ctx, n) {
+			if d != troubleConflict && d != troubleThrottled && d != troubleUnsent || giveUp(ctx, n, err) {
 				if i > 0 {
 					err = fmt.Errorf("counted, but not by tag: %w", err)
 				}

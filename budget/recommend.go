@@ -40,6 +40,8 @@ func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Re
 	if k.isClosed() {
 		return Recommendation{}, ErrClosed
 	}
+	ctx, cancel := k.patience(ctx)
+	defer cancel()
 	t, configErr := k.tenants.get(ctx, org, app)
 	if t == nil {
 		return Recommendation{}, configErr

@@ -41,7 +41,7 @@ func TestSpoolKeepsRecordsThroughAnOutage(t *testing.T) {
 		require.Error(t, k.Replay(ctx), "still down")
 		assert.Equal(t, 4, k.Spooled())
 
-		db.SetFaults(nil)
+		back(db, k)
 		pass(30 * time.Second) // replayed in the background
 		synctest.Wait()
 		assert.Zero(t, k.Spooled())
@@ -82,7 +82,7 @@ func TestSpoolSurvivesACrash(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, file.Close())
 
-		db.SetFaults(nil)
+		back(db, k)
 		pass(20 * time.Hour)
 		var refused []string
 		again, err := New(db.Client(), Tables{}, &Options{Models: fixtureModels, Spool: path, OnRefused: func(u SpooledUsage, err error) {

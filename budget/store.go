@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,15 +106,26 @@ const (
 // backoff is the wait between the tries of a request.
 var backoff = ddb.Backoff{First: 4 * time.Millisecond, Most: 200 * time.Millisecond}
 
-// retry runs a write that is safe to send again until it is answered.
+// giveUp waits before the next try of a request that failed with err; true when
+// there is to be none, as while the store is known not to answer.
+func giveUp(ctx context.Context, n int, err error) bool {
+	return n == writeTries || ddb.IsOpen(err) || !backoff.Pause(ctx, n)
+}
+
+// retry runs a write that is safe to send again until it is answered. One that
+// may have been applied stays so, whatever the last try failed with.
 func retry(ctx context.Context, write func() error) error {
+	var doubt error
 	for n := 0; ; n++ {
 		err := write()
-		if err == nil || !diagnose(err).Unavailable() || n == writeTries {
+		switch trouble := diagnose(err); {
+		case !trouble.Unavailable():
 			return err
+		case trouble == troubleAmbiguous:
+			doubt = err
 		}
-		if !backoff.Pause(ctx, n) {
-			return err
+		if giveUp(ctx, n, err) {
+			return cmp.Or(doubt, err)
 		}
 	}
 }

@@ -97,7 +97,9 @@ func (u Usage) hash() string {
 // another payload it is ErrConflict. A label outside the app's ordering, a
 // model that is not the label's, a time outside the window or a model without a
 // price is a *ValidationError. When the store does not answer, see
-// OnUnavailable; sending the record again is always safe.
+// OnUnavailable; sending the record again is always safe. When ctx ends before
+// the record was sent, the error says so (Ambiguous is false) and it is not
+// counted: give it a ctx that outlasts the client's.
 func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
 	if err := validTarget(org, app); err != nil {
 		return Receipt{}, err
@@ -105,6 +107,8 @@ func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Rece
 	if err := usage.validate(); err != nil {
 		return Receipt{}, err
 	}
+	ctx, cancel := k.patience(ctx)
+	defer cancel()
 	received := k.now()
 	receipt, err := k.submitAt(ctx, org, app, usage, received)
 	return k.orSpool(receipt, err, SpooledUsage{Org: org, App: app, Usage: usage, Received: received})

@@ -135,6 +135,10 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 		}
 		return t, err
 	})
+	var usage <-chan struct{} // while spend cannot be read, the old configuration will do
+	if old != nil {
+		usage = ts.k.breaker.Lasting()
+	}
 	select {
 	case r := <-results:
 		if r.Err != nil {
@@ -144,6 +148,10 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 			return ts.useOld(old, now, failure("configuration", r.Err))
 		}
 		return r.Val.(*tenant), nil
+	case <-usage:
+		return ts.useOld(old, now, away("configuration", ts.k.breaker))
+	case <-ts.k.control.Lasting():
+		return ts.useOld(old, now, away("configuration", ts.k.control))
 	case <-ctx.Done():
 		return old, &UnavailableError{Operation: "configuration", Err: ctx.Err()}
 	}

@@ -111,7 +111,7 @@ func TestOneSideFails(t *testing.T) {
 			if unsettled.Lease != nil {
 				require.ErrorIs(t, err, dynalimit.ErrUnconfirmed)
 			}
-			w.db.SetFaults(nil)
+			w.back()
 			_, tpm := w.left()
 			assert.Equal(t, test.left, tpm)
 			assert.Equal(t, test.requests, w.spent("premium").Requests)
@@ -136,9 +136,9 @@ func TestStoreDown(t *testing.T) {
 			require.Error(t, err)
 			require.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
 			require.NotErrorIs(t, err, budget.ErrQuotaExceeded)
-			_, denied := llm.RetryAfter(err)
-			assert.False(t, denied)
-			w.db.SetFaults(nil)
+			var denied *llm.DeniedError
+			assert.NotErrorAs(t, err, &denied)
+			w.back()
 			w.requireNothing()
 		})
 	}

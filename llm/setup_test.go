@@ -266,6 +266,13 @@ func (w *world) start(g *llm.Guard, r llm.Request) *llm.Call {
 	return c
 }
 
+// back lets the store answer again, and waits until that is known.
+func (w *world) back() {
+	w.t.Helper()
+	w.db.SetFaults(nil)
+	<-time.After(12 * time.Second) // probes come at most 10 s apart
+}
+
 // settle settles at used.
 func (w *world) settle(c *llm.Call) budget.Receipt {
 	w.t.Helper()

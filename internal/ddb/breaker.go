@@ -46,8 +46,10 @@ type Breaker struct {
 
 	mu     sync.Mutex
 	outage outage
-	// opened is closed while the table is open, closed while it is not.
-	opened, closed chan struct{}
+	// opened is closed while the table is open, closed while it is not, lasting
+	// once it was open for longer than a moment, which patience measures.
+	opened, closed, lasting chan struct{}
+	patience                *time.Timer
 	// stopped says that nothing opens it. epoch counts the calls of Stop: what
 	// began before one opens nothing after it.
 	stopped bool
@@ -68,7 +70,7 @@ func NewBreaker(opts BreakerOptions) *Breaker {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Breaker{opts: opts, opened: make(chan struct{}), closed: make(chan struct{})}
+	b := &Breaker{opts: opts, opened: make(chan struct{}), closed: make(chan struct{}), lasting: make(chan struct{})}
 	close(b.closed)
 	return b
 }
@@ -106,7 +108,7 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	switch {
 	case d.Answered:
 		b.answered(now)
-	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.silent(c.began, now, c.answers, d.expired, d.Err):
+	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.silent(c.began, now, c.answers, d.expired, judged(d)):
 		b.open()
 	}
 	d.RetryAfter = b.outage.retryAfter(now)
@@ -128,6 +130,8 @@ func (b *Breaker) open() {
 	close(b.opened)
 	b.closed = make(chan struct{})
 	b.changes = append(b.changes, b.state())
+	lasting := b.lasting
+	b.patience = time.AfterFunc(moment, func() { b.lasts(lasting) })
 	if b.opts.Probe == nil {
 		return
 	}
@@ -136,13 +140,36 @@ func (b *Breaker) open() {
 	go b.probe(ctx)
 }
 
+// lasts notes that an outage is more than a moment, if it is still on.
+func (b *Breaker) lasts(lasting chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.outage.open && lasting == b.lasting {
+		close(lasting)
+	}
+}
+
 // close needs the lock.
 func (b *Breaker) close() {
 	close(b.closed)
 	b.opened = make(chan struct{})
+	b.patience.Stop()
+	if b.lasted() {
+		b.lasting = make(chan struct{})
+	}
 	if b.halt != nil {
 		b.halt()
 		b.halt = nil
+	}
+}
+
+// lasted says whether the outage is more than a moment. It needs the lock.
+func (b *Breaker) lasted() bool {
+	select {
+	case <-b.lasting:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -228,6 +255,17 @@ func (b *Breaker) Opened() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.opened
+}
+
+// Lasting is a channel that is closed while the table has been open for longer
+// than a moment, 100 ms: the first probe had the time to be answered.
+func (b *Breaker) Lasting() <-chan struct{} {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lasting
 }
 
 // Closed is a channel that is closed while the table is closed: each outage has

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -316,5 +317,63 @@ func TestOneSickPartitionDoesNotOpenTheTable(t *testing.T) {
 		all.Go(func() { _, _ = send(t.Context(), c, sick.UpdateItem, aWrite, nil) })
 		all.Wait()
 		assert.True(t, c.breaker.State().Open, "now nothing is answered")
+	})
+}
+
+// A client in haste lets the first probe have its moment, then sends nothing.
+func TestHastyClientSendsNothingInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		c := guarded(func(r *http.Request) (*http.Response, error) {
+			sent++
+			return breaks(syscall.ECONNRESET)(r)
+		}).Hasty()
+		for range 3 {
+			require.False(t, IsOpen(write(t.Context(), c)))
+		}
+		require.True(t, c.breaker.State().Open)
+		assert.False(t, IsOpen(write(t.Context(), c)), "in the first moment")
+		assert.Equal(t, 4, sent)
+		<-time.After(moment)
+		synctest.Wait()
+		err := write(t.Context(), c)
+		assert.True(t, IsOpen(err))
+		assert.Equal(t, 4, sent)
+		d := Classify(err, t.Context())
+		assert.Equal(t, Unsent.String(), d.Verdict.String())
+		assert.Positive(t, d.RetryAfter)
+		assert.False(t, d.Silent, "it says nothing new")
+		c.breaker.Begin().End(Diagnosis{Answered: true})
+		assert.False(t, IsOpen(write(t.Context(), c)))
+		assert.Equal(t, 5, sent)
+	})
+}
+
+func TestEachTableHasItsBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := NewBreaker(BreakerOptions{})
+		c := guarded(hangs).Beside("other", other)
+		_ = write(t.Context(), c)
+		assert.True(t, c.breaker.State().Open)
+		assert.False(t, other.State().Open)
+		table := "other"
+		for name, request := range map[string]func() error{
+			"GetItem": func() error {
+				_, err := c.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: someKey})
+				return err
+			},
+			"BatchGetItem": func() error {
+				_, err := c.BatchGetItem(t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: {Keys: []Item{someKey}}}})
+				return err
+			},
+			"TransactWriteItems": func() error {
+				_, err := c.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{Put: &types.Put{TableName: &table, Item: someKey}}}})
+				return err
+			},
+		} {
+			require.Error(t, request())
+			assert.True(t, other.State().Open, name)
+			other.Begin().End(Diagnosis{Answered: true})
+		}
 	})
 }

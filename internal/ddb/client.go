@@ -2,6 +2,9 @@ package ddb
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -61,8 +64,11 @@ type Client struct {
 	scan    scanner
 	batch   batchWriter
 	breaker *Breaker
+	others  map[string]*Breaker // of tables besides breaker's, by name
 	clock   *Clock
 	timeout time.Duration
+	// hasty refuses at once what would be in vain.
+	hasty bool
 }
 
 // Watch makes a Client over a user's client, whose requests of data the breaker
@@ -76,11 +82,74 @@ func Watch(api API, breaker *Breaker, clock *Clock, timeout time.Duration) *Clie
 	return c
 }
 
+// Beside is the client that tells another breaker of the requests to one table.
+func (c *Client) Beside(table string, b *Breaker) *Client {
+	both := *c
+	both.others = maps.Clone(c.others)
+	if both.others == nil {
+		both.others = map[string]*Breaker{}
+	}
+	both.others[table] = b
+	return &both
+}
+
+// breakerFor is the breaker of the table that a request is about.
+func (c *Client) breakerFor(in any) *Breaker {
+	if c.others != nil {
+		if b := c.others[tableOf(in)]; b != nil {
+			return b
+		}
+	}
+	return c.breaker
+}
+
+// Hasty is the client that sends nothing while the table is open, but for the
+// first moment: a request fails at once, unsent, and IsOpen says so of its error.
+func (c *Client) Hasty() *Client {
+	hasty := *c
+	hasty.hasty = true
+	return &hasty
+}
+
+// openError is a request that was not sent, for the table does not answer.
+type openError struct{ cause error }
+
+func (e *openError) Error() string {
+	if e.cause == nil { // it has just come back
+		return "it did not answer before"
+	}
+	return fmt.Sprintf("it did not answer before: %v", e.cause)
+}
+
+func (e *openError) Unwrap() error { return e.cause }
+
+// IsOpen says that a request was not sent because the table does not answer: to
+// try again before it does is in vain.
+func IsOpen(err error) bool { return errors.As(err, new(*openError)) }
+
+// refuse is the error of a request that would be in vain, nil for none.
+func (c *Client) refuse(b *Breaker) error {
+	if !c.hasty {
+		return nil
+	}
+	select {
+	case <-b.Lasting():
+	default:
+		return nil
+	}
+	return judged(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
+}
+
 // send makes a request of the table's data.
 func send[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
+	breaker := c.breakerFor(in)
+	if err := c.refuse(breaker); err != nil {
+		var none Out
+		return none, err
+	}
 	ctx, cancel := Bound(ctx, c.timeout)
 	defer cancel()
-	t, call := &trip{client: c}, c.breaker.Begin()
+	t, call := &trip{client: c}, breaker.Begin()
 	out, err := request(ctx, in, append(opts[:len(opts):len(opts)], t.join)...)
 	d := call.End(t.judge(Classify(err, ctx)))
 	return out, judged(d)

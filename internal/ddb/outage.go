@@ -10,6 +10,9 @@ const (
 	// firstProbe and longestProbe bound the waits between probes: the first comes
 	// at once, then they double.
 	firstProbe, longestProbe = 500 * time.Millisecond, 10 * time.Second
+	// moment is how long an outage may be without anybody being refused who can
+	// wait for the first probe.
+	moment = 100 * time.Millisecond
 	// flapWithin is how soon after closing a table that opens again goes on with
 	// the waits where they were.
 	flapWithin = 10 * time.Second

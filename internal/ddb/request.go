@@ -30,13 +30,15 @@ func (e *requestError) Error() string {
 	err := e.diagnosis.Err
 	var api smithy.APIError
 	var post *url.Error
-	if reason := Explain(err); reason != "" {
+	if reason := Explain(err); reason != "" && !IsOpen(err) {
 		if errors.As(err, &api) {
 			reason += " (" + api.ErrorCode() + ")"
 		}
 		return reason
 	}
 	switch {
+	case IsOpen(err):
+		return err.Error()
 	case e.diagnosis.expired:
 		return errTimeout.Error()
 	case errors.As(err, &api):

@@ -1,0 +1,104 @@
+package budget
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+// Health is whether the store answers, and what waits for it.
+type Health struct {
+	// Ready says that calls can be served: the store answers, or OnUnavailable
+	// lets Recommend and Reserve go on without it.
+	Ready bool
+	// Open says that the store does not answer, since Since, because of Cause. It
+	// is probed in the background; the next probe is at NextProbe.
+	Open      bool
+	Since     time.Time
+	Cause     error
+	NextProbe time.Time
+	// Queued is how many operations wait in this process to be written, Spooled
+	// how many records wait in the spool.
+	Queued, Spooled int
+}
+
+// Health says how the keeper stands with the store. It makes no request.
+func (k *Keeper) Health() Health {
+	s := k.breaker.State()
+	if control := k.control.State(); !s.Open && control.Open {
+		s = control
+	}
+	h := Health{Open: s.Open, Since: s.Since, Cause: s.Cause, NextProbe: s.NextProbe, Spooled: k.Spooled()}
+	h.Ready = !s.Open || k.opts.OnUnavailable.Recommend == Allow && k.opts.OnUnavailable.Reserve == Allow
+	k.lanes.mu.Lock()
+	defer k.lanes.mu.Unlock()
+	for _, l := range k.lanes.open {
+		h.Queued += len(l.queue)
+	}
+	return h
+}
+
+// connect makes the store over a user's client. While a table is known not to
+// answer its requests fail at once; one goroutine asks it in the background.
+func (k *Keeper) connect(client Client, tables Tables) {
+	var patient *ddb.Client
+	breaker := func(table string) *ddb.Breaker {
+		return ddb.NewBreaker(ddb.BreakerOptions{
+			Probe:  func(ctx context.Context) error { return probe(ctx, patient, table) },
+			Logger: k.opts.Logger.With("table", table),
+		})
+	}
+	k.breaker, k.control = breaker(tables.Usage), breaker(tables.Control)
+	patient = ddb.Watch(client, k.breaker, ddb.NewClock(k.opts.Now, false), k.opts.RequestTimeout).Beside(tables.Control, k.control)
+	k.store = &store{client: patient.Hasty(), tables: tables}
+}
+
+// probe asks a table for proof that it takes writes: an update of an absent item
+// whose condition cannot hold, so that it never writes.
+func probe(ctx context.Context, client Client, table string) error {
+	_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &table, Key: itemKey{"PROBE#" + newID(), "PROBE"}.attrs(),
+		ConditionExpression: aws.String("attribute_exists(PK) AND attribute_not_exists(PK)"),
+	}, once)
+	return err
+}
+
+// patience bounds a call's use of the store.
+func (k *Keeper) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, k.opts.Timeout)
+}
+
+// away is the error of what need not wait any longer: a table does not answer.
+func away(operation string, table *ddb.Breaker) *UnavailableError {
+	cause := table.State().Cause
+	if cause == nil { // it has just come back
+		cause = errAway
+	}
+	return &UnavailableError{Operation: operation, Err: cause, RetryAfter: table.RetryAfter()}
+}
+
+// withdraw takes an operation that nobody waits for any more out of its lane's
+// queue; false if it has left the queue, and so may have been sent. What gives
+// money back stays: nobody else does it.
+func (k *Keeper) withdraw(o *op) bool {
+	if o.kind != opSubmit && o.kind != opReserve {
+		return false
+	}
+	k.lanes.mu.Lock()
+	defer k.lanes.mu.Unlock()
+	l := k.lanes.open[o.lane]
+	if l == nil {
+		return false
+	}
+	for i, queued := range l.queue {
+		if queued == o {
+			l.queue = append(l.queue[:i:i], l.queue[i+1:]...)
+			return true
+		}
+	}
+	return false
+}

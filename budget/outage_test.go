@@ -1,0 +1,214 @@
+package budget
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// outages are ways of a store not to answer.
+var outages = map[string]ddbmem.Fault{
+	"hangs": {Before: time.Hour}, "resets": {Drop: true},
+	"server error": {Error: &ddbmem.Error{Code: "InternalServerError"}},
+}
+
+func allOf(f ddbmem.Fault) ddbmem.FaultFunc {
+	return func(*ddbmem.Request) ddbmem.Fault { return f }
+}
+
+// took is how long a call takes.
+func took(call func()) time.Duration {
+	start := time.Now()
+	call()
+	return time.Since(start)
+}
+
+// The first call finds out within a request's time; the others are answered from
+// the last plan at once.
+func TestRecommendInAnOutageIsQuick(t *testing.T) {
+	for name, fault := range outages {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+				recommend := func(ctx context.Context) {
+					r, err := k.Recommend(ctx, orgO, appA)
+					require.NoError(t, err)
+					assert.True(t, r.Stale)
+					assert.Equal(t, "premium", r.Label)
+				}
+				_, err := k.Recommend(t.Context(), orgO, appA)
+				require.NoError(t, err)
+				pass(10 * time.Second)
+				db.SetFaults(allOf(fault))
+				assert.LessOrEqual(t, took(func() { recommend(t.Context()) }), 1200*time.Millisecond)
+				pass(time.Second)
+				for range 20 {
+					assert.Zero(t, took(func() { recommend(t.Context()) }))
+					pass(7 * time.Second)
+				}
+				h := k.Health()
+				assert.True(t, h.Open)
+				require.Error(t, h.Cause)
+				assert.True(t, h.NextProbe.After(time.Now()))
+				assert.False(t, h.Ready, "Reserve refuses")
+				db.SetFaults(nil)
+				pass(10 * time.Second)
+				assert.True(t, k.Health().Ready)
+				r, err := k.Recommend(t.Context(), orgO, appA)
+				require.NoError(t, err)
+				assert.False(t, r.Stale)
+			})
+		})
+	}
+}
+
+// A caller's deadline is kept, and Options.Timeout, by the first call already.
+func TestDeadlinesAreKeptInAnOutage(t *testing.T) {
+	simulated(t, Options{RequestTimeout: time.Minute}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Recommend(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		pass(10 * time.Second)
+		db.SetFaults(allOf(ddbmem.Fault{Before: time.Hour}))
+		for _, deadline := range []time.Duration{50 * time.Millisecond, time.Hour} {
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			want := min(deadline, 2*time.Second)
+			assert.Equal(t, want, took(func() {
+				r, err := k.Recommend(ctx, orgO, appA)
+				require.NoError(t, err)
+				assert.True(t, r.Stale)
+			}))
+			cancel()
+			for _, call := range []func(context.Context) error{
+				func(ctx context.Context) error { _, err := k.Submit(ctx, orgO, appA, call(1)); return err },
+				func(ctx context.Context) error {
+					_, err := k.Reserve(ctx, orgO, appA, "premium", 1, time.Minute)
+					return err
+				},
+			} {
+				ctx, cancel := context.WithTimeout(t.Context(), deadline)
+				assert.Equal(t, want, took(func() { require.ErrorIs(t, call(ctx), ErrUnavailable) }))
+				cancel()
+			}
+		}
+		db.SetFaults(nil)
+		pass(time.Minute)
+	})
+}
+
+// After midnight the new day's plan is made of what is configured, with nothing
+// spent.
+func TestRecommendAcrossMidnightInAnOutage(t *testing.T) {
+	for name, fault := range outages {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+				_, err := k.Submit(t.Context(), orgO, appA, call(1))
+				require.NoError(t, err)
+				before, err := k.Recommend(t.Context(), orgO, appA)
+				require.NoError(t, err)
+				require.Positive(t, before.Labels[0].SpendMicros)
+				pass(time.Until(before.ResetAt) - time.Second)
+				_, err = k.Recommend(t.Context(), orgO, appA)
+				require.NoError(t, err)
+				db.SetFaults(allOf(fault))
+				pass(2 * time.Second)
+				for range 3 {
+					after, err := k.Recommend(t.Context(), orgO, appA)
+					require.NoError(t, err)
+					assert.True(t, after.Stale)
+					assert.NotEqual(t, before.Day, after.Day)
+					assert.Equal(t, before.ResetAt.Add(24*time.Hour), after.ResetAt)
+					assert.Equal(t, "premium", after.Label)
+					assert.Zero(t, after.Labels[0].SpendMicros)
+					pass(time.Second)
+				}
+			})
+		})
+	}
+}
+
+// Whoever queues up behind a write that hangs is told soon, and so is everybody
+// later at once; nothing stays in memory.
+func TestSubmitsInAnOutageFailSoon(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Submit(t.Context(), orgO, appA, call(0))
+		require.NoError(t, err)
+		db.SetFaults(allOf(ddbmem.Fault{Before: time.Hour}))
+		var all sync.WaitGroup
+		for i := range 300 {
+			all.Go(func() {
+				_, err := k.Submit(t.Context(), orgO, appA, call(1+i))
+				require.ErrorIs(t, err, ErrUnavailable)
+			})
+		}
+		assert.LessOrEqual(t, took(all.Wait), 2*time.Second)
+		pass(time.Second)
+		assert.Zero(t, k.Health().Queued)
+		assert.LessOrEqual(t, took(func() {
+			_, err := k.Submit(t.Context(), orgO, appA, call(999))
+			require.ErrorIs(t, err, ErrUnavailable)
+			wait, ok := RetryAfter(err)
+			assert.True(t, ok, "the next probe")
+			assert.LessOrEqual(t, wait, 10*time.Second)
+			var u *UnavailableError
+			require.ErrorAs(t, err, &u)
+			assert.False(t, u.Ambiguous, "it was not sent")
+		}), time.Millisecond)
+		back(db, k)
+		_, err = k.Submit(t.Context(), orgO, appA, call(999))
+		require.NoError(t, err)
+	})
+}
+
+func TestReserveInAnOutageFollowsItsPolicyAtOnce(t *testing.T) {
+	for _, policy := range []Policy{Refuse, Allow} {
+		simulated(t, Options{OnUnavailable: OnUnavailable{Reserve: policy}}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+			_, err := k.Recommend(t.Context(), orgO, appA)
+			require.NoError(t, err)
+			db.SetFaults(allOf(ddbmem.Fault{Before: time.Hour}))
+			reserve := func() {
+				h, err := k.Reserve(t.Context(), orgO, appA, "premium", 1, time.Minute)
+				if policy == Allow {
+					require.NoError(t, err)
+					assert.True(t, h.Degraded)
+				} else {
+					require.ErrorIs(t, err, ErrUnavailable)
+				}
+			}
+			assert.LessOrEqual(t, took(reserve), 2*time.Second)
+			pass(time.Second)
+			for range 5 {
+				assert.LessOrEqual(t, took(reserve), time.Millisecond)
+				pass(3 * time.Second)
+			}
+			assert.Equal(t, policy == Allow, k.Health().Ready)
+		})
+	}
+}
+
+// Callers that give up leave nothing behind, whatever the store does.
+func TestAbandonedSubmitsLeaveTheQueue(t *testing.T) {
+	simulated(t, Options{RequestTimeout: time.Minute}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Submit(t.Context(), orgO, appA, call(0))
+		require.NoError(t, err)
+		db.SetFaults(onWrites("TransactWriteItems", ddbmem.Fault{Before: 10 * time.Second}))
+		var all sync.WaitGroup
+		for i := range 200 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				defer cancel()
+				_, err := k.Submit(ctx, orgO, appA, call(1+i))
+				require.ErrorIs(t, err, ErrUnavailable)
+			})
+			pass(time.Millisecond)
+		}
+		all.Wait()
+		assert.Zero(t, k.Health().Queued)
+		db.SetFaults(nil)
+		pass(time.Minute)
+	})
+}
