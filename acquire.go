@@ -21,7 +21,9 @@ type request struct {
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
 	r := request{entity: entity, resource: resource, amounts: amounts}
 	for _, opt := range opts {
-		opt(&r.opts)
+		if opt != nil {
+			opt(&r.opts)
+		}
 	}
 	if err := checkEntityID("entity", entity); err != nil {
 		return r, err
@@ -135,7 +137,7 @@ func checkKnown(r request, levels []level) error {
 	}
 	for name := range r.amounts {
 		if !slices.ContainsFunc(levels, func(lv level) bool { return lv.cfg.index(name) >= 0 }) {
-			return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q; the limits are %q", r.entity, r.resource, limitNames(levels))
+			return r.unknown(name, levels)
 		}
 	}
 	return nil
@@ -182,6 +184,9 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 
 // call validates a call and runs it, between the observer's start and end.
 func (l *RateLimiter) call(ctx context.Context, entity, resource string, amounts Amounts, opts []AcquireOption, run acquireFunc) (*Lease, error) {
+	if err := l.usable(ctx); err != nil {
+		return nil, err
+	}
 	r, err := newRequest(entity, resource, amounts, opts)
 	if err != nil {
 		return nil, err

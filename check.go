@@ -24,6 +24,9 @@ type Report struct {
 // Check is a dry run of Acquire: it reads every level's bucket and writes
 // nothing. Amounts may be empty. Errors as of Acquire, but a denial is a report.
 func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Report, error) {
+	if err := l.usable(ctx); err != nil {
+		return nil, err
+	}
 	r, err := newReadRequest(entity, resource, amounts, opts)
 	if err != nil {
 		return nil, err

@@ -109,6 +109,9 @@ func (lease *Lease) denial() *LimitExceededError {
 // Consumed returns what the lease stands for, in whole tokens. A charge that may
 // have landed, although no answer came, counts as consumed.
 func (lease *Lease) Consumed() Amounts {
+	if lease == nil {
+		return nil
+	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	return tokensOf(lease.paper)
@@ -117,6 +120,9 @@ func (lease *Lease) Consumed() Amounts {
 // Degraded reports whether some level was admitted by the policy, because its
 // bucket did not answer, and has not been charged since.
 func (lease *Lease) Degraded() bool {
+	if lease == nil {
+		return false
+	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	if lease.levels == nil {
@@ -133,6 +139,9 @@ func (lease *Lease) Degraded() bool {
 // Statuses returns every limit the lease holds at every level, the entity first,
 // as of that level's last answer: what response headers show.
 func (lease *Lease) Statuses() []LimitStatus {
+	if lease == nil {
+		return nil
+	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	var statuses []LimitStatus

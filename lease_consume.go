@@ -8,6 +8,9 @@ import (
 // Consume takes further amounts, which may be denied like an Acquire's. A denial
 // leaves the lease as it was. Errors as of Acquire, and ErrLeaseEnded.
 func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
+	if err := lease.usable(ctx); err != nil {
+		return err
+	}
 	if err := checkAmounts(amounts, false); err != nil {
 		return err
 	}
@@ -103,7 +106,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	}
 	for name := range amounts {
 		if !slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.cfg.index(name) >= 0 }) {
-			return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q any more", r.entity, r.resource)
+			return r.unknown(name, lease.levels)
 		}
 	}
 	return nil

@@ -17,6 +17,9 @@ type correction struct {
 
 // correct brings every level to the target of a correction.
 func (lease *Lease) correct(ctx context.Context, c correction) error {
+	if err := lease.usable(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.limiter.opts.CleanupTimeout)
 	defer cancel()
 	if !lease.begin(ctx) {
@@ -53,7 +56,7 @@ func (lease *Lease) checkTarget(target []signed) error {
 			known = known || lease.levels[i].has(t.name)
 		}
 		if !known && t.amount > 0 {
-			return invalid("amounts["+t.name+"]", "is not a limit of entity %q on resource %q", lease.request.entity, lease.request.resource)
+			return lease.request.unknown(t.name, lease.levels)
 		}
 	}
 	return nil

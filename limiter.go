@@ -72,6 +72,9 @@ func (l *RateLimiter) nowMS() int64 { return l.clock().UnixMilli() }
 // Close refuses new acquires, ends waits with ErrClosed, and returns when what
 // is in flight has ended, or ctx has. Leases can still be adjusted, settled and rolled back.
 func (l *RateLimiter) Close(ctx context.Context) error {
+	if err := l.usable(ctx); err != nil {
+		return err
+	}
 	if !l.closed.Swap(true) {
 		close(l.closing)
 	}

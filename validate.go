@@ -99,7 +99,7 @@ func checkAmounts(amounts Amounts, signed bool) error {
 		}
 		field := "amounts[" + name + "]"
 		if n < 0 && !signed {
-			return invalid(field, "is %d; an acquire takes 0 or more (give back with Lease.Adjust)", n)
+			return invalid(field, "is %d; give 0 or more (only Lease.Adjust takes negative amounts, and gives them back)", n)
 		}
 		if n > maxTokens || n < -maxTokens {
 			return invalid(field, "is %d; at most %d tokens are allowed", n, int64(maxTokens))
