@@ -39,7 +39,10 @@ var (
 
 // LimitExceededError says that a request does not fit. Nothing was consumed.
 type LimitExceededError struct {
+	// EntityID is the entity that the call names; Primary tells whether it is
+	// itself exceeded or a parent.
 	EntityID string
+	// Resource is the resource that the call names.
 	Resource string
 	// RetryAfter is the exact wait until the whole request fits with no other
 	// traffic, to the millisecond; Never when part of it exceeds a burst.
@@ -131,6 +134,7 @@ func invalid(field, format string, args ...any) *ValidationError {
 
 // TableError says that the table is missing or is not one of ours.
 type TableError struct {
+	// Table is the name that was given to NewRepository.
 	Table string
 	// Reason says what is wrong and how to make it right.
 	Reason string
@@ -152,7 +156,9 @@ func (e *TableError) Is(target error) bool { return target == ErrTable }
 // extra charge that may be missing, or a give-back that may have been lost and
 // so counts as consumed.
 type UnconfirmedError struct {
+	// EntityID is the entity whose bucket it is: the call's, or a parent.
 	EntityID string
+	// Resource is the resource whose bucket it is.
 	Resource string
 	// Amounts are the signed deltas that could not be confirmed, in whole
 	// tokens: positive were to be charged, negative to be given back.

@@ -66,11 +66,16 @@ func (a Amounts) names() []string { return slices.Sorted(maps.Keys(a)) }
 // Entity is something that is limited: a key, a project, an organisation. An
 // entity needs no record to be limited; a record gives it a parent.
 type Entity struct {
-	ID   string
+	// ID identifies the entity in every call: letters, digits and _ . - : @,
+	// starting with a letter or digit, at most 256.
+	ID string
+	// Name is free text for people. Defaults to none.
 	Name string
-	// ParentID is the entity whose buckets a cascading entity charges too.
+	// ParentID is the entity whose buckets a cascading entity charges too; it
+	// needs no record. Defaults to none.
 	ParentID string
 	// Cascade says that an acquire of this entity charges its parent as well.
+	// Defaults to false.
 	Cascade bool
 	// Metadata is free text for people and tools; the limiter ignores it.
 	Metadata map[string]string
@@ -116,7 +121,9 @@ const (
 
 // LimitStatus is what one limit of one entity holds.
 type LimitStatus struct {
+	// EntityID is the entity whose bucket it is: the call's, or a parent.
 	EntityID string
+	// Resource is the resource whose bucket it is.
 	Resource string
 	// Limit is the limit as the bucket holds it.
 	Limit Limit

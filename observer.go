@@ -22,12 +22,15 @@ type Observer interface {
 
 // AcquireStart describes an acquire.
 type AcquireStart struct {
+	// EntityID and Resource are what the call names; its parents are not told.
 	EntityID, Resource string
-	Amounts            Amounts
+	// Amounts is what it asks for, in whole tokens.
+	Amounts Amounts
 }
 
 // AcquireEnd describes how an acquire ended.
 type AcquireEnd struct {
+	// EntityID and Resource are what the call names.
 	EntityID, Resource string
 	// Duration is the time it took.
 	Duration time.Duration
@@ -55,17 +58,23 @@ const (
 
 // WriteStart describes a write to a bucket.
 type WriteStart struct {
+	// EntityID and Resource name the bucket that is written: the entity may be
+	// a parent of the one that a call names.
 	EntityID, Resource string
-	Kind               WriteKind
+	// Kind is the shape of the write.
+	Kind WriteKind
 	// Callers is how many callers' takes and adjusts it carries.
 	Callers int
 }
 
 // WriteEnd describes what became of a write.
 type WriteEnd struct {
+	// EntityID and Resource name the bucket, as in WriteStart.
 	EntityID, Resource string
-	Kind               WriteKind
-	Callers            int
+	// Kind is the shape of the write.
+	Kind WriteKind
+	// Callers is how many callers' takes and adjusts it carried.
+	Callers int
 	// Outcome is "landed", "refused" (its condition failed), "conflicted",
 	// "throttled", "unsent" (it never left this process), "unknown" or "failed".
 	Outcome string
