@@ -10,12 +10,12 @@ import (
 // settled it before. Errors as of Acquire, or fn's, joined by what could not be
 // given back.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
-	if fn == nil {
-		return invalid("fn", "is nil; pass the function to call under the lease")
-	}
 	lease, err := l.Acquire(ctx, entity, resource, amounts, opts...)
 	if err != nil {
 		return err
+	}
+	if fn == nil {
+		return errors.Join(invalid("fn", "is nil; pass the function to call under the lease"), lease.Rollback(ctx))
 	}
 	returned := false
 	defer func() {
