@@ -177,6 +177,8 @@ type plan struct {
 	claim  *schema.Claim
 	// housekeeping says that the claim could have been a spend.
 	housekeeping bool
+	// guess is the form that was chosen for full limits (see crowding).
+	guess bucket.Form
 }
 
 // planRules are what a caller asks of a plan beside the amounts.
@@ -186,6 +188,8 @@ type planRules struct {
 	// later makes an adjust commute with claims: for one that was refused
 	// again and again.
 	later bool
+	// crowding says what is known of others who write at full.
+	crowding crowding
 }
 
 // plan decides the write for the sums, whose takes must fit (see room). It
@@ -204,7 +208,7 @@ func (v view) plan(s sums, rules planRules) plan {
 			return p
 		}
 	}
-	p := v.planClaim(s)
+	p := v.planClaim(s, rules.crowding)
 	p.housekeeping = housekeeping
 	return p
 }
@@ -267,18 +271,23 @@ func (v view) mustClaim(s sums) bool {
 type outcome struct {
 	update bucket.Update
 	// base is tokens → level before takes: level = tokens + base. A full bucket
-	// has its burst.
+	// has its burst, less the slack of the update.
 	base, burst int64
 	// out is what is taken from that level.
 	out int64
 }
 
-// decide returns the update of limit i; move says that the refill instant moves.
-func (v view) decide(i int, a bucket.Amounts, move bool) outcome {
+// decide returns the update of limit i.
+func (v view) decide(i int, a bucket.Amounts, w bucket.Way) outcome {
 	s := v.state(i)
 	credit, _ := s.Credit(v.now)
-	u, _ := s.Decide(v.now, a, move)
-	return outcome{update: u, base: credit + a.Back, burst: s.Burst, out: a.Take + a.Adjust}
+	u, _ := s.Decide(v.now, a, w)
+	return outcome{update: u, base: credit + a.Back, burst: s.Burst - w.Slack, out: a.Take + a.Adjust}
+}
+
+// among is how a write goes about limit i among others who write.
+func (v view) among(c crowding, i int, take int64, move bool) bucket.Way {
+	return c.way(v.state(i).Rate, take, v.now, move)
 }
 
 // raiseLow puts the lower bound at floor at least.
@@ -304,14 +313,14 @@ func (o *outcome) floor(d int64) int64 { return o.out - o.base - d }
 
 // planSpend decides a spend; false when the expiry is too near for it.
 func (v view) planSpend(s sums, rules planRules) (plan, bool) {
-	p := plan{kind: planSpend, spend: schema.Spend{Seen: v.image, Limits: make([]schema.SpendLimit, 0, len(s))}}
+	p := plan{kind: planSpend, guess: rules.crowding.guess(v.now), spend: schema.Spend{Seen: v.image, Limits: make([]schema.SpendLimit, 0, len(s))}}
 	ttl, later := int64(0), rules.later
 	for _, n := range s {
 		i := v.image.Set.Index(n.name)
 		if i < 0 || v.image.Limits[i].Ghost || n.Amounts == (bucket.Amounts{}) {
 			continue
 		}
-		o := v.decide(i, n.Amounts, false)
+		o := v.decide(i, n.Amounts, v.among(rules.crowding, i, n.Take, false))
 		if n.Back > 0 || n.Take > 0 || o.update.Full {
 			later = false // only a plain charge below full commutes with claims
 		}

@@ -9,13 +9,13 @@ import (
 
 // planClaim decides a claim: every limit of the item is credited up to now and
 // the refill instant moves; a newer configuration comes with it.
-func (v view) planClaim(s sums) plan {
+func (v view) planClaim(s sums, others crowding) plan {
 	m := v.image
 	c := schema.Claim{Seen: m, Refilled: max(m.Refilled, v.now), Fingerprint: m.Fingerprint, ConfigRead: m.ConfigRead, Backs: s.hasBack()}
 	if v.adopt {
 		c.Fingerprint, c.ConfigRead = v.cfg.fingerprint, max(m.ConfigRead, v.cfg.readAt-configMarginMS)
 	}
-	b := claimBuilder{view: v, claim: &c}
+	b := claimBuilder{view: v, claim: &c, others: others}
 	for i, name := range m.Set.Names {
 		b.stored(i, name, s.of(name))
 	}
@@ -25,7 +25,7 @@ func (v view) planClaim(s sums) plan {
 		}
 	}
 	b.expire()
-	return plan{kind: planClaim, claim: &c}
+	return plan{kind: planClaim, claim: &c, guess: others.guess(v.now)}
 }
 
 // claimBuilder collects the limits of a claim, and what each leaves, until the
@@ -33,6 +33,8 @@ func (v view) planClaim(s sums) plan {
 type claimBuilder struct {
 	view  view
 	claim *schema.Claim
+	// others are those who write beside it.
+	others crowding
 	// kept are the outcomes of the limits credited, by their place in the
 	// claim; rates are what all limits refill at afterwards.
 	kept    map[int]outcome
@@ -67,7 +69,7 @@ func (b *claimBuilder) stored(i int, name string, a bucket.Amounts) {
 		})
 		return
 	}
-	o := v.decide(i, a, true)
+	o := v.decide(i, a, v.among(b.others, i, a.Take, true))
 	o.bound(l.Tokens, a.Back)
 	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Take + a.Adjust - a.Back}
 	rate := l.Rate

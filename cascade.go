@@ -28,9 +28,9 @@ type proposal struct {
 // the parallel way.
 func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place) error {
 	for round := 0; round < maxRefusals; round++ {
-		proposals, err := l.propose(ctx, lease, at, false)
+		proposals, err := l.propose(ctx, lease, at, round, false)
 		if err == nil && slices.ContainsFunc(proposals, func(p proposal) bool { return p.waits }) {
-			proposals, err = l.propose(ctx, lease, at, true) // a denial waits for every level as it is
+			proposals, err = l.propose(ctx, lease, at, round, true) // a denial waits for every level as it is
 		}
 		if err != nil {
 			return l.conclude(ctx, lease, l.failAll(lease, err), policy)
@@ -80,9 +80,9 @@ func (l *RateLimiter) failAll(lease *Lease, err error) []*op {
 	return ops
 }
 
-// propose decides every level's write; certain lets no level pass by an image
-// too old to deny from.
-func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, certain bool) ([]proposal, error) {
+// propose decides every level's write, of a call that was refused so many rounds;
+// certain lets no level pass by an image too old to deny from.
+func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round int, certain bool) ([]proposal, error) {
 	proposals := make([]proposal, len(lease.levels))
 	for i := range lease.levels {
 		lv, p := &lease.levels[i], &proposals[i]
@@ -99,7 +99,7 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, certa
 			continue
 		}
 		o.addTo(&p.sums)
-		p.plan = p.view.plan(p.sums, planRules{})
+		p.plan = p.view.plan(p.sums, planRules{crowding: lv.lane.among(round)})
 	}
 	return proposals, nil
 }
@@ -200,12 +200,15 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 	switch a.verdict {
 	case landed:
 		for _, i := range charged {
+			lease.levels[i].lane.met(&proposals[i].plan, landed, nil)
 			lease.levels[i].charged(&proposals[i], l.store.decodeBucket)
 		}
 		return true, nil
 	case refused:
 		for place, image := range a.images {
-			lease.levels[charged[place]].lane.correct(image, asked)
+			i := charged[place]
+			lease.levels[i].lane.met(&proposals[i].plan, refused, image)
+			lease.levels[i].lane.correct(image, asked)
 		}
 		return false, nil
 	case conflicted, throttled, unsent:
@@ -300,7 +303,7 @@ func (lv *level) charged(p *proposal, decode func(schema.Item, int) (*schema.Ima
 	if image == nil {
 		image, _ = decode(p.plan.create.Item(), 0) // what was put
 	} else {
-		image = p.view.less(lv.asked)
+		image = p.view.less(lv.asked, &p.plan)
 	}
 	lv.grant(image)
 	if p.plan.kind == planClaim {
@@ -311,8 +314,9 @@ func (lv *level) charged(p *proposal, decode func(schema.Item, int) (*schema.Ima
 	lv.saw(result{image: image, cfg: p.view.cfg, now: p.view.now})
 }
 
-// less is the image as it is worth at the view's time with amounts taken.
-func (v view) less(taken []signed) *schema.Image {
+// less is the image as it is worth at the view's time with amounts taken by a
+// plan.
+func (v view) less(taken []signed, p *plan) *schema.Image {
 	after := *v.projected()
 	after.Limits = slices.Clone(after.Limits)
 	for i := range after.Limits {
@@ -321,6 +325,14 @@ func (v view) less(taken []signed) *schema.Image {
 			state := after.State(i)
 			credit, _ := state.Credit(v.now) // the statuses add it again
 			after.Limits[i].Tokens = state.Level(v.now) - amount - credit
+			after.Limits[i].Consumed += amount
+		}
+	}
+	if _, list := p.touches(); p.kind == planSpend {
+		for _, t := range list {
+			if t.update.Full { // less its slack
+				after.Limits[t.index].Tokens = t.update.Put
+			}
 		}
 	}
 	if v.adopt {

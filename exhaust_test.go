@@ -16,8 +16,11 @@ import (
 type exhaustCase struct {
 	burst  int64
 	refill []int64 // per ms, a cycle
-	// lost lets answers be lost; without it the bucket must hold burst − queue.
+	// lost lets answers be lost; without it the bucket must hold burst − queue,
+	// less at most the slack.
 	lost bool
+	// slack is how far below full a write may put a full bucket.
+	slack int64
 	// amounts are what takes and adjusts ask for; nil: 0 to burst.
 	amounts []int64
 	clients int
@@ -115,7 +118,8 @@ func (x *exhaustion) push(s exhaustState) {
 	if s.live[0] > s.live[1] {
 		s.live[0], s.live[1] = s.live[1], s.live[0]
 	}
-	if held, truth := min(x.burst, s.y), x.burst-s.queue; !x.lost && x.found == "" && held != truth {
+	held, truth := min(x.burst, s.y), x.burst-s.queue
+	if x.found == "" && (held > truth || !x.lost && held < truth-x.slack) {
 		x.found = fmt.Sprintf("holds %d, truth %d", held, truth)
 	}
 	if !x.seen[s] {
@@ -208,7 +212,8 @@ type exhaustDecision struct {
 }
 
 // decide asks the real code: a spend, where it may be one a later one that
-// commutes with claims, and a claim; none for what is denied.
+// commutes with claims, and a claim; then either form of both whatever the image
+// says, with any slack. None for what is denied.
 func (x *exhaustion) decide(d exhaustDecision) (writes []exhaustWrite) {
 	v := view{image: x.image(d.phase, d.image.y, d.image.valid), cfg: x.cfg, now: x.now(d.phase)}
 	amounts := sums{{name: "x", Amounts: d.Amounts}}
@@ -226,8 +231,29 @@ func (x *exhaustion) decide(d exhaustDecision) (writes []exhaustWrite) {
 		}
 		writes = append(writes, exhaustWrite{Update: p.spend.Limits[0].Update, later: p.spend.LaterRefill})
 	}
-	p := v.planClaim(amounts)
-	return append(writes, exhaustWrite{Update: p.claim.Limits[0].Update, claim: true})
+	p := v.planClaim(amounts, crowding{})
+	writes = append(writes, exhaustWrite{Update: p.claim.Limits[0].Update, claim: true})
+	return x.anyForm(writes, v, d.Amounts)
+}
+
+// anyForm adds what a writer may choose that does not go by its image.
+func (x *exhaustion) anyForm(writes []exhaustWrite, v view, a bucket.Amounts) []exhaustWrite {
+	add := func(w bucket.Way, later bool) {
+		write := exhaustWrite{Update: v.decide(0, a, w).update, claim: w.Move, later: later}
+		if !slices.Contains(writes, write) {
+			writes = append(writes, write)
+		}
+	}
+	for _, move := range []bool{false, true} {
+		add(bucket.Way{Move: move, Form: bucket.Adding}, false)
+		for slack := range min(x.slack, x.burst-a.Take) + 1 {
+			add(bucket.Way{Move: move, Form: bucket.Filling, Slack: slack}, false)
+		}
+	}
+	if a.Take == 0 && a.Back == 0 {
+		add(bucket.Way{Form: bucket.Adding}, true)
+	}
+	return writes
 }
 
 // exhaustWrite is what a decided write does to the limit.
@@ -292,25 +318,29 @@ func (x *exhaustion) holds(stored int64, u bucket.Update) bool {
 }
 
 var exhaustCases = []exhaustCase{
-	{burst: 1, refill: []int64{1}, lost: true, clients: 2},
-	{burst: 2, refill: []int64{1}, lost: true, clients: 2},
-	{burst: 2, refill: []int64{2}, lost: true, clients: 2},
-	{burst: 2, refill: []int64{0, 1}, lost: true, clients: 2},
-	{burst: 3, refill: []int64{2}, lost: true, clients: 2},
+	{burst: 1, refill: []int64{1}, slack: 1, lost: true, clients: 2},
+	{burst: 2, refill: []int64{1}, slack: 2, lost: true, clients: 2},
+	{burst: 2, refill: []int64{2}, slack: 2, lost: true, clients: 2},
+	{burst: 2, refill: []int64{0, 1}, slack: 2, lost: true, clients: 2},
+	{burst: 3, refill: []int64{2}, slack: 3, lost: true, clients: 2},
 	{burst: 1, refill: []int64{1}, clients: 2},
 	{burst: 2, refill: []int64{1}, clients: 2},
 	{burst: 2, refill: []int64{0, 1}, clients: 2},
 	{burst: 3, refill: []int64{2}, clients: 2},
 	{burst: 3, refill: []int64{0, 0, 2}, clients: 2},
+	{burst: 3, refill: []int64{1}, slack: 1, clients: 2},
+	{burst: 3, refill: []int64{0, 0, 2}, slack: 3, clients: 2},
+	{burst: 4, refill: []int64{2}, slack: 1, clients: 2},
 }
 
 func (c exhaustCase) String() string {
-	return fmt.Sprintf("burst %d refill %v lost %t", c.burst, c.refill, c.lost)
+	return fmt.Sprintf("burst %d refill %v slack %d lost %t", c.burst, c.refill, c.slack, c.lost)
 }
 
 // TestExhaustive visits every state of small buckets: no admission lifts the
-// queue above the burst, whatever is stale or lost; and where no answer is lost
-// the bucket always holds exactly burst − queue.
+// queue above the burst, whatever is stale or lost, and whichever form a write
+// takes with whatever slack; and where no answer is lost the bucket always holds
+// burst − queue, less at most one slack, exactly that without.
 func TestExhaustive(t *testing.T) {
 	for _, c := range exhaustCases {
 		t.Run(c.String(), func(t *testing.T) {

@@ -39,6 +39,8 @@ type lane struct {
 	seenAt int64
 	// seenTick is when the image's config fingerprint was first seen here.
 	seenTick int64
+	// crowding is what is known of others who write to the bucket at full.
+	crowding crowding
 
 	// line holds the waiters, in order of arrival.
 	line []*waiter
@@ -313,6 +315,7 @@ func (l *lane) remember(image *schema.Image, asked int64) {
 		l.seenTick = l.owner.tick()
 	}
 	l.known, l.image, l.seenAt = true, image, asked
+	l.hears(asked)
 	for _, w := range l.line {
 		if w.head {
 			w.rouse() // its wait may be shorter now

@@ -172,7 +172,7 @@ func (l *lane) admit(ctx context.Context, dr driver, v view, b batch, s sums) (h
 	for _, o := range carried {
 		oldest = max(oldest, o.refusals)
 	}
-	p := v.plan(c.sums, planRules{tidy: !l.tidied, later: len(c.admitted) == 0 && oldest >= laterAfter})
+	p := v.plan(c.sums, planRules{tidy: !l.tidied, later: len(c.admitted) == 0 && oldest >= laterAfter, crowding: l.among(oldest)})
 	if p.kind == planNothing {
 		l.finish(carried, result{image: v.image, now: v.now, cfg: v.cfg})
 		return false
@@ -300,7 +300,10 @@ func (l *lane) write(ctx context.Context, dr driver, p plan, s sums, carried []*
 	if p.kind == planCreate {
 		p.create.Keys, p.create.Entity, p.create.Resource = l.owner.keys, l.entity, l.resource
 	}
-	return l.send(ctx, dr, d, s, then)
+	return l.send(ctx, dr, d, s, func(a answer) {
+		l.met(&d.plan, a.verdict, a.image)
+		then(a)
+	})
 }
 
 // send delivers a write, remembers what its answer shows and calls then. When

@@ -26,12 +26,12 @@ func BenchmarkArithmetic(b *testing.B) {
 	})
 	b.Run("spend", func(b *testing.B) {
 		for b.Loop() {
-			s.Decide(now, amounts, false)
+			s.Decide(now, amounts, bucket.Way{})
 		}
 	})
 	b.Run("claim", func(b *testing.B) {
 		for b.Loop() {
-			s.Decide(now, amounts, true)
+			s.Decide(now, amounts, bucket.Way{Move: true})
 		}
 	})
 }

@@ -84,45 +84,73 @@ func within(v, lo, hi int64) int64 {
 	return lo + int64(uint64(v)%uint64(hi-lo+1))
 }
 
-// FuzzDecide checks an update against its meaning: on every state it accepts
-// with the seen refill instant it does exactly what it says.
+// FuzzDecide checks an update against its meaning: whatever its form, on every
+// state it accepts with the seen refill instant it does exactly what it says, and
+// loses at most the slack.
 func FuzzDecide(f *testing.F) {
-	f.Add(int64(100_000), int64(100_000), int64(1_000), int64(0), int64(0), int64(60_000), int64(0), false)
-	f.Fuzz(func(t *testing.T, tokens, burst, take, adjust, back, age, drift int64, move bool) {
+	f.Add(int64(100_000), int64(100_000), int64(1_000), int64(0), int64(0), int64(60_000), int64(0), int64(0), uint8(0), false)
+	f.Add(int64(100_000), int64(100_000), int64(1_000), int64(0), int64(0), int64(60_000), int64(-4_000), int64(5_000), uint8(2), false)
+	f.Add(int64(99_000), int64(100_000), int64(1_000), int64(7), int64(9), int64(1), int64(10), int64(12_000), uint8(2), true)
+	f.Fuzz(func(t *testing.T, tokens, burst, take, adjust, back, age, drift, slack int64, form uint8, move bool) {
 		s := State{Rate: Rate{Burst: within(burst, 1, 1e12), Amount: 100_000, Period: 60_000}, Refilled: 1_769_182_245_123}
 		s.Tokens = within(tokens, -1e12, s.Burst)
 		now := s.Refilled + within(age, 0, 1e9)
 		a := Amounts{Back: within(back, 0, s.Burst), Take: within(take, 0, s.Burst), Adjust: within(adjust, 0, s.Burst)}
+		w := Way{Move: move, Form: Form(within(int64(form), 0, 2)), Slack: within(slack, 0, s.Burst-a.Take)}
 		level := s.Level(now)
-		u, fits := s.Decide(now, a, move)
+		u, fits := s.Decide(now, a, w)
 		if after := min(s.Burst, level+a.Back); (a.Take > after) == fits {
 			t.Fatalf("%+v %+v at %d: fits %v", s, a, now, fits)
 		} else if !fits {
 			return
 		}
-		apply := func(from State) int64 {
-			if from.Tokens += u.Add; u.Full {
-				from.Tokens = u.Put
-			}
-			if move {
-				from.Refilled = now
-			}
-			return from.Level(now)
+		if credit, _ := s.Credit(now); u.Full != (w.Form == Filling || w.Form == ByState && s.Tokens > s.Burst-credit-a.Back) {
+			t.Fatalf("%+v on %+v: %+v", w, s, u)
 		}
-		if got, want := apply(s), min(s.Burst, level+a.Back)-a.Take-a.Adjust; got != want {
+		if got, want := u.applied(s, now, w), min(s.Burst, level+a.Back)-a.Take-a.Adjust; w.Form == ByState && !u.Full && got != want {
 			t.Fatalf("%+v %+v: level %d after, want %d", s, a, got, want)
 		}
-		other := s
-		other.Tokens += within(drift, -1e9, 1e9)
-		if u.HasLow && other.Tokens < u.Low || !u.Full && other.Tokens > u.High {
-			return
-		}
-		held := min(s.Burst, other.Level(now)+a.Back)
-		if a.Take > held {
-			t.Fatalf("%+v admitted from %+v, which held %d", a, other, held)
-		}
-		if got := apply(other); got != held-a.Take-a.Adjust {
-			t.Fatalf("%+v on %+v leaves %d, want %d", a, other, got, held-a.Take-a.Adjust)
+		for _, other := range []State{s, {s.Rate, s.Tokens + within(drift, -1e9, 1e9), s.Refilled}} {
+			if u.HasLow && other.Tokens < u.Low || !u.Full && other.Tokens > u.High {
+				continue
+			}
+			held := min(s.Burst, other.Level(now)+a.Back)
+			if a.Take > held {
+				t.Fatalf("%+v admitted from %+v, which held %d", a, other, held)
+			}
+			want, got := held-a.Take-a.Adjust, u.applied(other, now, w)
+			if lost := want - got; lost < 0 || lost > w.Slack || !u.Full && lost > 0 {
+				t.Fatalf("%+v by %+v on %+v leaves %d, want %d", a, w, other, got, want)
+			}
+			if u.Full && got != s.Burst-w.Slack-a.Take-a.Adjust {
+				t.Fatalf("%+v by %+v on %+v leaves %d", a, w, other, got)
+			}
 		}
 	})
+}
+
+// applied is the level at now after the update of a state.
+func (u Update) applied(s State, now int64, w Way) int64 {
+	if s.Tokens += u.Add; u.Full {
+		s.Tokens = u.Put
+	}
+	if w.Move {
+		s.Refilled = now
+	}
+	return s.Level(now)
+}
+
+func TestRefilledIn(t *testing.T) {
+	r := Rate{Burst: 1, Amount: 3, Period: 2}
+	for micros, want := range map[int64]int64{-1: 0, 0: 0, 666: 0, 667: 1, 1000: 1, 1334: 2} {
+		if got := r.RefilledIn(micros); got != want {
+			t.Errorf("%d µs of %+v: %d, want %d", micros, r, got, want)
+		}
+	}
+	if got := (Rate{Amount: 1 << 62, Period: 1}).RefilledIn(1 << 62); got != MaxCredit {
+		t.Errorf("%d", got)
+	}
+	if got := (Rate{Amount: 1 << 62, Period: 1 << 62}).RefilledIn(1 << 62); got != 0 {
+		t.Errorf("%d", got)
+	}
 }

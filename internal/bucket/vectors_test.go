@@ -80,7 +80,7 @@ func checkVector(t *testing.T, v vector) {
 			Low       *int64
 		}
 		require.NoError(t, json.Unmarshal(v.Expect, &want))
-		got, fits := in.State.state().Decide(in.Now, Amounts{Back: in.Back, Take: in.Take, Adjust: in.Adjust}, in.Move)
+		got, fits := in.State.state().Decide(in.Now, Amounts{Back: in.Back, Take: in.Take, Adjust: in.Adjust}, Way{Move: in.Move})
 		require.Equal(t, want != nil, fits)
 		if want == nil {
 			return
@@ -101,7 +101,7 @@ func checkVector(t *testing.T, v vector) {
 		require.NoError(t, json.Unmarshal(v.Expect, &want))
 		s := State{Rate: Rate{Burst: in.Burst, Amount: in.Amount, Period: in.Period}, Refilled: in.Start}
 		for _, now := range in.Steps {
-			u, ok := s.Decide(now, Amounts{}, true)
+			u, ok := s.Decide(now, Amounts{}, Way{Move: true})
 			require.True(t, ok)
 			s.Tokens, s.Refilled = s.Tokens+u.Add, now
 		}

@@ -1,0 +1,209 @@
+package dynalimit
+
+import (
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Processes that share a full bucket refuse each other: the filling form without
+// slack holds only on what nobody has taken from since. With slack it holds a
+// little below full too, and puts the bucket there, so that the next takes are
+// plain adds, which commute. What is put below full is lost, so a process that is
+// not refused uses none. Everything here is pure.
+
+const (
+	// firstSlack is the slack after the first refusal at full, in µs of refill.
+	firstSlack = 32_000
+	// usualShare bounds the slack to that part of the burst, urgentShare that of
+	// a write that was refused urgentRefusals times to that part of what it
+	// leaves.
+	usualShare     = 32
+	urgentShare    = 8
+	urgentRefusals = 3
+	// slackDecay is the part of the slack that a landed write ends.
+	slackDecay = 50
+	// quietMS is how long nobody else may have written for the slack to end.
+	quietMS = 250
+	// recentGuesses is over how many guesses their luck is averaged.
+	recentGuesses = 8
+	// fadedGuess is what one guess takes from the share of the other form, so
+	// that it is tried again.
+	fadedGuess = 1. / 512
+)
+
+// crowding is what a lane knows of the processes that write to its bucket beside
+// it.
+type crowding struct {
+	// slack is how far below full a full bucket is put, in µs of its refill.
+	slack int64
+	// refused is how many writes were refused at full since one landed.
+	refused int
+	// heard is when the last image came, trip how long it was under way, alone
+	// since when nobody else is known to have written (ms).
+	heard, trip, alone int64
+	// adding and filling are the shares of late of the guesses of that form that
+	// were refused.
+	adding, filling float64
+}
+
+// within is the crowding for a write that was refused so many times: one that is
+// new is in no hurry.
+func (c crowding) within(refusals int) crowding {
+	c.refused = min(c.refused, refusals)
+	return c
+}
+
+// guess is the form in which a full limit is written whose image says little,
+// for others have written since: the one that was refused less of late. ByState
+// is no guess, but what the image says.
+func (c crowding) guess(now int64) bucket.Form {
+	switch {
+	case c.slack == 0 || now-c.heard <= c.trip || c.refused%2 == 1:
+		return bucket.ByState
+	case c.adding <= c.filling:
+		return bucket.Adding
+	}
+	return bucket.Filling
+}
+
+// way is how a write takes from a limit.
+func (c crowding) way(r bucket.Rate, take, now int64, move bool) bucket.Way {
+	w := bucket.Way{Move: move, Slack: c.slackOf(r, take)}
+	if c.guess(now) == bucket.Adding { // not Filling: one whose image is below full adds
+		w.Form = bucket.Adding
+	}
+	return w
+}
+
+// slackOf is the slack of a limit, in millitokens.
+func (c crowding) slackOf(r bucket.Rate, take int64) int64 {
+	usual := r.Burst / usualShare
+	s := min(r.RefilledIn(c.slack), usual)
+	if c.refused >= urgentRefusals {
+		s = max(s, usual) << min(c.refused-urgentRefusals+1, 3)
+	}
+	return max(0, min(s, (r.Burst-take)/urgentShare))
+}
+
+// mostSlack is usualShare of a limit's burst, in µs of its refill.
+func mostSlack(r bucket.Rate) int64 {
+	const most = 1 << 50
+	return min(r.FillTime(0), most) / usualShare * 1000
+}
+
+// touched is what a plan does to one limit of the image it was decided from.
+type touched struct {
+	index    int
+	update   bucket.Update
+	consumed int64
+}
+
+// touches lists them, with that image; nil of a plan that had none.
+func (p *plan) touches() (seen *schema.Image, list []touched) {
+	switch p.kind {
+	case planSpend:
+		for _, l := range p.spend.Limits {
+			list = append(list, touched{l.Index, l.Update, l.Consumed})
+		}
+		return p.spend.Seen, list
+	case planClaim:
+		for _, l := range p.claim.Limits {
+			if i := p.claim.Seen.Set.Index(l.Name); i >= 0 && l.Kind == schema.ClaimKeep {
+				list = append(list, touched{i, l.Update, l.Consumed})
+			}
+		}
+		return p.claim.Seen, list
+	}
+	return nil, nil
+}
+
+// meeting is what the answer to a write shows of the others.
+type meeting struct {
+	landed bool
+	// guessed says that a full limit was written by a guess.
+	guessed bool
+	// others says that somebody else wrote since the image it was decided from;
+	// rested that nobody did for long: the limits that refused it had been full.
+	others, rested bool
+	// clashed says that it was refused at full; most is then the most slack.
+	clashed bool
+	most    int64
+}
+
+// meets compares a plan with the bucket after it, or as it refused it.
+func meets(p *plan, landed bool, after *schema.Image, now int64) meeting {
+	m := meeting{landed: landed}
+	seen, list := p.touches()
+	for _, t := range list {
+		m.guessed = m.guessed || t.update.Full || seen.Limits[t.index].Tokens > t.update.High
+	}
+	if seen == nil || after == nil || after.Set != seen.Set {
+		m.others = seen != nil
+		return m
+	}
+	moved := make([]int64, len(seen.Limits))
+	sameInstant := after.HasRefilled && after.Refilled == seen.Refilled
+	m.others, m.rested = !landed && !sameInstant, true
+	for _, t := range list {
+		if landed {
+			moved[t.index] = t.consumed
+		}
+		is, u := &after.Limits[t.index], t.update
+		if landed || !sameInstant || u.Full && is.Tokens >= u.Low || !u.Full && is.Tokens <= u.High {
+			continue
+		}
+		m.clashed, m.most = true, max(m.most, mostSlack(is.Rate))
+		m.rested = m.rested && overflowed(after.State(t.index), now)
+	}
+	m.rested = m.rested && m.clashed
+	for i := range seen.Limits {
+		m.others = m.others || after.Limits[i].Consumed != seen.Limits[i].Consumed+moved[i]
+	}
+	return m
+}
+
+// overflowed reports whether a limit has been full for so long that nobody can
+// have written lately.
+func overflowed(s bucket.State, now int64) bool {
+	credit, ok := s.Credit(now)
+	return !ok || s.Tokens+credit-s.Burst >= max(1, s.RefilledIn(quietMS*1000))
+}
+
+// after is the crowding once a write that was planned with c has met others.
+func (c crowding) after(m meeting, guess bucket.Form, now int64) crowding {
+	if m.guessed {
+		c.judge(guess, m.clashed)
+	}
+	if m.others {
+		c.alone = now
+	}
+	switch {
+	case m.landed:
+		c.refused = 0
+		c.slack = max(0, c.slack-c.slack/slackDecay-1)
+	case m.clashed:
+		c.refused++
+		c.slack = min(max(2*c.slack, firstSlack), m.most)
+	}
+	wrong := m.clashed && guess == bucket.Adding
+	if m.rested || !m.others && (wrong || now-c.alone >= quietMS) {
+		c.slack = 0
+	}
+	return c
+}
+
+// judge notes whether a guess was refused.
+func (c *crowding) judge(guess bucket.Form, refused bool) {
+	tried, other := &c.adding, &c.filling
+	switch guess {
+	case bucket.ByState:
+		return
+	case bucket.Filling:
+		tried, other = other, tried
+	}
+	*other = max(0, *other-fadedGuess)
+	*tried -= *tried / recentGuesses
+	if refused {
+		*tried += 1. / recentGuesses
+	}
+}
