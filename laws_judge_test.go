@@ -32,6 +32,8 @@ type truth struct {
 	// charge counts, fastest the fastest rate held.
 	surplus int64
 	fastest bucket.Rate
+	// forgone is what the last write left the bucket short of burst − queue.
+	forgone int64
 }
 
 // account is what was debited of and given back to one limit, over all writes.

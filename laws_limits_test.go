@@ -45,7 +45,7 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 		faster := i >= 0 && quicker(l.Rate, before.Limits[i].Rate)
 		j.charged(w, entity, name, sent, a, truths[name], l, faster, at)
 		if j.rules.exact {
-			j.holds(w, name, truths[name], after.State(k), at)
+			j.holds(w, sent, name, a.Take, truths[name], after.State(k), at)
 		}
 	}
 }
@@ -104,12 +104,5 @@ func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite
 	if first {
 		acc.adjusted += a.Adjust
 		t.queue += a.Adjust
-	}
-}
-
-// holds checks that a bucket without faults is worth exactly burst − queue.
-func (j *lawJudge) holds(w *ddbmem.Write, name string, t *truth, s bucket.State, at int64) {
-	if got, want := s.Level(at), s.Burst-t.queue; got != want {
-		j.fail(w, "L2: %s is worth %d, not %d", name, got, want)
 	}
 }

@@ -31,6 +31,8 @@ type sentWrite struct {
 	landings int
 	// landedIn are the incarnations of the bucket in which it landed.
 	landedIn []int
+	// clashes is how often the client had been refused at full by the bucket.
+	clashes int
 }
 
 // sentKey names a write: a transaction has one operation for several buckets.
@@ -74,8 +76,9 @@ func (o *oracle) committed(w ddbmem.Write) {
 
 // hear listens to a limiter: what it sends and what it learns of it.
 func (o *oracle) hear(l *RateLimiter) {
+	met := &clashes{by: map[string]int{}}
 	l.lanes.onSend = func(lane *lane, operation uint64, s sums) {
-		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli()}
+		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(lane.entity)}
 		lane.mu.Lock()
 		for _, op := range lane.queue {
 			if op.state == opCarried && len(s) > 0 {
@@ -93,8 +96,8 @@ func (o *oracle) hear(l *RateLimiter) {
 		return o.sent[sentKey{operation, entity}]
 	}
 	l.lanes.observer = outcomes{mu: &o.mu}
-	l.lanes.store = lawStore{bucketStore: l.lanes.store, sent: find}
-	l.store = transactions{limiterStore: l.store, sent: find, mu: &o.mu}
+	l.lanes.store = lawStore{bucketStore: l.lanes.store, sent: find, met: met}
+	l.store = transactions{limiterStore: l.store, sent: find, met: met, mu: &o.mu}
 }
 
 // delivered is the write of a lane that is being delivered.
@@ -120,11 +123,16 @@ func (o outcomes) WriteEnd(ctx context.Context, e WriteEnd) {
 type lawStore struct {
 	bucketStore
 	sent func(operation uint64, entity string) *sentWrite
+	met  *clashes
 }
 
 func (s lawStore) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
 	ctx.Value(delivered{}).(*delivered).write = s.sent(operationIn(st.Values), bucketEntity(key))
-	return s.bucketStore.updateBucket(ctx, key, st, hint, slot)
+	a := s.bucketStore.updateBucket(ctx, key, st, hint, slot)
+	if a.verdict == refused {
+		s.met.note(bucketEntity(key), st, a.image)
+	}
+	return a
 }
 
 func (s lawStore) createBucket(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer {
@@ -150,6 +158,7 @@ type transactions struct {
 	limiterStore
 	mu   *sync.Mutex
 	sent func(operation uint64, entity string) *sentWrite
+	met  *clashes
 }
 
 func (s transactions) transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error) {
@@ -164,6 +173,12 @@ func (s transactions) transactBuckets(ctx context.Context, items []types.Transac
 		writes = append(writes, s.sent(operationIn(values), bucketEntity(key)))
 	}
 	v, images, err := s.limiterStore.transactBuckets(ctx, items, token, slot)
+	for place, image := range images {
+		if u := items[place].Update; v == refused && u != nil {
+			st := schema.Statement{Update: *u.UpdateExpression, Condition: *u.ConditionExpression, Names: u.ExpressionAttributeNames, Values: u.ExpressionAttributeValues}
+			s.met.note(bucketEntity(u.Key), st, image)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range writes {
