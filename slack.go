@@ -60,7 +60,7 @@ func (c crowding) guess(now int64) bucket.Form {
 	switch {
 	case c.slack == 0 || now-c.heard <= c.trip || c.refused%2 == 1:
 		return bucket.ByState
-	case c.adding <= c.filling:
+	case c.adding <= c.filling || now-c.heard > memoryMS: // the others may have left: then a refusal shows it
 		return bucket.Adding
 	}
 	return bucket.Filling

@@ -54,10 +54,11 @@ func TestGuess(t *testing.T) {
 		{"not what was just refused", crowding{slack: 1, heard: 100, trip: 5, refused: 1}, bucket.ByState},
 		{"then again", crowding{slack: 1, heard: 100, trip: 5, refused: 2}, bucket.Adding},
 		{"the form that was luckier", crowding{slack: 1, heard: 100, trip: 5, adding: .2, filling: .1}, bucket.Filling},
+		{"not from an image too old to tell who is there", crowding{slack: 1, heard: -801, trip: 5, adding: .2, filling: .1}, bucket.Adding},
 	} {
 		assert.Equal(t, test.want, test.crowding.guess(200), test.name)
 	}
-	w := crowding{slack: firstSlack, adding: .2}.way(perSecond(1, 100), 0, 200, true)
+	w := crowding{slack: firstSlack, heard: 100, adding: .2}.way(perSecond(1, 100), 0, 200, true)
 	assert.Equal(t, bucket.Way{Move: true, Slack: 32}, w, "filling is for what is full, and what is not adds")
 	assert.Equal(t, 2, crowding{refused: 5}.within(2).refused, "a new write is in no hurry")
 }
@@ -197,7 +198,7 @@ func TestLeftAloneAFullBucketIsLeftExactly(t *testing.T) {
 			elapse(40 * time.Millisecond)
 		}
 		require.True(t, forgone, "they collided")
-		elapse(time.Second)
+		elapse(1010 * time.Millisecond) // longer than an image is believed
 		for i := range 20 {
 			used := all[0].used(func() { require.EqualValues(t, 993_000, all[0].leaves()) })
 			if i > 0 {

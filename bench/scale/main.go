@@ -5,9 +5,13 @@
 //	go run ./scale                       # 1,000 processes offering 0.3 calls a second each to 200/s
 //	go run ./scale -processes 10000
 //	go run ./scale -call wait -patience 1s
+//	go run ./scale -start full -partition 0 -processes 200 -each 20 -rate 4800 -burst 4800
+//	go run ./scale -scenario F           # fleets on a full bucket, one report each
+//	go run ./scale -scenario F-real      # the same in real time
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -38,9 +42,13 @@ type settings struct {
 	WarmUp    time.Duration `json:"warm_up_ns"`
 	For       time.Duration `json:"for_ns"`
 	Latency   time.Duration `json:"latency_ns"`
+	Spread    float64       `json:"latency_spread"`
 	Partition float64       `json:"partition_units_per_second"`
+	Start     string        `json:"start"`
+	Real      bool          `json:"real_time"`
 
-	json bool
+	scenario string
+	json     bool
 }
 
 func parse(args []string, stderr io.Writer) (settings, error) {
@@ -55,8 +63,12 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.DurationVar(&s.Patience, "patience", time.Second, "when retry and wait give up")
 	f.DurationVar(&s.WarmUp, "warm-up", 15*time.Second, "virtual time before what is measured")
 	f.DurationVar(&s.For, "for", 60*time.Second, "virtual time measured")
-	f.DurationVar(&s.Latency, "latency", 5*time.Millisecond, "round trip to the store, give or take a fifth")
-	f.Float64Var(&s.Partition, "partition", 1000, "write units a second of the bucket's partition")
+	f.DurationVar(&s.Latency, "latency", 5*time.Millisecond, "round trip to the store, on average")
+	f.Float64Var(&s.Spread, "spread", 0.2, "the share that a trip takes more or less, each way, at random")
+	f.Float64Var(&s.Partition, "partition", 1000, "write units a second of the bucket's partition; 0: no bound")
+	f.StringVar(&s.Start, "start", "empty", "the bucket at the start: empty or full")
+	f.BoolVar(&s.Real, "real", false, "in real time; it takes as long as it says, and the machine must keep up")
+	f.StringVar(&s.scenario, "scenario", "", "F or F-real: fleets on a full bucket; decides all but -for and -warm-up")
 	f.BoolVar(&s.json, "json", false, "print JSON")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -66,21 +78,31 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case s.Processes < 1 || s.Rate < 1 || s.Burst < 1:
 		return s, errors.New("-processes, -rate and -burst must be at least 1")
-	case s.Each <= 0 || s.For <= 0 || s.Partition <= 0:
-		return s, errors.New("-each, -for and -partition must be above 0")
-	case s.Patience < 0 || s.WarmUp < 0 || s.Latency < 0:
-		return s, errors.New("-patience, -warm-up and -latency must not be below 0")
+	case s.Each <= 0 || s.For <= 0:
+		return s, errors.New("-each and -for must be above 0")
+	case s.Patience < 0 || s.WarmUp < 0 || s.Latency < 0 || s.Partition < 0:
+		return s, errors.New("-patience, -warm-up, -latency and -partition must not be below 0")
+	case s.Spread < 0 || s.Spread > 1:
+		return s, errors.New("-spread must be 0 to 1")
+	case s.Start != "empty" && s.Start != "full":
+		return s, fmt.Errorf("-start is %q; give empty or full", s.Start)
+	case s.scenario != "" && scenarios[s.scenario] == nil:
+		return s, fmt.Errorf("-scenario is %q; give F or F-real", s.scenario)
 	case s.Call != "acquire" && s.Call != "retry" && s.Call != "wait":
 		return s, fmt.Errorf("-call is %q; give acquire, retry or wait", s.Call)
 	}
 	return s, nil
 }
 
-// run never returns after a simulation: it ends inside a test.
+// run never returns after a simulation in virtual time: it ends inside a test.
 func run(args []string, stdout, stderr io.Writer) error {
 	s, err := parse(args, stderr)
 	if err != nil {
 		return err
+	}
+	all := s.runs()
+	if all[0].Real {
+		return each(all, stdout, func(s settings) (*report, error) { return simulate(context.Background(), s) })
 	}
 	testing.Init()
 	if err := flag.CommandLine.Parse(nil); err != nil { // the defaults of testing's flags
@@ -89,12 +111,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	// Only a test can open a bubble of virtual time, and testing.Main would exit
 	// with words of its own.
 	bubble := testing.InternalTest{Name: "scale", F: func(t *testing.T) {
-		began := time.Now()
-		r, err := inVirtualTime(t, s)
-		if err == nil {
-			r.Took = time.Since(began).Seconds()
-			err = r.print(stdout)
-		}
+		err := each(all, stdout, func(s settings) (*report, error) { return inVirtualTime(t, s) })
 		if err != nil {
 			fmt.Fprintln(stderr, "scale:", err)
 			os.Exit(1)
@@ -103,6 +120,25 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}}
 	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{bubble}, nil, nil)
 	return errors.New("the simulation did not start")
+}
+
+// each runs one after another and prints a report each.
+func each(all []settings, stdout io.Writer, simulate func(settings) (*report, error)) error {
+	for i, s := range all {
+		began := time.Now()
+		r, err := simulate(s)
+		if err != nil {
+			return err
+		}
+		r.Took = time.Since(began).Seconds()
+		if i > 0 && !s.json {
+			fmt.Fprintln(stdout)
+		}
+		if err := r.print(stdout); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func inVirtualTime(t *testing.T, s settings) (r *report, err error) {

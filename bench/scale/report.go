@@ -24,6 +24,9 @@ type report struct {
 	// OfLimit is what was admitted, as a share of the limit's refill and of
 	// what the bucket held at the start.
 	OfLimit float64 `json:"admitted_of_limit"`
+	// PerGrant is how many requests a grant cost, reads and refused writes
+	// counted.
+	PerGrant float64 `json:"requests_per_grant"`
 
 	WriteUnits float64 `json:"write_units_per_second"`
 	ReadUnits  float64 `json:"read_units_per_second"`
@@ -48,8 +51,10 @@ func (w *world) report(a ledger.Account, used ddbmem.Meter, throttled int64) *re
 		GrantedAfter: w.granted.Summary(), DeniedAfter: w.denied.Summary(), Errors: w.errors,
 	}
 	r.OfLimit = float64(a.Admitted) / float64(a.Allowed)
-	from := int(w.WarmUp / time.Second)
-	r.MeanLoad, r.PeakLoad = w.partition.since(from, from+int(max(w.For, time.Second)/time.Second))
+	r.PerGrant = float64(used.Requests()) / float64(max(1, r.Granted))
+	if from := int(w.WarmUp / time.Second); w.Partition > 0 {
+		r.MeanLoad, r.PeakLoad = w.partition.since(from, from+int(max(w.For, time.Second)/time.Second))
+	}
 	return r
 }
 
@@ -58,9 +63,9 @@ func (r *report) text() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-10s "+format+"\n", append([]any{name}, args...)...)
 	}
-	line("setting", "%d processes × %g calls/s on one bucket of %d/s and %d at once; %s; %v round trip; partition of %g write units/s",
-		r.Processes, r.Each, r.Rate, r.Burst, r.how(), r.Latency, r.Partition)
-	line("time", "%v virtual after %v, in %.1f s", r.For, r.WarmUp, r.Took)
+	line("setting", "%d processes × %g calls/s on one bucket of %d/s and %d at once, %s at the start; %s; %v round trip ± %.0f %%; %s",
+		r.Processes, r.Each, r.Rate, r.Burst, r.Start, r.how(), r.Latency, 100*r.Spread, r.ceiling())
+	line("time", "%v %s after %v, in %.1f s", r.For, map[bool]string{false: "virtual", true: "real"}[r.Real], r.WarmUp, r.Took)
 	line("calls", "%d offered: %d granted, %d denied (%d answers from memory), %d failed", r.Offered, r.Granted, r.Denied, r.FromMemory, r.Failed)
 	over := "never above"
 	if r.Ledger.Lost < 0 {
@@ -68,8 +73,10 @@ func (r *report) text() string {
 	}
 	line("admitted", "%.2f %% of the limit, %s: %.1f of %.1f tokens, %.1f left, %.1f lost",
 		100*r.OfLimit, over, tokens(r.Ledger.Admitted), tokens(r.Ledger.Allowed), tokens(r.Ledger.Left), tokens(r.Ledger.Lost))
-	line("writes", "%.0f units/s, %.0f refused/s, %.0f throttled/s; reads %.0f units/s", r.WriteUnits, r.Refused, r.Throttled, r.ReadUnits)
-	line("partition", "%.1f %% of its ceiling on average, %.1f %% in the busiest second", 100*r.MeanLoad, 100*r.PeakLoad)
+	line("writes", "%.0f units/s, %.0f refused/s, %.0f throttled/s; reads %.0f units/s; %.2f requests a grant", r.WriteUnits, r.Refused, r.Throttled, r.ReadUnits, r.PerGrant)
+	if r.Partition > 0 {
+		line("partition", "%.1f %% of its ceiling on average, %.1f %% in the busiest second", 100*r.MeanLoad, 100*r.PeakLoad)
+	}
 	line("granted", "after p50 %v, p99 %v, max %v", r.GrantedAfter.P50, r.GrantedAfter.P99, r.GrantedAfter.Max)
 	line("denied", "after p50 %v, p99 %v, max %v", r.DeniedAfter.P50, r.DeniedAfter.P99, r.DeniedAfter.Max)
 	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
@@ -83,6 +90,13 @@ func (r *report) how() string {
 		return r.Call
 	}
 	return fmt.Sprintf("%s for up to %v", r.Call, r.Patience)
+}
+
+func (r *report) ceiling() string {
+	if r.Partition == 0 {
+		return "no bound on the partition"
+	}
+	return fmt.Sprintf("partition of %g write units/s", r.Partition)
 }
 
 func tokens(milli int64) float64 { return float64(milli) / 1000 }

@@ -104,9 +104,8 @@ func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
 	if r.Context.Value(exempt{}) != nil {
 		return ddbmem.Fault{}
 	}
-	trip := time.Duration(float64(w.Latency) * (0.8 + 0.4*rand.Float64()))
-	f := ddbmem.Fault{Before: trip / 2, After: trip / 2}
-	if r.Operation != "UpdateItem" && r.Operation != "PutItem" {
+	f := ddbmem.Fault{Before: w.way(), After: w.way()}
+	if w.Partition == 0 || r.Operation != "UpdateItem" && r.Operation != "PutItem" {
 		return f
 	}
 	w.mu.Lock()
@@ -117,7 +116,13 @@ func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
 	return f
 }
 
-// prepare makes the table and the limit. The bucket starts empty.
+// way is the latency of one way.
+func (w *world) way() time.Duration {
+	return time.Duration(float64(w.Latency) / 2 * (1 - w.Spread + 2*w.Spread*rand.Float64()))
+}
+
+// prepare makes the table, the limit and the bucket: empty, or full after a call
+// that was given back.
 func (w *world) prepare(ctx context.Context) error {
 	limiter, repo, err := w.open()
 	if err != nil {
@@ -130,8 +135,14 @@ func (w *world) prepare(ctx context.Context) error {
 	if err := repo.SetResourceLimits(ctx, resource, []dynalimit.Limit{limit}); err != nil {
 		return err
 	}
-	if _, err := limiter.Acquire(ctx, entity, resource, dynalimit.Amounts{limitName: w.Burst}); err != nil {
+	lease, err := limiter.Acquire(ctx, entity, resource, dynalimit.Amounts{limitName: w.Burst})
+	if err != nil {
 		return err
+	}
+	if w.Start == "full" {
+		if err := lease.Rollback(ctx); err != nil {
+			return err
+		}
 	}
 	return limiter.Close(ctx)
 }
