@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -285,6 +286,21 @@ func TestCredentialsThatHangWereNeverUsed(t *testing.T) {
 		defer cancel()
 		d = Classify(write(ctx, c), ctx)
 		assert.Equal(t, Diagnosis{Verdict: Unsent}, without(d), "the caller's own deadline")
+	})
+}
+
+// What ends a request before it is sent leaves no doubt.
+func TestRequestThatWasHeldUpWasNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := watched(says(200, "{}"), func(o *dynamodb.Options) {
+			o.APIOptions = append(o.APIOptions, func(s *middleware.Stack) error {
+				return s.Initialize.Add(middleware.InitializeMiddlewareFunc("holds up", func(ctx context.Context, _ middleware.InitializeInput, _ middleware.InitializeHandler) (out middleware.InitializeOutput, _ middleware.Metadata, err error) {
+					<-ctx.Done()
+					return out, middleware.Metadata{}, ctx.Err()
+				}), middleware.Before)
+			})
+		})
+		assert.Equal(t, Unsent.String(), Classify(write(t.Context(), c), t.Context()).Verdict.String())
 	})
 }
 
