@@ -31,19 +31,20 @@ func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []Usag
 		err = k.register(ctx, t)
 	}
 	if err != nil {
-		if !unavailable(err) {
+		if aboutRecord(err) {
 			return nil, err
 		}
-		for i := range results {
-			results[i].Err = err
+		for i, u := range usages {
+			if results[i].Err = u.validate(); results[i].Err == nil {
+				results[i].Err = err
+			}
 		}
 	} else {
 		k.submitAll(ctx, t, usages, results)
 	}
-	for i, u := range usages {
-		r, err := k.orSpool(results[i].Receipt, results[i].Err, SpooledUsage{Org: org, App: app, Usage: u, Received: received})
-		results[i] = BatchResult{r, err}
-	}
+	k.orSpoolAll(results, func(i int) SpooledUsage {
+		return SpooledUsage{Org: org, App: app, Usage: usages[i], Received: received}
+	})
 	return results, nil
 }
 

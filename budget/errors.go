@@ -21,6 +21,9 @@ var (
 	ErrConflict = errors.New("budget: conflict")
 	// ErrNotFound says that an organisation, app or hold does not exist.
 	ErrNotFound = errors.New("budget: not found")
+	// ErrSpoolInUse says that another keeper, of this process or another, has the
+	// file of Options.Spool.
+	ErrSpoolInUse = errors.New("budget: spool in use")
 	// ErrClosed says that the keeper was closed.
 	ErrClosed = errors.New("budget: keeper is closed")
 )

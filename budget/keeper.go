@@ -25,7 +25,8 @@ type Tables struct {
 }
 
 // Metering says how surely a record is counted once. Whatever it is, hard mode
-// counts strictly.
+// and Hold.Settle count strictly. The two that do not keep records cannot be
+// combined with a spool: it would count a record again whose answer was lost.
 type Metering int
 
 // The meterings.
@@ -101,12 +102,17 @@ type Options struct {
 	// of the processes that have the hook; Event.ID is stable.
 	OnEvent func(context.Context, Event)
 	// Spool is the path of a local append-only file that keeps records the store
-	// did not accept, until it does. One process per file. Empty: none.
+	// did not take, until it does: while it does not answer, and also while
+	// credentials, permissions or tables are missing. One keeper per file:
+	// another gets ErrSpoolInUse, by a lock on the file Spool + ".lock". A record
+	// is replayed for up to 48 hours after it was received, and counted once.
+	// Needs MeteringStrict or MeteringBatch. Empty: none.
 	Spool string
 	// SpoolInterval is how often the spool is replayed. Defaults to 5 s.
 	SpoolInterval time.Duration
-	// OnRefused is given every spooled record that was refused for good; it also
-	// stays in the file Spool + ".refused".
+	// OnRefused is given every spooled record that was refused for good, one at a
+	// time; it also stays in the file Spool + ".refused". A line that cannot be
+	// read comes as a record with nothing but a Refusal.
 	OnRefused func(SpooledUsage, error)
 	// Logger gets what no caller is told. Defaults to discarding.
 	Logger *slog.Logger
@@ -142,6 +148,9 @@ func (o Options) validate() error {
 		return invalid("options", "a duration is negative")
 	case o.Metering < MeteringStrict || o.Metering > MeteringNone:
 		return invalid("options.metering", "unknown metering %d", o.Metering)
+	case o.Spool != "" && (o.Metering == MeteringWindow || o.Metering == MeteringNone):
+		return invalid("options.metering", "MeteringWindow and MeteringNone keep no record by which the spool could tell "+
+			"what was counted already; use MeteringStrict or MeteringBatch, or leave Options.Spool empty")
 	case o.OnUnavailable.Submit == Allow && o.Spool == "":
 		return invalid("options.on_unavailable.submit", "Allow needs Options.Spool, or records would be lost")
 	}

@@ -1,331 +1,272 @@
 package budget
 
 import (
-	"bufio"
 	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync"
-	"time"
 )
 
-// SpooledUsage is a record that the store has not accepted yet.
-type SpooledUsage struct {
-	Org      string       `json:"org_id"`
-	App      string       `json:"app_id"`
-	Usage    Usage        `json:"usage"`
-	Received time.Time    `json:"received"` // the time of a record that has none
-	Hold     *SpooledHold `json:"hold,omitempty"`
-	Refusal  string       `json:"refusal,omitempty"` // why it was refused for good
-}
+var (
+	errLocked  = errors.New("another keeper has it")
+	errDamaged = errors.New("budget: damaged line in the spool")
+)
 
-// SpooledHold is the hold a spooled record settles.
-type SpooledHold struct {
-	ID         string           `json:"id,omitempty"`
-	Keys       [][2]string      `json:"keys,omitempty"`
-	Scope      string           `json:"scope,omitempty"`
-	Label      string           `json:"label,omitempty"`
-	Day        string           `json:"day"`
-	Estimate   string           `json:"estimate_picos,omitempty"`
-	Counters   []spooledCounter `json:"counters,omitempty"`
-	ExpireMs   int64            `json:"expires_at_ms,omitempty"`
-	TTL        int64            `json:"ttl_epoch,omitempty"`
-	Lane       string           `json:"lane,omitempty"`
-	HoldsMoney bool             `json:"holds_money"`
-	Reserved   time.Time        `json:"reserved_at"`
-}
-
-type spooledCounter struct {
-	PK     string `json:"pk"`
-	Prefix string `json:"prefix"`
-	Bare   bool   `json:"bare,omitempty"`
-}
-
-// spooled is the hold as the spool keeps it; nil holds nothing but the day.
-func (h *holdRef) spooled(day string) *SpooledHold {
-	s := &SpooledHold{Day: day}
-	if h == nil {
-		return s
-	}
-	*s = SpooledHold{
-		ID: h.id, Scope: h.scope, Label: h.label, Day: h.day, Estimate: h.estimate.String(),
-		ExpireMs: h.expireMs, TTL: h.ttl, Lane: h.lane, HoldsMoney: true,
-	}
-	for _, key := range h.keys {
-		s.Keys = append(s.Keys, [2]string{key.pk, key.sk})
-	}
-	for _, d := range h.debits {
-		s.Counters = append(s.Counters, spooledCounter{d.pk, d.prefix, d.bare})
-	}
-	return s
-}
-
-func (s *SpooledHold) ref() (*holdRef, error) {
-	if !s.HoldsMoney {
-		return nil, nil
-	}
-	estimate, err := parsePicos(s.Estimate)
-	if err != nil {
-		return nil, err
-	}
-	h := &holdRef{
-		id: s.ID, scope: s.Scope, label: s.Label, day: s.Day, estimate: estimate,
-		expireMs: s.ExpireMs, ttl: s.TTL, lane: s.Lane,
-	}
-	for _, key := range s.Keys {
-		h.keys = append(h.keys, itemKey{key[0], key[1]})
-	}
-	for _, c := range s.Counters {
-		h.debits = append(h.debits, debit{counterRef: counterRef{c.PK, c.Prefix, 1}, hard: true, bare: c.Bare})
-	}
-	return h, nil
-}
-
-// spool is the local file of records, one JSON document per line. A line is
-// synced before its caller is answered; the file is emptied once every line in
-// it is accepted or refused for good. Replaying a line twice counts it once.
+// spool is the local file of records that the store did not take yet. A record
+// is synced before its caller is answered, and leaves the file once it is
+// accepted or refused for good. Replaying a record twice counts it once.
 type spool struct {
 	path string
+	lock *os.File // of path + ".lock": no other keeper has the spool
 
 	mu      sync.Mutex
 	file    *os.File
-	pending int // lines in the file
+	pending int // records in the file
 
 	replaying sync.Mutex
 }
 
 func openSpool(path string) (*spool, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	lock, err := lockFile(path + ".lock")
+	if errors.Is(err, errLocked) {
+		return nil, fmt.Errorf("%w: %s is locked by %s.lock: give every keeper a file of its own in Options.Spool, "+
+			"or start this one when the other has ended", ErrSpoolInUse, path, path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("budget: spool: %w", err)
 	}
-	s := &spool{path: path, file: file}
-	lines, err := s.read()
-	if err == nil {
-		err = s.endLine()
+	s := &spool{path: path, lock: lock}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("budget: spool: %w", err), unlockFile(lock))
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("budget: spool: %w", err), file.Close())
-	}
-	s.pending = len(lines)
 	return s, nil
 }
 
-// endLine separates a line that a crash cut off from those to come.
-func (s *spool) endLine() error {
-	info, err := s.file.Stat()
-	if err != nil || info.Size() == 0 {
-		return err
-	}
-	var last [1]byte
-	if _, err := s.file.ReadAt(last[:], info.Size()-1); err != nil || last[0] == '\n' {
-		return err
-	}
-	_, err = s.file.Write([]byte{'\n'})
-	return err
-}
-
-func (s *spool) append(entry SpooledUsage) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := appendLine(s.file, entry); err != nil {
-		return fmt.Errorf("budget: spool: %w", err)
-	}
-	s.pending++
-	return nil
-}
-
-func appendLine(file *os.File, entry SpooledUsage) error {
-	line, err := json.Marshal(entry)
+// open opens the file at the path, or makes it.
+func (s *spool) open() error {
+	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	if _, err := file.Write(append(line, '\n')); err != nil {
-		return err
+	lines, err := readSpool(file)
+	if err == nil {
+		err = syncFolder(filepath.Dir(s.path))
 	}
-	return file.Sync()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	s.file, s.pending = file, len(lines)
+	return nil
 }
 
-// read gives the file's lines, those cut off by a crash included.
-func (s *spool) read() ([][]byte, error) {
-	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+// follow needs the lock. It opens the path anew when the file there is not the
+// one in hand, because somebody moved or removed that: what waits in it is
+// copied, so that no record is in a file that nobody replays.
+func (s *spool) follow() error {
+	mine, err := s.file.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(s.path)
+	if err == nil && os.SameFile(mine, there) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	waiting, err := readSpool(s.file)
+	if err != nil {
+		return err
+	}
+	moved := s.file
+	if err := s.open(); err != nil {
+		s.file = moved
+		return err
+	}
+	if err := s.write(join(waiting)); err != nil {
+		err = errors.Join(err, s.file.Close())
+		s.file, s.pending = moved, len(waiting)
+		return err
+	}
+	s.pending += len(waiting)
+	return moved.Close()
+}
+
+// append keeps records, all or none.
+func (s *spool) append(entries ...SpooledUsage) error {
+	var text []byte
+	for _, entry := range entries {
+		line, err := frame(entry)
+		if err != nil {
+			return fmt.Errorf("budget: spool: %w", err)
+		}
+		text = append(text, line...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.follow()
+	if err == nil {
+		err = s.write(text)
+	}
+	if err != nil {
+		return fmt.Errorf("budget: spool: %w", err)
+	}
+	s.pending += len(entries)
+	return nil
+}
+
+// write needs the lock. It takes back what it could not write whole, and never
+// joins it to a line that was cut off before.
+func (s *spool) write(text []byte) error {
+	info, err := s.file.Stat()
+	if err != nil || len(text) == 0 {
+		return err
+	}
+	size := info.Size()
+	if size > 0 {
+		var last [1]byte
+		if _, err := s.file.ReadAt(last[:], size-1); err != nil {
+			return err
+		}
+		if last[0] != '\n' {
+			text = append([]byte{'\n'}, text...)
+		}
+	}
+	if _, err = s.file.Write(text); err == nil {
+		err = s.file.Sync()
+	}
+	if err != nil {
+		return errors.Join(err, s.file.Truncate(size))
+	}
+	return nil
+}
+
+// readSpool gives the records of a file, and what is damaged between them.
+func readSpool(file *os.File) ([]spoolLine, error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	var lines [][]byte
-	r := bufio.NewReader(s.file)
-	for {
-		line, err := r.ReadBytes('\n')
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			lines = append(lines, line)
-		}
-		if errors.Is(err, io.EOF) {
-			return lines, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
 	}
+	return splitSpool(text), nil
+}
+
+// join is the text of lines.
+func join(lines []spoolLine) []byte {
+	var text []byte
+	for _, line := range lines {
+		text = append(append(text, line.text...), '\n')
+	}
+	return text
 }
 
 func (s *spool) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.file.Close()
+	return errors.Join(s.follow(), s.file.Close(), unlockFile(s.lock))
 }
 
-// refuse keeps an entry that will never be accepted.
+// refuse keeps what will never be accepted.
 func (s *spool) refuse(line []byte) error {
 	file, err := os.OpenFile(s.path+".refused", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(append(line, '\n'))
-	return errors.Join(err, file.Sync(), file.Close())
+	_, err = file.Write(append(bytes.Clone(line), '\n'))
+	return errors.Join(err, file.Sync(), file.Close(), syncFolder(filepath.Dir(s.path)))
 }
 
-// replay hands the lines to accept until one fails for want of the store, and
-// keeps that one and the rest.
-func (s *spool) replay(accept func(line []byte) (done bool, err error)) error {
+// replayBatch is how many records are sent at once: two full transactions of
+// one counter, and some for others.
+const replayBatch = 256
+
+// replay hands the records to send, many at once, and drops those that it
+// finishes. It stops when the store fails and takes none of a batch.
+func (s *spool) replay(send func(batch []spoolLine) (done []bool, err error)) error {
 	s.replaying.Lock()
 	defer s.replaying.Unlock()
-	s.mu.Lock()
-	lines, err := s.read()
-	s.mu.Unlock()
-	if err != nil || len(lines) == 0 {
-		return err
+	lines, err := s.waiting()
+	if err != nil {
+		return fmt.Errorf("budget: spool: %w", err)
 	}
-	accepted := 0
-	for _, line := range lines {
-		done, acceptErr := accept(line)
-		if !done {
-			err = acceptErr
+	var all []bool
+	for from := 0; from < len(lines); from += replayBatch {
+		done, sendErr := send(lines[from:min(from+replayBatch, len(lines))])
+		all = append(all, done...)
+		if err == nil {
+			err = sendErr
+		}
+		if sendErr != nil && !misconfigured(sendErr) && !slices.Contains(done, true) {
 			break
 		}
-		accepted++
 	}
-	return errors.Join(err, s.drop(accepted))
+	if dropErr := s.drop(all); dropErr != nil {
+		err = errors.Join(err, fmt.Errorf("budget: spool: %w", dropErr))
+	}
+	return err
 }
 
-// drop rewrites the file without its first n lines; lines appended meanwhile
-// stay.
-func (s *spool) drop(n int) error {
-	if n == 0 {
+func (s *spool) waiting() ([]spoolLine, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.follow(); err != nil {
+		return nil, err
+	}
+	return readSpool(s.file)
+}
+
+// drop takes the lines that are done out of the file, by their place in it;
+// those appended meanwhile stay. An empty file stays in its place, for which a
+// full disk has room.
+func (s *spool) drop(done []bool) error {
+	if !slices.Contains(done, true) {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lines, err := s.read()
+	lines, err := readSpool(s.file)
 	if err != nil {
 		return err
 	}
+	var left []spoolLine
+	for i, line := range lines {
+		if i >= len(done) || !done[i] {
+			left = append(left, line)
+		}
+	}
+	if len(left) == 0 {
+		err = errors.Join(s.file.Truncate(0), s.file.Sync())
+	} else {
+		err = s.rewrite(left)
+	}
+	if err == nil {
+		s.pending = len(left)
+	}
+	return err
+}
+
+// rewrite puts a file of these lines in the place of the one in hand.
+func (s *spool) rewrite(lines []spoolLine) error {
 	temporary := s.path + ".new"
 	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_RDWR|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	for _, line := range lines[n:] {
-		if _, err = file.Write(append(line, '\n')); err != nil {
-			break
-		}
-	}
+	_, err = file.Write(join(lines))
 	if err = errors.Join(err, file.Sync()); err == nil {
 		err = os.Rename(temporary, s.path)
 	}
 	if err != nil {
-		return errors.Join(err, file.Close())
+		return errors.Join(err, file.Close(), os.Remove(temporary))
 	}
 	old := s.file
-	s.file, s.pending = file, len(lines)-n
-	return old.Close()
-}
-
-// Spooled is how many records wait in the spool.
-func (k *Keeper) Spooled() int {
-	if k.spool == nil {
-		return 0
-	}
-	k.spool.mu.Lock()
-	defer k.spool.mu.Unlock()
-	return k.spool.pending
-}
-
-// orSpool keeps a record that the store did not take, if the policy says so.
-func (k *Keeper) orSpool(r Receipt, err error, entry SpooledUsage) (Receipt, error) {
-	if err == nil || !unavailable(err) || k.spool == nil || k.opts.OnUnavailable.Submit != Allow {
-		return r, err
-	}
-	if spoolErr := k.spool.append(entry); spoolErr != nil {
-		return r, errors.Join(err, spoolErr)
-	}
-	return Receipt{Spooled: true}, nil
-}
-
-func (k *Keeper) replayLoop() {
-	defer k.tasks.Done()
-	ticker := time.NewTicker(k.opts.SpoolInterval)
-	defer ticker.Stop()
-	for {
-		if k.Spooled() > 0 {
-			if err := k.Replay(k.base); err != nil {
-				k.opts.Logger.Warn("budget: replaying the spool", "error", err)
-			}
-		}
-		select {
-		case <-ticker.C:
-		case <-k.closing:
-			return
-		}
-	}
-}
-
-// Replay submits what waits in the spool now, instead of at the next interval.
-// Records refused for good go to Options.OnRefused and the refused file. It
-// stops at the first the store does not take.
-func (k *Keeper) Replay(ctx context.Context) error {
-	if k.spool == nil {
-		return nil
-	}
-	return k.spool.replay(func(line []byte) (bool, error) { return k.replayLine(ctx, line) })
-}
-
-func (k *Keeper) replayLine(ctx context.Context, line []byte) (done bool, err error) {
-	var entry SpooledUsage
-	err = json.Unmarshal(line, &entry)
-	if err == nil {
-		err = k.replayEntry(ctx, entry)
-	}
-	if err == nil {
-		return true, nil
-	}
-	if unavailable(err) || errors.Is(err, ErrClosed) {
-		return false, err
-	}
-	entry.Refusal = err.Error()
-	if marked, markErr := json.Marshal(entry); markErr == nil && entry.Org != "" {
-		line = marked
-	}
-	if keepErr := k.spool.refuse(line); keepErr != nil {
-		return false, keepErr
-	}
-	if k.opts.OnRefused != nil {
-		k.opts.OnRefused(entry, err)
-	}
-	return true, nil
-}
-
-func (k *Keeper) replayEntry(ctx context.Context, entry SpooledUsage) error {
-	if entry.Hold == nil {
-		_, err := k.submitAt(ctx, entry.Org, entry.App, entry.Usage, entry.Received)
-		return err
-	}
-	ref, err := entry.Hold.ref()
-	if err != nil {
-		return err
-	}
-	_, err = k.settleHold(ctx, entry.Org, entry.App, ref, entry.Hold.Day, entry.Hold.Reserved, entry.Usage, entry.Received)
-	return err
+	s.file = file
+	return errors.Join(old.Close(), syncFolder(filepath.Dir(s.path)))
 }

@@ -178,7 +178,7 @@ func (k *Keeper) prepare(t *tenant, u Usage, received time.Time) (*op, error) {
 
 // newSubmission is the operation that counts a record on a day.
 func (k *Keeper) newSubmission(t *tenant, u Usage, day string, at time.Time) (*op, error) {
-	if model := t.model(t.policy(at), u.Label); u.Model != "" && u.Model != model {
+	if model := t.model(t.policy(at), u.Label); u.Model != "" && model != "" && u.Model != model {
 		return nil, invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
 	}
 	cost, version, err := t.cost(u.Label, u.Tokens, at)

@@ -1,0 +1,179 @@
+package budget
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// unknownAfter is when a record in the spool may have been counted and
+// forgotten: earlier, its item says so. The hour is for clocks.
+const unknownAfter = dedupFor - time.Hour
+
+// Spooled is how many records wait in the spool.
+func (k *Keeper) Spooled() int {
+	if k.spool == nil {
+		return 0
+	}
+	k.spool.mu.Lock()
+	defer k.spool.mu.Unlock()
+	return k.spool.pending
+}
+
+// aboutRecord says that an error is about the record and will stay: sending it
+// again is in vain. Anything else is about the store, its credentials, its
+// permissions or its tables, which come back.
+func aboutRecord(err error) bool {
+	var bad *ValidationError
+	return errors.As(err, &bad) || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound)
+}
+
+// spools says that the policy keeps a record that failed so.
+func (k *Keeper) spools(err error) bool {
+	return err != nil && !aboutRecord(err) && !errors.Is(err, ErrClosed) && k.spool != nil && k.opts.OnUnavailable.Submit == Allow
+}
+
+// orSpool keeps a record that the store did not take, if the policy says so.
+func (k *Keeper) orSpool(r Receipt, err error, entry SpooledUsage) (Receipt, error) {
+	if !k.spools(err) {
+		return r, err
+	}
+	if spoolErr := k.spool.append(entry); spoolErr != nil {
+		return r, errors.Join(err, spoolErr)
+	}
+	return Receipt{Spooled: true}, nil
+}
+
+// orSpoolAll does so for a batch, with one write: all are kept or none.
+func (k *Keeper) orSpoolAll(results []BatchResult, entry func(i int) SpooledUsage) {
+	var entries []SpooledUsage
+	var places []int
+	for i, r := range results {
+		if k.spools(r.Err) {
+			entries, places = append(entries, entry(i)), append(places, i)
+		}
+	}
+	if len(entries) == 0 {
+		return
+	}
+	spoolErr := k.spool.append(entries...)
+	for _, i := range places {
+		if spoolErr != nil {
+			results[i].Err = errors.Join(results[i].Err, spoolErr)
+		} else {
+			results[i] = BatchResult{Receipt: Receipt{Spooled: true}}
+		}
+	}
+}
+
+func (k *Keeper) replayLoop() {
+	defer k.tasks.Done()
+	ticker := time.NewTicker(k.opts.SpoolInterval)
+	defer ticker.Stop()
+	for {
+		if k.Spooled() > 0 {
+			if err := k.Replay(k.base); err != nil {
+				k.opts.Logger.Warn("budget: replaying the spool", "error", err, "left", k.Spooled())
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-k.closing:
+			return
+		}
+	}
+}
+
+// Replay submits what waits in the spool now, instead of at the next interval.
+// Records refused for good go to Options.OnRefused and the refused file, and so
+// do lines that cannot be read. It stops when the store fails and takes none of a batch,
+// and returns the first error of the store; what it did not take stays.
+func (k *Keeper) Replay(ctx context.Context) error {
+	if k.spool == nil {
+		return nil
+	}
+	return k.spool.replay(func(batch []spoolLine) ([]bool, error) { return k.replayLines(ctx, batch) })
+}
+
+// replayLines sends a batch of records at once, so that they share
+// transactions; those of one request id one after the other.
+func (k *Keeper) replayLines(ctx context.Context, batch []spoolLine) (done []bool, err error) {
+	outcomes := make([]error, len(batch))
+	byID := map[string][]int{}
+	for i, line := range batch {
+		if outcomes[i] = line.bad; line.bad == nil {
+			id := line.entry.Org + "/" + line.entry.App + "/" + line.entry.Usage.RequestID
+			byID[id] = append(byID[id], i)
+		}
+	}
+	var group sync.WaitGroup
+	for _, places := range byID {
+		group.Go(func() {
+			for _, i := range places {
+				outcomes[i] = k.replayEntry(ctx, batch[i].entry)
+			}
+		})
+	}
+	group.Wait()
+	done = make([]bool, len(batch))
+	for i, outcome := range outcomes {
+		if final(outcome) {
+			outcome = k.refused(batch[i], outcome)
+		}
+		done[i] = outcome == nil
+		if err == nil || misconfigured(err) && !done[i] {
+			err = outcome
+		}
+	}
+	return done, err
+}
+
+// misconfigured says that the configuration, or this keeper's options, lack a
+// model or its price: a record waits until that is put right.
+func misconfigured(err error) bool {
+	var bad *ValidationError
+	return errors.As(err, &bad) && bad.Code == CodeInvalidConfig
+}
+
+// final says that a spooled record or a damaged line will never be accepted.
+func final(err error) bool {
+	return aboutRecord(err) && !misconfigured(err) || errors.Is(err, errDamaged)
+}
+
+// refused keeps a line that will never be accepted and tells of it.
+func (k *Keeper) refused(line spoolLine, reason error) error {
+	entry, text := line.entry, line.text
+	entry.Refusal = reason.Error()
+	if line.bad == nil {
+		var err error
+		if text, err = json.Marshal(entry); err != nil {
+			return err
+		}
+	}
+	if err := k.spool.refuse(text); err != nil {
+		return fmt.Errorf("budget: spool: %w", err)
+	}
+	if k.opts.OnRefused != nil {
+		k.opts.OnRefused(entry, reason)
+	}
+	return nil
+}
+
+func (k *Keeper) replayEntry(ctx context.Context, entry SpooledUsage) error {
+	if age := k.now().Sub(entry.Received); age > unknownAfter {
+		return invalid("received", "%v ago is more than %v: whether it was counted is no longer known", age.Round(time.Second), unknownAfter)
+	}
+	if entry.Hold == nil {
+		_, err := k.submitAt(ctx, entry.Org, entry.App, entry.Usage, entry.Received)
+		return err
+	}
+	ref, err := entry.Hold.ref()
+	if err != nil {
+		return invalid("hold", "%v", err)
+	}
+	_, err = k.settleHold(ctx, entry.Org, entry.App, ref, entry.Hold.Day, entry.Hold.Reserved, entry.Usage, entry.Received)
+	return err
+}

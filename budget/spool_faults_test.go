@@ -1,0 +1,379 @@
+package budget
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// spooling is a world whose first keeper has a spool that is replayed when the
+// test says so.
+func spooling(t *testing.T, adapt ...func(*Options)) (*world, *Keeper, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spool")
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	opts := &Options{Spool: path, SpoolInterval: time.Hour}
+	for _, f := range adapt {
+		f(opts)
+	}
+	k := w.keeper(opts)
+	_, err := k.Submit(t.Context(), orgO, appA, call(1000)) // the configuration is known
+	require.NoError(t, err)
+	return w, k, path
+}
+
+func spoolOne(t *testing.T, k *Keeper, u Usage) {
+	t.Helper()
+	r, err := k.Submit(t.Context(), orgO, appA, u)
+	require.NoError(t, err)
+	require.True(t, r.Spooled)
+}
+
+func refuseAll(code string) ddbmem.FaultFunc {
+	return func(*ddbmem.Request) ddbmem.Fault {
+		return ddbmem.Fault{Error: &ddbmem.Error{Code: code, Message: "for the whole store"}}
+	}
+}
+
+// TestSpoolKeepsRecordsWhatTheWholeStoreLacks: credentials, permissions and
+// tables are no fault of a record. It is spooled, and stays.
+func TestSpoolKeepsRecordsWhatTheWholeStoreLacks(t *testing.T) {
+	for _, code := range []string{
+		"ExpiredTokenException", "UnrecognizedClientException", "InvalidSignatureException", "MissingAuthenticationTokenException",
+		"AccessDeniedException", "ResourceNotFoundException", "ThrottlingException", "InternalServerError",
+	} {
+		t.Run(code, func(t *testing.T) {
+			var refused []SpooledUsage
+			simulated(t, Options{
+				Spool: filepath.Join(t.TempDir(), "spool"), SpoolInterval: time.Hour,
+				OnRefused: func(u SpooledUsage, _ error) { refused = append(refused, u) },
+			}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+				ctx := t.Context()
+				hold, err := k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Hour)
+				require.NoError(t, err)
+				db.SetFaults(refuseAll(code))
+				spoolOne(t, k, call(1))
+				r, err := hold.Settle(ctx, call(2))
+				require.NoError(t, err)
+				require.True(t, r.Spooled)
+				results, err := k.SubmitBatch(ctx, orgO, "app-never-seen", []Usage{call(3), call(4)})
+				require.NoError(t, err)
+				for _, r := range results {
+					require.NoError(t, r.Err)
+					require.True(t, r.Spooled)
+				}
+				require.Error(t, k.Replay(ctx))
+				assert.Equal(t, 4, k.Spooled())
+				assert.Empty(t, refused)
+
+				db.SetFaults(nil)
+				require.NoError(t, k.Replay(ctx))
+				assert.Zero(t, k.Spooled())
+				for app, want := range map[string]int64{appA: 2, "app-never-seen": 2} {
+					got, err := k.Totals(ctx, orgO, app, "")
+					require.NoError(t, err)
+					assert.Equal(t, want, got.Labels[0].Requests, app)
+					assert.Zero(t, got.Labels[0].HeldMicros)
+				}
+			})
+		})
+	}
+}
+
+// TestSpoolWaitsForThePrice: a keeper that was started without a model's price
+// refuses no record for good that others could count.
+func TestSpoolWaitsForThePrice(t *testing.T) {
+	refused := 0
+	w, k, path := spooling(t)
+	w.db.SetFaults(refuseAll("AccessDeniedException"))
+	spoolOne(t, k, call(1))
+	require.NoError(t, k.Close(t.Context()))
+	w.db.SetFaults(nil)
+
+	bare := w.keeper(&Options{
+		Spool: path, SpoolInterval: time.Hour, Models: map[string]string{"standard": standardModel},
+		OnRefused: func(SpooledUsage, error) { refused++ },
+	})
+	requireCode(t, bare.Replay(t.Context()), CodeInvalidConfig)
+	assert.Equal(t, []int{1, 0}, []int{bare.Spooled(), refused})
+	require.NoError(t, bare.Close(t.Context()))
+
+	again := w.keeper(&Options{Spool: path, SpoolInterval: time.Hour})
+	require.NoError(t, again.Replay(t.Context()))
+	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests)
+}
+
+// TestBatchSpoolsNoInvalidRecord: a record is checked whether or not the store
+// can be asked.
+func TestBatchSpoolsNoInvalidRecord(t *testing.T) {
+	w, k, _ := spooling(t)
+	w.db.SetFaults(refuseAll("AccessDeniedException"))
+	w.clock.advance(time.Hour) // the configuration is not known any more
+	bad := call(2)
+	bad.Tokens.Output = -1
+	u := call(1)
+	u.Time = w.clock.now()
+	results, err := k.SubmitBatch(t.Context(), orgO, appA, []Usage{u, bad})
+	require.NoError(t, err)
+	require.NoError(t, results[0].Err)
+	assert.True(t, results[0].Spooled)
+	requireCode(t, results[1].Err, CodeInvalidRequest)
+	assert.Equal(t, 1, k.Spooled())
+	w.db.SetFaults(nil)
+}
+
+// TestOneKeeperPerSpool: two on one file would lose each other's records.
+func TestOneKeeperPerSpool(t *testing.T) {
+	w, k, path := spooling(t)
+	open := func() (*Keeper, error) {
+		return New(w.client, w.tables, &Options{Now: w.clock.now, Models: fixtureModels, Spool: path, SpoolInterval: time.Hour})
+	}
+	_, err := open()
+	require.ErrorIs(t, err, ErrSpoolInUse)
+	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, "Options.Spool")
+
+	w.db.SetFaults(refuseAll("AccessDeniedException"))
+	spoolOne(t, k, call(1))
+	require.NoError(t, k.Close(t.Context()))
+	w.db.SetFaults(nil)
+	next, err := open()
+	require.NoError(t, err, "the lock ends with its keeper")
+	require.NoError(t, next.Replay(t.Context()))
+	require.NoError(t, next.Close(t.Context()))
+	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests)
+}
+
+// TestSpoolThatWasMovedAway: a file that somebody renames or removes under a
+// running keeper takes no record with it.
+func TestSpoolThatWasMovedAway(t *testing.T) {
+	for name, move := range map[string]func(path string) error{
+		"renamed": func(path string) error { return os.Rename(path, path+".1") },
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			return errors.Join(os.Rename(path, path+".1"), os.WriteFile(path, nil, 0o600))
+		},
+	} {
+		for _, between := range []bool{true, false} { // another record comes before the replay
+			t.Run(name, func(t *testing.T) {
+				w, k, path := spooling(t)
+				w.db.SetFaults(refuseAll("AccessDeniedException"))
+				spoolOne(t, k, call(1))
+				require.NoError(t, move(path))
+				want := 1
+				if between {
+					spoolOne(t, k, call(2))
+					want = 2
+				}
+				require.NoError(t, k.Close(t.Context()), "and the process ends")
+				w.db.SetFaults(nil)
+				next := w.keeper(&Options{Spool: path, SpoolInterval: time.Hour})
+				require.NoError(t, next.Replay(t.Context()))
+				assert.Equal(t, int64(want+1), w.total(appA, "premium", "").Requests)
+			})
+		}
+	}
+	w, k, path := spooling(t)
+	w.db.SetFaults(refuseAll("AccessDeniedException"))
+	spoolOne(t, k, call(1))
+	require.NoError(t, os.Remove(path))
+	w.db.SetFaults(nil)
+	require.NoError(t, k.Replay(t.Context()))
+	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests)
+}
+
+// TestSpoolKeepsWhatFollowsACutLine, which an older version joined to it.
+func TestSpoolKeepsWhatFollowsACutLine(t *testing.T) {
+	line := func(n int, framed bool) string {
+		text, err := frame(SpooledUsage{Org: orgO, App: appA, Usage: call(n), Received: fixtureNow})
+		require.NoError(t, err)
+		if !framed {
+			return string(text[sumDigits+1:])
+		}
+		return string(text)
+	}
+	flipped := []byte(line(9, true))
+	flipped[len(flipped)/2] ^= 1
+	for name, test := range map[string]struct {
+		file    string
+		records int64
+		damaged int
+	}{
+		"older lines":         {line(1, false) + line(2, false), 2, 0},
+		"both kinds":          {line(1, false) + line(2, true), 2, 0},
+		"the last is cut":     {line(1, true) + line(2, true)[:100], 1, 1},
+		"joined":              {line(1, false)[:100] + line(2, false) + line(3, true), 2, 1},
+		"joined, with sums":   {line(1, true)[:100] + line(2, true), 1, 1},
+		"joined within a sum": {line(1, true)[:4] + line(2, true), 1, 1},
+		"cut in the middle":   {line(1, true)[:100] + "\n" + line(2, true), 1, 1},
+		"lost newline":        {strings.TrimSpace(line(1, true)) + line(2, true) + strings.TrimSpace(line(3, false)) + line(4, false), 4, 0},
+		"a bit is wrong":      {line(1, true) + string(flipped) + line(2, true), 2, 1},
+		"not ours":            {"# a note\n\n" + line(1, true), 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var reasons []error
+			w, k, path := spooling(t, func(o *Options) {
+				o.OnRefused = func(u SpooledUsage, err error) {
+					assert.Empty(t, u.Org)
+					assert.NotEmpty(t, u.Refusal)
+					reasons = append(reasons, err)
+				}
+			})
+			require.NoError(t, k.Close(t.Context()))
+			require.NoError(t, os.WriteFile(path, []byte(test.file), 0o600))
+			again := w.keeper(&k.opts)
+			assert.Equal(t, int(test.records)+test.damaged, again.Spooled())
+			require.NoError(t, again.Replay(t.Context()))
+			assert.Equal(t, test.records, w.total(appA, "premium", "").Requests-1)
+			assert.Len(t, reasons, test.damaged)
+			for _, err := range reasons {
+				require.ErrorIs(t, err, errDamaged)
+			}
+			if test.damaged > 0 {
+				kept, err := os.ReadFile(path + ".refused")
+				require.NoError(t, err)
+				assert.Equal(t, test.damaged, strings.Count(string(kept), "\n"))
+			}
+		})
+	}
+}
+
+// TestSpoolAppendsAfterACutLine: a crash cut the last line off; the record that
+// comes next is its own.
+func TestSpoolAppendsAfterACutLine(t *testing.T) {
+	w, k, path := spooling(t)
+	require.NoError(t, os.WriteFile(path, []byte(`0123abcd {"org_id":"5`), 0o600))
+	w.db.SetFaults(refuseAll("AccessDeniedException"))
+	spoolOne(t, k, call(1))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, 2, strings.Count(string(text), "\n"))
+	w.db.SetFaults(nil)
+	require.NoError(t, k.Replay(t.Context()))
+	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests)
+}
+
+// TestSpoolMeteringsThatKeepRecords: without them a record whose answer was
+// lost would be counted again.
+func TestSpoolMeteringsThatKeepRecords(t *testing.T) {
+	for _, metering := range []Metering{MeteringWindow, MeteringNone} {
+		path := filepath.Join(t.TempDir(), "spool")
+		_, err := New(ddbmem.New().Client(), Tables{}, &Options{Metering: metering, Spool: path})
+		assert.Contains(t, requireCode(t, err, CodeInvalidRequest).Msg, "MeteringStrict")
+		_, err = os.Stat(path)
+		require.ErrorIs(t, err, os.ErrNotExist)
+	}
+	for _, metering := range []Metering{MeteringStrict, MeteringBatch} {
+		opts := Options{Metering: metering, Spool: filepath.Join(t.TempDir(), "spool"), SpoolInterval: time.Hour}
+		simulated(t, opts, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+			db.SetFaults(onWrite(100, ddbmem.Fault{Lose: true})) // counted, and nobody was told
+			spoolOne(t, k, call(1))
+			db.SetFaults(nil)
+			require.NoError(t, k.Replay(t.Context()))
+			got, err := k.Totals(t.Context(), orgO, appA, "")
+			require.NoError(t, err)
+			assert.Equal(t, int64(1), got.Labels[0].Requests)
+		})
+	}
+}
+
+// TestSpoolRefusesWhatMayHaveBeenForgotten: after two days the item is gone that
+// would say that a record was counted.
+func TestSpoolRefusesWhatMayHaveBeenForgotten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool")
+	var refused []string
+	opts := Options{Spool: path, SpoolInterval: time.Hour, OnRefused: func(u SpooledUsage, _ error) {
+		refused = append(refused, u.Usage.RequestID)
+	}}
+	simulated(t, opts, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		hold, err := k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Hour)
+		require.NoError(t, err)
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: r.Operation == "TransactWriteItems"} })
+		u := call(1)
+		u.Time = time.Time{}
+		r, err := hold.Settle(ctx, u)
+		require.NoError(t, err)
+		require.True(t, r.Spooled)
+		db.SetFaults(down)
+		pass(100 * time.Hour) // and the item's time is over
+		db.SetFaults(nil)
+		require.NoError(t, k.Replay(ctx))
+		got, err := k.Totals(ctx, orgO, appA, "20260123")
+		require.NoError(t, err)
+		assert.Equal(t, int64(1), got.Labels[0].Requests)
+		assert.Equal(t, []string{uuid(1)}, refused)
+	})
+}
+
+// TestSpoolDrainsInParallel: 400 records wait for some transactions, not for
+// 400.
+func TestSpoolDrainsInParallel(t *testing.T) {
+	simulated(t, Options{Spool: filepath.Join(t.TempDir(), "spool"), SpoolInterval: time.Hour}, fixtureOrg(),
+		func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+			_, err := k.Submit(t.Context(), orgO, appA, call(400)) // the app is known
+			require.NoError(t, err)
+			var entries []SpooledUsage
+			for i := range 400 {
+				entries = append(entries, SpooledUsage{Org: orgO, App: appA, Usage: call(i), Received: fixtureNow})
+			}
+			require.NoError(t, k.spool.append(entries...))
+			db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })
+			before, start := db.Meter().Requests(), time.Now()
+			require.NoError(t, k.Replay(t.Context()))
+			assert.Less(t, time.Since(start), time.Second)
+			assert.Less(t, db.Meter().Requests()-before, int64(40))
+			synctest.Wait()
+			got, err := k.Totals(t.Context(), orgO, appA, "")
+			require.NoError(t, err)
+			assert.Equal(t, int64(401), got.Labels[0].Requests)
+		})
+}
+
+// TestSpoolGoesOnBesideAStuckRecord: what the store takes is counted, however
+// many records before it stay.
+func TestSpoolGoesOnBesideAStuckRecord(t *testing.T) {
+	w, k, _ := spooling(t)
+	stuck := errors.New("stuck")
+	var entries []SpooledUsage
+	for range 2*replayBatch + 1 {
+		entries = append(entries, SpooledUsage{Org: orgO, App: appA, Usage: call(1), Received: fixtureNow})
+	}
+	require.NoError(t, k.spool.append(entries...))
+	var sent int
+	err := k.spool.replay(func(batch []spoolLine) ([]bool, error) {
+		sent += len(batch)
+		done := make([]bool, len(batch))
+		done[len(batch)-1] = true
+		return done, stuck
+	})
+	require.ErrorIs(t, err, stuck)
+	assert.Equal(t, 2*replayBatch+1, sent)
+	assert.Equal(t, 2*replayBatch-2, k.Spooled())
+	sent = 0
+	err = k.spool.replay(func(batch []spoolLine) ([]bool, error) {
+		sent += len(batch)
+		return make([]bool, len(batch)), stuck
+	})
+	require.ErrorIs(t, err, stuck)
+	assert.Equal(t, replayBatch, sent, "the store is away")
+	require.NoError(t, k.Replay(t.Context()))
+	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests, "one record, sent many times")
+}
+
+func fileSize(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Size()
+}

@@ -1,0 +1,118 @@
+package budget
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+)
+
+// A record in the spool is one line: the checksum of its JSON in eight
+// hexadecimal digits, a space, and the JSON. Lines of older versions are the
+// JSON alone and are still read.
+const sumDigits = 8
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// recordStart is how the JSON of every spooled record begins, and nothing
+// inside one does.
+var recordStart = []byte(`{"org_id":"`)
+
+// spoolLine is a line of the spool, or a part of a damaged one.
+type spoolLine struct {
+	text  []byte // as it is in the file
+	entry SpooledUsage
+	bad   error // why it cannot be read; entry is then empty
+}
+
+// frame is a record's line, with the newline.
+func frame(entry SpooledUsage) ([]byte, error) {
+	text, err := json.Marshal(entry)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(text, castagnoli), text), nil
+}
+
+// splitSpool gives the records of a file in their order. A line that a crash or
+// a full disk cut off is searched for whole records that were joined to it;
+// what is left of it is bad.
+func splitSpool(file []byte) []spoolLine {
+	var lines []spoolLine
+	for line := range bytes.Lines(file) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		if entry, n, err := readRecord(line, 0); err == nil && n == len(line) {
+			lines = append(lines, spoolLine{text: line, entry: entry})
+			continue
+		}
+		lines = append(lines, salvage(line)...)
+	}
+	return lines
+}
+
+// salvage finds the whole records in a damaged line.
+func salvage(line []byte) []spoolLine {
+	var found []spoolLine
+	damaged := func(from, to int) {
+		if piece := bytes.TrimSpace(line[from:to]); len(piece) > 0 {
+			found = append(found, spoolLine{text: piece, bad: fmt.Errorf("%w: %d bytes are no whole record", errDamaged, len(piece))})
+		}
+	}
+	rest, at := 0, 0
+	for at < len(line) {
+		next := bytes.Index(line[at:], recordStart)
+		if next < 0 {
+			break
+		}
+		start := at + next
+		if begin := start - sumDigits - 1; begin >= rest && isSum(line[begin:start]) {
+			start = begin
+		}
+		entry, end, err := readRecord(line, start)
+		if err != nil {
+			at += next + 1
+			continue
+		}
+		damaged(rest, start)
+		found = append(found, spoolLine{text: line[start:end], entry: entry})
+		rest, at = end, end
+	}
+	damaged(rest, len(line))
+	return found
+}
+
+// readRecord reads the record that begins at an offset, and where it ends.
+func readRecord(line []byte, at int) (entry SpooledUsage, end int, err error) {
+	start, framed := at, false
+	if begin := at + sumDigits + 1; begin <= len(line) && isSum(line[at:begin]) {
+		start, framed = begin, true
+	}
+	if !bytes.HasPrefix(line[start:], recordStart) {
+		return entry, at, errDamaged
+	}
+	decoder := json.NewDecoder(bytes.NewReader(line[start:]))
+	if err := decoder.Decode(&entry); err != nil {
+		return SpooledUsage{}, at, err
+	}
+	end = start + int(decoder.InputOffset())
+	if framed {
+		sum, _ := strconv.ParseUint(string(line[at:at+sumDigits]), 16, 32) // isSum
+		if uint32(sum) != crc32.Checksum(line[start:end], castagnoli) {
+			return SpooledUsage{}, at, errDamaged
+		}
+	}
+	return entry, end, nil
+}
+
+// isSum says that b is a checksum and the space after it.
+func isSum(b []byte) bool {
+	if len(b) != sumDigits+1 || b[sumDigits] != ' ' {
+		return false
+	}
+	_, err := strconv.ParseUint(string(b[:sumDigits]), 16, 32)
+	return err == nil
+}
