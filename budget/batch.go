@@ -35,7 +35,7 @@ func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []Usag
 			return nil, err
 		}
 		for i, u := range usages {
-			if results[i].Err = u.validate(); results[i].Err == nil {
+			if results[i].Err = u.Validate(); results[i].Err == nil {
 				results[i].Err = err
 			}
 		}
@@ -53,7 +53,7 @@ func (k *Keeper) submitAll(ctx context.Context, t *tenant, usages []Usage, resul
 	ops := make([]*op, len(usages))
 	byLane := map[string][]*op{}
 	for i, u := range usages {
-		if results[i].Err = u.validate(); results[i].Err != nil {
+		if results[i].Err = u.Validate(); results[i].Err != nil {
 			continue
 		}
 		o, refusal := k.prepare(t, u, received)

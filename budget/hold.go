@@ -26,7 +26,7 @@ type Hold struct {
 	ID             string
 	Org, App       string
 	Label          string
-	Model          string // the label's model id
+	Model          string // the label's model id; of a Degraded hold the last one known, empty when none is
 	Day            string // the call is counted on
 	EstimateMicros int64
 	// Soft says that nothing is held: enforcement is soft and the label had room.
@@ -66,7 +66,8 @@ func (k *Keeper) Reserve(ctx context.Context, org, app, label string, micros int
 	if err != nil && unavailable(err) && k.opts.OnUnavailable.Reserve == Allow {
 		k.opts.Logger.WarnContext(ctx, "budget: reserved nothing", "error", err)
 		return &Hold{
-			ID: newID(), Org: org, App: app, Label: label, EstimateMicros: micros, Degraded: true, k: k, since: now,
+			ID: newID(), Org: org, App: app, Label: label, Model: k.modelInHand(org, app, label),
+			EstimateMicros: micros, Degraded: true, k: k, since: now,
 		}, nil
 	}
 	return h, err
@@ -234,7 +235,7 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	if usage.Label != h.Label {
 		return Receipt{}, invalid("model_label", "%q is not the hold's label %q", usage.Label, h.Label)
 	}
-	if err := usage.validate(); err != nil {
+	if err := usage.Validate(); err != nil {
 		return Receipt{}, err
 	}
 	h.mu.Lock()

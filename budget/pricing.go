@@ -68,7 +68,10 @@ func (t Tokens) add(o Tokens) Tokens {
 }
 
 // FreeRate marks a token class that costs nothing. A rate of 0 says so too for
-// Input and Output; for the cache classes 0 means that no price is known.
+// Input and Output; for the cache classes 0 means that no price is known, and
+// they cost what they do where they are dearest: reads as much as the input,
+// writes for 5 minutes a quarter more, writes for an hour twice as much. A call
+// that has happened costs something, and PriceVersion names what was assumed.
 const FreeRate = -1
 
 const maxRate = 1_000_000_000_000
@@ -77,26 +80,35 @@ const maxRate = 1_000_000_000_000
 type Rates struct {
 	Input        int64 `json:"input"`
 	Output       int64 `json:"output"`
-	CacheRead    int64 `json:"cache_read,omitempty"`     // 0: not priced; FreeRate: free
-	CacheWrite5m int64 `json:"cache_write_5m,omitempty"` // 0: not priced; FreeRate: free
-	CacheWrite1h int64 `json:"cache_write_1h,omitempty"` // 0: not priced; FreeRate: free
+	CacheRead    int64 `json:"cache_read,omitempty"`     // 0: as Input; FreeRate: free
+	CacheWrite5m int64 `json:"cache_write_5m,omitempty"` // 0: 1.25 times Input; FreeRate: free
+	CacheWrite1h int64 `json:"cache_write_1h,omitempty"` // 0: twice Input; FreeRate: free
 }
 
-// cost prices tokens exactly. Tokens of a class without a price are an error
-// that names the class.
-func (r Rates) cost(t Tokens) (picos, error) {
-	var sum picos
+// assumed are the rates with those of the cache classes that have none, derived
+// from the input's.
+func (r Rates) assumed() Rates {
+	input := max(r.Input, 0)
+	r.CacheRead = cmp.Or(r.CacheRead, input)
+	r.CacheWrite5m = cmp.Or(r.CacheWrite5m, input+(input+3)/4)
+	r.CacheWrite1h = cmp.Or(r.CacheWrite1h, 2*input)
+	return r
+}
+
+// cost prices tokens exactly, and names the classes whose rate is assumed.
+func (r Rates) cost(t Tokens) (sum picos, assumed []string) {
+	full := r.assumed()
 	for _, c := range tokenClasses {
-		n, rate := *c.count(&t), *c.rate(&r)
+		n, rate := *c.count(&t), *c.rate(&full)
 		if n == 0 {
 			continue
 		}
-		if rate == 0 && c.name != "input" && c.name != "output" {
-			return picos{}, fmt.Errorf("no price for %s tokens", c.name)
+		if rate != *c.rate(&r) {
+			assumed = append(assumed, c.name)
 		}
 		sum = sum.add(costOf(n, max(rate, 0)))
 	}
-	return sum, nil
+	return sum, assumed
 }
 
 // PriceScope says which endpoints a price holds for.

@@ -29,19 +29,41 @@ func TestCost(t *testing.T) {
 		{"disjoint classes", sonnet46, Tokens{Input: 1000, CacheRead: 50_000, CacheWrite5m: 2000, Output: 800}, 41_250},
 		{"nothing", sonnet46, Tokens{}, 0},
 	} {
-		cost, err := tc.rates.cost(tc.tokens)
-		require.NoError(t, err, tc.name)
+		cost, assumed := tc.rates.cost(tc.tokens)
+		assert.Empty(t, assumed, tc.name)
 		assert.Equal(t, microsToPicos(tc.want), cost, tc.name)
 	}
-	cost, err := Rates{Input: 35_000, Output: 140_000}.cost(Tokens{Input: 28, Output: 7})
-	require.NoError(t, err)
+	cost, _ := Rates{Input: 35_000, Output: 140_000}.cost(Tokens{Input: 28, Output: 7})
 	assert.Equal(t, "1960000", cost.String(), "1.96 µ$, not 0")
 
-	_, err = Rates{Input: 1}.cost(Tokens{CacheRead: 1})
-	require.ErrorContains(t, err, "cache_read")
-	free, err := Rates{Input: 1, CacheRead: FreeRate}.cost(Tokens{CacheRead: 1000})
-	require.NoError(t, err)
+	free, assumed := Rates{Input: 1, CacheRead: FreeRate}.cost(Tokens{CacheRead: 1000})
+	assert.Empty(t, assumed)
 	assert.True(t, free.isZero())
+}
+
+// TestCacheTokensWithoutAPrice cost what they do where they are dearest: a call
+// that has happened is never free, nor refused.
+func TestCacheTokensWithoutAPrice(t *testing.T) {
+	rates := Rates{Input: 2_500_000, Output: 10_000_000}
+	for class, want := range map[string]int64{"cache_read": 2_500_000, "cache_write_5m": 3_125_000, "cache_write_1h": 5_000_000} {
+		tokens, err := ParseTokens(map[string]int64{class: 1_000_000})
+		require.NoError(t, err)
+		cost, assumed := rates.cost(tokens)
+		assert.Equal(t, microsToPicos(want), cost, class)
+		assert.Equal(t, []string{class}, assumed)
+	}
+	free, assumed := Rates{Input: FreeRate, Output: 1}.cost(Tokens{CacheRead: 1, CacheWrite5m: 1, CacheWrite1h: 1})
+	assert.True(t, free.isZero())
+	assert.Empty(t, assumed)
+
+	w := newWorld(t, func(o *Options) {
+		o.Models = map[string]string{"premium": "gpt-4o", "standard": standardModel, "economy": economyModel}
+		o.Prices = []Price{{Model: "gpt-4o", Rates: rates}}
+	})
+	w.org(fixtureOrg())
+	r := w.submit(w.a, Usage{RequestID: uuid(1), Label: "premium", Tokens: Tokens{Input: 8_000, CacheRead: 2_000, Output: 500}})
+	assert.Equal(t, int64(30_000), r.CostMicros)
+	assert.Equal(t, "options|gpt-4o|any|always|cache_read assumed", r.PriceVersion)
 }
 
 func TestParseTokens(t *testing.T) {

@@ -85,8 +85,10 @@ func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Re
 }
 
 // Estimate is what a call would cost at a label's price now, in µ$, rounded
-// up, so that holding it covers the call: inputTokens in and maxTokens out. A label outside the app's ordering
-// is a *ValidationError with CodeInvalidModelLabel.
+// up, so that holding it covers the call: inputTokens in and maxTokens out. A
+// label outside the app's ordering is a *ValidationError with
+// CodeInvalidModelLabel. When the store does not answer and
+// OnUnavailable.Reserve is Allow, the last price known is used.
 func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := validTarget(org, app); err != nil {
 		return 0, err
@@ -97,7 +99,12 @@ func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputToke
 	}
 	t, err := k.tenants.get(ctx, org, app)
 	if err != nil {
-		return 0, err
+		if !unavailable(err) || k.opts.OnUnavailable.Reserve != Allow {
+			return 0, err
+		}
+		if t == nil {
+			return k.estimateByOptions(label, tokens, err)
+		}
 	}
 	now := k.now()
 	if !slices.Contains(t.policy(now).ordering, label) {
@@ -105,6 +112,25 @@ func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputToke
 	}
 	cost, _, err := t.cost(label, tokens, now)
 	return cost.microsUp(), err
+}
+
+// estimateByOptions prices a label by the keeper's options, before any
+// configuration could be read; without them it fails as the read did.
+func (k *Keeper) estimateByOptions(label string, tokens Tokens, err error) (int64, error) {
+	price, _, ok := k.own.lookup(k.opts.Models[label], k.now())
+	if !ok {
+		return 0, err
+	}
+	cost, _ := price.cost(tokens)
+	return cost.microsUp(), nil
+}
+
+// modelInHand is a label's model as far as it is known without the store.
+func (k *Keeper) modelInHand(org, app, label string) string {
+	if t, ok := k.tenants.cache.Peek(itemKey{org, app}); ok {
+		return t.model(t.policy(k.now()), label)
+	}
+	return k.opts.Models[label]
 }
 
 // cost prices tokens at a label's price in force at an instant.
@@ -116,9 +142,9 @@ func (t *tenant) cost(label string, tokens Tokens, at time.Time) (picos, string,
 	if !ok {
 		return picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
 	}
-	cost, err := price.cost(tokens)
-	if err != nil {
-		return picos{}, "", invalidConfig("models."+label, "model %q: %v", model, err)
+	cost, assumed := price.cost(tokens)
+	for _, class := range assumed {
+		version += "|" + class + " assumed"
 	}
 	return cost, version, nil
 }

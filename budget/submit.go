@@ -45,7 +45,10 @@ type Receipt struct {
 	Spooled          bool // the store did not answer: kept in the spool, not counted yet
 }
 
-func (u Usage) validate() error {
+// Validate checks all of a record that does not depend on a configuration. It
+// returns a *ValidationError; Submit and Hold.Settle check the same, and a
+// caller may do so before the call that the record is of.
+func (u Usage) Validate() error {
 	if err := validUUID("request_id", u.RequestID); err != nil {
 		return err
 	}
@@ -104,7 +107,7 @@ func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Rece
 	if err := validTarget(org, app); err != nil {
 		return Receipt{}, err
 	}
-	if err := usage.validate(); err != nil {
+	if err := usage.Validate(); err != nil {
 		return Receipt{}, err
 	}
 	ctx, cancel := k.patience(ctx)

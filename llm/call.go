@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 const (
 	StatusOK    = "OK"
 	StatusError = "ERROR" // the call failed after tokens were used
-	StatusCut   = "CUT"   // the caller's context ended during the call
+	StatusCut   = "CUT"   // nobody waited for the call any longer
 )
 
 // Usage is what one call used: the one record that corrects the limits and is
@@ -22,7 +23,7 @@ const (
 type Usage struct {
 	// Tokens are those the provider reports, by class.
 	Tokens budget.Tokens
-	// Status is at most 32 bytes. Defaults to OK.
+	// Status is at most 32 bytes. Defaults to StatusOK.
 	Status string
 	// Time is when the call was made; zero is now. A call that holds money is
 	// counted on the day it was reserved.
@@ -92,9 +93,15 @@ func (c *Call) settle(ctx context.Context, usage Usage) (budget.Receipt, error) 
 	}
 	ctx, cancel := c.guard.lasting(ctx)
 	defer cancel()
+	amounts, measureErr := c.amounts()
 	countErr, leaseErr := together(
 		func() error { return c.count(ctx) },
-		func() error { return c.correct(ctx) },
+		func() error {
+			if measureErr != nil {
+				return measureErr
+			}
+			return c.correct(ctx, amounts)
+		},
 	)
 	if countErr == nil && leaseErr == nil {
 		return c.receipt, nil
@@ -107,29 +114,34 @@ func (c *Call) settle(ctx context.Context, usage Usage) (budget.Receipt, error) 
 	return c.receipt, unsettled
 }
 
-// count submits the record. One that conflicts with what was counted before
-// leaves a hold that nothing was settled from.
+// count settles the hold, also one that holds nothing: an admitted call is
+// counted, whatever became of its label meanwhile. A record that conflicts with
+// what was counted before leaves a hold that nothing was settled from.
 func (c *Call) count(ctx context.Context) (err error) {
 	if c.hold == nil || c.counted {
 		return nil
 	}
-	if c.hold.Soft {
-		c.receipt, err = c.guard.opts.Keeper.Submit(ctx, c.request.Org, c.request.App, *c.record)
-	} else {
-		c.receipt, err = c.hold.Settle(ctx, *c.record)
-	}
+	c.receipt, err = c.hold.Settle(ctx, *c.record)
 	if c.counted = err == nil; errors.Is(err, budget.ErrConflict) {
 		err = errors.Join(err, c.hold.Release(ctx))
 	}
 	return err
 }
 
+// amounts are what the record takes of the limits; nil when they are settled.
+func (c *Call) amounts() (dynalimit.Amounts, error) {
+	if c.lease == nil || c.settled {
+		return nil, nil
+	}
+	return measured(c.request.Limits, c.record.Tokens)
+}
+
 // correct leaves the lease what was used.
-func (c *Call) correct(ctx context.Context) error {
+func (c *Call) correct(ctx context.Context, amounts dynalimit.Amounts) error {
 	if c.lease == nil || c.settled {
 		return nil
 	}
-	err := c.lease.Settle(ctx, measured(c.request.Limits, c.record.Tokens))
+	err := c.lease.Settle(ctx, amounts)
 	c.settled = err == nil
 	return err
 }
@@ -187,32 +199,78 @@ func (c *Call) Extend(ctx context.Context) error {
 	return c.hold.Extend(ctx, c.guard.opts.HoldFor)
 }
 
-// end settles what a call used, by its usage or else by its meter, and gives
-// everything back if that is nothing.
+// ended says that the call was settled, or given back.
+func (c *Call) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.record != nil || c.settled || c.rolledBack
+}
+
+// end settles what a call used, by its usage or else by its meter. If that is
+// nothing, it gives everything back, unless the call was cut.
 func (c *Call) end(ctx context.Context, usage Usage, failure error) error {
 	m := c.Meter()
 	m.stop()
-	if usage == (Usage{}) {
+	if usage.Tokens == (budget.Tokens{}) {
 		usage.Tokens = m.used()
-		if usage == (Usage{}) {
+	}
+	if usage == (Usage{}) {
+		if c.ended() || !cut(ctx, failure) {
 			return c.Rollback(ctx)
 		}
+		usage.Tokens.Input = c.request.Estimate.InputTokens
 	}
 	if usage.Status == "" {
 		usage.Status = statusOf(ctx, failure)
 	}
+	usage, bad := c.possible(ctx, usage, failure)
 	_, err := c.Settle(ctx, usage)
-	return err
+	return errors.Join(bad, err)
+}
+
+// possible puts what the meter saw, or else the estimate, in the place of a
+// usage that cannot be: nobody is left to correct it, and the call happened.
+func (c *Call) possible(ctx context.Context, usage Usage, failure error) (Usage, error) {
+	bad := validUsage(usage)
+	if bad == nil {
+		return usage, nil
+	}
+	usage.Status = statusOf(ctx, failure)
+	if validTokens(usage.Tokens) == nil {
+		return usage, fmt.Errorf("%w; the call is counted with status %s", bad, usage.Status)
+	}
+	usage.Tokens = c.Meter().used()
+	if usage.Tokens == (budget.Tokens{}) || validTokens(usage.Tokens) != nil {
+		e := c.request.Estimate
+		usage.Tokens = budget.Tokens{Input: e.InputTokens, Output: e.MaxOutputTokens}
+	}
+	return usage, fmt.Errorf("%w; the call is counted at %+v instead", bad, usage.Tokens)
+}
+
+// cut says that a call failed because nobody waited for it any longer: its
+// request may have been sent, and its prompt billed.
+func cut(ctx context.Context, failure error) bool {
+	return failure != nil &&
+		(ctx.Err() != nil || errors.Is(failure, context.Canceled) || errors.Is(failure, context.DeadlineExceeded))
 }
 
 func statusOf(ctx context.Context, failure error) string {
 	switch {
 	case failure == nil:
 		return StatusOK
-	case ctx.Err() != nil:
+	case cut(ctx, failure):
 		return StatusCut
 	}
 	return StatusError
+}
+
+const maxStatus = 32 // bytes, as in package budget
+
+func validUsage(u Usage) error {
+	if len(u.Status) > maxStatus {
+		return invalid("usage.Status", "%q is longer than %d bytes", u.Status, maxStatus)
+	}
+	return validTokens(u.Tokens)
 }
 
 func validTokens(t budget.Tokens) error {

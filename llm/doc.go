@@ -21,7 +21,9 @@
 // and returns the rest, the reservation becomes the record's cost. Both are
 // tried whatever happens to the other, when the caller's context has ended,
 // too. What could not be written is in an *UnsettledError; Settle again writes
-// only that.
+// only that. A call that is cut before its first token keeps its prompt's
+// estimate, because providers bill a prompt that was on its way; Guard.Do says
+// when.
 //
 // # Estimates and small limits
 //

@@ -14,7 +14,8 @@ import (
 // back.
 var ErrEnded = errors.New("llm: the call was given back before it was settled")
 
-// ValidationError says which input is wrong. Nothing was written.
+// ValidationError says which input is wrong. Nothing was written, unless the
+// Reason says what.
 type ValidationError struct {
 	// Field names the input, for example "estimate.InputTokens".
 	Field string
@@ -72,7 +73,8 @@ func denied(err error, now time.Time) error {
 
 // UnsettledError says what of a call's settlement could not be written. The
 // call itself happened: do not make it again, but Settle again, or Submit the
-// record to the budget later; it is counted once.
+// record to the budget later; it is counted once. Submit refuses a label that
+// has left the ordering since, Settle counts it.
 type UnsettledError struct {
 	Org, App string
 	// Record is the call's usage as the budget keeps it.
@@ -99,12 +101,24 @@ func (e *UnsettledError) Unwrap() []error {
 	return causes
 }
 
-// together runs both at once and returns both errors.
-func together(first, second func() error) (error, error) {
-	done := make(chan error, 1)
-	go func() { done <- second() }()
-	err := first()
-	return err, <-done
+// together runs both at once and returns both errors. When one panics, the other
+// ends first, and the panic goes on here: in a goroutine of its own it would end
+// the process.
+func together(first, second func() error) (err, other error) {
+	var cause any
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { cause = recover() }()
+		other = second()
+	}()
+	defer func() {
+		<-done
+		if cause != nil {
+			panic(cause)
+		}
+	}()
+	return first(), other
 }
 
 // lasting is ctx without its end, bounded anew: what was begun is finished.

@@ -254,9 +254,9 @@ func TestSettlementSurvivesTheCaller(t *testing.T) {
 		w.requireSettled("premium", callMicros)
 
 		ctx, cancel = context.WithCancel(t.Context())
-		err = g.Do(ctx, request(), func(ctx context.Context, _ *llm.Call) (llm.Usage, error) {
+		err = g.Do(ctx, request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
 			cancel()
-			return llm.Usage{}, ctx.Err()
+			return llm.Usage{}, errors.Join(ctx.Err(), c.Rollback(ctx)) // it knows that nothing was sent
 		})
 		require.ErrorIs(t, err, context.Canceled)
 		w.requireSettled("premium", callMicros)

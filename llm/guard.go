@@ -19,7 +19,6 @@ type Keeper interface {
 	Recommend(ctx context.Context, org, app string) (budget.Recommendation, error)
 	Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error)
 	Reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*budget.Hold, error)
-	Submit(ctx context.Context, org, app string, usage budget.Usage) (budget.Receipt, error)
 }
 
 // Options configure a Guard. It needs a Limiter, a Keeper or both.
@@ -98,31 +97,65 @@ func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 		return nil, err
 	}
 	c := &Call{RequestID: r.RequestID, Model: r.Resource, guard: g, request: r}
-	if g.opts.Keeper != nil {
-		if err := g.reserve(ctx, c); err != nil {
-			return nil, denied(err, g.opts.Now())
+	panicked := true
+	defer func() {
+		if panicked { // and goes on after this
+			_ = c.release(ctx)
 		}
-	}
-	if g.opts.Limiter == nil {
-		return c, nil
-	}
-	if c.lease, err = g.acquire(ctx, c.request); err != nil {
-		return nil, denied(errors.Join(err, c.release(ctx)), g.opts.Now())
+	}()
+	err = g.admit(ctx, c)
+	panicked = false
+	if err != nil {
+		return nil, denied(err, g.opts.Now())
 	}
 	return c, nil
 }
 
+// admit fills in what a call holds, or leaves nothing held.
+func (g *Guard) admit(ctx context.Context, c *Call) error {
+	var n need
+	var err error
+	if g.opts.Limiter != nil {
+		if n, err = c.request.need(); err != nil {
+			return err
+		}
+	}
+	if g.opts.Keeper != nil {
+		if err := g.reserve(ctx, c); err != nil {
+			return err
+		}
+	}
+	if g.opts.Limiter == nil {
+		return nil
+	}
+	if c.lease, err = g.acquire(ctx, c.request, n); err != nil {
+		return errors.Join(err, c.release(ctx))
+	}
+	return nil
+}
+
 // Do starts a call, runs fn and settles the usage it returns, also when fn
-// fails after tokens were used. The zero Usage says that nothing was used:
-// then everything is given back, unless the call's Meter saw some. So it is
-// when fn panics. fn may settle the call itself.
+// fails after tokens were used. Without tokens in it, what the call's Meter saw
+// is settled. The zero Usage without such says that nothing was used, and
+// everything is given back; so it is when fn panics. fn may settle the call
+// itself.
+//
+// A call that is cut keeps its prompt: when fn fails with context.Canceled or
+// context.DeadlineExceeded, or with anything after ctx has ended, the request
+// was probably under way, and providers bill its prompt. It is settled at
+// Estimate.InputTokens with StatusCut. Where fn knows that nothing was sent, it
+// calls Rollback. When ctx has ended before fn, fn is not run.
 //
 // Errors as of Start, or fn's, joined by an *UnsettledError or by what could
-// not be given back.
+// not be given back. A usage that cannot be is a *ValidationError, and the call
+// is then counted at what its Meter saw, else at its estimate.
 func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context, *Call) (Usage, error)) error {
 	c, err := g.Start(ctx, request)
 	if err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return errors.Join(ctx.Err(), c.Rollback(ctx))
 	}
 	returned := false
 	defer func() {

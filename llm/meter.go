@@ -63,9 +63,10 @@ func (m *Meter) used() budget.Tokens {
 }
 
 // Close settles the call at what was seen, or gives everything back when that
-// is nothing. A reply whose prompt nobody reported has the estimate's. It goes
-// on when ctx has ended; the record's status is then StatusCut. Errors as of
-// Settle and Rollback.
+// is nothing. A reply whose prompt nobody reported has the estimate's, and so
+// has a call that ctx ended before its first token: its prompt was on its way.
+// Call Rollback before Close when it was not. Close goes on when ctx has ended;
+// the record's status is then StatusCut. Errors as of Settle and Rollback.
 func (m *Meter) Close(ctx context.Context) error {
 	return m.call.end(ctx, Usage{}, ctx.Err())
 }

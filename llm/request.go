@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"maps"
@@ -28,7 +29,8 @@ type Request struct {
 	// RequestID is the canonical UUID under which the call is counted once.
 	// Defaults to a new one.
 	RequestID string
-	// Tags attribute the cost, as in budget.Usage.
+	// Tags attribute the cost, as in budget.Usage; they are checked before the
+	// call.
 	Tags map[string]string
 
 	Estimate Estimate
@@ -54,8 +56,10 @@ type Estimate struct {
 	CostMicros int64
 }
 
-// Measure is how much of a limit a call with these tokens takes. It is asked
-// for the estimate before the call and for the true tokens after it.
+// Measure is how much of a limit a call with these tokens takes, 0 or more. It
+// is asked for the estimate before the call and for the true tokens after it.
+// One that panics is a *ValidationError of Start, and the Lease of an
+// *UnsettledError of Settle: the money is counted all the same.
 type Measure func(budget.Tokens) int64
 
 // Requests counts the call itself.
@@ -82,12 +86,31 @@ func DefaultLimits() map[string]Measure {
 }
 
 // measured is what a call with these tokens takes of each limit.
-func measured(limits map[string]Measure, t budget.Tokens) dynalimit.Amounts {
+func measured(limits map[string]Measure, t budget.Tokens) (dynalimit.Amounts, error) {
 	amounts := make(dynalimit.Amounts, len(limits))
 	for name, measure := range limits {
-		amounts[name] = measure(t)
+		n, err := measure.of(name, t)
+		if err != nil {
+			return nil, err
+		}
+		amounts[name] = n
 	}
-	return amounts
+	return amounts, nil
+}
+
+// of asks the Measure of a limit. It is the user's: what is wrong with it is an
+// error, because money may be held and a call may have to be counted.
+func (m Measure) of(limit string, t budget.Tokens) (n int64, err error) {
+	field := "limits[" + limit + "]"
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = invalid(field, "its Measure panicked on %+v: %v", t, cause)
+		}
+	}()
+	if n = m(t); n < 0 {
+		return 0, invalid(field, "its Measure is %d of %+v; it must be 0 or more", n, t)
+	}
+	return n, nil
 }
 
 func (e Estimate) validate() error {
@@ -131,6 +154,9 @@ func (g *Guard) prepared(r Request) (Request, error) {
 	if err := checkLimits("request.Limits", r.Limits); err != nil {
 		return r, err
 	}
+	if r.RequestID == "" {
+		r.RequestID = newRequestID()
+	}
 	if g.opts.Keeper == nil {
 		if r.Label != "" {
 			return r, invalid("request.Label", "is %q, but the guard has no Keeper to price it; leave it empty or give Options.Keeper", r.Label)
@@ -139,11 +165,13 @@ func (g *Guard) prepared(r Request) (Request, error) {
 			return r, invalid("request.Resource", "is empty, and without a Keeper there is no model to take for it; name the resource")
 		}
 	}
-	if r.RequestID == "" {
-		r.RequestID = newRequestID()
-	}
 	r.Tags = maps.Clone(r.Tags)
-	return r, nil
+	if g.opts.Keeper == nil {
+		return r, nil
+	}
+	const anyLabel = "any" // it is checked with the ordering
+	record := budget.Usage{RequestID: r.RequestID, Label: cmp.Or(r.Label, anyLabel), Tags: r.Tags}
+	return r, record.Validate()
 }
 
 func checkLimits(field string, limits map[string]Measure) error {

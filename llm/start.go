@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
@@ -73,8 +74,11 @@ func (g *Guard) reserveLabel(ctx context.Context, c *Call, label string) error {
 		return err
 	}
 	c.hold, c.Label = hold, label
-	if hold.Model != "" {
+	if hold.Model != "" || r.Label != "" { // not one of the recommendation
 		c.Model = hold.Model
+	}
+	if c.Model == "" {
+		return errors.Join(unknownModel(label), c.release(ctx))
 	}
 	if r.Resource == "" {
 		r.Resource = c.Model
@@ -82,13 +86,30 @@ func (g *Guard) reserveLabel(ctx context.Context, c *Call, label string) error {
 	return nil
 }
 
+// unknownModel is why a call cannot be made whose reservation was degraded
+// before the configuration was ever read.
+func unknownModel(label string) error {
+	return &budget.UnavailableError{Operation: "Reserve", Err: fmt.Errorf(
+		"the model of label %q is not known; give it in budget.Options.Models to call it while the store does not answer", label)}
+}
+
+// need is what a call takes of the limits: its estimate, and of that the prompt.
+type need struct{ estimate, prompt dynalimit.Amounts }
+
+func (r Request) need() (n need, err error) {
+	if n.estimate, err = measured(r.Limits, r.Estimate.likely()); err != nil {
+		return n, err
+	}
+	n.prompt, err = measured(r.Limits, r.Estimate.prompt())
+	return n, err
+}
+
 // acquire takes the estimate of every limit. One that exceeds a burst is
 // lowered to it, but not below what the prompt takes.
-func (g *Guard) acquire(ctx context.Context, r Request) (*dynalimit.Lease, error) {
-	amounts := measured(r.Limits, r.Estimate.likely())
+func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
 	for {
-		lease, err := g.opts.Limiter.Acquire(ctx, r.Entity, r.Resource, amounts, r.AcquireOptions...)
-		if err == nil || !capped(amounts, measured(r.Limits, r.Estimate.prompt()), err) {
+		lease, err := g.opts.Limiter.Acquire(ctx, r.Entity, r.Resource, n.estimate, r.AcquireOptions...)
+		if err == nil || !capped(n.estimate, n.prompt, err) {
 			return lease, err
 		}
 	}

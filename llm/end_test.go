@@ -1,0 +1,335 @@
+package llm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/llm"
+)
+
+const other = "550e8400-e29b-41d4-a716-446655440009"
+
+// otherOrg has labels of its own enforcement.
+func (w *world) otherOrg(e budget.Enforcement, ordering ...string) {
+	w.t.Helper()
+	_, err := w.keeper.PutOrg(w.t.Context(), budget.Org{
+		ID: other, Timezone: "UTC", Ordering: ordering, Enforcement: e,
+		Quotas: map[string]int64{"premium": 1_000_000, "standard": 500_000},
+	})
+	require.NoError(w.t, err)
+}
+
+func (w *world) otherTotals() budget.DayTotals {
+	w.t.Helper()
+	totals, err := w.newKeeper().Totals(w.t.Context(), other, app, "")
+	require.NoError(w.t, err)
+	return totals
+}
+
+// TestRecordIsCheckedBeforeTheCall: what the budget would refuse afterwards is
+// refused before anything is spent.
+func TestRecordIsCheckedBeforeTheCall(t *testing.T) {
+	for name, change := range map[string]func(*llm.Request){
+		"tags.user":                    func(r *llm.Request) { r.Tags = map[string]string{"user": "alice@example.com"} },
+		"tags":                         func(r *llm.Request) { r.Tags = map[string]string{"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"} },
+		"request_id":                   func(r *llm.Request) { r.RequestID = "00000000-0000-4000-8000-00000000000A" },
+		"a request id that is no UUID": func(r *llm.Request) { r.RequestID = "req-1" },
+		"a label that is no name":      func(r *llm.Request) { r.Label = "no name" },
+	} {
+		for _, e := range []budget.Enforcement{budget.Hard, budget.Soft} {
+			t.Run(name+" "+string(e), func(t *testing.T) {
+				w := memWorld(t)
+				w.otherOrg(e, "premium", "standard")
+				r := request()
+				r.Org = other
+				change(&r)
+				err := w.guard(both).Do(t.Context(), r, func(context.Context, *llm.Call) (llm.Usage, error) {
+					t.Error("the call is made")
+					return used, nil
+				})
+				var bad *budget.ValidationError
+				require.ErrorAs(t, err, &bad)
+				assert.Zero(t, w.otherTotals().Labels[0].HeldMicros)
+				rpm, tpm := w.left()
+				assert.Equal(t, []int64{60, 100_000}, []int64{rpm, tpm})
+			})
+		}
+	}
+	w := memWorld(t)
+	c := w.start(w.guard(with{limiter: true}), llm.Request{Entity: user, Resource: "chat", Estimate: estimate, RequestID: "req-1"})
+	assert.Equal(t, "req-1", c.RequestID, "without a budget it is anything")
+	w.settle(c)
+}
+
+// TestAdmittedCallIsCountedWithoutItsLabel: the label leaves the ordering while
+// the call is under way.
+func TestAdmittedCallIsCountedWithoutItsLabel(t *testing.T) {
+	for _, e := range []budget.Enforcement{budget.Hard, budget.Soft} {
+		t.Run(string(e), func(t *testing.T) {
+			w := memWorld(t)
+			w.otherOrg(e, "premium", "standard")
+			r := request()
+			r.Org = other
+			require.NoError(t, w.guard(both).Do(t.Context(), r, func(context.Context, *llm.Call) (llm.Usage, error) {
+				w.otherOrg(e, "standard")
+				return used, nil
+			}))
+			assert.Equal(t, int64(callMicros), w.otherTotals().CostMicros)
+		})
+	}
+}
+
+// TestCutBeforeTheFirstTokenKeepsThePrompt: it was on its way, and is billed.
+func TestCutBeforeTheFirstTokenKeepsThePrompt(t *testing.T) {
+	promptMicros := int64(2_000 * 3)
+	type test struct {
+		err    func(context.Context, context.CancelFunc, *llm.Call) error
+		micros int64 // 0: given back
+	}
+	for name, test := range map[string]test{
+		"the client hangs up": {func(ctx context.Context, cancel context.CancelFunc, _ *llm.Call) error {
+			cancel()
+			return fmt.Errorf("post: %w", ctx.Err())
+		}, promptMicros},
+		"the client hangs up, and the error does not say so": {func(_ context.Context, cancel context.CancelFunc, _ *llm.Call) error {
+			cancel()
+			return errors.New("stream closed")
+		}, promptMicros},
+		"a deadline of the function's own": {func(context.Context, context.CancelFunc, *llm.Call) error {
+			return fmt.Errorf("post: %w", context.DeadlineExceeded)
+		}, promptMicros},
+		"the provider refuses": {func(context.Context, context.CancelFunc, *llm.Call) error {
+			return errors.New("429 too many requests")
+		}, 0},
+		"nothing was sent": {func(ctx context.Context, cancel context.CancelFunc, c *llm.Call) error {
+			cancel()
+			return errors.Join(ctx.Err(), c.Rollback(ctx))
+		}, 0},
+		"nothing had to be sent": {func(_ context.Context, cancel context.CancelFunc, _ *llm.Call) error {
+			cancel()
+			return nil
+		}, 0},
+	} {
+		for _, e := range []budget.Enforcement{budget.Hard, budget.Soft} {
+			t.Run(name+" "+string(e), func(t *testing.T) {
+				w := memWorld(t)
+				w.otherOrg(e, "premium", "standard")
+				r := request()
+				r.Org = other
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				_ = w.guard(both).Do(ctx, r, func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
+					return llm.Usage{}, test.err(ctx, cancel, c)
+				})
+				rpm, tpm := w.left()
+				l := w.otherTotals().Labels[0]
+				want := []int64{59, 98_000, promptMicros, 0, 1}
+				if test.micros == 0 {
+					want = []int64{60, 100_000, 0, 0, 0}
+				}
+				assert.Equal(t, want, []int64{rpm, tpm, l.CostMicros, l.HeldMicros, l.Requests})
+			})
+		}
+	}
+	t.Run("a stream without a token", func(t *testing.T) {
+		w := memWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		c := w.start(w.guard(both), request())
+		cancel()
+		require.NoError(t, c.Meter().Close(ctx))
+		assert.Equal(t, promptMicros, w.spent("premium").CostMicros)
+	})
+	t.Run("a panic after the client hung up", func(t *testing.T) {
+		w := memWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		assert.PanicsWithValue(t, "boom", func() {
+			_ = w.guard(both).Do(ctx, request(), func(context.Context, *llm.Call) (llm.Usage, error) {
+				cancel()
+				panic("boom")
+			})
+		})
+		assert.Equal(t, promptMicros, w.spent("premium").CostMicros)
+	})
+}
+
+// endsStart is a limiter whose caller goes away while it acquires.
+type endsStart struct {
+	llm.Limiter
+	cancel context.CancelFunc
+}
+
+func (l endsStart) Acquire(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts ...dynalimit.AcquireOption) (*dynalimit.Lease, error) {
+	lease, err := l.Limiter.Acquire(ctx, entity, resource, amounts, opts...)
+	l.cancel()
+	return lease, err
+}
+
+// TestDoRunsNothingForACallerThatIsGone: nothing was sent, nothing is kept.
+func TestDoRunsNothingForACallerThatIsGone(t *testing.T) {
+	w := memWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	g := w.guard(both, func(o *llm.Options) { o.Limiter = endsStart{w.limiter, cancel} })
+	err := g.Do(ctx, request(), func(context.Context, *llm.Call) (llm.Usage, error) {
+		t.Error("it is run")
+		return used, nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	w.requireNothing()
+}
+
+// TestStatusDoesNotHideTheMeter: a usage without tokens has the meter's.
+func TestStatusDoesNotHideTheMeter(t *testing.T) {
+	w := memWorld(t)
+	boom := errors.New("stream reset")
+	err := w.guard(both).Do(t.Context(), request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
+		c.Meter().Add(ctx, used.Tokens)
+		return llm.Usage{Status: "RESET"}, boom
+	})
+	require.ErrorIs(t, err, boom)
+	w.requireSettled("premium", callMicros)
+}
+
+// TestImpossibleUsageIsCountedAtWhatIsKnown: nobody could correct it after Do.
+func TestImpossibleUsageIsCountedAtWhatIsKnown(t *testing.T) {
+	for name, test := range map[string]struct {
+		usage  llm.Usage
+		meter  budget.Tokens
+		field  string
+		micros int64
+	}{
+		"negative":    {llm.Usage{Tokens: budget.Tokens{Input: -1, Output: 10}}, budget.Tokens{}, "usage.Tokens.Input", estimateMicros},
+		"huge":        {llm.Usage{Tokens: budget.Tokens{Input: 200_000_000}}, budget.Tokens{}, "usage.Tokens.Input", estimateMicros},
+		"metered":     {llm.Usage{Tokens: budget.Tokens{Input: 200_000_000}}, used.Tokens, "usage.Tokens.Input", callMicros},
+		"meter":       {llm.Usage{}, budget.Tokens{Output: -1}, "usage.Tokens.Output", estimateMicros},
+		"long status": {llm.Usage{Tokens: used.Tokens, Status: strings.Repeat("x", 33)}, budget.Tokens{}, "usage.Status", callMicros},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := memWorld(t)
+			err := w.guard(both).Do(t.Context(), request(), func(ctx context.Context, c *llm.Call) (llm.Usage, error) {
+				c.Meter().Add(ctx, test.meter)
+				return test.usage, nil
+			})
+			var bad *llm.ValidationError
+			require.ErrorAs(t, err, &bad)
+			assert.Equal(t, test.field, bad.Field)
+			require.ErrorContains(t, err, "the call is counted")
+			l := w.spent("premium")
+			assert.Equal(t, []int64{test.micros, 0, 1}, []int64{l.CostMicros, l.HeldMicros, l.Requests})
+		})
+	}
+}
+
+// TestMeasureThatFails: the user's function neither ends the process nor leaks
+// what is held.
+func TestMeasureThatFails(t *testing.T) {
+	for name, fail := range map[string]func() int64{
+		"panics":      func() int64 { panic("a bug") },
+		"is negative": func() int64 { return -1 },
+	} {
+		t.Run(name+" before the call", func(t *testing.T) {
+			w := memWorld(t)
+			g := w.guard(both, func(o *llm.Options) {
+				o.Limits = map[string]llm.Measure{"tpm": func(budget.Tokens) int64 { return fail() }}
+			})
+			before := w.db.Meter()
+			_, err := g.Start(t.Context(), request())
+			var bad *llm.ValidationError
+			require.ErrorAs(t, err, &bad)
+			assert.Equal(t, "limits[tpm]", bad.Field)
+			assert.Zero(t, w.db.Meter().Sub(before).Requests(), "it is found before any request")
+			w.requireNothing()
+		})
+		t.Run(name+" after the call", func(t *testing.T) {
+			w := memWorld(t)
+			g := w.guard(both, func(o *llm.Options) {
+				o.Limits = map[string]llm.Measure{"tpm": func(tokens budget.Tokens) int64 {
+					if tokens == used.Tokens {
+						return fail()
+					}
+					return tokens.Input + tokens.Output
+				}}
+			})
+			err := g.Do(t.Context(), request(), func(context.Context, *llm.Call) (llm.Usage, error) { return used, nil })
+			var unsettled *llm.UnsettledError
+			require.ErrorAs(t, err, &unsettled)
+			require.NoError(t, unsettled.Budget)
+			require.ErrorContains(t, unsettled.Lease, "limits[tpm]")
+			l := w.spent("premium")
+			assert.Equal(t, []int64{callMicros, 0, 1}, []int64{l.CostMicros, l.HeldMicros, l.Requests})
+		})
+	}
+}
+
+type panics struct{}
+
+func (panics) Acquire(context.Context, string, string, dynalimit.Amounts, ...dynalimit.AcquireOption) (*dynalimit.Lease, error) {
+	panic("a bug")
+}
+
+// TestLimiterThatPanics: the reservation before it is given back.
+func TestLimiterThatPanics(t *testing.T) {
+	w := memWorld(t)
+	g := w.guard(both, func(o *llm.Options) { o.Limiter = panics{} })
+	assert.PanicsWithValue(t, "a bug", func() { _, _ = g.Start(t.Context(), request()) })
+	w.requireNoMoney()
+}
+
+// TestGuardInAnOutage: under Allow a call has its model, whether its label was
+// recommended or named, and whatever its resource is.
+func TestGuardInAnOutage(t *testing.T) {
+	for _, label := range []string{"", "premium"} {
+		for _, resource := range []string{"", "chat"} {
+			for name, later := range map[string]time.Duration{"at once": 0, "a minute later": time.Minute, "an hour later": time.Hour} {
+				t.Run(fmt.Sprintf("label %q, resource %q, %s", label, resource, name), func(t *testing.T) {
+					virtual(t, func(t *testing.T, w *world) {
+						limiter, err := dynalimit.New(w.repository(), &dynalimit.Options{OnUnavailable: dynalimit.Allow})
+						require.NoError(t, err)
+						keeper := w.newKeeper(func(o *budget.Options) { o.OnUnavailable.Reserve = budget.Allow })
+						g := w.guard(both, func(o *llm.Options) { o.Limiter, o.Keeper = limiter, keeper })
+						r := request()
+						r.Label, r.Resource = label, resource
+						w.settle(w.start(g, r))
+						w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+						w.clock.advance(later)
+						c := w.start(g, r)
+						assert.Equal(t, []string{"premium", premiumModel}, []string{c.Label, c.Model})
+						assert.True(t, c.Hold().Degraded)
+						w.db.SetFaults(nil)
+						<-time.After(time.Minute) // until it is noticed that the store is back
+						w.settle(c)
+						assert.Equal(t, int64(2), w.spent("premium").Requests)
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestGuardThatStartsInAnOutage knows what its options say.
+func TestGuardThatStartsInAnOutage(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		start := func(models map[string]string) (*llm.Call, error) {
+			keeper := w.newKeeper(func(o *budget.Options) { o.OnUnavailable.Reserve, o.Models = budget.Allow, models })
+			r := request()
+			r.Label, r.Resource = "premium", ""
+			return w.guard(with{keeper: true}, func(o *llm.Options) { o.Keeper = keeper }).Start(t.Context(), r)
+		}
+		w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+		c, err := start(map[string]string{"premium": premiumModel})
+		require.NoError(t, err)
+		assert.Equal(t, premiumModel, c.Model)
+		_, err = start(nil)
+		var away *budget.UnavailableError
+		require.ErrorAs(t, err, &away)
+	})
+}
