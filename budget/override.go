@@ -99,6 +99,21 @@ func decodePrices(item attrs) ([]Price, error) {
 	return rows, nil
 }
 
+// Prices are the stored prices of one model, in the order they were put; those
+// of Options and the Catalog are not among them.
+func (k *Keeper) Prices(ctx context.Context, model string) ([]Price, error) {
+	name, _ := splitModel(model)
+	if name == "" {
+		return nil, invalidConfig("model", "%q is not a model id", model)
+	}
+	item, err := k.store.get(ctx, k.store.tables.Control, priceKey(name))
+	if err != nil || item == nil {
+		return nil, failure("Prices", err)
+	}
+	rows, err := decodePrices(item)
+	return rows, failure("Prices", err)
+}
+
 // PutPrices replaces the stored prices of one model, for all organisations; a
 // version of a model is a model of its own. They come before Options.Prices and the catalog. No rows: back to those.
 func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) error {

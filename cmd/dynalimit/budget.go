@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -38,6 +39,41 @@ type budgetCmd struct {
 	Override overrideCmd `cmd:"" help:"Force an app's label for some time, or end that."`
 	Adjust   adjustCmd   `cmd:"" help:"Charge or credit a label's day by hand."`
 	Sweep    sweepCmd    `cmd:"" help:"Close days that are over and give back expired holds."`
+
+	Recommend   recommendCmd   `cmd:"" help:"Show which label an app may use now, and why."`
+	Adjustments adjustmentsCmd `cmd:"" help:"List what was charged and credited by hand."`
+	Tags        tagsCmd        `cmd:"" help:"Show what a tag's values cost on one day."`
+	Events      eventsCmd      `cmd:"" help:"List quotas that were nearly or wholly used."`
+	Prices      pricesCmd      `cmd:"" help:"List or store prices of models."`
+
+	notes io.Writer // of what is no result
+}
+
+// AfterApply is called by the parser.
+func (b *budgetCmd) AfterApply(out *output) error {
+	b.notes = out.notes
+	return nil
+}
+
+// patience is how long a command waits before it says for what.
+var patience = time.Second
+
+// tellIfSlow says what is waited for, unless it is over soon.
+func (b *budgetCmd) tellIfSlow() (over func()) {
+	told := make(chan struct{})
+	timer := time.AfterFunc(patience, func() {
+		defer close(told)
+		where := "DynamoDB"
+		if b.Endpoint != "" {
+			where += " at " + b.Endpoint
+		}
+		fmt.Fprintf(b.notes, "dynalimit: waiting for %s; Ctrl-C ends it\n", where)
+	})
+	return func() {
+		if !timer.Stop() {
+			<-told
+		}
+	}
 }
 
 // closingTime bounds what a keeper writes after its command.
@@ -63,6 +99,7 @@ func (b *budgetCmd) with(ctx context.Context, run func(*budget.Keeper) error) er
 	if err != nil {
 		return b.explain(err)
 	}
+	defer b.tellIfSlow()()
 	if b.CreateTables {
 		err = keeper.CreateTables(ctx)
 	}
@@ -118,7 +155,10 @@ func (b *budgetCmd) explain(err error) error {
 	case errors.Is(err, budget.ErrNotFound):
 		next = "list what there is with 'dynalimit budget orgs list' and 'dynalimit budget apps list ORG'"
 	case errors.As(err, &bad):
-		next = "correct it and try again; --help has an example"
+		if flag := flagOf(err); flag != "" {
+			next = "it is what " + flag + " says, or does not say; "
+		}
+		next += "correct it and try again; --help has an example"
 	case errors.Is(err, budget.ErrConflict):
 		next = "somebody else changed it at the same time: try again"
 	case errors.Is(err, syscall.ECONNREFUSED):

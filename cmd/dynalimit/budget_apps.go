@@ -101,6 +101,9 @@ func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			return err
 		}
 		j := appToJSON(c.Org, app)
+		if j.Unpriced, err = unpriced(ctx, k, c.Org, c.App); err != nil {
+			return err
+		}
 		return b.show(out, j, func() { j.print(out) })
 	})
 }

@@ -33,6 +33,7 @@ type policyJSON struct {
 	Limits       []budget.PeriodQuota `json:"limits,omitempty"`
 	Models       map[string]string    `json:"models,omitempty"`
 	TightPercent int                  `json:"tight_percent,omitempty"`
+	Unpriced     []string             `json:"unpriced,omitempty"` // labels with no price, after a change
 	Version      int64                `json:"version"`
 	UpdatedAt    time.Time            `json:"updated_at"`
 }
@@ -57,7 +58,7 @@ type appJSON struct {
 func orgToJSON(o budget.Org) orgJSON {
 	j := orgJSON{
 		ID: o.ID, Timezone: o.Timezone, Scope: o.Scope, Enforcement: o.Enforcement, Shards: o.Shards, Sticky: o.Sticky,
-		policyJSON: policyJSON{o.Name, o.Ordering, o.Quotas, o.Limits, o.Models, o.TightPercent, o.Version, o.UpdatedAt.UTC()},
+		policyJSON: policyJSON{o.Name, o.Ordering, o.Quotas, o.Limits, o.Models, o.TightPercent, nil, o.Version, o.UpdatedAt.UTC()},
 	}
 	if !o.ChangesAt.IsZero() {
 		at := o.ChangesAt.UTC()
@@ -67,7 +68,7 @@ func orgToJSON(o budget.Org) orgJSON {
 }
 
 func appToJSON(org string, a budget.App) appJSON {
-	return appJSON{org, a.ID, policyJSON{a.Name, a.Ordering, a.Quotas, a.Limits, a.Models, a.TightPercent, a.Version, a.UpdatedAt.UTC()}}
+	return appJSON{org, a.ID, policyJSON{a.Name, a.Ordering, a.Quotas, a.Limits, a.Models, a.TightPercent, nil, a.Version, a.UpdatedAt.UTC()}}
 }
 
 // rows prints the parts of a policy that are set.
@@ -91,6 +92,25 @@ func (p policyJSON) rows(out *output) {
 	if p.TightPercent > 0 {
 		row("tight at", fmt.Sprintf("%d %%", p.TightPercent))
 	}
+	for _, label := range p.Unpriced {
+		row("unpriced", fmt.Sprintf("%s has no model with a price and is skipped, unless a service's options have one: "+
+			"correct --model, or store a price with 'dynalimit budget prices set'", label))
+	}
+}
+
+// unpriced are the labels that cannot be used for want of a price.
+func unpriced(ctx context.Context, k *budget.Keeper, org, app string) ([]string, error) {
+	totals, err := k.Totals(ctx, org, app, "")
+	if err != nil {
+		return nil, fmt.Errorf("the change is written, but its prices cannot be looked up: %w", err)
+	}
+	var labels []string
+	for _, l := range totals.Labels {
+		if l.Status == budget.StatusUnpriced {
+			labels = append(labels, l.Label)
+		}
+	}
+	return labels, nil
 }
 
 // named is a name at the end of a line.
@@ -215,11 +235,11 @@ func overlaid[V any](old, changes map[string]V) map[string]V {
 type orgsPutCmd struct {
 	Org string `arg:"" help:"The organisation's id, a UUID."`
 	policyFlags
-	Timezone    string `help:"IANA name of the zone whose days count. UTC for a new organisation."`
-	Scope       string `help:"Whose spend a quota counts: the organisation's (org) or each app's (app)." enum:"org,app," default:""`
-	Enforcement string `help:"soft: callers move on to the next label; hard: money is reserved before a call." enum:"soft,hard," default:""`
-	Shards      int    `help:"How many counters a soft day is spread over."`
-	Sticky      *bool  `help:"Keep a record of the label in use." negatable:""`
+	Timezone    string          `help:"IANA name of the zone whose days count. UTC for a new organisation."`
+	Scope       scopeFlag       `help:"Whose spend a quota counts: the organisation's (org) or each app's (app)." placeholder:"org|app"`
+	Enforcement enforcementFlag `help:"soft: callers move on to the next label; hard: money is reserved before a call." placeholder:"soft|hard"`
+	Shards      int             `help:"How many counters a soft day is spread over."`
+	Sticky      *bool           `help:"Keep a record of the label in use." negatable:""`
 }
 
 // Help is shown by --help.
@@ -248,10 +268,10 @@ func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			org.Timezone = c.Timezone
 		}
 		if c.Scope != "" {
-			org.Scope = budget.Scope(strings.ToUpper(c.Scope))
+			org.Scope = budget.Scope(c.Scope)
 		}
 		if c.Enforcement != "" {
-			org.Enforcement = budget.Enforcement(strings.ToUpper(c.Enforcement))
+			org.Enforcement = budget.Enforcement(c.Enforcement)
 		}
 		if c.Shards != 0 {
 			org.Shards = c.Shards
@@ -263,6 +283,9 @@ func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			return err
 		}
 		j := orgToJSON(org)
+		if j.Unpriced, err = unpriced(ctx, k, c.Org, ""); err != nil {
+			return err
+		}
 		return b.show(out, j, func() { j.print(out) })
 	})
 }

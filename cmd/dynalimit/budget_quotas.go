@@ -47,6 +47,9 @@ func (quotasShowCmd) Help() string {
 // Run shows them.
 func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 	return b.with(ctx, func(k *budget.Keeper) error {
+		if err := known(ctx, k, c.Org, c.App); err != nil {
+			return err
+		}
 		j, err := quotasInForce(ctx, k, c.Org, c.App)
 		if err != nil {
 			return err
@@ -167,6 +170,9 @@ func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error 
 			return err
 		}
 		if c.App == "" {
+			if err := c.inOrderings(ctx, k, org); err != nil {
+				return err
+			}
 			org.Quotas, org.Limits = overlaid(org.Quotas, micros(c.Quota)), c.limits(org.Limits)
 			_, err = k.PutOrg(ctx, org)
 		} else {
@@ -183,6 +189,31 @@ func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error 
 	})
 }
 
+// labels are those that are to have quotas.
+func (c quotasSetCmd) labels() []string {
+	labels := sortedKeys(c.Quota)
+	for _, key := range sortedKeys(c.Limit) {
+		labels = append(labels, limitOf(key).Label)
+	}
+	return labels
+}
+
+// inOrderings checks that the organisation or an app of it uses the labels.
+func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org budget.Org) error {
+	ordering := slices.Clone(org.Ordering)
+	for app, err := range k.Apps(ctx, c.Org) {
+		if err != nil {
+			return err
+		}
+		for _, label := range app.Ordering {
+			if !slices.Contains(ordering, label) {
+				ordering = append(ordering, label)
+			}
+		}
+	}
+	return inOrdering(c.labels(), ordering)
+}
+
 func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	if org.Scope == budget.ScopeOrg {
 		return fmt.Errorf("the quotas of %s are the organisation's, those of apps are ignored: leave out --app, or change the scope with 'dynalimit budget orgs put %s --scope app'", c.App, org.ID)
@@ -192,6 +223,13 @@ func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.O
 		app, err = budget.App{ID: c.App}, nil
 	}
 	if err != nil {
+		return err
+	}
+	ordering := org.Ordering
+	if len(app.Ordering) > 0 {
+		ordering = app.Ordering
+	}
+	if err := inOrdering(c.labels(), ordering); err != nil {
 		return err
 	}
 	if len(c.Quota) > 0 {

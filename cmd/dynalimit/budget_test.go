@@ -87,8 +87,7 @@ func (s *shell) acme() {
 func TestBudgetTranscript(t *testing.T) {
 	s := newShell(t)
 	s.acme()
-	var transcript strings.Builder
-	for _, args := range [][]string{
+	s.golden("budget.txt", [][]string{
 		{"orgs", "list"},
 		{"orgs", "show", acme},
 		{"today", acme, "chat"},
@@ -118,24 +117,31 @@ func TestBudgetTranscript(t *testing.T) {
 		{"history", acme, "chat", "--to", "20260122", "--days", "2", "--json"},
 		{"override", acme, "chat", "premium", "--json"},
 		{"override", acme, "chat", "--clear", "--json"},
-		{"adjust", acme, "chat", "standard", "--charge", "0.5", "--reason", "x", "--json"},
+		{"adjust", acme, "chat", "standard", "--charge", "0.5", "--reason", "x", "--id", "00000000-0000-4000-8000-00000000a001", "--json"},
 		{"sweep", acme, "--json"},
-	} {
+	})
+}
+
+// golden plays commands and compares what they print with a file.
+func (s *shell) golden(file string, commands [][]string) {
+	s.t.Helper()
+	var transcript strings.Builder
+	for _, args := range commands {
 		text := s.must(args...)
 		if args[len(args)-1] == "--json" {
-			require.True(t, json.Valid([]byte(text)), text)
+			require.True(s.t, json.Valid([]byte(text)), text)
 		}
 		fmt.Fprintf(&transcript, "$ dynalimit budget %s\n%s\n", strings.Join(args, " "), text)
 	}
-	assert.NotContains(t, transcript.String(), "\x1b", "colour outside a terminal")
+	assert.NotContains(s.t, transcript.String(), "\x1b", "colour outside a terminal")
 
-	golden := filepath.Join("testdata", "budget.txt")
+	golden := filepath.Join("testdata", file)
 	if *update {
-		require.NoError(t, os.WriteFile(golden, []byte(transcript.String()), 0o600))
+		require.NoError(s.t, os.WriteFile(golden, []byte(transcript.String()), 0o600))
 	}
 	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), transcript.String(), "if this is meant, run the test with -update")
+	require.NoError(s.t, err)
+	assert.Equal(s.t, string(want), transcript.String(), "if this is meant, run the test with -update")
 }
 
 // TestSweepGivesBackExpiredHolds: money of processes that died.
@@ -163,7 +169,10 @@ func TestBudgetErrorsSayWhatToDoNext(t *testing.T) {
 	assert.Equal(t, "[]\n", s.must("orgs", "list", "--json"))
 	s.acme()
 
-	other := "660e8400-e29b-41d4-a716-446655440000"
+	const other = "660e8400-e29b-41d4-a716-446655440000"
+	const third = "770e8400-e29b-41d4-a716-446655440000"
+	s.must("orgs", "put", third, "--ordering", "bare", "--quota", "bare=1")
+	s.must("apps", "put", third, "chat")
 	for name, test := range map[string]struct {
 		code int
 		args []string
@@ -185,7 +194,26 @@ func TestBudgetErrorsSayWhatToDoNext(t *testing.T) {
 		"nothing to set":       {exitUsage, []string{"quotas", "set", acme}, []string{"LABEL=USD", "--limit", "quotas set"}},
 		"no period":            {exitUsage, []string{"quotas", "set", acme, "--limit", "year=1"}, []string{"year", "week:premium"}},
 		"no days":              {exitUsage, []string{"history", acme, "--days", "0"}, []string{"--days 0", "3700"}},
-		"no day":               {exitUsage, []string{"history", acme, "--to", "yesterday"}, []string{"20260131"}},
+		"no day":               {exitUsage, []string{"history", acme, "--to", "yesterday"}, []string{"2026-01-31", "20260131"}},
+		"today of no app":      {exitFailed, []string{"today", acme, "nobody"}, []string{"nobody", "budget apps list"}},
+		"history of no app":    {exitFailed, []string{"history", acme, "nobody"}, []string{"nobody", "budget apps list"}},
+		"quotas of no app":     {exitFailed, []string{"quotas", "show", acme, "nobody"}, []string{"nobody", "budget apps list"}},
+		"override of no app":   {exitFailed, []string{"override", acme, "nobody", "premium"}, []string{"nobody", "budget apps list"}},
+		"recommend to no app":  {exitFailed, []string{"recommend", acme, "nobody"}, []string{"nobody", "budget apps list"}},
+		"events of no app":     {exitFailed, []string{"events", acme, "nobody"}, []string{"nobody", "budget apps list"}},
+		"tags of no app":       {exitFailed, []string{"tags", acme, "user", "--app", "nobody"}, []string{"nobody", "budget apps list"}},
+		"adjusted is no app":   {exitFailed, []string{"adjustments", acme, "nobody"}, []string{"nobody", "budget apps list"}},
+		"no ordering":          {exitFailed, []string{"orgs", "put", other}, []string{"--ordering", "--help"}},
+		"ordering, no quota":   {exitFailed, []string{"orgs", "put", other, "--ordering", "gold"}, []string{"--quota gold=USD"}},
+		"no zone":              {exitFailed, []string{"orgs", "put", acme, "--timezone", "Mars"}, []string{"--timezone"}},
+		"tight too early":      {exitFailed, []string{"orgs", "put", acme, "--tight", "10"}, []string{"--tight"}},
+		"quota of no label":    {exitFailed, []string{"quotas", "set", acme, "gold=1"}, []string{`"gold"`, "premium → standard", "--ordering"}},
+		"limit of no label":    {exitFailed, []string{"quotas", "set", acme, "--limit", "week:gold=1"}, []string{`"gold"`, "--ordering"}},
+		"app's of no label":    {exitFailed, []string{"quotas", "set", acme, "gold=1", "--app", "chat"}, []string{`"gold"`, "--ordering"}},
+		"override unpriced":    {exitFailed, []string{"override", third, "chat", "bare"}, []string{"bare"}},
+		"nothing to reset":     {exitFailed, []string{"prices", "reset", "gpt-4o"}, []string{"prices list gpt-4o"}},
+		"no price":             {exitUsage, []string{"prices", "set", "gpt-4o", "--input", "1"}, []string{"--output"}},
+		"price too high":       {exitFailed, []string{"prices", "set", "gpt-4o", "--input", "1", "--output", "2000000"}, []string{"--output"}},
 		"scope":                {exitUsage, []string{"orgs", "put", acme, "--scope", "all"}, []string{"--scope", "org"}},
 		"endpoint":             {exitFailed, []string{"orgs", "list", "--endpoint", "localhost:8000"}, []string{"http://127.0.0.1:8000"}},
 		"nobody there":         {exitFailed, []string{"orgs", "list", "--endpoint", "http://127.0.0.1:1"}, []string{"dynalimit local", "--endpoint"}},

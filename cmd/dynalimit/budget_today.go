@@ -66,8 +66,11 @@ func (l labelJSON) bar(out *output) string {
 		out.dim(strings.Repeat("░", barWidth-spent-held))
 }
 
-func (l labelJSON) print(out *output) {
-	fmt.Fprintf(out, "  %-12s %s %s of %s, %.1f %%, %s", l.Label, l.bar(out), dollars(l.CostMicros), dollars(l.QuotaMicros), l.Percent, calls(l.Requests))
+func (l labelJSON) print(out *output) { l.printWith(out, ", "+calls(l.Requests)) }
+
+// printWith puts more behind what is spent.
+func (l labelJSON) printWith(out *output, more string) {
+	fmt.Fprintf(out, "  %-12s %s %s of %s, %.1f %%%s", l.Label, l.bar(out), dollars(l.CostMicros), dollars(l.QuotaMicros), l.Percent, more)
 	if l.HeldMicros > 0 {
 		fmt.Fprintf(out, ", %s held", dollars(l.HeldMicros))
 	}
@@ -116,6 +119,9 @@ Examples:
 // Run shows the day.
 func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 	return b.with(ctx, func(k *budget.Keeper) error {
+		if err := known(ctx, k, c.Org, c.App); err != nil {
+			return err
+		}
 		totals, err := k.Totals(ctx, c.Org, c.App, "")
 		if err != nil {
 			return err
@@ -131,17 +137,17 @@ func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 }
 
 type historyCmd struct {
-	Org  string `arg:"" help:"The organisation's id."`
-	App  string `arg:"" optional:"" help:"An app's id. Default: the whole organisation."`
-	Days int    `help:"How many days, up to the last one shown." default:"14"`
-	To   string `help:"The last day, as YYYYMMDD. Default: today." placeholder:"DAY"`
+	Org  string  `arg:"" help:"The organisation's id."`
+	App  string  `arg:"" optional:"" help:"An app's id. Default: the whole organisation."`
+	Days int     `help:"How many days, up to the last one shown." default:"14"`
+	To   dayFlag `help:"The last day, like 2026-01-31. Default: today." placeholder:"DAY"`
 }
 
 // Help is shown by --help.
 func (historyCmd) Help() string {
 	return `Examples:
   dynalimit budget history 550e8400-e29b-41d4-a716-446655440000 chat --days 30
-  dynalimit budget history 550e8400-e29b-41d4-a716-446655440000 --to 20260131 --days 31 --json`
+  dynalimit budget history 550e8400-e29b-41d4-a716-446655440000 --to 2026-01-31 --days 31 --json`
 }
 
 // Validate is called by the parser.
@@ -149,16 +155,16 @@ func (c historyCmd) Validate() error {
 	if c.Days < 1 || c.Days > 3700 {
 		return fmt.Errorf("--days %d is not within 1 to 3700", c.Days)
 	}
-	if _, err := time.Parse("20060102", c.To); c.To != "" && err != nil {
-		return fmt.Errorf("--to %s is not a day: write it like 20260131", c.To)
-	}
 	return nil
 }
 
 // Run shows the days.
 func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 	return b.with(ctx, func(k *budget.Keeper) error {
-		last := c.To
+		if err := known(ctx, k, c.Org, c.App); err != nil {
+			return err
+		}
+		last := string(c.To)
 		if last == "" {
 			today, err := k.Totals(ctx, c.Org, c.App, "")
 			if err != nil {

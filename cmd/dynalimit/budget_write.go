@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
@@ -50,6 +51,9 @@ type overrideJSON struct {
 // Run sets or clears it.
 func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 	return b.with(ctx, func(k *budget.Keeper) error {
+		if err := known(ctx, k, c.Org, c.App); err != nil {
+			return err
+		}
 		j := overrideJSON{Org: c.Org, App: c.App, Label: c.Label}
 		if c.Clear {
 			if err := k.ClearOverride(ctx, c.Org, c.App); err != nil {
@@ -75,17 +79,20 @@ type adjustCmd struct {
 	Charge dollars `help:"Dollars to add to what was spent." xor:"amount" required:"" placeholder:"USD"`
 	Credit dollars `help:"Dollars to take off it." xor:"amount" required:"" placeholder:"USD"`
 	Reason string  `help:"Why; it is kept." required:""`
-	Day    string  `help:"The day, as YYYYMMDD. Default: today."`
+	Day    dayFlag `help:"The day, like 2026-01-31. Default: today." placeholder:"DAY"`
+	ID     string  `name:"id" help:"A UUID under which it is applied once, to repeat it safely. Default: a new one, which a failure names." placeholder:"UUID"`
 }
 
 // Help is shown by --help.
 func (adjustCmd) Help() string {
 	return `Examples:
   dynalimit budget adjust 550e8400-e29b-41d4-a716-446655440000 chat premium --credit 2.50 --reason "refund of a failed batch"
-  dynalimit budget adjust 550e8400-e29b-41d4-a716-446655440000 chat premium --charge 0.75 --day 20260122 --reason imported`
+  dynalimit budget adjust 550e8400-e29b-41d4-a716-446655440000 chat premium --charge 0.75 --day 2026-01-22 --reason imported`
 }
 
 type adjustJSON struct {
+	ID          string     `json:"adjustment_id"`
+	Duplicate   bool       `json:"duplicate,omitempty"`
 	Org         string     `json:"org_id"`
 	App         string     `json:"app_id"`
 	Label       string     `json:"label"`
@@ -98,18 +105,27 @@ type adjustJSON struct {
 func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 	return b.with(ctx, func(k *budget.Keeper) error {
 		delta := int64(c.Charge - c.Credit)
-		if _, err := k.Adjust(ctx, c.Org, c.App, budget.Adjustment{Label: c.Label, Day: c.Day, DeltaMicros: delta, Reason: c.Reason}); err != nil {
+		applied, err := k.Adjust(ctx, c.Org, c.App, budget.Adjustment{
+			ID: c.ID, Label: c.Label, Day: string(c.Day), DeltaMicros: delta, Reason: c.Reason,
+		})
+		if errors.Is(err, budget.ErrUnavailable) {
+			err = fmt.Errorf("%w; repeat it with --id %s --day %s, and it is applied once", err, applied.ID, applied.Day)
+		}
+		if err != nil {
 			return err
 		}
-		totals, err := k.Totals(ctx, c.Org, c.App, c.Day)
+		totals, err := k.Totals(ctx, c.Org, c.App, applied.Day)
 		if err != nil {
 			return fmt.Errorf("the adjustment is written, but the day cannot be read: %w", err)
 		}
-		j := adjustJSON{c.Org, c.App, c.Label, delta, c.Reason, totalsToJSON(c.Org, c.App, totals)}
+		j := adjustJSON{applied.ID, applied.Duplicate, c.Org, c.App, c.Label, delta, c.Reason, totalsToJSON(c.Org, c.App, totals)}
 		return b.show(out, j, func() {
 			word := "Charged"
 			if delta < 0 {
 				word = "Credited"
+			}
+			if applied.Duplicate {
+				word = "Before already: " + strings.ToLower(word)
 			}
 			fmt.Fprintf(out, "%s %s to %s on %s.\n", word, dollars(max(delta, -delta)), c.Label, dayName(totals.Day))
 			for _, l := range j.Totals.Labels {

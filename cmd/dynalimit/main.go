@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, out *output, stderr io.Writer) (cod
 			panic(r)
 		}
 	}()
+	out.notes = stderr
 	parser := newParser(ctx, out, stderr)
 	command, err := parser.Parse(args)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 type output struct {
 	io.Writer
 	colour bool
+	notes  io.Writer // of what is no result; set by run
 }
 
 // newOutput writes to file, in colour if that is a terminal and neither NO_COLOR
@@ -17,7 +18,7 @@ type output struct {
 func newOutput(file *os.File, getenv func(string) string) *output {
 	info, err := file.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
-	return &output{file, terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
+	return &output{Writer: file, colour: terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
 }
 
 func (o *output) bold(s string) string { return o.style("1", s) }

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// dayFlag is a day as the library writes it, 20260123.
+type dayFlag string
+
+// UnmarshalText reads a day as the library writes it, or as the commands show
+// it.
+func (d *dayFlag) UnmarshalText(text []byte) error {
+	for _, layout := range []string{"20060102", time.DateOnly, "Mon " + time.DateOnly} {
+		if t, err := time.Parse(layout, string(text)); err == nil {
+			*d = dayFlag(t.Format("20060102"))
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not a day: write it like 2026-01-31 or 20260131", text)
+}
+
+// oneOf reads one of some words into its upper case.
+func oneOf(text []byte, words ...string) (string, error) {
+	if word := strings.ToLower(string(text)); slices.Contains(words, word) {
+		return strings.ToUpper(word), nil
+	}
+	return "", fmt.Errorf("%q is not %s", text, strings.Join(words, " or "))
+}
+
+type scopeFlag budget.Scope
+
+// UnmarshalText reads org or app.
+func (s *scopeFlag) UnmarshalText(text []byte) error {
+	word, err := oneOf(text, "org", "app")
+	*s = scopeFlag(word)
+	return err
+}
+
+type enforcementFlag budget.Enforcement
+
+// UnmarshalText reads soft or hard.
+func (e *enforcementFlag) UnmarshalText(text []byte) error {
+	word, err := oneOf(text, "soft", "hard")
+	*e = enforcementFlag(word)
+	return err
+}
+
+// flags are what to write for a field that the library names.
+var flags = map[string]string{
+	"org_id": "ORG", "app_id": "APP", "model_label": "LABEL", "tag": "TAG", "model": "MODEL",
+	"model_ordering": "--ordering", "quotas": "--quota", "models": "--model", "limits": "--limit", "timezone": "--timezone",
+	"quota_scope": "--scope", "enforcement": "--enforcement", "agg_shard_count": "--shards", "org_name": "--name", "app_name": "--name",
+	"tight_mode_threshold_pct": "--tight", "day": "--day", "until": "--for", "reason": "--reason", "delta_micros": "--charge or --credit",
+	"id": "--id", "from": "--to and --days", "to": "--to and --days",
+}
+
+// flagOf is the flag or argument that an invalid field comes from.
+func flagOf(err error) string {
+	var bad *budget.ValidationError
+	if !errors.As(err, &bad) {
+		return ""
+	}
+	field, label, _ := strings.Cut(bad.Field, ".")
+	name := flags[field]
+	switch {
+	case name == "--quota" && label != "":
+		name += " " + label + "=USD"
+	case name == "--model" && label != "":
+		name += " " + label + "=ID"
+	case field == "price":
+		name = "--" + strings.ReplaceAll(label, "_", "-")
+	}
+	return name
+}
+
+// inOrdering checks labels that are to have quotas.
+func inOrdering(labels []string, ordering []string) error {
+	for _, label := range labels {
+		if label != "" && !slices.Contains(ordering, label) {
+			return fmt.Errorf("label %q is not in the ordering (%s): correct it, or add it there with 'orgs put' or 'apps put' and --ordering",
+				label, strings.Join(ordering, " → "))
+		}
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+type pricesCmd struct {
+	List  pricesListCmd  `cmd:"" help:"List prices that are stored, or built in."`
+	Set   pricesSetCmd   `cmd:"" help:"Store a model's price, for all organisations."`
+	Reset pricesResetCmd `cmd:"" help:"Drop a model's stored prices: the built-in ones hold again."`
+}
+
+type priceJSON struct {
+	Model  string            `json:"model"`
+	Scope  budget.PriceScope `json:"scope,omitempty"`
+	From   *time.Time        `json:"effective_from,omitempty"`
+	Rates  budget.Rates      `json:"micros_per_million_tokens"`
+	Stored bool              `json:"stored"`
+}
+
+func priceToJSON(p budget.Price, stored bool) priceJSON {
+	j := priceJSON{Model: p.Model, Scope: p.Scope, Rates: p.Rates, Stored: stored}
+	if !p.EffectiveFrom.IsZero() {
+		from := p.EffectiveFrom.UTC()
+		j.From = &from
+	}
+	return j
+}
+
+func (j priceJSON) print(out *output) {
+	fmt.Fprintf(out, "%-44s in %s, out %s", j.Model, dollars(j.Rates.Input), dollars(j.Rates.Output))
+	for _, class := range []struct {
+		name string
+		rate int64
+	}{{"cache read", j.Rates.CacheRead}, {"cache write", j.Rates.CacheWrite5m}, {"for 1 h", j.Rates.CacheWrite1h}} {
+		switch class.rate {
+		case 0:
+		case budget.FreeRate:
+			fmt.Fprintf(out, ", %s free", class.name)
+		default:
+			fmt.Fprintf(out, ", %s %s", class.name, dollars(class.rate))
+		}
+	}
+	if j.Scope != budget.AnyScope {
+		fmt.Fprintf(out, ", %s", j.Scope)
+	}
+	if j.From != nil {
+		fmt.Fprintf(out, ", from %s", j.From.Format(time.DateOnly))
+	}
+	if j.Stored {
+		fmt.Fprintf(out, ", %s", out.bold("stored"))
+	}
+	fmt.Fprintln(out)
+}
+
+type pricesListCmd struct {
+	Model string `arg:"" optional:"" help:"A model's id, with what is stored for it; or a part of one. Default: all that are built in."`
+}
+
+// Help is shown by --help.
+func (pricesListCmd) Help() string {
+	return `Dollars per million tokens. Stored prices come before those of a service's options,
+and these before the built-in ones.
+
+Examples:
+  dynalimit budget prices list haiku
+  dynalimit budget prices list anthropic.claude-3-haiku-20240307-v1:0 --json`
+}
+
+// Run lists them.
+func (c pricesListCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		all := []priceJSON{}
+		if c.Model != "" {
+			stored, err := k.Prices(ctx, c.Model)
+			if err != nil {
+				return err
+			}
+			for _, p := range stored {
+				all = append(all, priceToJSON(p, true))
+			}
+		}
+		for _, p := range budget.Catalog() {
+			if strings.Contains(p.Model, c.Model) || strings.Contains(c.Model, p.Model) { // without its version
+				all = append(all, priceToJSON(p, false))
+			}
+		}
+		return b.show(out, all, func() {
+			if len(all) == 0 {
+				fmt.Fprintf(out, "No price for %q. 'dynalimit budget prices set --help' shows how to store one.\n", c.Model)
+			}
+			for _, j := range all {
+				j.print(out)
+			}
+		})
+	})
+}
+
+type pricesSetCmd struct {
+	Model        string   `arg:"" help:"The model's id."`
+	Input        dollars  `help:"Dollars per million tokens of input." required:"" placeholder:"USD"`
+	Output       dollars  `help:"Dollars per million tokens of output." required:"" placeholder:"USD"`
+	CacheRead    *dollars `help:"Of input read from the prompt cache; 0 is free. Default: as input." placeholder:"USD"`
+	CacheWrite5m *dollars `name:"cache-write-5m" help:"Of input written to it for 5 minutes; 0 is free. Default: 1.25 times input." placeholder:"USD"`
+	CacheWrite1h *dollars `name:"cache-write-1h" help:"Of input written to it for an hour; 0 is free. Default: twice input." placeholder:"USD"`
+	From         dayFlag  `help:"The first day it holds, in UTC. Default: it always held." placeholder:"DAY"`
+}
+
+// Help is shown by --help.
+func (pricesSetCmd) Help() string {
+	return `A price from another day on stays beside it. Services follow within their
+configuration's time, half a minute by default.
+
+Examples:
+  dynalimit budget prices set gpt-4o --input 2.50 --output 10 --cache-read 1.25
+  dynalimit budget prices set gpt-4o --input 2 --output 8 --from 2026-03-01`
+}
+
+// price is what the flags say.
+func (c pricesSetCmd) price() (budget.Price, error) {
+	rate := func(d *dollars) int64 {
+		switch {
+		case d == nil:
+			return 0
+		case *d == 0:
+			return budget.FreeRate
+		}
+		return int64(*d)
+	}
+	p := budget.Price{Model: c.Model, Rates: budget.Rates{
+		Input: int64(c.Input), Output: int64(c.Output),
+		CacheRead: rate(c.CacheRead), CacheWrite5m: rate(c.CacheWrite5m), CacheWrite1h: rate(c.CacheWrite1h),
+	}}
+	if c.From == "" {
+		return p, nil
+	}
+	var err error
+	p.EffectiveFrom, err = time.Parse("20060102", string(c.From))
+	return p, err
+}
+
+// Run stores it.
+func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		p, err := c.price()
+		if err != nil {
+			return err
+		}
+		rows, err := k.Prices(ctx, c.Model)
+		if err != nil {
+			return err
+		}
+		if err := k.PutPrices(ctx, c.Model, append(rows, p)...); err != nil {
+			return err
+		}
+		if p, err = c.replaceOlder(ctx, k); err != nil {
+			return fmt.Errorf("the price is stored, beside what it replaces: %w", err)
+		}
+		j := priceToJSON(p, true)
+		return b.show(out, j, func() { j.print(out) })
+	})
+}
+
+// replaceOlder drops the rows that the last one is in the place of, and returns
+// that as it is stored: a model's prefix is its scope.
+func (c pricesSetCmd) replaceOlder(ctx context.Context, k *budget.Keeper) (budget.Price, error) {
+	rows, err := k.Prices(ctx, c.Model)
+	if err != nil || len(rows) == 0 {
+		return budget.Price{}, err
+	}
+	last, older := rows[len(rows)-1], rows[:len(rows)-1]
+	kept := slices.DeleteFunc(slices.Clone(older), func(old budget.Price) bool {
+		return old.Scope == last.Scope && old.EffectiveFrom.Equal(last.EffectiveFrom)
+	})
+	if len(kept) < len(older) {
+		err = k.PutPrices(ctx, c.Model, append(kept, last)...)
+	}
+	return last, err
+}
+
+type pricesResetCmd struct {
+	Model string `arg:"" help:"The model's id."`
+}
+
+// Help is shown by --help.
+func (pricesResetCmd) Help() string {
+	return `Examples:
+  dynalimit budget prices reset gpt-4o`
+}
+
+// Run drops them.
+func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		rows, err := k.Prices(ctx, c.Model)
+		if err == nil && len(rows) == 0 {
+			err = errors.New("no price is stored for it: 'dynalimit budget prices list " + c.Model + "' shows what holds")
+		}
+		if err == nil {
+			err = k.PutPrices(ctx, c.Model)
+		}
+		if err != nil {
+			return err
+		}
+		return b.show(out, priceJSON{Model: c.Model}, func() { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
+	})
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// collect is everything of a sequence, as its JSON.
+func collect[T, J any](all iter.Seq2[T, error], convert func(T) J) ([]J, error) {
+	out := []J{}
+	for v, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, convert(v))
+	}
+	return out, nil
+}
+
+type recommendCmd struct {
+	Org string `arg:"" help:"The organisation's id."`
+	App string `arg:"" help:"The app's id."`
+}
+
+// Help is shown by --help.
+func (recommendCmd) Help() string {
+	return `The label an app may use now, and why; it reserves nothing. A label with no model
+or price configured is skipped here, though a service may have it in its options.
+
+Examples:
+  dynalimit budget recommend 550e8400-e29b-41d4-a716-446655440000 chat
+  dynalimit budget recommend 550e8400-e29b-41d4-a716-446655440000 chat --json`
+}
+
+type recommendJSON struct {
+	Org     string       `json:"org_id"`
+	App     string       `json:"app_id"`
+	Label   string       `json:"label"`
+	Model   string       `json:"model_id"`
+	Mode    budget.Mode  `json:"mode"`
+	Reason  string       `json:"reason"`
+	Price   budget.Rates `json:"price"`
+	ResetAt time.Time    `json:"reset_at"`
+}
+
+// Run shows it.
+func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		if err := known(ctx, k, c.Org, c.App); err != nil {
+			return err
+		}
+		r, err := k.RecommendFresh(ctx, c.Org, c.App)
+		if err != nil {
+			return err
+		}
+		j := recommendJSON{c.Org, c.App, r.Label, r.Model, r.Mode, r.Reason, r.Price, r.ResetAt.UTC()}
+		return b.show(out, j, func() {
+			fmt.Fprintf(out, "%s  %s, %s\n", out.bold(j.Label), j.Model, j.Reason)
+			for _, l := range r.Labels {
+				labelJSON{
+					Label: l.Label, CostMicros: l.SpendMicros, HeldMicros: l.HeldMicros, QuotaMicros: l.QuotaMicros, Percent: l.Percent, Status: l.Status,
+				}.printWith(out, "")
+			}
+			fmt.Fprintf(out, "  %s %s\n", out.dim("resets      "), j.ResetAt.Format(time.RFC3339))
+		})
+	})
+}
+
+type adjustmentsCmd struct {
+	Org string `arg:"" help:"The organisation's id."`
+	App string `arg:"" optional:"" help:"An app's id. Default: the whole organisation."`
+}
+
+// Help is shown by --help.
+func (adjustmentsCmd) Help() string {
+	return `Examples:
+  dynalimit budget adjustments 550e8400-e29b-41d4-a716-446655440000
+  dynalimit budget adjustments 550e8400-e29b-41d4-a716-446655440000 chat --json`
+}
+
+type adjustmentJSON struct {
+	ID          string    `json:"adjustment_id"`
+	App         string    `json:"app_id"`
+	Label       string    `json:"label"`
+	Day         string    `json:"day"`
+	DeltaMicros int64     `json:"delta_micros"`
+	Reason      string    `json:"reason"`
+	At          time.Time `json:"at"`
+}
+
+// Run lists them.
+func (c adjustmentsCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		if err := known(ctx, k, c.Org, c.App); err != nil {
+			return err
+		}
+		all, err := collect(k.Adjustments(ctx, c.Org, c.App), func(a budget.Adjustment) adjustmentJSON {
+			return adjustmentJSON{a.ID, a.App, a.Label, a.Day, a.DeltaMicros, a.Reason, a.At.UTC()}
+		})
+		if err != nil {
+			return err
+		}
+		return b.show(out, all, func() {
+			if len(all) == 0 {
+				fmt.Fprintln(out, "Nothing was charged or credited by hand.")
+			}
+			for _, a := range all {
+				fmt.Fprintf(out, "%s  %-12s %-12s %12s  %s\n", out.dim(dayName(a.Day)), a.App, a.Label, dollars(a.DeltaMicros), a.Reason)
+			}
+		})
+	})
+}
+
+type tagsCmd struct {
+	Org string  `arg:"" help:"The organisation's id."`
+	Tag string  `arg:"" help:"The tag, such as user."`
+	App string  `help:"An app's id. Default: the whole organisation."`
+	Day dayFlag `help:"The day, like 2026-01-31. Default: today." placeholder:"DAY"`
+}
+
+// Help is shown by --help.
+func (tagsCmd) Help() string {
+	return `What the calls with each value of a tag cost on one day, the dearest first.
+
+Examples:
+  dynalimit budget tags 550e8400-e29b-41d4-a716-446655440000 user
+  dynalimit budget tags 550e8400-e29b-41d4-a716-446655440000 user --app chat --day 2026-01-22 --json`
+}
+
+type tagJSON struct {
+	Value      string `json:"value"`
+	CostMicros int64  `json:"cost_micros"`
+	Requests   int64  `json:"requests"`
+}
+
+// Run lists the values.
+func (c tagsCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		if err := known(ctx, k, c.Org, c.App); err != nil {
+			return err
+		}
+		totals, err := k.TagTotals(ctx, c.Org, c.App, string(c.Day), c.Tag)
+		if err != nil {
+			return err
+		}
+		all := []tagJSON{}
+		for _, t := range totals {
+			all = append(all, tagJSON{t.Value, t.CostMicros, t.Requests})
+		}
+		return b.show(out, all, func() {
+			if len(all) == 0 {
+				fmt.Fprintf(out, "No calls with a tag %q.\n", c.Tag)
+			}
+			for _, t := range all {
+				fmt.Fprintf(out, "  %-24s %12s  %s\n", t.Value, dollars(t.CostMicros), calls(t.Requests))
+			}
+		})
+	})
+}
+
+type eventsCmd struct {
+	Org string `arg:"" help:"The organisation's id."`
+	App string `arg:"" help:"The app's id."`
+}
+
+// Help is shown by --help.
+func (eventsCmd) Help() string {
+	return `Quotas that were used to 50, 80 or 100 percent, and changes of label, of the last
+40 days; those of the organisation if its quotas are one for all apps.
+
+Examples:
+  dynalimit budget events 550e8400-e29b-41d4-a716-446655440000 chat`
+}
+
+type eventJSON struct {
+	ID          string           `json:"event_id"`
+	Kind        budget.EventKind `json:"kind"`
+	Period      string           `json:"period,omitempty"`
+	App         string           `json:"app_id,omitempty"`
+	Label       string           `json:"label,omitempty"`
+	From        string           `json:"from,omitempty"`
+	Percent     int64            `json:"percent,omitempty"`
+	QuotaMicros int64            `json:"quota_micros,omitempty"`
+	SpendMicros int64            `json:"spend_micros,omitempty"`
+	At          time.Time        `json:"at"`
+}
+
+func (e eventJSON) text() string {
+	if e.Kind == budget.EventFlip {
+		return fmt.Sprintf("%s moved from %s to %s", e.App, e.From, e.Label)
+	}
+	label := e.Label
+	if label == "" {
+		label = "all labels"
+	}
+	return fmt.Sprintf("%s at %d %%: %s of %s", label, e.Percent, dollars(e.SpendMicros), dollars(e.QuotaMicros))
+}
+
+// Run lists them.
+func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
+	return b.with(ctx, func(k *budget.Keeper) error {
+		if err := known(ctx, k, c.Org, c.App); err != nil {
+			return err
+		}
+		all, err := collect(k.Events(ctx, c.Org, c.App), func(e budget.Event) eventJSON {
+			return eventJSON{e.ID, e.Kind, e.PeriodKey, e.App, e.Label, e.From, e.Percent, e.QuotaMicros, e.SpendMicros, e.At.UTC()}
+		})
+		if err != nil {
+			return err
+		}
+		return b.show(out, all, func() {
+			if len(all) == 0 {
+				fmt.Fprintln(out, "No events.")
+			}
+			for _, e := range all {
+				fmt.Fprintf(out, "%s  %s  %s\n", out.dim(e.At.Format(time.RFC3339)), e.Period, e.text())
+			}
+		})
+	})
+}
+
+// known says that an organisation, and an app of it that is named, exist.
+func known(ctx context.Context, k *budget.Keeper, org, app string) error {
+	_, err := k.GetOrg(ctx, org)
+	if err == nil && app != "" {
+		_, err = k.GetApp(ctx, org, app)
+	}
+	return err
+}
