@@ -50,7 +50,7 @@ type budgetCmd struct {
 }
 
 // AfterApply is called by the parser.
-func (b *budgetCmd) AfterApply(out *output) error {
+func (b *budgetCmd) AfterApply(out *output) error { //nolint:unparam // the parser wants an error
 	b.notes = out.notes
 	return nil
 }
