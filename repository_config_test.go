@@ -303,7 +303,7 @@ func TestSetLimitsDropsAFillBegunBefore(t *testing.T) {
 		r := e.repository(t, nil)
 		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			if q.Operation == "BatchGetItem" {
-				return ddbmem.Fault{After: time.Second} // read, answered later
+				return ddbmem.Fault{After: time.Second / 2} // read, answered later
 			}
 			return ddbmem.Fault{}
 		})
