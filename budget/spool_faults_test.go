@@ -76,7 +76,7 @@ func TestSpoolKeepsRecordsWhatTheWholeStoreLacks(t *testing.T) {
 				assert.Equal(t, 4, k.Spooled())
 				assert.Empty(t, refused)
 
-				db.SetFaults(nil)
+				back(db, k)
 				require.NoError(t, k.Replay(ctx))
 				assert.Zero(t, k.Spooled())
 				for app, want := range map[string]int64{appA: 2, "app-never-seen": 2} {
@@ -278,7 +278,7 @@ func TestSpoolMeteringsThatKeepRecords(t *testing.T) {
 		simulated(t, opts, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 			db.SetFaults(onWrite(100, ddbmem.Fault{Lose: true})) // counted, and nobody was told
 			spoolOne(t, k, call(1))
-			db.SetFaults(nil)
+			back(db, k)
 			require.NoError(t, k.Replay(t.Context()))
 			got, err := k.Totals(t.Context(), orgO, appA, "")
 			require.NoError(t, err)
@@ -307,7 +307,7 @@ func TestSpoolRefusesWhatMayHaveBeenForgotten(t *testing.T) {
 		require.True(t, r.Spooled)
 		db.SetFaults(down)
 		pass(100 * time.Hour) // and the item's time is over
-		db.SetFaults(nil)
+		back(db, k)
 		require.NoError(t, k.Replay(ctx))
 		got, err := k.Totals(ctx, orgO, appA, "20260123")
 		require.NoError(t, err)
