@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -225,9 +226,24 @@ func (l *RateLimiter) acquire(ctx context.Context, r request) (*Lease, bool, err
 	return lease, false, nil
 }
 
+// maxOutdated bounds how often a call is begun again because a limit was removed
+// while it was under way.
+const maxOutdated = 3
+
 // acquireAt acquires for a caller who may stand in a bucket's line. It returns
 // the lease of a denial too, for what it says about the levels.
 func (l *RateLimiter) acquireAt(ctx context.Context, r request, at place) (*Lease, bool, error) {
+	for try := 1; ; try++ {
+		lease, memory, err := l.tryAt(ctx, r, at)
+		var wrong *ValidationError
+		if try == maxOutdated || !errors.As(err, &wrong) || !wrong.outdated || errors.Is(err, ErrUnconfirmed) {
+			return lease, memory, err
+		}
+	}
+}
+
+// tryAt is acquireAt under the configuration known now.
+func (l *RateLimiter) tryAt(ctx context.Context, r request, at place) (*Lease, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
@@ -281,7 +297,7 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 		}
 		if results[i].cfg == nil {
 			v, err := lv.lane.inspect(ctx, lv.cfg)
-			if err != nil || v.adopt && v.image != nil { // a newer configuration is claimed even by a denial
+			if err != nil || v.lacks(lv.asked) || v.adopt && v.image != nil { // a newer configuration is claimed even by a denial
 				return false, nil //nolint:nilerr // the lanes will meet it, and say what it means
 			}
 			r := lv.lane.reading(v)
@@ -367,7 +383,7 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*op) bool {
 // conclude turns the levels' results into a lease or an error.
 func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, policy UnavailablePolicy) error {
 	denied := false
-	var failure, unconfirmed error
+	var wrong, failure, unconfirmed error
 	for i, o := range ops {
 		lv, r := &lease.levels[i], o.result
 		lv.saw(r)
@@ -385,12 +401,14 @@ func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, pol
 		case gone(r.err):
 			lv.degraded, failure = true, r.err
 		default:
-			failure, policy = r.err, Block // a bug or a bad request never fails open
+			wrong = cmp.Or(wrong, r.err)
 		}
 	}
 	switch {
 	case denied:
 		return joined(lease.denial(), unconfirmed, l.undo(ctx, lease))
+	case wrong != nil: // a bug or a bad request never fails open, whatever is out beside it
+		return joined(wrong, unconfirmed, l.undo(ctx, lease))
 	case failure != nil && (policy != Allow || !gone(failure)):
 		if unconfirmed != nil {
 			failure = unconfirmed

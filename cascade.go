@@ -2,13 +2,8 @@ package dynalimit
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -33,7 +28,7 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 			proposals, err = l.propose(ctx, lease, at, round, true) // a denial waits for every level as it is
 		}
 		if err != nil {
-			return l.conclude(ctx, lease, l.failAll(lease, err), policy)
+			return l.concludeTogether(ctx, lease, err, policy)
 		}
 		denied, adopts := false, false
 		for i := range proposals {
@@ -55,7 +50,7 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 		}
 		done, err := l.commit(ctx, lease, proposals, round)
 		if err != nil {
-			return l.conclude(ctx, lease, l.failAll(lease, err), policy)
+			return l.concludeTogether(ctx, lease, err, policy)
 		}
 		if done {
 			return nil
@@ -64,12 +59,18 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 			return ctx.Err()
 		}
 	}
-	err := &UnavailableError{Op: "charge in a transaction", Err: errContended}
-	return l.conclude(ctx, lease, l.failAll(lease, err), policy)
+	r := lease.request
+	return l.concludeTogether(ctx, lease, contended(r.entity, r.resource), policy)
 }
 
-// errMaybeCharged marks a transaction that went unanswered to the end.
-var errMaybeCharged = errors.New("it may have been charged")
+// concludeTogether turns the failure of a transaction into an error, or into a
+// lease where the policy says so; the caller whose context has ended gets that.
+func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, err error, policy UnavailablePolicy) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return l.conclude(ctx, lease, l.failAll(lease, err), policy)
+}
 
 // failAll makes results of one error for every level.
 func (l *RateLimiter) failAll(lease *Lease, err error) []*op {
@@ -119,6 +120,9 @@ func (l *lane) consider(ctx context.Context, cfg *bucketConfig, o *op, certain b
 			looked = true
 		}
 		v, err := shadow.view(ctx, b, nil)
+		if err == nil && v.lacks(o.amounts) {
+			err = l.outdated(v, o.amounts)
+		}
 		if err != nil || looked || fresh(shadow.seenAt, v.now) || !certain && o.fits(v, nil, nil) {
 			if looked {
 				l.correct(shadow.image, shadow.seenAt)
@@ -181,124 +185,9 @@ func (l *lane) forget() {
 	}
 }
 
-// commit sends the transaction; done is false when it has to be decided again.
-func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []proposal, round int) (done bool, err error) {
-	items, charged := make([]types.TransactWriteItem, 0, len(proposals)), make([]int, 0, len(proposals))
-	operation := l.lanes.ids.operation()
-	for i := range proposals {
-		lv := &lease.levels[i]
-		if len(lv.asked) == 0 {
-			continue
-		}
-		if l.lanes.onSend != nil {
-			l.lanes.onSend(lv.lane, operation, proposals[i].sums)
-		}
-		items, charged = append(items, l.transactItem(lv.lane, &proposals[i].plan, opID(operation, 0))), append(charged, i)
-	}
-	asked := l.nowMS()
-	a := l.sendTogether(ctx, lease.request, items)
-	switch a.verdict {
-	case landed:
-		for _, i := range charged {
-			lease.levels[i].lane.met(&proposals[i].plan, landed, nil)
-			lease.levels[i].charged(&proposals[i], l.store.decodeBucket)
-		}
-		return true, nil
-	case refused:
-		for place, image := range a.images {
-			i := charged[place]
-			lease.levels[i].lane.met(&proposals[i].plan, refused, image)
-			lease.levels[i].lane.correct(image, asked)
-		}
-		return false, nil
-	case conflicted, throttled, unsent:
-		if round+1 < maxTries {
-			return false, nil
-		}
-	case ambiguous:
-		return false, fmt.Errorf("%w (%w)", a.err, errMaybeCharged)
-	case failed:
-	}
-	return false, a.err
-}
-
-// joint is what came of a transaction.
-type joint struct {
-	verdict verdict
-	images  map[int]*schema.Image // of the conditions that failed, by place
-	tries   int
-	err     error
-}
-
-// sendTogether sends a transaction between the observer's start and end.
-func (l *RateLimiter) sendTogether(ctx context.Context, r request, items []types.TransactWriteItem) joint {
-	o := l.opts.Observer
-	if o == nil {
-		return l.deliverTogether(context.WithoutCancel(ctx), items)
-	}
-	began := l.clock()
-	ctx = o.WriteStart(ctx, WriteStart{EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1})
-	a := l.deliverTogether(context.WithoutCancel(ctx), items)
-	e := WriteEnd{
-		EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1, Outcome: a.verdict.String(),
-		Tries: a.tries, Duration: l.clock().Sub(began),
-	}
-	if a.verdict != refused {
-		e.Err = a.err
-	}
-	o.WriteEnd(ctx, e)
-	return a
-}
-
-// deliverTogether sends a transaction. An unanswered one is sent again byte for
-// byte with its token, which DynamoDB recognises for ten minutes.
-func (l *RateLimiter) deliverTogether(ctx context.Context, items []types.TransactWriteItem) joint {
-	token, unanswered := rand.Text(), 0
-	for try := 1; ; try++ {
-		a := joint{tries: try}
-		a.verdict, a.images, a.err = l.store.transactBuckets(ctx, items, token, l.lanes.ids.slot)
-		if a.verdict == ambiguous {
-			unanswered++
-		}
-		switch {
-		case a.verdict == landed || a.verdict == refused || unanswered == 0:
-			return a
-		case a.verdict == failed || unanswered > maxAmbiguous || try == maxTries:
-			a.verdict = ambiguous // an earlier try may have landed
-			return a
-		}
-		writeBackoff.Pause(ctx, unanswered)
-	}
-}
-
-// transactItem is a plan as part of a transaction.
-func (l *RateLimiter) transactItem(lane *lane, p *plan, id []byte) types.TransactWriteItem {
-	o := schema.Op{Slot: l.lanes.ids.slot, ID: id}
-	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
-	if p.kind == planCreate {
-		p.create.Keys, p.create.Entity, p.create.Resource, p.create.OpID = l.lanes.keys, lane.entity, lane.resource, id
-		return types.TransactWriteItem{Put: &types.Put{
-			TableName: &l.repo.table, Item: p.create.Item(), ConditionExpression: aws.String(schema.CreateCondition),
-			ReturnValuesOnConditionCheckFailure: allOld,
-		}}
-	}
-	var st schema.Statement
-	if p.kind == planSpend {
-		p.spend.Op = o
-		st = p.spend.Statement()
-	} else {
-		p.claim.Op = o
-		st = p.claim.Statement()
-	}
-	return types.TransactWriteItem{Update: &types.Update{
-		TableName: &l.repo.table, Key: lane.key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
-		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValuesOnConditionCheckFailure: allOld,
-	}}
-}
-
 // charged books a committed transaction, which returns no image: the statuses
 // are worked out, and the lane reads the bucket before it denies anything.
-func (lv *level) charged(p *proposal, decode func(schema.Item, int) (*schema.Image, error)) {
+func (lv *level) charged(p *proposal, decode func(schema.Item, int) (*schema.Image, error)) result {
 	image := p.view.image
 	if image == nil {
 		image, _ = decode(p.plan.create.Item(), 0) // what was put
@@ -311,7 +200,9 @@ func (lv *level) charged(p *proposal, decode func(schema.Item, int) (*schema.Ima
 	} else {
 		lv.lane.suppose(p.view.image, image)
 	}
-	lv.saw(result{image: image, cfg: p.view.cfg, now: p.view.now})
+	r := result{image: image, cfg: p.view.cfg, now: p.view.now}
+	lv.saw(r)
+	return r
 }
 
 // less is the image as it is worth at the view's time with amounts taken by a

@@ -67,15 +67,20 @@ func TestTransactionConflictIsNoDenial(t *testing.T) {
 	}
 }
 
-func TestTransactionConflictForGoodIsUnavailable(t *testing.T) {
+// Every request was answered, so that nothing fails open.
+func TestTransactionConflictForGoodIsContention(t *testing.T) {
 	virtual(t, together(), func(t *testing.T, s *stage) {
 		s.family("key", "project")
 		s.db.SetFaults(firstOf("TransactWriteItems", -1, ddbmem.Fault{Error: cancelled("TransactionConflict", "None")}))
-		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
-		require.ErrorIs(t, err, ErrUnavailable)
-		assert.NotErrorIs(t, err, ErrLimitExceeded)
-		lease := s.acquire("key", Amounts{"tpm": 500}, WithOnUnavailable(Allow))
-		assert.True(t, lease.Degraded())
+		for _, policy := range []UnavailablePolicy{Block, Allow} {
+			_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500}, WithOnUnavailable(policy))
+			require.ErrorIs(t, err, ErrContended)
+			assert.NotErrorIs(t, err, ErrUnavailable)
+			assert.NotErrorIs(t, err, ErrLimitExceeded)
+			wait, ok := RetryAfter(err)
+			assert.True(t, ok)
+			assert.Positive(t, wait)
+		}
 		s.db.SetFaults(nil)
 		assert.Nil(t, s.item("key"))
 	})

@@ -103,15 +103,17 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]reading, Unavailab
 		return nil, policy, err
 	}
 	readings := make([]reading, 0, len(links))
-	for _, link := range links {
+	for i := range links {
+		link := &links[i]
 		v, err := link.lane.inspect(ctx, link.cfg)
 		if err != nil {
 			return nil, policy, err
 		}
-		r := link.lane.reading(v)
-		r.image = v.projected()
-		r.before.left = link.lane.leftTo(lastRank, nil, r) // as an acquire would
-		readings = append(readings, r)
+		link.cfg = v.cfg // it may have been read again
+		shown := link.lane.reading(v)
+		shown.image = v.projected()
+		shown.before.left = link.lane.leftTo(lastRank, nil, shown) // as an acquire would
+		readings = append(readings, shown)
 	}
-	return readings, policy, nil
+	return readings, policy, checkKnown(r, links)
 }

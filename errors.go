@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ var (
 	// ErrUnavailable matches every failure of the store, of the packages budget
 	// and llm too; use errors.As with *UnavailableError for the cause.
 	ErrUnavailable = ddb.ErrUnavailable
+	// ErrContended matches every *ContentionError.
+	ErrContended = errors.New("dynalimit: bucket contended")
 	// ErrClosed is returned by a limiter after Close.
 	ErrClosed = errors.New("dynalimit: the limiter is closed; make a new one with New")
 	// ErrNotFound is returned for an entity record that does not exist.
@@ -116,12 +119,49 @@ func (e *UnavailableError) RetryIn() (time.Duration, bool) { return e.RetryAfter
 // Is matches ErrUnavailable.
 func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
 
+// ContentionError says that other clients changed a bucket each time that this
+// one was about to, until it gave up. DynamoDB answered every request, so it is
+// no outage and OnUnavailable does not apply; it is no denial either. Nothing was
+// taken.
+type ContentionError struct {
+	// EntityID is the entity of the bucket, or the first of those that were to
+	// be charged together.
+	EntityID string
+	// Resource is the bucket's resource.
+	Resource string
+	// RetryAfter is a random wait, so that those who contend do not meet again.
+	RetryAfter time.Duration
+}
+
+func (e *ContentionError) Error() string {
+	return fmt.Sprintf("dynalimit: the bucket of %s on %s changed each time it was to be written; retry after %v", e.EntityID, e.Resource, e.RetryAfter)
+}
+
+// RetryIn is RetryAfter.
+func (e *ContentionError) RetryIn() (time.Duration, bool) { return e.RetryAfter, true }
+
+// Is matches ErrContended.
+func (e *ContentionError) Is(target error) bool { return target == ErrContended }
+
+const (
+	// contentionPause and contentionSpread bound the wait after contention.
+	contentionPause  = 50 * time.Millisecond
+	contentionSpread = 200 * time.Millisecond
+)
+
+func contended(entity, resource string) *ContentionError {
+	return &ContentionError{EntityID: entity, Resource: resource, RetryAfter: contentionPause + rand.N(contentionSpread)}
+}
+
 // ValidationError says which input is wrong. Nothing was written.
 type ValidationError struct {
 	// Field names the input, for example "amounts[tpm]".
 	Field string
 	// Reason says what is wrong and what would be right.
 	Reason string
+	// outdated says that it is so since the configuration that the call went by
+	// was read: by the one in force, it may be right.
+	outdated bool
 }
 
 func (e *ValidationError) Error() string {

@@ -51,10 +51,42 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 	if err != nil {
 		return l.fail(dr, b.ops(), err)
 	}
+	b.takes = l.turnBack(v, b.takes)
 	if b.adjusts, s = l.refuseDebt(v, b.adjusts, s); len(b.adjusts)+len(b.takes) == 0 {
 		return false
 	}
 	return l.admit(ctx, dr, v, b, s)
+}
+
+// turnBack ends the takes of limits that neither the bucket nor the configuration
+// in force has, and returns the others.
+func (l *lane) turnBack(v view, takes []*op) []*op {
+	if !slices.ContainsFunc(takes, func(o *op) bool { return v.lacks(o.amounts) }) {
+		return takes
+	}
+	var known []*op
+	for _, o := range takes {
+		if !v.lacks(o.amounts) {
+			known = append(known, o)
+			continue
+		}
+		l.finish([]*op{o}, result{err: l.outdated(v, o.amounts)})
+	}
+	return known
+}
+
+// outdated says which of the amounts is of a limit that there is no more.
+func (l *lane) outdated(v view, amounts []signed) error {
+	var gone string
+	for _, a := range amounts {
+		if _, known := v.room(a.name, 0); !known {
+			gone = a.name
+			break
+		}
+	}
+	err := invalid("amounts["+gone+"]", "is not a limit of entity %q on resource %q any more", l.entity, l.resource)
+	err.outdated = true
+	return err
 }
 
 // fail ends ops whose bucket or configuration could not be read; when that is
@@ -280,10 +312,12 @@ func (l *lane) deny(ctx context.Context, dr driver, v view, left []*op) (handed 
 	if v.adopt && v.image != nil { // the newer configuration arrives with the denial
 		return l.write(ctx, dr, v.plan(nil, planRules{}), nil, left, func(a answer) {
 			if a.verdict != landed && a.verdict != refused {
-				l.finish(left, result{err: a.err, unknown: a.verdict == ambiguous})
-			} else if !l.refuse(left) {
-				l.requeue(left)
+				r := l.unwritten(a)
+				r.unknown = false // the claim carried nothing of theirs
+				l.finish(left, r)
+				return
 			}
+			l.requeue(l.refuse(left))
 		})
 	}
 	denied := result{denied: true, image: v.image, now: v.now, cfg: v.cfg}
@@ -393,12 +427,18 @@ func (l *lane) settle(carried []*op, v view, housekeeping bool, a answer, adjust
 	case refused:
 		l.alone = adjusts
 		l.halved = min(l.halved+1, maxHalved)
-		if carried = l.turnAway(carried, v, a); len(carried) > 0 && !l.refuse(carried) {
-			l.requeue(carried)
-		}
+		l.requeue(l.refuse(l.turnAway(carried, v, a)))
 	default:
-		l.finish(carried, result{err: a.err, unknown: a.verdict == ambiguous})
+		l.finish(carried, l.unwritten(a))
 	}
+}
+
+// unwritten is what comes of ops whose write did not land, or may not have.
+func (l *lane) unwritten(a answer) result {
+	if a.verdict == conflicted { // answered each time
+		return result{err: contended(l.entity, l.resource)}
+	}
+	return result{err: a.err, unknown: a.verdict == ambiguous}
 }
 
 // turnAway denies the takes of a refused write that did not fit the state it met,
@@ -425,22 +465,26 @@ func (l *lane) turnAway(carried []*op, v view, a answer) []*op {
 	return again
 }
 
-// refuse counts a refusal of the ops; true if they were refused too often, and
-// are ended.
-func (l *lane) refuse(ops []*op) bool {
+// refuse counts a refusal of the ops, ends those that were refused too often and
+// returns the others.
+func (l *lane) refuse(ops []*op) []*op {
 	worst := 0
+	var worn, again []*op
 	for _, o := range ops {
-		o.refusals++
+		if o.refusals++; o.refusals >= maxRefusals {
+			worn = append(worn, o)
+			continue
+		}
 		worst = max(worst, o.refusals)
+		again = append(again, o)
 	}
-	if worst >= maxRefusals {
-		l.finish(ops, result{err: &UnavailableError{Op: "write the bucket", Err: errContended}})
-		return true
+	if len(worn) > 0 {
+		l.finish(worn, result{err: contended(l.entity, l.resource)})
 	}
 	if worst > 1 {
 		ddb.Sleep(context.Background(), writeBackoff.Wait(worst-2)/refusalHaste)
 	}
-	return false
+	return again
 }
 
 // giveBack sends a write that only returns tokens. Limits that the bucket no

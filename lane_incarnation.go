@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -18,17 +19,23 @@ func (o *op) strays(m *schema.Image) bool {
 }
 
 // strays reports whether the last image shows another bucket than one that is
-// given back to, and is not known to be newer than the grant.
+// given back to, or none, or one without a limit that is, and is not known to be
+// newer than the grant: a transaction's shows in none.
 func (l *lane) strays(adjusts []*op) bool {
-	if !l.known || l.image == nil {
+	if !l.known {
 		return false
 	}
 	for _, o := range adjusts {
-		if o.refusals == 0 && o.strays(l.image) {
+		if o.refusals == 0 && o.givesBack() && (o.strays(l.image) || o.misses(l.image)) {
 			return true
 		}
 	}
 	return false
+}
+
+// misses reports whether the bucket shown lacks a limit that is given back to.
+func (o *op) misses(m *schema.Image) bool {
+	return slices.ContainsFunc(o.amounts, func(a signed) bool { return a.amount < 0 && !m.Holds(a.name) })
 }
 
 // sift drops what is to be given back to a bucket that is gone, and returns the

@@ -18,7 +18,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 	}{
 		"landed":          {func(l *lane, o *op) { l.finish([]*op{o}, result{image: &schema.Image{Incarnation: []byte("ci")}}) }, 1},
 		"denied":          {func(l *lane, o *op) { l.finish([]*op{o}, result{denied: true}) }, 0},
-		"failed":          {func(l *lane, o *op) { l.finish([]*op{o}, result{err: errContended}) }, 0},
+		"failed":          {func(l *lane, o *op) { l.finish([]*op{o}, result{err: contended("user-1", model)}) }, 0},
 		"decided no more": {func(l *lane, o *op) { l.requeue([]*op{o}) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,8 +76,8 @@ func newAdjust(ctx context.Context, amounts []signed, incarnation []byte, cfg *b
 	return &op{ctx: ctx, amounts: amounts, incarnation: incarnation, cfg: cfg, done: make(chan struct{})}
 }
 
-// precedence is what goes before a take: what those carried with it take at
-// once, and what is left to waiters until they have been served.
+// precedence is what goes before a take: what those carried with it give back
+// and take at once, and what is left to waiters until they have been served.
 type precedence struct {
 	taken sums
 	left  promises

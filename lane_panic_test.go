@@ -109,7 +109,7 @@ func TestPanicBeforeAWriteIsNoDoubt(t *testing.T) {
 // A lane that goes on without its caller survives too.
 func TestPanicAfterItsCallerHasLeft(t *testing.T) {
 	unanswered := func() *answer {
-		return &answer{verdict: ambiguous, err: &UnavailableError{Op: "test", Err: errContended}}
+		return &answer{verdict: ambiguous, err: &UnavailableError{Op: "test", Err: errUnrecognised}}
 	}
 	onPanicking(t, unanswered, func(t *testing.T, l *RateLimiter, p *panicking, log *bytes.Buffer) {
 		p.read = func() { // what became of it is asked for without the caller

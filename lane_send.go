@@ -20,9 +20,6 @@ const (
 	backoffMost = 200 * time.Millisecond
 )
 
-// errContended ends a write that other clients refused again and again.
-var errContended = errors.New("too many concurrent changes of one bucket")
-
 // delivery is one decided write on its way.
 type delivery struct {
 	kind      WriteKind

@@ -154,7 +154,7 @@ func (h *history) tolerate(m *member, err error) {
 	switch {
 	case errors.Is(err, ErrLimitExceeded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case errors.As(err, &wrong): // named by a configuration the limiter does not have, or not any more
-	case h.mode.faults && (errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnconfirmed)):
+	case h.mode.faults && (errors.Is(err, ErrUnavailable) || errors.Is(err, ErrContended) || errors.Is(err, ErrUnconfirmed)):
 	case m.dead.Load():
 	default:
 		h.unexpected(err)

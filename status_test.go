@@ -26,3 +26,18 @@ func TestStatusLeavesToOthersFromTheLevel(t *testing.T) {
 	require.EqualValues(t, 2, s.Remaining)
 	require.Equal(t, 100*time.Millisecond, s.RetryAfter)
 }
+
+// What is given back beside a take does not lift the bucket above its burst, for
+// the status as for the decision.
+func TestStatusOfABucketThatIsGivenBackTo(t *testing.T) {
+	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
+	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{{Rate: rate, Tokens: 90 * milli}}, HasRefilled: true}
+	cfg := newBucketConfig([]Limit{PerMinute("rpm", 100)}, LevelResource, false, 0, 1)
+	carried := sums{{"rpm", bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
+	o := newTake(t.Context(), []signed{{"rpm", 33 * milli}}, cfg)
+	require.False(t, o.fits(newView(image, cfg, current, 0), carried, nil))
+	s := reading{image: image, cfg: cfg, before: precedence{taken: takenBy(carried)}}.status("rpm", 33*milli, 0)
+	require.True(t, s.Exceeded)
+	require.EqualValues(t, 20, s.Remaining)
+	require.Equal(t, 7800*time.Millisecond, s.RetryAfter)
+}

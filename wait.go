@@ -56,6 +56,13 @@ func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error)
 		if err == nil {
 			return lease, memory, nil
 		}
+		var busy *ContentionError
+		if errors.As(err, &busy) && !errors.Is(err, ErrUnconfirmed) {
+			if sitErr := l.sitOut(ctx, &at, busy, err); sitErr != nil {
+				return nil, memory, sitErr
+			}
+			continue
+		}
 		var denial *LimitExceededError
 		if !errors.As(err, &denial) || denial.RetryAfter == Never || errors.Is(err, ErrUnconfirmed) {
 			return nil, memory, err
@@ -71,6 +78,28 @@ func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error)
 			lost++
 		}
 	}
+}
+
+// ranked makes the caller a waiter, if it is none yet.
+func (l *RateLimiter) ranked(at *place) {
+	if at.waiter == nil {
+		at.waiter = newWaiter(l.lanes.ranks.Add(1))
+	}
+}
+
+// sitOut waits until those who contend for a bucket have dispersed. It fails with
+// the contention when ctx's deadline is earlier.
+func (l *RateLimiter) sitOut(ctx context.Context, at *place, busy *ContentionError, err error) error {
+	if deadline, ok := ctx.Deadline(); ok && busy.RetryAfter > time.Until(deadline) {
+		return err
+	}
+	l.ranked(at)
+	for until := time.Now().Add(busy.RetryAfter); time.Until(until) > 0; {
+		if _, err := l.slumber(ctx, at.waiter, time.Until(until)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // standInLine puts the waiter in the line of the level that denies the longest.
@@ -90,9 +119,7 @@ func (l *RateLimiter) standInLine(at *place, lease *Lease, denial *LimitExceeded
 		if lv.lane.entity != longest {
 			continue
 		}
-		if at.waiter == nil {
-			at.waiter = newWaiter(l.lanes.ranks.Add(1))
-		}
+		l.ranked(at)
 		if at.lane != lv.lane {
 			at.quit()
 			at.lane = lv.lane

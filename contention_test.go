@@ -1,0 +1,188 @@
+package dynalimit
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// contend makes another process claim the bucket of u before each write of l,
+// until stop is called.
+func contend(t *testing.T, l *RateLimiter, db *ddbmem.DB) (stop func()) {
+	t.Helper()
+	other, err := New(l.repo, &Options{Limits: l.opts.Limits})
+	require.NoError(t, err)
+	inside, burst := false, int64(1000)
+	db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "UpdateItem" && !inside {
+			inside = true
+			burst++
+			_, _ = other.Acquire(context.WithoutCancel(t.Context()), "u", "m", Amounts{"x": 1}, WithLimits(PerMinute("x", burst)))
+			inside = false
+		}
+		return ddbmem.Fault{}
+	})
+	return func() { db.SetFaults(nil) }
+}
+
+// A bucket that others always change first was answered for each time: that is
+// no outage, and nothing fails open.
+func TestContentionDoesNotFailOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerMinute("rpm", 60))
+		drain(t, l, Amounts{"rpm": 1})
+		stop := contend(t, l, db)
+		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+		stop()
+		require.Nil(t, lease)
+		require.ErrorIs(t, err, ErrContended)
+		require.NotErrorIs(t, err, ErrUnavailable)
+		require.NotErrorIs(t, err, ErrUnconfirmed)
+		require.ErrorContains(t, err, "the bucket of u on m changed each time")
+		wait, ok := RetryAfter(err)
+		require.True(t, ok)
+		require.GreaterOrEqual(t, wait, contentionPause)
+		require.Less(t, wait, contentionPause+contentionSpread)
+	})
+}
+
+// A transaction under way everywhere is contention too.
+func TestConflictForGoodIsContention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerMinute("rpm", 60))
+		drain(t, l, Amounts{"rpm": 1})
+		db.SetFaults(firstOf("UpdateItem", -1, ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}))
+		_, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+		require.ErrorIs(t, err, ErrContended)
+		require.NotErrorIs(t, err, ErrUnavailable)
+		db.SetFaults(nil)
+	})
+}
+
+// Wait outlasts contention, unless its deadline comes first.
+func TestWaitOutlastsContention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerMinute("rpm", 60))
+		drain(t, l, Amounts{"rpm": 1})
+		stop := contend(t, l, db)
+		began := time.Now()
+		go func() {
+			<-time.After(3 * time.Second)
+			stop()
+		}()
+		_, err := l.Wait(t.Context(), "u", "m", Amounts{"rpm": 1})
+		require.NoError(t, err)
+		require.InDelta(t, 3, time.Since(began).Seconds(), 1)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		began = time.Now()
+		busy := contended("u", "m")
+		require.Same(t, busy, l.sitOut(ctx, &place{}, busy, busy), "at once: it cannot wait so long")
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// Only who was refused too often ends; those who joined lately go on.
+func TestContentionEndsOnlyTheWorn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lane{entity: "u", resource: "m", owner: &lanes{}}
+		worn, fresh := newTake(t.Context(), nil, nil), newTake(t.Context(), nil, nil)
+		worn.refusals = maxRefusals - 1
+		require.Equal(t, []*op{fresh}, l.refuse([]*op{worn, fresh}))
+		<-worn.done
+		require.ErrorIs(t, worn.result.err, ErrContended)
+		require.Equal(t, 1, fresh.refusals)
+		select {
+		case <-fresh.done:
+			t.Fatal("ended although it was refused once")
+		default:
+		}
+	})
+}
+
+// What is wrong at one level is told, and never fails open, also when another
+// level does not answer.
+func TestMistakeBesideAnOutageDoesNotFailOpen(t *testing.T) {
+	for name, wrong := range map[string]string{"the child's": `"ENTITY#u"`, "the parent's": `"ENTITY#project"`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, db := team(t, []Limit{PerMinute("tpm", 60)}, []Limit{PerMinute("tpm", 60)})
+				drain(t, l, Amounts{"tpm": 1})
+				db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+					if r.Operation != "UpdateItem" {
+						return ddbmem.Fault{}
+					}
+					code := "ThrottlingException"
+					if bytes.Contains(r.Body, []byte(wrong)) {
+						code = "AccessDeniedException"
+					}
+					return ddbmem.Fault{Error: &ddbmem.Error{Code: code}}
+				})
+				lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 1}, WithOnUnavailable(Allow))
+				require.Nil(t, lease)
+				require.ErrorContains(t, err, "AccessDenied")
+				require.NotErrorIs(t, err, ErrUnavailable)
+				db.SetFaults(nil)
+			})
+		})
+	}
+}
+
+// A transaction does not outlive its caller's context for the caller; it goes on
+// for itself, and what it charges is given back.
+func TestTransactionEndsWithItsContext(t *testing.T) {
+	for name, fault := range map[string]ddbmem.Fault{
+		"before it is applied": {Before: time.Hour},
+		"after it is applied":  {After: time.Hour},
+		"its answer is lost":   {Lose: true, After: 60 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, db := team(t, []Limit{PerDay("tpm", 60)}, []Limit{PerDay("tpm", 60)})
+				drain(t, l, Amounts{"tpm": 1})
+				db.SetFaults(firstOf("TransactWriteItems", 1, fault))
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				lease, err := l.Acquire(ctx, "u", "m", Amounts{"tpm": 5}, WithCascade(CascadeTransaction), WithOnUnavailable(Allow))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Nil(t, lease)
+				require.Equal(t, 50*time.Millisecond, time.Since(began))
+				require.NoError(t, l.Close(t.Context()), "waits for it")
+				db.SetFaults(nil)
+				for _, entity := range []string{"u", "project"} {
+					other, err := New(l.repo, nil)
+					require.NoError(t, err)
+					left, err := other.Available(t.Context(), entity, "m")
+					require.NoError(t, err)
+					assert.Equal(t, Amounts{"tpm": 59}, left, entity)
+				}
+			})
+		})
+	}
+}
+
+// A claim that brings a configuration to a bucket that denies carries nothing of
+// those it denies: unanswered, it charged them nothing.
+func TestUnansweredClaimOfADenialChargesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t)
+		require.NoError(t, l.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("tpm", 100)}, nil))
+		drain(t, l, Amounts{"tpm": 100})
+		<-time.After(3 * time.Second)
+		require.NoError(t, l.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("tpm", 50)}, nil))
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Operation == "UpdateItem"} })
+		_, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 50})
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.NotErrorIs(t, err, ErrUnconfirmed)
+		db.SetFaults(nil)
+	})
+}

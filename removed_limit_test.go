@@ -1,0 +1,79 @@
+package dynalimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A limit that another process has just removed is named as such, not as one
+// that holds nothing.
+func TestJustRemovedLimitIsNoLimitAnyMore(t *testing.T) {
+	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
+		s := memStage(t, &Options{Cascade: mode})
+		two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
+		require.NoError(t, s.repo.SetSystemLimits(t.Context(), two, nil))
+		s.family("key", "project")
+		s.acquire("key", Amounts{"rpm": 1, "tpm": 1})
+		s.clock.advance(10 * time.Second) // refilled
+		p := s.peer(nil)
+		require.NoError(t, p.repo.SetSystemLimits(t.Context(), two[:1], nil))
+		p.acquire("key", Amounts{"rpm": 1}) // claims: tpm is full and goes
+
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1, "tpm": 1})
+		require.True(t, isValidation(err), "%s: %v", mode, err)
+		require.ErrorContains(t, err, `amounts[tpm]: is not a limit of entity "key"`)
+		assert.Equal(t, int64(99), s.level("key", "rpm"), "nothing was taken")
+		s.acquire("key", Amounts{"rpm": 1})
+	}
+}
+
+// A limit that one level has no more is not asked for there, and still is at the
+// other.
+func TestJustRemovedLimitOfOneLevel(t *testing.T) {
+	s := memStage(t, nil)
+	two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
+	require.NoError(t, s.repo.SetSystemLimits(t.Context(), two, nil))
+	s.family("key", "project")
+	s.acquire("key", Amounts{"rpm": 1, "tpm": 1})
+	s.clock.advance(10 * time.Second)
+	p := s.peer(nil)
+	require.NoError(t, p.repo.SetEntityLimits(t.Context(), "key", "", two[:1]))
+	p.acquire("key", Amounts{"rpm": 1})
+
+	s.acquire("key", Amounts{"rpm": 1, "tpm": 10})
+	assert.Equal(t, int64(98), s.level("key", "rpm"))
+	assert.Equal(t, int64(98), s.level("project", "rpm"))
+	assert.Equal(t, int64(990), s.level("project", "tpm"))
+}
+
+// A dry run under a configuration that has just changed says so too.
+func TestCheckOfAJustRemovedLimit(t *testing.T) {
+	s := memStage(t, nil)
+	two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
+	require.NoError(t, s.repo.SetSystemLimits(t.Context(), two, nil))
+	s.acquire("u", Amounts{"rpm": 1, "tpm": 1})
+	s.clock.advance(10 * time.Second)
+	p := s.peer(nil)
+	require.NoError(t, p.repo.SetSystemLimits(t.Context(), two[:1], nil))
+	p.acquire("u", Amounts{"rpm": 1})
+	_, err := s.limiter.Check(t.Context(), "u", model, Amounts{"rpm": 1})
+	require.NoError(t, err)
+	_, err = s.limiter.Acquire(t.Context(), "u", model, Amounts{"tpm": 1})
+	require.ErrorContains(t, err, `amounts[tpm]: is not a limit of entity "u"`)
+}
+
+// A bucket that only a transaction has made is not missing for a give-back.
+func TestGiveBackAsksForABucketItHasNotSeen(t *testing.T) {
+	s := memStage(t, perMinute())
+	s.family("key", "project")
+	lease := s.acquire("key", Amounts{"tpm": 500}, WithCascade(CascadeTransaction))
+	for _, entity := range []string{"key", "project"} { // as left by what a lane had under way meanwhile
+		s.limiter.lanes.of(entity, model).learn(nil, s.clock.now().UnixMilli())
+	}
+	require.NoError(t, lease.Rollback(t.Context()))
+	assert.Equal(t, int64(10_000), s.level("key", "tpm"))
+	assert.Equal(t, int64(10_000), s.level("project", "tpm"))
+}

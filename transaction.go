@@ -1,0 +1,178 @@
+package dynalimit
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// transaction is a charge of several levels on its way.
+type transaction struct {
+	items []types.TransactWriteItem
+	// charged are the levels that the items charge, by place.
+	charged []int
+	// token is how DynamoDB recognises a repetition, for ten minutes.
+	token string
+	// tries and unanswered are how many were made, and went unanswered.
+	tries, unanswered int
+}
+
+// errMaybeCharged marks a transaction that went unanswered to the end.
+var errMaybeCharged = errors.New("it may have been charged")
+
+// commit sends the transaction; done is false when it has to be decided again.
+// When ctx ends first, it is followed to its end without the caller.
+func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []proposal, round int) (done bool, err error) {
+	t := transaction{token: rand.Text()}
+	operation := l.lanes.ids.operation()
+	for i := range proposals {
+		lv := &lease.levels[i]
+		if len(lv.asked) == 0 {
+			continue
+		}
+		if l.lanes.onSend != nil {
+			l.lanes.onSend(lv.lane, operation, proposals[i].sums)
+		}
+		t.items = append(t.items, l.transactItem(lv.lane, &proposals[i].plan, opID(operation, 0)))
+		t.charged = append(t.charged, i)
+	}
+	asked := l.nowMS()
+	l.lanes.started()
+	end := l.beginTogether(&ctx, lease.request)
+	a, ended := l.deliverTogether(ctx, &t)
+	if ended {
+		go func() {
+			defer l.lanes.stopped()
+			a, _ := l.deliverTogether(context.WithoutCancel(ctx), &t)
+			end(a)
+			if a.verdict == landed {
+				l.returnTogether(ctx, lease, proposals, &t)
+			}
+		}()
+		return false, ctx.Err()
+	}
+	defer l.lanes.stopped()
+	end(a)
+	switch a.verdict {
+	case landed:
+		for _, i := range t.charged {
+			lease.levels[i].lane.met(&proposals[i].plan, landed, nil)
+			lease.levels[i].charged(&proposals[i], l.store.decodeBucket)
+		}
+		return true, nil
+	case refused:
+		for place, image := range a.images {
+			i := t.charged[place]
+			lease.levels[i].lane.met(&proposals[i].plan, refused, image)
+			lease.levels[i].lane.correct(image, asked)
+		}
+		return false, nil
+	case conflicted, throttled, unsent:
+		if round+1 < maxTries {
+			return false, nil
+		}
+	case ambiguous:
+		return false, fmt.Errorf("%w (%w)", a.err, errMaybeCharged)
+	case failed:
+	}
+	if a.verdict == conflicted { // answered each time
+		return false, contended(lease.request.entity, lease.request.resource)
+	}
+	return false, a.err
+}
+
+// returnTogether gives back what a transaction charged for a caller who has gone.
+// The lease is nobody's any more.
+func (l *RateLimiter) returnTogether(ctx context.Context, lease *Lease, proposals []proposal, t *transaction) {
+	for _, i := range t.charged {
+		lv := &lease.levels[i]
+		r := lv.charged(&proposals[i], l.store.decodeBucket)
+		take := newTake(context.WithoutCancel(ctx), lv.asked, lv.cfg)
+		lv.lane.submit(take.reversed(r))
+	}
+}
+
+// joint is what came of a transaction.
+type joint struct {
+	verdict verdict
+	images  map[int]*schema.Image // of the conditions that failed, by place
+	tries   int
+	err     error
+}
+
+// beginTogether tells the observer of a transaction; what it returns tells of
+// its end.
+func (l *RateLimiter) beginTogether(ctx *context.Context, r request) (end func(joint)) {
+	o := l.opts.Observer
+	if o == nil {
+		return func(joint) {}
+	}
+	began := l.clock()
+	*ctx = o.WriteStart(*ctx, WriteStart{EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1})
+	seen := *ctx
+	return func(a joint) {
+		e := WriteEnd{
+			EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1, Outcome: a.verdict.String(),
+			Tries: a.tries, Duration: l.clock().Sub(began),
+		}
+		if a.verdict != refused {
+			e.Err = a.err
+		}
+		o.WriteEnd(seen, e)
+	}
+}
+
+// deliverTogether sends a transaction until it is known to have landed or not. An
+// unanswered one is sent again byte for byte with its token. It returns early,
+// with ended, when ctx ends while that is not known: it can go on under another.
+func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a joint, ended bool) {
+	for {
+		t.tries++
+		a := joint{tries: t.tries}
+		a.verdict, a.images, a.err = l.store.transactBuckets(ctx, t.items, t.token, l.lanes.ids.slot)
+		if a.verdict == ambiguous {
+			t.unanswered++
+		}
+		switch {
+		case a.verdict == landed || a.verdict == refused || t.unanswered == 0:
+			return a, false
+		case a.verdict == failed || t.unanswered > maxAmbiguous || t.tries >= maxTries:
+			a.verdict = ambiguous // an earlier try may have landed
+			return a, false
+		}
+		if !writeBackoff.Pause(ctx, t.unanswered) {
+			return a, true
+		}
+	}
+}
+
+// transactItem is a plan as part of a transaction.
+func (l *RateLimiter) transactItem(lane *lane, p *plan, id []byte) types.TransactWriteItem {
+	o := schema.Op{Slot: l.lanes.ids.slot, ID: id}
+	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
+	if p.kind == planCreate {
+		p.create.Keys, p.create.Entity, p.create.Resource, p.create.OpID = l.lanes.keys, lane.entity, lane.resource, id
+		return types.TransactWriteItem{Put: &types.Put{
+			TableName: &l.repo.table, Item: p.create.Item(), ConditionExpression: aws.String(schema.CreateCondition),
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}}
+	}
+	var st schema.Statement
+	if p.kind == planSpend {
+		p.spend.Op = o
+		st = p.spend.Statement()
+	} else {
+		p.claim.Op = o
+		st = p.claim.Statement()
+	}
+	return types.TransactWriteItem{Update: &types.Update{
+		TableName: &l.repo.table, Key: lane.key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValuesOnConditionCheckFailure: allOld,
+	}}
+}
