@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -61,7 +62,8 @@ func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, Unavailabl
 	var visited [maxDepth]string
 	for depth, id := 0, r.entity; id != ""; depth++ {
 		if depth == maxDepth {
-			return nil, policy, invalid("entity", "%s has more than %d levels of parents; flatten the tree", r.entity, maxDepth)
+			l.tooDeep(ctx, r.entity, id)
+			break
 		}
 		if slices.Contains(visited[:depth], id) {
 			return nil, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
@@ -95,6 +97,16 @@ func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, Unavailabl
 		}
 	}
 	return levels, l.policy(policy), checkKnown(r, levels)
+}
+
+// tooDeep tells the operator, once, that a chain has more levels than are
+// charged. The nearest are: refusing the call would stop all traffic below for a
+// record that somebody made far above.
+func (l *RateLimiter) tooDeep(ctx context.Context, entity, ancestor string) {
+	l.deep.Do(func() {
+		l.opts.Logger.WarnContext(ctx, "an entity has too many levels of parents; those from the ancestor on are not charged",
+			slog.String("entity", entity), slog.String("ancestor", ancestor), slog.Int("levels", maxDepth))
+	})
 }
 
 func (l *RateLimiter) policy(p UnavailablePolicy) UnavailablePolicy {

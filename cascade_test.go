@@ -1,7 +1,10 @@
 package dynalimit
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -279,4 +282,27 @@ func TestCascadeSeesANewParentWithinTheConfigTTL(t *testing.T) {
 		assert.Equal(t, int64(1000), s.stored("other", "rpm").Consumed, "the new parent")
 		assert.Equal(t, int64(2000), s.stored("project", "rpm").Consumed)
 	})
+}
+
+// A chain that became too deep stops no traffic: its nearest levels are charged,
+// and the operator is told once.
+func TestChainThatIsTooDeepChargesItsNearestLevels(t *testing.T) {
+	var log bytes.Buffer
+	opts := perMinute()
+	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s := memStage(t, opts)
+	const levels = maxDepth + 2
+	for i := range levels { // as by two tools at once: each chain was short when it was made
+		record := s.repo.keys.EncodeEntity(schema.EntityRecord{ID: fmt.Sprint("e", i), ParentID: fmt.Sprint("e", i+1), Cascade: true})
+		put(t, s.repo, record)
+	}
+	for range 2 {
+		s.acquire("e0", Amounts{"rpm": 1})
+	}
+	for i := range maxDepth {
+		assert.Equal(t, int64(98), s.level(fmt.Sprint("e", i), "rpm"), i)
+	}
+	assert.Nil(t, s.item(fmt.Sprint("e", maxDepth)))
+	assert.Equal(t, 1, strings.Count(log.String(), "too many levels of parents"))
+	assert.Contains(t, log.String(), "ancestor=e8")
 }

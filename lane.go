@@ -30,8 +30,6 @@ type lane struct {
 	mu      sync.Mutex
 	queue   []*op
 	running bool
-	// backsCarried says that the write in flight gives something back.
-	backsCarried bool
 	// known says that image is what the store held at seenAt (ms, this
 	// process's clock); a nil image is no item.
 	known  bool
@@ -249,7 +247,6 @@ func (l *lane) next() (batch, bool) {
 	for _, o := range b.takes {
 		o.state = opCarried
 	}
-	l.backsCarried = slices.ContainsFunc(b.adjusts, func(o *op) bool { return o.givesBack() })
 	return b, true
 }
 
@@ -362,7 +359,7 @@ func (l *lane) recall(amounts []signed, cfg *bucketConfig, rank uint64, now int6
 	o := op{take: true, amounts: amounts}
 	r = result{image: l.image, now: now, cfg: cfg, before: precedence{left: l.promised(rank, nil, l.reading(v))}}
 	r.denied = !o.fits(v, nil, r.before.left)
-	if r.denied && (l.backsCarried && l.running || slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take }) || v.lacks(amounts)) {
+	if r.denied && (slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take }) || v.lacks(amounts)) { // what is in flight is still in the queue
 		return result{}, false
 	}
 	return r, true

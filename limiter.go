@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,7 @@ type RateLimiter struct {
 	fallback *fallbackLimits
 	closed   atomic.Bool
 	closing  chan struct{} // closed by the first Close
+	deep     sync.Once     // tells of the first chain that is too deep
 	detach   func()        // from the repository's outages
 }
 

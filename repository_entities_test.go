@@ -115,6 +115,20 @@ func TestCreateEntityRefusesDeepChains(t *testing.T) {
 	require.ErrorContains(t, err, "deeper than 8 levels")
 }
 
+// Children may be made before their parents.
+func TestCreateEntityRefusesDeepChainsMadeBottomUp(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		for i := range maxDepth - 1 {
+			require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: fmt.Sprint("e", i), ParentID: fmt.Sprint("e", i+1)}))
+		}
+		err := r.CreateEntity(t.Context(), Entity{ID: "e7", ParentID: "e8"})
+		require.ErrorContains(t, err, "makes a chain deeper than 8 levels: e0 and others are 9 levels below the top")
+		require.True(t, isValidation(err))
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "e7"}), "the top of eight")
+	})
+}
+
 func TestCreateEntityWithALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
