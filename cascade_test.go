@@ -222,10 +222,10 @@ func TestCascadeDepthIsBounded(t *testing.T) {
 		require.NoError(t, lease.Rollback(t.Context()))
 		assert.Equal(t, int64(100), s.level("level-7", "rpm"))
 		put(t, s.repo, s.repo.keys.EncodeEntity(schema.EntityRecord{ID: "level-x", ParentID: "level-0", Cascade: true}))
-		_, err := s.limiter.Acquire(t.Context(), "level-x", model, Amounts{"rpm": 1})
-		assert.Contains(t, requireInvalid(t, err, "entity").Reason, "more than 8 levels")
-		assert.Nil(t, s.item("level-x"))
-		assert.Equal(t, int64(0), s.stored("level-0", "rpm").Consumed)
+		assert.Len(t, s.acquire("level-x", Amounts{"rpm": 1}).Statuses(), 8, "the nearest")
+		assert.EqualValues(t, 1*milli, s.stored("level-x", "rpm").Consumed)
+		assert.EqualValues(t, 1*milli, s.stored("level-6", "rpm").Consumed)
+		assert.EqualValues(t, 0, s.stored("level-7", "rpm").Consumed)
 	})
 }
 
@@ -291,18 +291,14 @@ func TestChainThatIsTooDeepChargesItsNearestLevels(t *testing.T) {
 	opts := perMinute()
 	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := memStage(t, opts)
-	const levels = maxDepth + 2
-	for i := range levels { // as by two tools at once: each chain was short when it was made
-		record := s.repo.keys.EncodeEntity(schema.EntityRecord{ID: fmt.Sprint("e", i), ParentID: fmt.Sprint("e", i+1), Cascade: true})
-		put(t, s.repo, record)
-	}
+	s.chain(maxDepth+2, "") // as by two tools at once: each chain was short when it was made
 	for range 2 {
-		s.acquire("e0", Amounts{"rpm": 1})
+		s.acquire("level-0", Amounts{"rpm": 1})
 	}
 	for i := range maxDepth {
-		assert.Equal(t, int64(98), s.level(fmt.Sprint("e", i), "rpm"), i)
+		assert.Equal(t, int64(98), s.level(fmt.Sprint("level-", i), "rpm"), i)
 	}
-	assert.Nil(t, s.item(fmt.Sprint("e", maxDepth)))
+	assert.Nil(t, s.item(fmt.Sprint("level-", maxDepth)))
 	assert.Equal(t, 1, strings.Count(log.String(), "too many levels of parents"))
-	assert.Contains(t, log.String(), "ancestor=e8")
+	assert.Contains(t, log.String(), "ancestor=level-8")
 }

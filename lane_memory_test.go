@@ -97,7 +97,7 @@ func TestPostponedTakeIsDecidedFromTheAnswer(t *testing.T) {
 
 // An answer to a request sent earlier does not replace a later one.
 func TestOlderAnswerDoesNotCorrect(t *testing.T) {
-	l := &lane{owner: &lanes{tick: func() int64 { return 1 }}}
+	l := &lane{owner: &lanes{tick: func() int64 { return 1 }, nowMS: func() int64 { return 100 }}}
 	newer, older := &schema.Image{Refilled: 2}, &schema.Image{Refilled: 1}
 	l.learn(newer, 100)
 	l.correct(older, 99)
