@@ -177,7 +177,9 @@ type Keeper struct {
 	}
 	views *lru.Cache[string, *view]
 	lanes lanes
-	spool *spool
+
+	abandoned abandonedHolds
+	spool     *spool
 
 	base    context.Context // of writes: outlives a caller, ends with Close
 	cancel  context.CancelFunc
@@ -264,6 +266,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 		go func() {
 			k.lanes.running.Wait()
 			k.tasks.Wait()
+			k.lanes.running.Wait() // of what the tasks wrote
 			k.observeAll(ctx)
 			close(done)
 		}()

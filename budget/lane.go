@@ -108,7 +108,7 @@ func (k *Keeper) runLane(key string, l *lane) {
 		}
 		k.lanes.mu.Unlock()
 		l.started = time.Now()
-		left = k.transact(mergeRepeats(dropAbandoned(ops)))
+		left = k.transact(mergeRepeats(k.dropAbandoned(ops)))
 	}
 }
 
@@ -144,10 +144,13 @@ func (k *Keeper) linger(l *lane, first bool) {
 
 // dropAbandoned leaves out reservations whose caller is gone. Records of calls
 // that happened are written all the same.
-func dropAbandoned(ops []*op) []*op {
+func (k *Keeper) dropAbandoned(ops []*op) []*op {
 	kept := ops[:0]
 	for _, o := range ops {
 		if o.kind == opReserve && atomic.LoadInt32(&o.state) == opAbandoned {
+			if o.doubt {
+				k.abandon(o.hold)
+			}
 			close(o.done)
 			continue
 		}
@@ -193,6 +196,9 @@ func (k *Keeper) transact(ops []*op) (left []*op) {
 			return left
 		case troubleAmbiguous: // resent unchanged, with the same token
 			doubt = true
+			for _, o := range t.ops {
+				o.doubt = true
+			}
 		case troubleThrottled, troubleUnsent:
 		case troubleConflict: // nothing applied: another shard, a new token
 			return append(k.backOff(ctx, t.ops, err, doubt), left...)
@@ -309,11 +315,12 @@ func (k *Keeper) finish(o *op) {
 		}
 		k.finish(f)
 	}
-	if !atomic.CompareAndSwapInt32(&o.state, opWaiting, opFinished) && o.kind == opReserve &&
-		o.verdict == (verdict{}) { // granted to a caller that is gone
-		k.lanes.mu.Lock()
-		k.push(o.lane, []*op{k.releaseOp(o.hold)})
-		k.lanes.mu.Unlock()
+	here := atomic.CompareAndSwapInt32(&o.state, opWaiting, opFinished)
+	if o.kind == opReserve {
+		granted := o.verdict == (verdict{})
+		if granted && !here || !granted && o.doubt { // nobody has it, and it may be there
+			k.abandon(o.hold)
+		}
 	}
 	close(o.done)
 }

@@ -64,6 +64,8 @@ type op struct {
 	since     time.Time // of the first conflict
 	conflicts int
 	unkept    bool  // counted without an item of its own
+	doubt     bool  // sent and not answered, once
+	bar       bool  // a release that leaves no hold behind that is still to come
 	state     int32 // see opWaiting
 	done      chan struct{}
 }
@@ -142,6 +144,7 @@ const (
 	putDedup   itemKind = iota // if absent
 	putHold                    // if absent
 	deleteHold                 // if present
+	barHold                    // if absent: a hold of nothing
 	putAudit                   // if absent
 	addCounter                 // if used stays within the bound, when there is one
 	reopenDay                  // always
@@ -214,6 +217,8 @@ func (o *op) items() []txnItem {
 	case opSettle, opRelease:
 		if !o.holdGone() {
 			items = append(items, txnItem{kind: deleteHold, key: o.hold.keys[o.tried], op: o})
+		} else if o.bar {
+			items = append(items, txnItem{kind: barHold, key: o.hold.keys[0], op: o})
 		}
 	case opAdjust:
 		items = append(items, txnItem{kind: putAudit, key: o.adjust.key(o.org), op: o})
@@ -313,8 +318,10 @@ func (t *txn) resolve(refused []refusal) (finished, again, deferred []*op) {
 			o.verdict.conflict = o.verdict.duplicate && !o.adjust.repeats(r.adjusted)
 		case deleteHold:
 			if o.tried++; o.kind == opRelease && o.holdGone() {
-				over[o] = true
+				over[o], o.debits = !o.bar, nil
 			}
+		case barHold: // the hold has come
+			o.tried, o.debits = 0, o.hold.debits
 		case addCounter:
 			used[r.item] = r.counter.used
 		}

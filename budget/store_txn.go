@@ -38,6 +38,8 @@ func (s *store) write(t *txn, it txnItem, nowSec int64) types.TransactWriteItem 
 		return s.putAbsent(it.op.hold.item(it.key))
 	case putAudit:
 		return s.putAbsent(it.op.adjust.item(it.key))
+	case barHold:
+		return s.putAbsent(it.op.hold.barred().item(it.key))
 	case deleteHold:
 		return types.TransactWriteItem{Delete: &types.Delete{
 			TableName: &s.tables.Usage, Key: it.key.attrs(),

@@ -1,0 +1,125 @@
+package budget
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// maxAbandoned bounds the holds that wait to be given back: in an outage
+	// that lasts, the rest end with their leases.
+	maxAbandoned = 1000
+	// abandonedFor is how long giving one back is tried.
+	abandonedFor = time.Minute
+	// abandonedPause is the longest wait between two tries.
+	abandonedPause = 5 * time.Second
+)
+
+// abandonedHold is a hold nobody has: its caller is gone, or was told that the
+// store did not answer. It may have been written, or still be.
+type abandonedHold struct {
+	ref   *holdRef
+	until time.Time
+}
+
+// abandonedHolds are given back in the background, by one goroutine that lives
+// while there are any.
+type abandonedHolds struct {
+	mu      sync.Mutex
+	holds   []abandonedHold
+	running bool
+}
+
+// abandon gives a hold back in the background. It is called where Close waits
+// for the caller.
+func (k *Keeper) abandon(ref *holdRef) {
+	a := &k.abandoned
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.holds) >= maxAbandoned {
+		k.opts.Logger.Warn("budget: a hold nobody has ends with its lease: too many wait to be given back", "hold", ref.id)
+		return
+	}
+	a.holds = append(a.holds, abandonedHold{ref, time.Now().Add(abandonedFor)})
+	if !a.running {
+		a.running = true
+		k.tasks.Add(1)
+		go k.giveBackAbandoned()
+	}
+}
+
+// take hands over what waits; none: the goroutine is over.
+func (a *abandonedHolds) take() []abandonedHold {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	taken := a.holds
+	a.holds, a.running = nil, len(taken) > 0
+	return taken
+}
+
+// putBack keeps what was not given back, while there is time.
+func (a *abandonedHolds) putBack(failed []abandonedHold, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range failed {
+		if now.Before(h.until) {
+			a.holds = append(a.holds, h)
+		}
+	}
+}
+
+// giveBackAbandoned tries until nothing waits; when the keeper closes, once more.
+func (k *Keeper) giveBackAbandoned() {
+	defer k.tasks.Done()
+	wait := 250 * time.Millisecond
+	for {
+		last := k.isClosed()
+		taken := k.abandoned.take()
+		if len(taken) == 0 {
+			return
+		}
+		failed := k.giveBackAll(taken)
+		if !last {
+			k.abandoned.putBack(failed, time.Now())
+		}
+		if len(failed) == 0 {
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-k.closing:
+		}
+		timer.Stop()
+		wait = min(2*wait, abandonedPause)
+	}
+}
+
+// giveBackAll releases holds in their lanes and returns those the store did not
+// take. An id that no hold is under is barred: a write of it that is still on
+// its way finds the place taken.
+func (k *Keeper) giveBackAll(holds []abandonedHold) (failed []abandonedHold) {
+	ops := make([]*op, len(holds))
+	k.lanes.mu.Lock()
+	for i, h := range holds {
+		ops[i] = k.releaseOp(h.ref)
+		ops[i].bar = true
+		k.push(ops[i].lane, ops[i:i+1])
+	}
+	k.lanes.mu.Unlock()
+	for i, o := range ops {
+		if err := k.wait(k.base, o); err != nil {
+			k.opts.Logger.Warn("budget: giving back a hold nobody has", "hold", holds[i].ref.id, "error", err)
+			failed = append(failed, holds[i])
+		}
+	}
+	return failed
+}
+
+// barred is what keeps a hold's id from being used: a hold of nothing, that goes
+// as holds do when they expire.
+func (h *holdRef) barred() *holdRef {
+	b := *h
+	b.estimate, b.debits = picos{}, nil
+	return &b
+}

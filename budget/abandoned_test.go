@@ -1,0 +1,148 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var conflicted = ddbmem.Fault{Error: &ddbmem.Error{
+	Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}},
+}}
+
+// onTransactions gives the n-th transaction, from 1, its fault.
+func onTransactions(fault func(n int) ddbmem.Fault) ddbmem.FaultFunc {
+	n := 0
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation != "TransactWriteItems" {
+			return ddbmem.Fault{}
+		}
+		n++
+		return fault(n)
+	}
+}
+
+func heldNow(t *testing.T, k *Keeper) int64 {
+	t.Helper()
+	got, err := k.Totals(t.Context(), orgO, appA, "")
+	require.NoError(t, err)
+	return got.Labels[0].HeldMicros
+}
+
+// TestAbandonedReservationIsGivenBack: one that was written while its caller
+// heard of a failure, or of nothing, does not hold money for an hour.
+func TestAbandonedReservationIsGivenBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		patience time.Duration // of the caller
+		faults   func(n int) ddbmem.Fault
+	}{
+		"lost, then conflicts": {200 * time.Millisecond, func(n int) ddbmem.Fault {
+			if n == 1 {
+				return ddbmem.Fault{Lose: true}
+			}
+			return conflicted
+		}},
+		"lost for good": {time.Minute, func(int) ddbmem.Fault { return ddbmem.Fault{Lose: true} }},
+		"the store is gone for half a minute": {time.Minute, func(n int) ddbmem.Fault {
+			if n == 1 {
+				return ddbmem.Fault{Lose: true}
+			}
+			return ddbmem.Fault{Drop: true}
+		}},
+		"granted too late": {50 * time.Millisecond, func(int) ddbmem.Fault { return ddbmem.Fault{After: 100 * time.Millisecond} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+				_, err := k.Submit(t.Context(), orgO, appA, call(100))
+				require.NoError(t, err)
+				db.SetFaults(onTransactions(tc.faults))
+				ctx, cancel := context.WithTimeout(t.Context(), tc.patience)
+				defer cancel()
+				_, err = k.Reserve(ctx, orgO, appA, "premium", 9_000_000, time.Hour)
+				var u *UnavailableError
+				require.ErrorAs(t, err, &u)
+				pass(20 * time.Second)
+				db.SetFaults(nil)
+				pass(20 * time.Second)
+				assert.Zero(t, heldNow(t, k))
+			})
+		})
+	}
+}
+
+// TestReservationLandsAfterItWasGivenUp: the write was on its way for longer
+// than anybody waited, and must hold nothing then.
+func TestReservationLandsAfterItWasGivenUp(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Submit(t.Context(), orgO, appA, call(100))
+		require.NoError(t, err)
+		late := make(chan struct{})
+		db.SetFaults(onTransactions(func(n int) ddbmem.Fault {
+			switch {
+			case n == 1:
+				return ddbmem.Fault{Late: late}
+			case n < 40:
+				return conflicted
+			}
+			return ddbmem.Fault{}
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err = k.Reserve(ctx, orgO, appA, "premium", 9_000_000, time.Hour)
+		require.Error(t, err)
+		pass(30 * time.Second)
+		close(late)
+		pass(time.Second)
+		db.SetFaults(nil)
+		assert.Zero(t, heldNow(t, k))
+		_, err = k.Reserve(t.Context(), orgO, appA, "premium", 9_000_000, time.Minute)
+		require.NoError(t, err)
+	})
+}
+
+// TestCloseGivesBackAbandonedReservations: they do not outlive the keeper that
+// made them.
+func TestCloseGivesBackAbandonedReservations(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Submit(t.Context(), orgO, appA, call(100))
+		require.NoError(t, err)
+		db.SetFaults(onTransactions(func(n int) ddbmem.Fault {
+			if n == 1 {
+				return ddbmem.Fault{Lose: true}
+			}
+			return conflicted
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = k.Reserve(ctx, orgO, appA, "premium", 9_000_000, time.Hour)
+		require.Error(t, err)
+		db.SetFaults(nil)
+		require.NoError(t, k.Close(t.Context()))
+		other, err := New(db.Client(), Tables{}, &Options{Models: fixtureModels})
+		require.NoError(t, err)
+		assert.Zero(t, heldNow(t, other))
+		require.NoError(t, other.Close(t.Context()))
+	})
+}
+
+// TestCloseIsBoundedWithAbandonedReservations: a store that is gone does not
+// keep Close, or a goroutine.
+func TestCloseIsBoundedWithAbandonedReservations(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Submit(t.Context(), orgO, appA, call(100))
+		require.NoError(t, err)
+		db.SetFaults(onTransactions(func(int) ddbmem.Fault { return ddbmem.Fault{Lose: true} }))
+		_, err = k.Reserve(t.Context(), orgO, appA, "premium", 1, time.Hour)
+		require.Error(t, err)
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+		began := time.Now()
+		err = k.Close(t.Context())
+		require.True(t, err == nil || errors.Is(err, context.DeadlineExceeded), "%v", err)
+		assert.Less(t, time.Since(began), time.Minute)
+	})
+}
