@@ -74,6 +74,9 @@ type board struct {
 	totals  map[string]map[string]counterRow  // closed day → label → sum
 	abroad  abroadDays
 	own     map[itemKey]*ownAmount
+	full    map[itemKey]fullCounter // that refused a moment ago
+	live    []*holdRef              // the next to end, when last read
+	liveAt  time.Time
 	fetched time.Time
 	version int64 // rises with every query
 	flight  chan struct{}
@@ -93,6 +96,7 @@ func (k *Keeper) boardOf(org, scope string) *board {
 	b := &board{
 		k: k, org: org, scope: scope, apps: map[string]bool{},
 		rows: map[itemKey]map[string]counterRow{}, own: map[itemKey]*ownAmount{},
+		full: map[itemKey]fullCounter{},
 	}
 	k.boards.byScope.Add(scope, b)
 	return b
@@ -111,6 +115,7 @@ func (b *board) note(o *op) {
 			b.own[ref] = &ownAmount{}
 		}
 		b.own[ref].since = b.own[ref].since.add(row.amount())
+		b.forget(ref, row.used)
 	}
 	b.dirty = true
 	b.schedule()
@@ -193,7 +198,7 @@ func (b *board) refresh(n need, flight chan struct{}) {
 	expired := b.heldLocked()
 	b.mu.Unlock()
 	if err == nil && expired {
-		if _, err := b.k.releaseExpired(ctx, b.scope); err != nil {
+		if _, _, err := b.k.releaseExpired(ctx, b.scope); err != nil {
 			b.k.opts.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", b.scope, "error", err)
 		}
 	}

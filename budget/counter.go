@@ -1,5 +1,7 @@
 package budget
 
+import "time"
+
 // counterRow is what one counter item holds. All but used only rise.
 type counterRow struct {
 	n        int64 // writes so far
@@ -43,4 +45,14 @@ type debit struct {
 	bare   bool // cost alone: not the label's day, which also counts tokens
 	bound  picos
 	capped bool // a reservation must leave used within bound
+
+	resetAt time.Time // of a capped one: when its period ends
 }
+
+// cap bounds the counter for a reservation until its period ends.
+func (d *debit) cap(bound picos, resetAt time.Time) {
+	d.bound, d.capped, d.resetAt = bound, true, resetAt
+}
+
+// ref is the counter, whatever its shard.
+func (d debit) ref() itemKey { return itemKey{d.pk, d.prefix} }

@@ -67,7 +67,10 @@ func invalidConfig(field, format string, args ...any) error {
 // QuotaExceededError is ErrQuotaExceeded with what is needed to answer a
 // client.
 type QuotaExceededError struct {
-	RetryAt       time.Time     // when the first label has room again
+	// RetryAt is when there may be room again: when the holds that are in the way
+	// end, or with the period of the quota. The zero time: what was asked for is
+	// more than the quota itself.
+	RetryAt       time.Time
 	Labels        []LabelStatus // every label asked about
 	OverageMicros int64         // what was spent beyond the quotas, in all
 
@@ -87,9 +90,15 @@ func (e *QuotaExceededError) Error() string {
 	names := make([]string, len(e.Labels))
 	for i, l := range e.Labels {
 		names[i] = fmt.Sprintf("%s %.1f%%", l.Label, l.Percent)
+		if l.HeldMicros > 0 {
+			names[i] += fmt.Sprintf(" and %.1f%% held", microsToPicos(l.HeldMicros).percentOf(l.QuotaMicros))
+		}
 	}
-	return fmt.Sprintf("%v: %s; retry at %s", ErrQuotaExceeded, strings.Join(names, ", "),
-		e.RetryAt.UTC().Format(time.RFC3339))
+	when := "it is more than the quota, and never fits"
+	if !e.RetryAt.IsZero() {
+		when = "retry at " + e.RetryAt.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("%v: %s; %s", ErrQuotaExceeded, strings.Join(names, ", "), when)
 }
 
 // Is makes errors.Is(err, ErrQuotaExceeded) true.
@@ -134,7 +143,7 @@ func RetryAfter(err error) (time.Duration, bool) { return ddb.RetryAfter(err) }
 func RetryAt(err error) (time.Time, bool) {
 	var exceeded *QuotaExceededError
 	if errors.As(err, &exceeded) {
-		return exceeded.RetryAt, true
+		return exceeded.RetryAt, !exceeded.RetryAt.IsZero()
 	}
 	return time.Time{}, false
 }

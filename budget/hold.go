@@ -101,6 +101,10 @@ func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int
 	if err != nil {
 		return nil, err
 	}
+	b := k.board(o)
+	if o.full = b.refuses(o, now); len(o.full) > 0 {
+		return nil, k.noRoom(ctx, t, b.roomAt(o))
+	}
 	h.ref.Store(o.hold)
 	if err := k.enqueue(o.lane, o); err != nil {
 		return nil, err
@@ -109,7 +113,7 @@ func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int
 		return nil, asUnavailable("Reserve", err)
 	}
 	if o.verdict.noRoom {
-		return nil, k.noRoom(ctx, t, label)
+		return nil, k.noRoom(ctx, t, b.roomAt(o))
 	}
 	return h, nil
 }
@@ -124,25 +128,19 @@ func (k *Keeper) roomBySpend(ctx context.Context, t *tenant, label string) error
 		return nil // forced, whatever was spent
 	}
 	if l, ok := out.label(label); !ok || !l.selectable(out.tight) {
-		return out.exceeded()
+		return k.exceeded(ctx, out)
 	}
 	return nil
 }
 
-// noRoom is the error of a refused reservation.
-func (k *Keeper) noRoom(ctx context.Context, t *tenant, label string) error {
-	reset := t.calendar.reset(k.now())
-	out, err := k.look(ctx, t, false)
-	if out == nil || err != nil {
-		return &QuotaExceededError{RetryAt: reset, made: k.now()}
+// noRoom is the error of a reservation refused until an instant; the zero time
+// says that it can never fit.
+func (k *Keeper) noRoom(ctx context.Context, t *tenant, retryAt time.Time) error {
+	exceeded := &QuotaExceededError{made: k.now()}
+	if out, err := k.look(ctx, t, false); out != nil && err == nil {
+		exceeded = out.exceeded()
 	}
-	exceeded := out.exceeded()
-	exceeded.RetryAt = reset
-	if l, ok := out.label(label); ok {
-		if at := l.freeAt(out.tight, reset); !at.IsZero() {
-			exceeded.RetryAt = at
-		}
-	}
+	exceeded.RetryAt = retryAt
 	return exceeded
 }
 
@@ -153,7 +151,8 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 	rule, p := t.calendar.at(now), t.policy(now)
 	scope := scopeKey(rule.Scope, t.org, t.app)
 	debits := t.debits(rule, scope, h.Label, h.Day)
-	debits[0].bound, debits[0].capped = microsToPicos(p.quotas[h.Label]), true
+	reset := t.calendar.reset(now)
+	debits[0].cap(microsToPicos(p.quotas[h.Label]), reset)
 	longest := t.calendar.end(h.Day)
 	for _, d := range rule.kinds() {
 		_, last := d.period.bounds(h.Day)
@@ -165,6 +164,7 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 	if estimate.isZero() {
 		estimate = picos{lo: 1} // so that nothing fits at a quota that is used up
 	}
+	var blocked time.Time // until then by what was spent outside the counters
 	for _, l := range p.limits {
 		if l.Label != "" && l.Label != h.Label {
 			continue
@@ -173,19 +173,23 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 		if err != nil {
 			return nil, err
 		}
-		bound := microsToPicos(l.Micros).sub(outside)
-		ref := limitRef(scope, l, h.Day)
-		i := slices.IndexFunc(debits, func(d debit) bool { return d.pk == ref.pk && d.prefix == ref.sk })
-		if i >= 0 {
-			debits[i].bound, debits[i].capped = bound, true
-		} else if estimate.cmp(bound) > 0 { // not counted yet: from the next day on it is
-			return nil, k.noRoom(ctx, t, h.Label)
+		quota, end := microsToPicos(l.Micros), t.periodEnd(l.Period, h.Day, reset)
+		bound, ref := quota.sub(outside), limitRef(scope, l, h.Day)
+		if i := slices.IndexFunc(debits, func(d debit) bool { return d.ref() == ref }); i >= 0 {
+			debits[i].cap(bound, end)
+		}
+		switch { // whether it is counted yet or from the next day on
+		case estimate.cmp(quota) > 0:
+			return nil, k.noRoom(ctx, t, time.Time{})
+		case estimate.cmp(bound) > 0:
+			blocked = latest(blocked, end)
 		}
 	}
-	for _, d := range debits {
-		if d.capped && estimate.cmp(d.bound) > 0 {
-			return nil, k.noRoom(ctx, t, h.Label)
-		}
+	if estimate.cmp(debits[0].bound) > 0 {
+		return nil, k.noRoom(ctx, t, time.Time{})
+	}
+	if !blocked.IsZero() {
+		return nil, k.noRoom(ctx, t, blocked)
 	}
 	o := newOp(opReserve)
 	o.org, o.board, o.lane, o.debits = t.org, scope, laneKey(rule, scope, h.Label, h.Day), debits
@@ -400,24 +404,24 @@ func (k *Keeper) moveHold(ctx context.Context, moved *holdRef, from, to itemKey)
 	return failure("Extend", err)
 }
 
-// releaseExpired gives back every hold of a scope whose lease has ended.
-func (k *Keeper) releaseExpired(ctx context.Context, scope string) (int, error) {
-	var ops []*op
-	err := k.store.query(ctx, k.store.tables.Usage, holdPK(scope), "0", holdsExpired(k.now()), func(item attrs) error {
-		ref, err := decodeHold(item)
-		if err == nil {
-			ops = append(ops, k.releaseOp(ref))
-		}
-		return err
-	})
-	released := ops
-	for len(ops) > 0 && err == nil {
-		ops = k.transact(ops)
+// releaseExpired gives back every hold of a scope whose lease has ended, and
+// tells which end next.
+func (k *Keeper) releaseExpired(ctx context.Context, scope string) (released int, live []*holdRef, err error) {
+	expired, live, err := k.readHolds(ctx, scope, k.now())
+	if err != nil {
+		return 0, nil, err
 	}
-	for _, o := range released {
+	ops := make([]*op, len(expired))
+	for i, ref := range expired {
+		ops[i] = k.releaseOp(ref)
+	}
+	for left := slices.Clone(ops); len(left) > 0; {
+		left = k.transact(left)
+	}
+	for _, o := range ops {
 		if o.verdict.err != nil {
 			err = errors.Join(err, o.verdict.err)
 		}
 	}
-	return len(released), err
+	return len(ops), live, err
 }

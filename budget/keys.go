@@ -3,7 +3,6 @@ package budget
 import (
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // itemKey is a primary key. Every table has PK and SK.
@@ -71,9 +70,6 @@ func holdPK(scope string) string { return "HOLD#" + scope }
 func holdKey(scope string, expiresMs int64, id string) itemKey {
 	return itemKey{holdPK(scope), fmt.Sprintf("%013d#%s", expiresMs, id)}
 }
-
-// holdsExpired is the upper bound of the sort keys of holds expired by now.
-func holdsExpired(now time.Time) string { return fmt.Sprintf("%013d~", now.UnixMilli()) }
 
 func eventPK(scope string) string { return "EVENT#" + scope }
 

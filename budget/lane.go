@@ -271,6 +271,7 @@ func (k *Keeper) settle(ctx context.Context, t *txn, refused []refusal) (again, 
 	for _, o := range finished {
 		if o.verdict.noRoom && !o.denied {
 			o.denied, o.verdict.noRoom = true, false
+			clear(o.full)
 			again = append(again, o)
 			scopes[o.hold.scope] = true
 			continue
@@ -278,11 +279,21 @@ func (k *Keeper) settle(ctx context.Context, t *txn, refused []refusal) (again, 
 		if !o.verdict.duplicate && !o.verdict.noRoom {
 			k.board(o).note(o) // an earlier, unanswered try had landed
 		}
+		if o.verdict.noRoom {
+			k.board(o).remember(o, o.live, k.now())
+		}
 		k.finish(o)
 	}
 	for scope := range scopes {
-		if _, err := k.releaseExpired(ctx, scope); err != nil {
+		_, live, err := k.releaseExpired(ctx, scope)
+		if err != nil {
 			k.opts.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", scope, "error", err)
+			continue
+		}
+		for _, o := range again {
+			if o.hold != nil && o.hold.scope == scope {
+				o.live = live
+			}
 		}
 	}
 	return again, deferred

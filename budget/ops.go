@@ -2,6 +2,7 @@ package budget
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -55,7 +56,9 @@ type op struct {
 	tried  int       // hold keys found gone
 
 	followers []*op
-	denied    bool // refused for lack of room once, expired holds released
+	full      map[itemKey]picos // counters without room for it, with what they held
+	live      []*holdRef        // of its scope, when it was refused
+	denied    bool              // refused for lack of room once, expired holds released
 	verdict   verdict
 
 	org       string
@@ -104,6 +107,18 @@ func (o *op) holdsInVain() bool {
 // its record stands.
 func (o *op) releaseOnly() {
 	o.kind, o.record, o.debits, o.reopen = opRelease, nil, o.hold.debits, nil
+}
+
+// fullAt notes the counter that has no room for the operation.
+func (o *op) fullAt(key itemKey, used picos) {
+	if o.full == nil {
+		o.full = map[itemKey]picos{}
+	}
+	for _, d := range o.debits {
+		if d.pk == key.pk && strings.HasPrefix(key.sk, d.prefix) {
+			o.full[d.ref()] = used
+		}
+	}
 }
 
 // delta is what the operation adds to one of its counters. The label's day
@@ -384,6 +399,7 @@ func (t *txn) deny(stored map[int]picos, over map[*op]bool) (wait map[*op]bool) 
 			}
 			o.verdict.noRoom = true
 			over[o] = true
+			o.fullAt(t.items[i].key, stored[i])
 		}
 		if over[o] || wait[o] {
 			continue

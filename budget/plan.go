@@ -96,11 +96,17 @@ func (l labelState) status(tight int64) Status {
 	}
 	worst := l.amount.status(l.quota, tight)
 	for _, lim := range l.limits {
-		if s := lim.amount.status(lim.quota.Micros, tight); s == StatusExceeded || worst == StatusNormal {
-			worst = s
-		}
+		worst = worse(worst, lim.amount.status(lim.quota.Micros, tight))
 	}
 	return worst
+}
+
+// worse is the one of two statuses that says more about what a label may do.
+func worse(a, b Status) Status {
+	if a == StatusNormal || b == StatusExceeded && a != StatusUnpriced {
+		return b
+	}
+	return a
 }
 
 func (l labelState) selectable(tight int64) bool {

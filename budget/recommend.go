@@ -63,7 +63,7 @@ func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Re
 		out.stale = true
 	}
 	if out.index < 0 {
-		return Recommendation{}, out.exceeded()
+		return Recommendation{}, k.exceeded(ctx, out)
 	}
 	p := t.policy(k.now())
 	chosen := out.labels[out.index]

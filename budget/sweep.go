@@ -55,7 +55,7 @@ func (k *Keeper) sweepOrg(ctx context.Context, org string, report *SweepReport) 
 	}
 	var errs []error
 	for _, scope := range scopes {
-		n, err := k.releaseExpired(ctx, scope)
+		n, _, err := k.releaseExpired(ctx, scope)
 		report.Released += n
 		for _, err := range []error{err, k.sweepDays(ctx, t, scope, report), k.sweepEvents(ctx, scope, report)} {
 			errs = append(errs, failure("Sweep", err))

@@ -18,7 +18,12 @@ type LabelTotals struct {
 	HeldMicros int64   // reserved and not settled
 	Quota      int64   // µ$, as configured now
 	Percent    float64 // of the quota, one decimal; 0 when the quota is 0
-	Status     Status
+	// Status is the worst of the label's quotas: today with Limits, on other days
+	// by the day's quota alone.
+	Status Status
+	// Limits are the further quotas that bind the label, today. None for a sum over
+	// several apps, each of which has its own.
+	Limits []LimitStatus
 }
 
 // DayTotals is one day, label by label in the order of preference; labels that
@@ -135,11 +140,42 @@ func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string, c *cl
 			return nil, err
 		}
 		for day := from; day <= last; day = addDays(day, 1) {
-			out = append(out, t.totals(day, sums[day], k))
+			totals := t.totals(day, sums[day], k)
+			if err := k.addLimits(ctx, t, &totals); err != nil {
+				return nil, err
+			}
+			out = append(out, totals)
 		}
 		from = addDays(last, 1)
 	}
 	return out, nil
+}
+
+// addLimits puts where further quotas stand into today's totals.
+func (k *Keeper) addLimits(ctx context.Context, t *tenant, totals *DayTotals) error {
+	now := k.now()
+	rule := t.calendar.at(now)
+	if totals.Day != t.calendar.day(now) || len(t.policy(now).limits) == 0 || rule.Scope == ScopeApp && t.app == "" {
+		return nil
+	}
+	scope := scopeKey(rule.Scope, t.org, t.app)
+	b := k.boardOf(t.org, scope)
+	if err := b.ensure(ctx, t.need(scope, now), false); err != nil {
+		return err
+	}
+	out := k.outlook(t, b, now, false)
+	for i := range totals.Labels {
+		l := &totals.Labels[i]
+		state, ok := out.label(l.Label)
+		if !ok {
+			continue
+		}
+		l.Limits = state.export(out.tight).Limits
+		for _, limit := range l.Limits {
+			l.Status = worse(l.Status, limit.Status)
+		}
+	}
+	return nil
 }
 
 // scopeDays sums days of one scope; of all apps when none is named.
