@@ -70,6 +70,11 @@ type OnUnavailable struct {
 type Options struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
+	// CorrectClock estimates the offset to DynamoDB's clock from the Date of its
+	// answers and corrects for it when it exceeds a second, so that processes
+	// agree on when a lease or a day ends. Defaults to on with the default Now, off
+	// with a Now of your own.
+	CorrectClock *bool
 	// Models gives a label its model id where the organisation's configuration
 	// does not.
 	Models map[string]string
@@ -119,6 +124,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.CorrectClock == nil {
+		o.CorrectClock = aws.Bool(o.Now == nil)
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -165,6 +173,7 @@ func (o Options) validate() error {
 // Keeper chooses labels and meters calls. It is safe for concurrent use.
 type Keeper struct {
 	store   *store
+	clock   *ddb.Clock
 	breaker *ddb.Breaker // of the usage table
 	control *ddb.Breaker // of the control table
 	opts    Options
@@ -217,6 +226,7 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{
+		clock:   ddb.NewClock(opts.Now, *opts.CorrectClock),
 		opts:    opts,
 		own:     priceLayers{{"options", optionBook}, {"catalog", catalogBook}},
 		closing: make(chan struct{}),
@@ -238,7 +248,7 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	return k, nil
 }
 
-func (k *Keeper) now() time.Time { return k.opts.Now() }
+func (k *Keeper) now() time.Time { return k.clock.Now() }
 
 // newID is a random UUID, used for tokens, holds and as the mark of a writer.
 func newID() string {

@@ -53,7 +53,7 @@ func (k *Keeper) connect(client Client, tables Tables) {
 		})
 	}
 	k.breaker, k.control = breaker(tables.Usage), breaker(tables.Control)
-	patient = ddb.Watch(client, k.breaker, ddb.NewClock(k.opts.Now, false), k.opts.RequestTimeout).Beside(tables.Control, k.control)
+	patient = ddb.Watch(client, k.breaker, k.clock, k.opts.RequestTimeout).Beside(tables.Control, k.control)
 	k.store = &store{client: patient.Hasty(), tables: tables}
 }
 
