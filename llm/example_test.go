@@ -91,7 +91,7 @@ func ExampleRetryAfter() {
 	call := must(guard.Start(ctx, request))
 	fmt.Println("a cheaper call:", call.Label)
 	// Output:
-	// limit: false quota: true 11h0m0s
+	// limit: false quota: true 5m2s
 	// a cheaper call: premium
 }
 

@@ -172,7 +172,7 @@ func TestDenialWhoseGiveBackFails(t *testing.T) {
 
 		_, err = g.Start(t.Context(), request())
 		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
-		w.clock.advance(time.Minute + time.Millisecond)
+		w.clock.advance(time.Minute + 2*time.Second) // its end, and the margin for clocks that differ
 		w.settle(w.start(g, request()))
 		w.requireSettled("premium", callMicros)
 	})
@@ -188,7 +188,7 @@ func TestCrashHeals(t *testing.T) {
 		other := w.guard(both, func(o *llm.Options) { o.Keeper = w.newKeeper() })
 		_, err = other.Start(t.Context(), request())
 		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
-		w.clock.advance(time.Minute + time.Millisecond)
+		w.clock.advance(time.Minute + 2*time.Second) // its end, and the margin for clocks that differ
 
 		lost := w.start(other, request()) // after both
 		_, tpm := w.left()
@@ -196,7 +196,7 @@ func TestCrashHeals(t *testing.T) {
 		third := w.guard(both, func(o *llm.Options) { o.Keeper = w.newKeeper() })
 		_, err = third.Start(t.Context(), request())
 		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
-		w.clock.advance(time.Minute + time.Millisecond)
+		w.clock.advance(time.Minute + 2*time.Second) // its end, and the margin for clocks that differ
 		w.settle(w.start(third, request()))
 		w.requireSettled("premium", callMicros)
 

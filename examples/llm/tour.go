@@ -184,7 +184,7 @@ func (t *tour) died(ctx context.Context) error {
 		return fmt.Errorf("the budget should have denied: %w", err)
 	}
 	t.say("%s the next call finds the money held: %v", t.paint(red, "✗"), budget.ErrQuotaExceeded)
-	timer := time.NewTimer(1100 * time.Millisecond) // HoldFor is a second here
+	timer := time.NewTimer(3100 * time.Millisecond) // HoldFor is a second here; two more are left to clocks that differ
 	defer timer.Stop()
 	select {
 	case <-timer.C:
