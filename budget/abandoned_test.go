@@ -1,8 +1,10 @@
 package budget
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -103,6 +105,52 @@ func TestReservationLandsAfterItWasGivenUp(t *testing.T) {
 		_, err = k.Reserve(t.Context(), orgO, appA, "premium", 9_000_000, time.Minute)
 		require.NoError(t, err)
 	})
+}
+
+// TestBarredTwiceIsNotGivenBack: the hold was never written, and the answer to
+// barring its id was lost. What is in its place is no hold to give back.
+func TestBarredTwiceIsNotGivenBack(t *testing.T) {
+	for name, barring := range map[string][]ddbmem.Fault{
+		"then a conflict": {{Lose: true}, conflicted},
+		"for good":        append(slices.Repeat([]ddbmem.Fault{{Lose: true}}, 30), conflicted),
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+				_, err := k.Submit(t.Context(), orgO, appA, call(100))
+				require.NoError(t, err)
+				reserved := false
+				db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+					puts, counts := bytes.Contains(r.Body, []byte(`"Put"`)), bytes.Contains(r.Body, []byte(`"Update"`))
+					switch {
+					case r.Operation != "TransactWriteItems" || !puts:
+						return ddbmem.Fault{}
+					case counts && !reserved:
+						reserved = true
+						return ddbmem.Fault{Drop: true}
+					case counts:
+						return conflicted
+					case len(barring) == 0:
+						return ddbmem.Fault{}
+					}
+					f := barring[0]
+					barring = barring[1:]
+					return f
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer cancel()
+				_, err = k.Reserve(ctx, orgO, appA, "premium", 9_000_000, time.Minute)
+				require.Error(t, err)
+				pass(50 * time.Second)
+				require.Empty(t, barring, "it was barred more than once")
+				db.SetFaults(nil)
+				assert.Zero(t, heldNow(t, k))
+				pass(time.Minute)
+				_, err = k.Sweep(t.Context(), orgO)
+				require.NoError(t, err)
+				assert.Zero(t, heldNow(t, k), "and when it expires")
+			})
+		})
+	}
 }
 
 // TestCloseGivesBackAbandonedReservations: they do not outlive the keeper that

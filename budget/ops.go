@@ -288,6 +288,7 @@ type refusal struct {
 	stored   storedRecord // of a dedup item
 	counter  counterRow   // of a counter
 	adjusted *adjustment
+	hold     *holdRef // in the place of one
 }
 
 // landed marks every operation of a committed transaction.
@@ -335,8 +336,10 @@ func (t *txn) resolve(refused []refusal) (finished, again, deferred []*op) {
 			if o.tried++; o.kind == opRelease && o.holdGone() {
 				over[o], o.debits = !o.bar, nil
 			}
-		case barHold: // the hold has come
-			o.tried, o.debits = 0, o.hold.debits
+		case barHold: // an earlier try landed, or the hold has come
+			if over[o] = r.hold.estimate.isZero(); !over[o] {
+				o.tried, o.debits = 0, o.hold.debits
+			}
 		case addCounter:
 			used[r.item] = r.counter.used
 		}

@@ -35,6 +35,24 @@ func TestReserveFollowsAnOverride(t *testing.T) {
 	}
 }
 
+// TestStickySaysOverride: while it is followed; then what spend led to.
+func TestStickySaysOverride(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		w.spend(appA, "premium", 10_000_000)
+		w.recommend(w.a, appA)
+		until := w.clock.now().Add(time.Hour)
+		require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", until))
+		got, err := w.a.Sticky(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		assert.Equal(t, []any{"economy", 2, "standard", ReasonManualOverride}, []any{got.Label, got.Index, got.Previous, got.Reason})
+		w.clock.set(until)
+		got, err = w.a.Sticky(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		assert.Equal(t, []any{"standard", 1, "premium", ReasonQuotaExceeded}, []any{got.Label, got.Index, got.Previous, got.Reason})
+	})
+}
+
 // TestHardOverrideWithRoom: while its label has room, an override is followed.
 func TestHardOverrideWithRoom(t *testing.T) {
 	w := newWorld(t)

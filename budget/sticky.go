@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,7 +17,7 @@ type Sticky struct {
 	Label    string
 	Index    int    // in the ordering
 	Previous string // the label before
-	Reason   string // QUOTA_EXCEEDED, or CONFIG_CHANGED when a PUT moved it back
+	Reason   string // QUOTA_EXCEEDED, CONFIG_CHANGED when a PUT moved it back, MANUAL_OVERRIDE
 	Version  int64  // of the configuration, organisation's and app's together
 	At       time.Time
 }
@@ -37,7 +38,9 @@ func decodeSticky(item attrs, read time.Time) (stickyView, error) {
 }
 
 // Sticky reads the record; ErrNotFound when the app has used its first label
-// alone today, or the organisation keeps no such record.
+// alone today, or the organisation keeps no such record. While an override is
+// followed it is that, with the record's label as the one before: the stored
+// record goes on saying where spend leads.
 func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
 	if err := validTarget(org, app); err != nil {
 		return Sticky{}, err
@@ -51,11 +54,28 @@ func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
 	if err != nil {
 		return Sticky{}, failure("Sticky", err)
 	}
+	if forced, ok := k.forced(ctx, t); ok {
+		stored, err := decodeSticky(item, now)
+		forced.Previous, forced.Version = cmp.Or(stored.Label, t.policy(now).ordering[0]), t.version
+		return forced, err
+	}
 	if item == nil {
 		return Sticky{}, notFound("sticky record of app %q today", app)
 	}
 	v, err := decodeSticky(item, now)
 	return v.Sticky, err
+}
+
+// forced is the label an override puts in use, if one is followed.
+func (k *Keeper) forced(ctx context.Context, t *tenant) (Sticky, bool) {
+	if t.activeOverride(k.now()) == "" {
+		return Sticky{}, false
+	}
+	out, _ := k.look(ctx, t, false)
+	if out == nil || !out.override {
+		return Sticky{}, false
+	}
+	return Sticky{Label: out.labels[out.index].label, Index: out.index, Reason: ReasonManualOverride}, true
 }
 
 // moveSticky records the label that spend leads to, when it differs from the

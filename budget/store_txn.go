@@ -43,8 +43,9 @@ func (s *store) write(t *txn, it txnItem, nowSec int64) types.TransactWriteItem 
 	case deleteHold:
 		return types.TransactWriteItem{Delete: &types.Delete{
 			TableName: &s.tables.Usage, Key: it.key.attrs(),
-			ConditionExpression:      aws.String("attribute_exists(#pk)"),
-			ExpressionAttributeNames: map[string]string{"#pk": "PK"},
+			ConditionExpression:       aws.String("#e = :e"), // there, and not a hold of nothing in its place
+			ExpressionAttributeNames:  map[string]string{"#e": attrEstimate},
+			ExpressionAttributeValues: attrs{":e": money(it.op.hold.estimate)},
 		}}
 	case reopenDay:
 		return types.TransactWriteItem{Update: &types.Update{
@@ -115,6 +116,8 @@ func (t *txn) refusals(err error) ([]refusal, error) {
 			r.stored, decodeErr = decodeRecord(d.Items[i])
 		case putAudit:
 			r.adjusted, decodeErr = decodeAdjustment(d.Items[i])
+		case barHold:
+			r.hold, decodeErr = decodeHold(d.Items[i])
 		case addCounter:
 			r.counter, decodeErr = decodeCounter(d.Items[i])
 		}

@@ -1,0 +1,282 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// soak is everything at once: two nodes, hard quotas of every period, faults,
+// days that pass, zones that change, callers that give up, die, or send twice.
+type soak struct {
+	*world
+	org Org
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	late  chan struct{} // what was sent late lands when it is closed
+	lates int
+	acked map[string]bool // app and request id
+}
+
+func (s *soak) n(limit int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rng.IntN(limit)
+}
+
+// TestSoak: in the end every hard counter holds what was spent, every counter
+// what its records say, every acknowledged record is there, and no hold is left.
+// DYNALIMIT_SOAK is how many seeds are played; 2 when it is not set.
+func TestSoak(t *testing.T) {
+	seeds := 2
+	if set, err := strconv.Atoi(os.Getenv("DYNALIMIT_SOAK")); err == nil {
+		seeds = set
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			s := newSoak(t, uint64(seed))
+			together(8, 400, s.step)
+			s.rest()
+			s.check()
+		})
+	}
+}
+
+func newSoak(t *testing.T, seed uint64) *soak {
+	s := &soak{
+		world: newWorld(t, func(o *Options) { o.Linger = time.Millisecond }), org: hardOrg(),
+		rng: rand.New(rand.NewPCG(seed, 7)), late: make(chan struct{}), acked: map[string]bool{},
+	}
+	if seed%3 == 1 {
+		s.org.Scope = ScopeOrg
+	}
+	s.org.Quotas = map[string]int64{"premium": 2_000_000, "standard": 5_000_000, "economy": 2_000_000}
+	s.org.Limits = []PeriodQuota{{Month, "", 60_000_000}, {Week, "premium", 9_000_000}}
+	if seed%2 == 0 {
+		s.org.Limits = append(s.org.Limits, PeriodQuota{Day, "", 6_000_000})
+	}
+	s.world.org(s.org)
+	s.db.SetFaults(s.fault)
+	return s
+}
+
+func (s *soak) fault(r *ddbmem.Request) ddbmem.Fault {
+	switch r.Operation {
+	case "TransactWriteItems", "UpdateItem", "PutItem":
+	case "BatchGetItem":
+		if s.n(20) == 0 {
+			return ddbmem.Fault{Unprocessed: 1}
+		}
+		return ddbmem.Fault{}
+	default:
+		return ddbmem.Fault{}
+	}
+	switch s.n(30) {
+	case 0, 1:
+		return ddbmem.Fault{Lose: true}
+	case 2, 3:
+		return ddbmem.Fault{Drop: true}
+	case 4:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.lates++; s.lates < 40 {
+			return ddbmem.Fault{Late: s.late}
+		}
+	case 5:
+		if r.Operation == "TransactWriteItems" {
+			return conflicted
+		}
+	case 6:
+		return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+	case 7:
+		return ddbmem.Fault{After: 5 * time.Millisecond}
+	}
+	return ddbmem.Fault{}
+}
+
+// ack notes a record that was acknowledged.
+func (s *soak) ack(app string, u Usage, err error) {
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.acked[app+u.RequestID] = true
+	}
+}
+
+func (s *soak) usage(i int) Usage {
+	u := Usage{
+		RequestID: uuid(i), Label: s.org.Ordering[s.n(3)],
+		Tokens: Tokens{Input: int64(s.n(20_000)), Output: int64(s.n(5_000))},
+	}
+	if s.n(4) == 0 {
+		u.Tags = map[string]string{"user": "u" + strconv.Itoa(s.n(3))}
+	}
+	return u
+}
+
+func (s *soak) step(i int) {
+	k := []*Keeper{s.a, s.b}[s.n(2)]
+	app, u, ctx := []string{appA, appB}[s.n(2)], s.usage(i), context.Background()
+	if s.n(6) == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(s.n(4)+1)*time.Millisecond)
+		defer cancel()
+	}
+	switch s.n(12) {
+	case 0:
+		if s.n(3) == 0 {
+			s.clock.advance(time.Duration(s.n(50_000)) * time.Second)
+		} else {
+			s.clock.advance(time.Duration(s.n(70)) * time.Second)
+		}
+	case 1:
+		_, err := k.Submit(ctx, orgO, app, u)
+		s.ack(app, u, err)
+	case 2: // the same record twice at once, once by each node
+		var both sync.WaitGroup
+		for _, k := range []*Keeper{s.a, s.b} {
+			both.Go(func() {
+				_, err := k.Submit(ctx, orgO, app, u)
+				s.ack(app, u, err)
+			})
+		}
+		both.Wait()
+	case 3:
+		_, _ = k.Sweep(ctx, orgO)
+	case 4:
+		s.put(ctx, k)
+	default:
+		s.reserve(ctx, k, app, u)
+	}
+}
+
+func (s *soak) put(ctx context.Context, k *Keeper) {
+	c := s.org
+	c.Shards = 1 + s.n(8)
+	if s.n(4) == 0 {
+		c.Timezone = []string{"America/New_York", "Asia/Tokyo", "Asia/Kathmandu"}[s.n(3)]
+	}
+	_, _ = k.PutOrg(ctx, c)
+}
+
+func (s *soak) reserve(ctx context.Context, k *Keeper, app string, u Usage) {
+	h, err := k.Reserve(ctx, orgO, app, u.Label, int64(s.n(200_000)), time.Duration(1+s.n(120))*time.Second)
+	if err != nil {
+		return
+	}
+	for range s.n(3) {
+		_ = h.Extend(ctx, time.Duration(1+s.n(120))*time.Second)
+	}
+	settle := func(ctx context.Context) {
+		_, err := h.Settle(ctx, u)
+		s.ack(app, u, err)
+	}
+	switch s.n(6) {
+	case 0: // dies
+	case 1:
+		_ = h.Release(ctx)
+	case 2: // its record was counted from elsewhere
+		_, err := k.Submit(ctx, orgO, app, u)
+		s.ack(app, u, err)
+		settle(ctx)
+	case 3: // gives up, and settles again
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		settle(short)
+		cancel()
+		settle(context.Background())
+	case 4: // after its lease
+		s.clock.advance(130 * time.Second)
+		settle(ctx)
+	default:
+		settle(ctx)
+	}
+}
+
+// rest ends the faults and whatever is under way, a day later.
+func (s *soak) rest() {
+	s.db.SetFaults(nil)
+	close(s.late)
+	s.db.Wait()
+	s.clock.advance(25 * time.Hour)
+	for _, k := range []*Keeper{s.a, s.b} { // what they do in the background
+		require.NoError(s.t, k.Close(context.Background()))
+	}
+	s.b = s.keeper(&Options{})
+	for range 2 {
+		_, err := s.b.Sweep(s.t.Context(), orgO)
+		require.NoError(s.t, err)
+	}
+}
+
+// countedSum is what records or counters of a scope, label and day come to.
+type countedSum struct {
+	cost     string
+	requests int64
+}
+
+func (s *soak) check() {
+	assert.Empty(s.t, s.items("HOLD#"), "holds left")
+	assert.Equal(s.t, s.records(), s.counters())
+	for key := range s.acked {
+		assert.Fail(s.t, "acknowledged and not recorded", key)
+	}
+}
+
+// records sums the stored records, and takes them off those acknowledged.
+func (s *soak) records() map[string]countedSum {
+	costs, requests := map[string]picos{}, map[string]int64{}
+	for _, item := range s.items("DEDUP#") {
+		r, err := decodeRecord(item)
+		require.NoError(s.t, err)
+		key := r.scope + "|" + r.label + "|" + r.day
+		costs[key] = costs[key].add(r.cost)
+		requests[key]++
+		parts := strings.Split(keyOf(item).pk, "#")
+		delete(s.acked, parts[2]+parts[3])
+	}
+	return sums(costs, requests)
+}
+
+// counters sums the label's days, and looks at what every hard counter holds.
+func (s *soak) counters() map[string]countedSum {
+	costs, requests := map[string]picos{}, map[string]int64{}
+	for _, item := range s.items("ORG#") {
+		row, err := decodeCounter(item)
+		require.NoError(s.t, err)
+		key := keyOf(item)
+		if row.hard {
+			assert.Equal(s.t, row.spend().String(), row.used.String(), "%v: used and spent", key)
+		}
+		scope, label, ok := strings.Cut(key.pk, "#LABEL#")
+		if !ok || !strings.HasPrefix(key.sk, "DAY#") {
+			continue
+		}
+		at := scope + "|" + label + "|" + key.sk[4:12]
+		costs[at] = costs[at].add(row.cost)
+		requests[at] += row.requests
+	}
+	return sums(costs, requests)
+}
+
+// sums leaves out what comes to nothing: a counter that was held on alone.
+func sums(costs map[string]picos, requests map[string]int64) map[string]countedSum {
+	out := map[string]countedSum{}
+	for key, cost := range costs {
+		if requests[key] > 0 || !cost.isZero() {
+			out[key] = countedSum{cost.String(), requests[key]}
+		}
+	}
+	return out
+}
