@@ -82,6 +82,9 @@ func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, Unavailabl
 			}
 			lane.offer(image, asked)
 		}
+		if l.systemPolicy.Load() != &resolved.onUnavailable {
+			l.systemPolicy.Store(&resolved.onUnavailable)
+		}
 		if policy == "" && resolved.onUnavailable != "" {
 			policy = resolved.onUnavailable
 		}
@@ -259,27 +262,46 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at place) (*Lease, b
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
+	p := l.patience(ctx)
 	levels, policy, err := l.chain(ctx, r)
+	if err != nil && gone(err) {
+		levels, err = l.unconfigured(r, policy, err)
+	}
 	if err != nil {
-		if gone(err) && policy == Allow {
-			return newLease(l, r, nil, policy), false, nil
-		}
 		return nil, false, err
 	}
 	lease := newLease(l, r, levels, policy)
+	if levels == nil {
+		return lease, false, nil
+	}
 	if memory, err := l.recall(ctx, lease, at); err != nil {
 		return lease, memory, err
 	}
-	mode := r.opts.cascade
+	return lease, false, l.take(ctx, lease, policy, at, p)
+}
+
+// take charges the levels of a lease: those that do not answer as the policy
+// says, the others by their buckets.
+func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
+	if err := l.admitAway(lease, policy); err != nil {
+		return err
+	}
+	mode := lease.request.opts.cascade
 	if mode == "" {
 		mode = l.opts.Cascade
 	}
+	var err error
 	if mode == CascadeTransaction && lease.spread() > 1 {
 		err = l.takeTogether(ctx, lease, policy, at)
 	} else {
-		err = l.takeAtOnce(ctx, lease, policy, at)
+		err = l.takeAtOnce(ctx, lease, policy, at, p)
 	}
-	return lease, false, err
+	if err != nil {
+		l.undoAway(lease)
+		return err
+	}
+	l.bookAway(lease)
+	return nil
 }
 
 // recall denies from memory, if any level's last image does; memory is false if
@@ -308,6 +330,9 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 			continue
 		}
 		if results[i].cfg == nil {
+			if lv.lane.away() {
+				continue
+			}
 			v, err := lv.lane.inspect(ctx, lv.cfg)
 			if err != nil || v.lacks(lv.asked) || v.adopt && v.image != nil { // a newer configuration is claimed even by a denial
 				return false, nil //nolint:nilerr // the lanes will meet it, and say what it means
@@ -323,7 +348,7 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 
 // takeAtOnce asks every level's lane at once. When one denies, or fails, the
 // grants of the others are given back.
-func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place) error {
+func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
 	ops := make([]*op, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
@@ -331,18 +356,20 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 		if ops[i].rank = at.rank(); lv.lane == at.lane {
 			ops[i].waiter = at.waiter
 		}
-		if len(lv.asked) == 0 {
+		if ops[i].until = p.until; lv.skipped() {
 			close(ops[i].done)
 		}
 	}
-	l.start(ctx, lease, ops, at)
-	for _, o := range ops {
-		select {
-		case <-o.done:
-		case <-ctx.Done():
-			if !l.leaveAll(lease, ops) {
-				return ctx.Err()
-			}
+	driven := ctx
+	if !p.reserve.IsZero() {
+		var cancel context.CancelFunc
+		driven, cancel = context.WithDeadline(ctx, p.reserve)
+		defer cancel()
+	}
+	l.start(driven, lease, ops, at)
+	for i, o := range ops {
+		if !l.await(ctx, lease.levels[i].lane, o, &p) && !l.leaveAll(lease, ops) {
+			return ctx.Err()
 		}
 	}
 	return l.conclude(ctx, lease, ops, policy)
@@ -354,7 +381,7 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*op, at pla
 	first := -1
 	for i := range lease.levels {
 		switch lv := &lease.levels[i]; {
-		case len(lv.asked) == 0:
+		case lv.skipped():
 		case first < 0:
 			first = i
 		default:
@@ -382,7 +409,7 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*op) bool {
 	}
 	for j, o := range ops {
 		lv := &lease.levels[j]
-		if len(lv.asked) == 0 {
+		if lv.skipped() {
 			continue
 		}
 		if r, done := lv.lane.leave(o); done && r.err == nil && !r.denied {
@@ -395,39 +422,85 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*op) bool {
 // conclude turns the levels' results into a lease or an error.
 func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, policy UnavailablePolicy) error {
 	denied := false
-	var wrong, failure, unconfirmed error
+	var failure, broken error
 	for i, o := range ops {
 		lv, r := &lease.levels[i], o.result
 		lv.saw(r)
 		switch {
+		case lv.skipped():
 		case r.denied:
 			denied = true
 		case r.err == nil:
 			lv.grant(r.image)
-		case len(lv.asked) == 0:
-		case r.unknown: // consumed, or not: nobody can give it back
-			unconfirmed = errors.Join(unconfirmed, &UnconfirmedError{
-				EntityID: lv.lane.entity, Resource: lv.lane.resource, Amounts: tokensOf(lv.asked), Err: r.err,
-			})
-			lv.degraded, failure = true, r.err
-		case gone(r.err):
-			lv.degraded, failure = true, r.err
+		case failing(r.err):
+			failure = r.err
 		default:
-			wrong = cmp.Or(wrong, r.err)
+			broken = cmp.Or(broken, r.err) // a bug or a bad request never fails open, whatever is out beside it
 		}
 	}
+	if failure == nil && broken == nil && !denied {
+		return nil
+	}
+	var err error
 	switch {
 	case denied:
-		return joined(lease.denial(), unconfirmed, l.undo(ctx, lease))
-	case wrong != nil: // a bug or a bad request never fails open, whatever is out beside it
-		return joined(wrong, unconfirmed, l.undo(ctx, lease))
-	case failure != nil && (policy != Allow || !gone(failure)):
-		if unconfirmed != nil {
-			failure = unconfirmed
+		err = lease.denial()
+	case broken != nil:
+		err = broken
+	case !policy.admits():
+		err = failure
+	default:
+		if err = l.admitFailed(lease, ops, policy); err == nil {
+			return nil
 		}
-		return joined(failure, l.undo(ctx, lease))
+	}
+	unconfirmed := l.disownFailed(lease, ops)
+	if unconfirmed != nil && !denied && broken == nil && !errors.Is(err, ErrLimitExceeded) {
+		err = unconfirmed // it wraps the failure
+		unconfirmed = nil
+	}
+	return joined(err, unconfirmed, l.undo(ctx, lease))
+}
+
+// admitFailed decides by the policy the levels whose buckets did not answer in
+// time; it fails with a denial by the process's share, which books nothing.
+func (l *RateLimiter) admitFailed(lease *Lease, ops []*op, policy UnavailablePolicy) error {
+	for i, o := range ops {
+		lv := &lease.levels[i]
+		if !lv.skipped() && o.result.err != nil && !l.admitUnasked(lv, policy, silent(o.result.err)) {
+			err := lease.denial()
+			l.undoAway(lease)
+			return err
+		}
+	}
+	for i, o := range ops {
+		if lv := &lease.levels[i]; !lv.skipped() && o.result.err != nil {
+			l.unanswered(lv, o)
+		}
 	}
 	return nil
+}
+
+// disownFailed names what a failed acquire may have been charged although no
+// answer came. Of a write that is still under way, what it is granted is given
+// back.
+func (l *RateLimiter) disownFailed(lease *Lease, ops []*op) error {
+	var unconfirmed error
+	for i, o := range ops {
+		lv, r := &lease.levels[i], o.result
+		if lv.skipped() || !r.unknown {
+			continue
+		}
+		if r.pending {
+			lv.lane.disown(o)
+		} else {
+			l.lanes.tally.doubt(lv.asked)
+		}
+		unconfirmed = errors.Join(unconfirmed, &UnconfirmedError{
+			EntityID: lv.lane.entity, Resource: lv.lane.resource, Amounts: tokensOf(lv.asked), Err: r.err,
+		})
+	}
+	return unconfirmed
 }
 
 // joined adds what could not be confirmed to an error.

@@ -30,29 +30,38 @@ const (
 type named struct {
 	name string
 	bucket.Amounts
+	// Late is what the counter is charged and the tokens are not: it was used so
+	// long ago that the bucket has refilled it.
+	Late int64
 }
 
 // sums are the amounts of a batch, in name order.
 type sums []named
 
 // at returns the place for a limit, making one if need be.
-func (s *sums) at(name string) *bucket.Amounts {
+func (s *sums) at(name string) *named {
 	i, ok := slices.BinarySearchFunc(*s, name, func(n named, name string) int { return strings.Compare(n.name, name) })
 	if !ok {
 		*s = slices.Insert(*s, i, named{name: name})
 	}
-	return &(*s)[i].Amounts
+	return &(*s)[i]
 }
 
 // of returns the amounts of a limit.
-func (s sums) of(name string) bucket.Amounts {
+func (s sums) of(name string) named {
 	for i := range s {
 		if s[i].name == name {
-			return s[i].Amounts
+			return s[i]
 		}
 	}
-	return bucket.Amounts{}
+	return named{name: name}
 }
+
+// consumed is the change of the limit's counter.
+func (n named) consumed() int64 { return n.Take + n.Adjust + n.Late - n.Back }
+
+// nothing says that nothing is done to the limit.
+func (n named) nothing() bool { return n.Amounts == (bucket.Amounts{}) && n.Late == 0 }
 
 // standing is how a configuration relates to the one a bucket was written with.
 type standing uint8
@@ -224,8 +233,8 @@ func (v view) planCreate(s sums) plan {
 	for i, l := range v.cfg.limits {
 		a := s.of(l.name)
 		out := a.Take + a.Adjust
-		charged = charged || out > 0
-		c.Limits[i] = schema.CreateLimit{Name: l.name, Tokens: l.rate.Burst - out, Consumed: out, Capacity: l.capacity, Rate: l.rate}
+		charged = charged || out > 0 || a.Late > 0
+		c.Limits[i] = schema.CreateLimit{Name: l.name, Tokens: l.rate.Burst - out, Consumed: out + a.Late, Capacity: l.capacity, Rate: l.rate}
 	}
 	if !charged {
 		return plan{kind: planNothing}
@@ -317,7 +326,7 @@ func (v view) planSpend(s sums, rules planRules) (plan, bool) {
 	ttl, later := int64(0), rules.later
 	for _, n := range s {
 		i := v.image.Set.Index(n.name)
-		if i < 0 || v.image.Limits[i].Ghost || n.Amounts == (bucket.Amounts{}) {
+		if i < 0 || v.image.Limits[i].Ghost || n.nothing() {
 			continue
 		}
 		o := v.decide(i, n.Amounts, v.among(rules.crowding, i, n.Take, false))
@@ -332,7 +341,7 @@ func (v view) planSpend(s sums, rules planRules) (plan, bool) {
 		ttl = max(ttl, need)
 		p.spend.Backs = p.spend.Backs || n.Back > 0
 		p.spend.Limits = append(p.spend.Limits, schema.SpendLimit{
-			Index: i, Update: o.update, Consumed: n.Take + n.Adjust - n.Back,
+			Index: i, Update: o.update, Consumed: n.consumed(),
 		})
 	}
 	if len(p.spend.Limits) == 0 {

@@ -47,7 +47,7 @@ func (b *claimBuilder) fills(rate bucket.Rate, level int64) {
 }
 
 // stored decides limit i of the image.
-func (b *claimBuilder) stored(i int, name string, a bucket.Amounts) {
+func (b *claimBuilder) stored(i int, name string, a named) {
 	v, l := b.view, &b.view.image.Limits[i]
 	configuredAs := v.changed(i)
 	gone := configuredAs == nil && v.adopt
@@ -61,7 +61,7 @@ func (b *claimBuilder) stored(i int, name string, a bucket.Amounts) {
 		return
 	}
 	state := v.state(i)
-	if gone && a == (bucket.Amounts{}) && state.Level(v.now) >= l.Burst {
+	if gone && a.nothing() && state.Level(v.now) >= l.Burst {
 		credit, _ := state.Credit(v.now)
 		low := l.Burst - credit
 		b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
@@ -69,9 +69,9 @@ func (b *claimBuilder) stored(i int, name string, a bucket.Amounts) {
 		})
 		return
 	}
-	o := v.decide(i, a, v.among(b.others, i, a.Take, true))
+	o := v.decide(i, a.Amounts, v.among(b.others, i, a.Take, true))
 	o.bound(l.Tokens, a.Back)
-	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Take + a.Adjust - a.Back}
+	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.consumed()}
 	rate := l.Rate
 	if configuredAs != nil && (configuredAs.rate != l.Rate || configuredAs.capacity != l.Capacity) {
 		out.Params, out.Capacity, out.Rate = true, configuredAs.capacity, configuredAs.rate
@@ -87,11 +87,11 @@ func (b *claimBuilder) stored(i int, name string, a bucket.Amounts) {
 
 // adopted gives a ghost its parameters. Its tokens are what it was charged from
 // full, less what it was given back beyond that.
-func (b *claimBuilder) adopted(l *schema.Stored, c *configured, a bucket.Amounts) {
+func (b *claimBuilder) adopted(l *schema.Stored, c *configured, a named) {
 	level := min(c.rate.Burst, c.rate.Burst+l.Tokens+a.Back) - a.Take - a.Adjust
 	b.fills(c.rate, level)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-		Name: c.name, Kind: schema.ClaimAdopt, Seen: *l, Tokens: level, Consumed: a.Take + a.Adjust - a.Back,
+		Name: c.name, Kind: schema.ClaimAdopt, Seen: *l, Tokens: level, Consumed: a.consumed(),
 		Capacity: c.capacity, Rate: c.rate,
 	})
 }
@@ -105,7 +105,7 @@ func (b *claimBuilder) added(c *configured, s sums) {
 	out := a.Take + a.Adjust
 	b.fills(c.rate, c.rate.Burst-out)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-		Name: c.name, Kind: schema.ClaimAdd, Tokens: c.rate.Burst - out, Consumed: out, Capacity: c.capacity, Rate: c.rate,
+		Name: c.name, Kind: schema.ClaimAdd, Tokens: c.rate.Burst - out, Consumed: out + a.Late, Capacity: c.capacity, Rate: c.rate,
 	})
 }
 

@@ -36,7 +36,7 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 			adopts = adopts || proposals[i].waits && proposals[i].view.adopt && proposals[i].view.image != nil
 		}
 		if adopts {
-			return l.takeAtOnce(ctx, lease, policy, at)
+			return l.takeAtOnce(ctx, lease, policy, at, l.patience(ctx))
 		}
 		if denied {
 			for i := range proposals {
@@ -87,7 +87,7 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round
 	proposals := make([]proposal, len(lease.levels))
 	for i := range lease.levels {
 		lv, p := &lease.levels[i], &proposals[i]
-		if len(lv.asked) == 0 {
+		if lv.skipped() {
 			continue
 		}
 		o := op{take: true, amounts: lv.asked}

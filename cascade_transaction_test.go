@@ -72,15 +72,13 @@ func TestTransactionConflictForGoodIsContention(t *testing.T) {
 	virtual(t, together(), func(t *testing.T, s *stage) {
 		s.family("key", "project")
 		s.db.SetFaults(firstOf("TransactWriteItems", -1, ddbmem.Fault{Error: cancelled("TransactionConflict", "None")}))
-		for _, policy := range []UnavailablePolicy{Block, Allow} {
-			_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500}, WithOnUnavailable(policy))
-			require.ErrorIs(t, err, ErrContended)
-			assert.NotErrorIs(t, err, ErrUnavailable)
-			assert.NotErrorIs(t, err, ErrLimitExceeded)
-			wait, ok := RetryAfter(err)
-			assert.True(t, ok)
-			assert.Positive(t, wait)
-		}
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
+		require.ErrorIs(t, err, ErrContended)
+		assert.NotErrorIs(t, err, ErrUnavailable)
+		assert.NotErrorIs(t, err, ErrLimitExceeded)
+		wait, ok := RetryAfter(err)
+		assert.True(t, ok)
+		assert.Positive(t, wait)
 		s.db.SetFaults(nil)
 		assert.Nil(t, s.item("key"))
 	})

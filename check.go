@@ -105,6 +105,9 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]reading, Unavailab
 	readings := make([]reading, 0, len(links))
 	for i := range links {
 		link := &links[i]
+		if link.lane.away() {
+			return nil, policy, l.lanes.silence(l.cause())
+		}
 		v, err := link.lane.inspect(ctx, link.cfg)
 		if err != nil {
 			return nil, policy, err

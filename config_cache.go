@@ -64,6 +64,10 @@ type configLoad func(context.Context) (*resolvedConfig, error)
 type configCache struct {
 	ttl time.Duration
 	now func() time.Time
+	// away returns why the table does not answer, nil while it does: then entries
+	// are used up to maxStale past their TTL, and nobody waits for a read.
+	away     func() error
+	maxStale time.Duration
 
 	mu      sync.Mutex
 	entries *simplelru.LRU[configKey, *configEntry]
@@ -83,7 +87,7 @@ func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCa
 	if err != nil { // a size below 1, which NewRepository refuses
 		panic(err)
 	}
-	return &configCache{ttl: ttl, now: now, entries: entries, fills: map[*configFill]struct{}{}}
+	return &configCache{ttl: ttl, now: now, away: func() error { return nil }, entries: entries, fills: map[*configFill]struct{}{}}
 }
 
 // fresh returns the entry if it needs no read; else nil, and nothing is counted.
@@ -117,6 +121,9 @@ func (c *configCache) get(ctx context.Context, key configKey, load configLoad) (
 	if cfg := c.fresh(key); cfg != nil {
 		return cfg, nil
 	}
+	if err := c.away(); err != nil {
+		return c.outlast(key, err)
+	}
 	stale, refresh := c.stale(key)
 	if !refresh {
 		return stale, nil
@@ -136,7 +143,25 @@ func (c *configCache) get(ctx context.Context, key configKey, load configLoad) (
 	if err != nil && stale != nil && !isValidation(err) {
 		return stale, nil
 	}
+	if err != nil && c.away() != nil {
+		return c.outlast(key, err)
+	}
 	return cfg, err
+}
+
+// outlast returns the entry that is used while the table does not answer, else
+// the error.
+func (c *configCache) outlast(key configKey, err error) (*resolvedConfig, error) {
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries.Get(key)
+	if !ok || !c.young(now, e, c.ttl+c.maxStale) {
+		c.stats.Misses++
+		return nil, err
+	}
+	c.stats.StaleHits++
+	return e.cfg, nil
 }
 
 // stale returns the entry past its TTL, if there is one young enough, and

@@ -77,7 +77,7 @@ func resolveConfig(items configItems) (*resolvedConfig, error) {
 
 // storedPolicy is the policy of a system item; "" for none, or one nobody knows.
 func storedPolicy(system schema.Item) UnavailablePolicy {
-	if p := UnavailablePolicy(schema.DecodePolicy(system)); p == Block || p == Allow {
+	if p := UnavailablePolicy(schema.DecodePolicy(system)); p == Block || p == Allow || p == Local {
 		return p
 	}
 	return ""

@@ -33,13 +33,30 @@ func contend(t *testing.T, l *RateLimiter, db *ddbmem.DB) (stop func()) {
 }
 
 // A bucket that others always change first was answered for each time: that is
-// no outage, and nothing fails open.
+// no outage. Allow does not fail open; it admits what the process's share of the
+// limit holds, as Local does.
 func TestContentionDoesNotFailOpen(t *testing.T) {
+	for _, policy := range []UnavailablePolicy{Allow, Local} {
+		synctest.Test(t, func(t *testing.T) {
+			l, db := waitLimiter(t, PerDay("rpm", 10))
+			drain(t, l, Amounts{"rpm": 6})
+			stop := contend(t, l, db)
+			defer stop()
+			for range 4 {
+				lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1}, WithOnUnavailable(policy))
+				require.NoError(t, err)
+				require.True(t, lease.Degraded())
+			}
+			_, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1}, WithOnUnavailable(policy))
+			require.ErrorIs(t, err, ErrLimitExceeded)
+			require.False(t, l.Health().Open)
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
 		l, db := waitLimiter(t, PerMinute("rpm", 60))
 		drain(t, l, Amounts{"rpm": 1})
 		stop := contend(t, l, db)
-		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1})
 		stop()
 		require.Nil(t, lease)
 		require.ErrorIs(t, err, ErrContended)
@@ -59,7 +76,7 @@ func TestConflictForGoodIsContention(t *testing.T) {
 		l, db := waitLimiter(t, PerMinute("rpm", 60))
 		drain(t, l, Amounts{"rpm": 1})
 		db.SetFaults(firstOf("UpdateItem", -1, ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}))
-		_, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+		_, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1})
 		require.ErrorIs(t, err, ErrContended)
 		require.NotErrorIs(t, err, ErrUnavailable)
 		db.SetFaults(nil)

@@ -104,6 +104,9 @@ type UnavailableError struct {
 	// RetryAfter is the time until DynamoDB is asked again whether it answers; 0
 	// when that is not known.
 	RetryAfter time.Duration
+
+	// silent says that the store said nothing.
+	silent bool
 }
 
 func (e *UnavailableError) Error() string {

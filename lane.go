@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -12,6 +13,7 @@ import (
 // bucketStore is what lanes need of the repository: the hot path.
 type bucketStore interface {
 	updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer
+	probe(ctx context.Context, key schema.Item) error
 	createBucket(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer
 	readBucket(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error)
 	rereadConfig(ctx context.Context, entity, resource string) (*resolvedConfig, error)
@@ -42,6 +44,20 @@ type lane struct {
 
 	// line holds the waiters, in order of arrival.
 	line []*waiter
+
+	// tripped says that the bucket does not answer; untripped, made by a trip,
+	// is closed when it does again.
+	tripped   atomic.Bool
+	untripped chan struct{}
+	// heard is when a request about the bucket was last answered, in Unix
+	// nanoseconds.
+	heard atomic.Int64
+	// heirs are to be told of outcomes once mu is released.
+	heirs []func()
+	// local are the limits as this process admits on its own.
+	local []localLimit
+	// owing is what the bucket is owed, nil for nothing.
+	owing atomic.Pointer[owing]
 
 	// What follows belongs to the running goroutine.
 
@@ -84,6 +100,10 @@ func (b *batch) first() *op {
 func (l *lane) enqueue(o *op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.tripped.Load() {
+		l.turnOut(o, l.owner.silence(errTripped))
+		return false
+	}
 	l.queue = append(l.queue, o)
 	if l.running {
 		return false
@@ -91,6 +111,18 @@ func (l *lane) enqueue(o *op) bool {
 	l.running = true
 	l.owner.started()
 	return true
+}
+
+// wake lets a lane that rests write what its bucket is owed.
+func (l *lane) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.owing.Load(); w == nil || l.running || l.tripped.Load() || !w.pending() {
+		return
+	}
+	l.running = true
+	l.owner.started()
+	go l.run()
 }
 
 // submit queues an op and starts the lane if it rests.
@@ -158,13 +190,12 @@ func (l *lane) drive(ctx context.Context, o *op) {
 func (l *lane) over(o *op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return o.state >= opDone
+	return o.state >= opPending
 }
 
-// handOver lets the lane go on without its driver, whose caller's context has
-// ended: first with what rest is left of the batch, then as ever.
+// handOver lets the lane go on without its driver, whose caller has to be
+// answered: first with what rest is left of the batch, then as ever.
 func (l *lane) handOver(dr driver, rest func()) {
-	l.leave(dr.op)
 	go func() {
 		l.guard(rest)
 		l.run()
@@ -177,7 +208,7 @@ func (l *lane) leave(o *op) (result, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch o.state {
-	case opDone:
+	case opDone, opPending:
 		return o.result, true
 	case opQueued:
 		l.queue = slices.DeleteFunc(l.queue, func(q *op) bool { return q == o })
@@ -219,6 +250,9 @@ func (l *lane) run() {
 func (l *lane) next() (batch, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if b, ok := l.solo(); ok {
+		return b, true
+	}
 	if len(l.queue) == 0 {
 		l.running = false
 		return batch{}, false
@@ -261,12 +295,19 @@ func (l *lane) finish(ops []*op, r result) {
 		return
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlockAndTell()
 	granted := r.err == nil && !r.denied
 	for _, o := range ops {
+		if o.state >= opDone { // answered when the lane tripped
+			continue
+		}
 		if o.waiter != nil && granted {
 			o.waiter.served = true
 			l.order()
+		}
+		if o.state == opPending || o.heir != nil {
+			l.inherit(o, r)
+			continue
 		}
 		if !o.abandoned {
 			o.state, o.result = opDone, r
@@ -279,21 +320,70 @@ func (l *lane) finish(ops []*op, r result) {
 			l.queue = append(l.queue, o.reversed(r))
 		}
 	}
-	l.queue = slices.DeleteFunc(l.queue, func(o *op) bool { return o.state >= opDone })
+	l.sweep()
 }
 
 // requeue leaves ops for the next write.
 func (l *lane) requeue(ops []*op) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlockAndTell()
 	for _, o := range ops {
-		if o.abandoned && o.take { // nothing landed for it, nobody waits
+		o.unburdened = false
+		switch {
+		case o.state >= opDone: // answered when the lane tripped
+		case o.state == opPending: // nothing landed for it, and its caller has gone on
+			l.inherit(o, result{err: l.owner.silence(errTripped)})
+		case o.abandoned && o.take: // nothing landed for it, nobody waits
 			o.state = opGone
-			continue
+		case l.tripped.Load():
+			l.turnOut(o, l.owner.silence(errTripped))
+		default:
+			o.state = opQueued
 		}
-		o.state = opQueued
 	}
+	l.sweep()
+}
+
+// sweep forgets the ops that have ended; l.mu must be held.
+func (l *lane) sweep() {
 	l.queue = slices.DeleteFunc(l.queue, func(o *op) bool { return o.state >= opDone })
+}
+
+// unlockAndTell releases l.mu and tells heirs of outcomes: they take locks of
+// their own.
+func (l *lane) unlockAndTell() {
+	heirs := l.heirs
+	l.heirs = nil
+	l.mu.Unlock()
+	for _, tell := range heirs {
+		tell()
+	}
+}
+
+// solo is a batch of one op that rides with no other: what the bucket is owed
+// goes before the lane's own takes; l.mu must be held.
+func (l *lane) solo() (batch, bool) {
+	for _, o := range l.queue {
+		if o.solo && o.state == opQueued {
+			return l.carrySolo(o), true
+		}
+	}
+	w := l.owing.Load()
+	if w == nil || l.tripped.Load() {
+		return batch{}, false
+	}
+	o := w.next(l.owner)
+	if o == nil {
+		return batch{}, false
+	}
+	l.queue = append(l.queue, o)
+	return l.carrySolo(o), true
+}
+
+func (l *lane) carrySolo(o *op) batch {
+	o.state = opCarried
+	o.refresh(l.owner.nowMS())
+	return batch{adjusts: []*op{o}}
 }
 
 // learn remembers an image seen by a request sent at asked.

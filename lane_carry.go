@@ -34,6 +34,10 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 			return l.fail(dr, b.ops(), err)
 		}
 	}
+	if l.bereft(b) {
+		l.finish(b.adjusts, result{lost: true})
+		return false
+	}
 	if b.adjusts = l.sift(b.adjusts); len(b.adjusts)+len(b.takes) == 0 {
 		return false
 	}
@@ -97,6 +101,9 @@ func (l *lane) fail(dr driver, ops []*op, err error) (handed bool) {
 		return true
 	}
 	l.finish(ops, result{err: err})
+	if silent(err) {
+		l.trip(err)
+	}
 	return false
 }
 
@@ -104,6 +111,9 @@ func (l *lane) fail(dr driver, ops []*op, err error) (handed bool) {
 func (l *lane) look(ctx context.Context) error {
 	asked := l.owner.nowMS()
 	image, err := l.owner.store.readBucket(ctx, l.key, l.hint(), l.owner.ids.slot)
+	if heard(err) {
+		l.heard.Store(time.Now().UnixNano())
+	}
 	if err == nil {
 		l.learn(image, asked)
 	}
@@ -310,6 +320,7 @@ func (l *lane) deny(ctx context.Context, dr driver, v view, left []*op) (handed 
 		return false
 	}
 	if v.adopt && v.image != nil { // the newer configuration arrives with the denial
+		l.unburden(left)
 		return l.write(ctx, dr, v.plan(nil, planRules{}), nil, left, func(a answer) {
 			if a.verdict != landed && a.verdict != refused {
 				r := l.unwritten(a)
@@ -326,6 +337,15 @@ func (l *lane) deny(ctx context.Context, dr driver, v view, left []*op) (handed 
 		l.finish([]*op{o}, denied)
 	}
 	return false
+}
+
+// unburden notes that the write carries nothing of the ops.
+func (l *lane) unburden(ops []*op) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range ops {
+		o.unburdened = true
+	}
 }
 
 // write sends a plan, and calls then with its answer.
@@ -405,12 +425,28 @@ func (k planKind) observed() WriteKind {
 	}
 }
 
-// deserted reports whether every op is a take whose caller has gone.
+// deserted reports whether nobody wants the ops any more: all are takes whose
+// callers have gone without them.
 func (l *lane) deserted(ops []*op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range ops {
 		if !o.take || !o.abandoned {
+			return false
+		}
+	}
+	return true
+}
+
+// impatient reports whether the time of every op for the store is over; those of
+// callers who have gone have none left.
+func (l *lane) impatient(ops []*op) bool {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range ops {
+		gone := o.take && o.abandoned
+		if !gone && (o.until.IsZero() || now.Before(o.until)) {
 			return false
 		}
 	}
@@ -425,6 +461,7 @@ func (l *lane) settle(carried []*op, v view, housekeeping bool, a answer, adjust
 		l.halved = max(0, l.halved-1)
 		l.finish(carried, result{image: a.image, now: v.now, cfg: v.cfg, err: a.err})
 	case refused:
+		carried = l.leaveInDoubt(carried, a)
 		l.alone = adjusts
 		l.halved = min(l.halved+1, maxHalved)
 		l.requeue(l.refuse(l.turnAway(carried, v, a)))
@@ -439,6 +476,27 @@ func (l *lane) unwritten(a answer) result {
 		return result{err: contended(l.entity, l.resource)}
 	}
 	return result{err: a.err, unknown: a.verdict == ambiguous}
+}
+
+// leaveInDoubt ends the ops of callers who have gone on, when an earlier try went
+// unanswered and may yet land: charged again, they might be charged twice. It
+// returns the others.
+func (l *lane) leaveInDoubt(carried []*op, a answer) []*op {
+	if !a.unsure {
+		return carried
+	}
+	var doubted, others []*op
+	l.mu.Lock()
+	for _, o := range carried {
+		if o.state == opPending {
+			doubted = append(doubted, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	l.mu.Unlock()
+	l.finish(doubted, result{err: &UnavailableError{Op: "write the bucket", Err: errUnrecognised}, unknown: true})
+	return others
 }
 
 // turnAway denies the takes of a refused write that did not fit the state it met,

@@ -73,3 +73,23 @@ func (l *lane) siftUnseen(adjusts []*op) []*op {
 	l.requeue(later)
 	return kept
 }
+
+// imageOf is the incarnation of the bucket as last seen, nil for none.
+func (l *lane) imageOf() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known {
+		return nil
+	}
+	return l.image.Of()
+}
+
+// bereft reports whether a batch charges what another incarnation of the bucket
+// is owed. One that is gone and has no successor is made again.
+func (l *lane) bereft(b batch) bool {
+	if len(b.adjusts) == 0 || b.adjusts[0].charge == nil {
+		return false
+	}
+	owedTo := b.adjusts[0].owedTo
+	return owedTo != nil && l.image != nil && !bytes.Equal(owedTo, l.image.Of())
+}

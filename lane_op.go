@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync/atomic"
+	"time"
 
+	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -16,8 +18,9 @@ type opState uint8
 const (
 	opQueued opState = iota
 	opCarried
-	opDone // its result is there
-	opGone // its caller left, and nothing remains to be done for it
+	opPending // its caller was told that the write is under way, which goes on
+	opDone    // its result is there
+	opGone    // its caller left, and nothing remains to be done for it
 )
 
 // op is one caller's part of a bucket's writes: a take, which may be denied, or
@@ -36,14 +39,32 @@ type op struct {
 	self   [1]*op  // for alone
 	waiter *waiter // in the bucket's line, nil for an ordinary take
 
-	state     opState
-	abandoned bool // the caller has gone: what is granted is given back
-	looked    bool // the bucket was read for it: it may be denied from that, however slow the read was
-	refusals  int
-	passed    int    // writes that left it behind
-	rank      uint64 // the caller's among waiters
-	before    precedence
-	dropped   []string
+	// until is when its caller gives up on the store; zero for never.
+	until time.Time
+
+	// charge is what a bucket is owed, of which the op writes what is due; late
+	// is what of it the counter alone is charged. Such an op is solo: it rides
+	// with no other. owedTo is the incarnation of the bucket that is owed.
+	charge *backlog.Charge
+	late   []signed
+	solo   bool
+	owedTo []byte
+
+	// heir learns the outcome when nobody waits for it any more; final is the
+	// outcome if it came before the heir.
+	heir  func(result)
+	final *result
+
+	state opState
+	// unburdened says that the write under way carries nothing of it.
+	unburdened bool
+	abandoned  bool // the caller has gone: what is granted is given back
+	looked     bool // the bucket was read for it: it may be denied from that, however slow the read was
+	refusals   int
+	passed     int    // writes that left it behind
+	rank       uint64 // the caller's among waiters
+	before     precedence
+	dropped    []string
 
 	result result
 }
@@ -53,12 +74,18 @@ type result struct {
 	denied bool
 	// unknown says that the write may have landed: it counts as consumed.
 	unknown bool
-	err     error
+	// pending says that the write is under way: its outcome can be inherited.
+	pending bool
+	// lost says that the bucket that was owed is gone.
+	lost bool
+	err  error
 	// image is the bucket after the write, or as it denied; now is when that
 	// was decided, cfg under what.
 	image *schema.Image
 	now   int64
 	cfg   *bucketConfig
+	// degraded says that the image is the process's own account, or old.
+	degraded bool
 	// before is what the take did not fit beside.
 	before precedence
 	// dropped are the limits of an adjust that its write had no place for: they
@@ -101,7 +128,7 @@ func (o *op) givesBack() bool {
 
 // charges reports whether an op takes anything.
 func (o *op) charges() bool {
-	return o.take || slices.ContainsFunc(o.amounts, func(a signed) bool { return a.amount > 0 })
+	return o.take || len(o.late) > 0 || slices.ContainsFunc(o.amounts, func(a signed) bool { return a.amount > 0 })
 }
 
 // reversed is the adjust that gives back what a take was granted by r.
@@ -125,6 +152,9 @@ func (o *op) dropsIn(v view) {
 
 // addTo adds the op to the sums of a batch.
 func (o *op) addTo(s *sums) {
+	for _, a := range o.late {
+		s.at(a.name).Late += a.amount
+	}
 	for _, a := range o.amounts {
 		at := s.at(a.name)
 		switch {
@@ -202,4 +232,29 @@ func (s sums) hasBack() bool {
 		}
 	}
 	return false
+}
+
+// refresh works out what of an owed charge is due at now: what a queue of the
+// limit's rate still holds is taken, all of it is counted.
+func (o *op) refresh(now int64) {
+	if o.charge == nil {
+		return
+	}
+	o.amounts, o.late = nil, nil
+	for _, d := range o.charge.Due(now) {
+		if d.Tokens > 0 {
+			o.amounts = plus(o.amounts, []signed{{d.Name, d.Tokens}})
+		}
+		if d.Count > d.Tokens {
+			o.late = plus(o.late, []signed{{d.Name, d.Count - d.Tokens}})
+		}
+	}
+}
+
+// owed is all that an owed charge counts.
+func (o *op) owed() []signed { return plus(o.amounts, o.late) }
+
+// owedOf is what an owed charge counts of some limits.
+func (o *op) owedOf(names []string) []signed {
+	return slices.DeleteFunc(slices.Clone(o.owed()), func(a signed) bool { return !slices.Contains(names, a.name) })
 }

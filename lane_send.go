@@ -37,8 +37,9 @@ type delivery struct {
 	own  bool
 	rule schema.OpRule
 	try  int
-	// unanswered is how many tries went unanswered.
-	unanswered int
+	// unanswered is how many tries went unanswered, silent how many in a row the
+	// store did not answer at all, sent or not.
+	unanswered, silent int
 }
 
 // prepare decides how the tries recognise themselves. A take is resent so that
@@ -59,12 +60,25 @@ func (l *lane) prepare(d *delivery) {
 // ctx ends: then the delivery can go on under another.
 func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) {
 	for ; ; d.try++ {
+		if l.tripped.Load() {
+			if ctx.Done() != nil {
+				return answer{}, true // a driver answers its caller
+			}
+			if !l.rideOut(l.owner.life) {
+				return answer{verdict: throttled, err: l.owner.silence(errTripped), tries: d.try}.orUnknown(d.unanswered), false
+			}
+		}
 		if d.unanswered >= maxAmbiguous || d.unanswered > 0 && l.deserted(d.carried) {
 			return l.lookFor(ctx, d), false
 		}
+		if d.try > 0 && d.unanswered == 0 && l.deserted(d.carried) {
+			return answer{verdict: throttled, err: l.owner.silence(errTripped), tries: d.try}, false
+		}
 		o := schema.Op{Slot: l.owner.ids.slot, Rule: d.rule, ID: opID(d.operation, d.try), Last: d.last}
+		began := time.Now()
 		a = l.attempt(ctx, d, o)
 		a.tries = d.try + 1
+		trips := l.listens(d, &a, time.Since(began))
 		switch a.verdict {
 		case landed:
 			l.lastOp = o.ID
@@ -76,16 +90,23 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 			return a, false
 		case ambiguous:
 			d.unanswered++
-			if d.backs && !d.own {
-				return a, false
-			}
 			if !d.backs {
 				d.rule = schema.OpNotMine
+			}
+			if d.backs && !d.own {
+				if trips {
+					l.trip(a.err)
+				}
+				return a, false
 			}
 		case failed:
 			return a.orUnknown(d.unanswered), false
 		}
-		if d.try+1 >= maxTries || d.unanswered == 0 && l.deserted(d.carried) {
+		if trips {
+			l.trip(a.err)
+			continue
+		}
+		if d.try+1 >= maxTries || l.impatient(d.carried) {
 			return a.orUnknown(d.unanswered), false
 		}
 		if !writeBackoff.Pause(ctx, d.try) { // only a driver's context ends
@@ -93,6 +114,21 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 			return a, true
 		}
 	}
+}
+
+// listens notes whether the store answered at all. It reports whether the bucket
+// has to be taken for one that does not: once a request was given its time, or
+// after as many fast failures as a take is sent again for.
+func (l *lane) listens(d *delivery, a *answer, took time.Duration) (trips bool) {
+	if !silent(a.err) {
+		if heard(a.err) {
+			l.heard.Store(time.Now().UnixNano())
+			d.silent = 0
+		}
+		return false
+	}
+	d.silent++
+	return took >= slowFailure || d.silent >= maxAmbiguous
 }
 
 // attempt sends a write once.
@@ -134,6 +170,7 @@ func (l *lane) recognise(a answer, d *delivery) answer {
 		a.verdict = landed
 		return a
 	}
+	a.unsure = true
 	if d.backs {
 		a.verdict, a.err = ambiguous, &UnavailableError{Op: "give back", Err: errUnrecognised}
 	}

@@ -22,6 +22,15 @@ type lanes struct {
 	ids   *opIDs
 	nowMS func() int64
 	tick  func() int64
+	// table says whether the table answers.
+	table tableHealth
+	// life ends when the limiter has been closed.
+	life context.Context
+	// owed is what buckets are owed, trips how many of them do not answer.
+	owed  owed
+	trips atomic.Int64
+	tally tally
+
 	// compile makes the configuration of a bucket from what was read.
 	compile  func(*resolvedConfig) *bucketConfig
 	observer Observer
@@ -44,7 +53,18 @@ func newLanes(store bucketStore, keys schema.Keys, size int, nowMS, tick func() 
 	if err != nil {
 		return nil, err
 	}
-	return &lanes{store: store, keys: keys, ids: newOpIDs(), nowMS: nowMS, tick: tick, byKey: byKey, log: slog.New(slog.DiscardHandler)}, nil
+	s := &lanes{store: store, keys: keys, ids: newOpIDs(), nowMS: nowMS, tick: tick, byKey: byKey, log: slog.New(slog.DiscardHandler)}
+	s.owed.lanes = s
+	return s, nil
+}
+
+// isClosing reports whether the limiter has been closed: nothing is kept for
+// later any more.
+func (s *lanes) isClosing() bool { return s.life.Err() != nil }
+
+// silence is the error of a call whose bucket does not answer.
+func (s *lanes) silence(cause error) *UnavailableError {
+	return &UnavailableError{Op: "write the bucket", Err: cause, RetryAfter: s.table.RetryAfter(), silent: true}
 }
 
 // of returns the lane of a bucket.

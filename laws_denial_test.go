@@ -21,6 +21,7 @@ func family(t *testing.T, client *engine, opts *Options) (*RateLimiter, *Reposit
 	require.NoError(t, repo.CreateEntity(ctx, Entity{ID: "key", ParentID: "org", Cascade: true}))
 	l, err := New(repo, opts)
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
 	return l, repo
 }
 

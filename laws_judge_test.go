@@ -55,7 +55,9 @@ type lawJudge struct {
 	// dropped counts give-backs of limits that were gone.
 	dropped    int
 	violations []string
-	tally      map[string]int
+	// suspects are stakes that did wrong unless a bucket was owed for them.
+	suspects []*stake
+	tally    map[string]int
 }
 
 func newLawJudge(o *oracle, rules lawRules) *lawJudge {
@@ -126,9 +128,7 @@ func (j *lawJudge) write(w *ddbmem.Write) {
 		j.created(w, sent, after)
 	}
 	j.limits(w, entity, sent, before, after, at)
-	for _, wrong := range j.stakes(entity, sent, before, after) {
-		j.fail(w, "%s", wrong)
-	}
+	j.stakes(w, entity, sent, before, after)
 	for _, o := range backs {
 		j.backs[o]++
 		if j.backs[o] > 1 {
@@ -254,7 +254,7 @@ func (j *lawJudge) appliedBack(sent *sentWrite, name string, before, after *sche
 	if a.Back == 0 || i < 0 || k < 0 {
 		return 0
 	}
-	if after.Limits[k].Consumed-before.Limits[i].Consumed == a.Take+a.Adjust-a.Back {
+	if after.Limits[k].Consumed-before.Limits[i].Consumed == a.consumed() {
 		return a.Back
 	}
 	return 0

@@ -26,6 +26,11 @@ func (j *lawJudge) ledger(h *history) {
 		}
 		j.violations = append(j.violations, l.stake.holds(l.Lease)...)
 	}
+	for _, s := range j.suspects {
+		if !s.owed {
+			j.violations = append(j.violations, s.wrong...)
+		}
+	}
 	for key, acc := range j.accounts {
 		net, exact := acc.granted+acc.adjusted-acc.back, j.rules.exact && !j.absent[key]
 		if net < held[key] || exact && net != held[key] {

@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -52,22 +51,22 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 
 // added is a limit that the item did not have: full, less what is taken. A Create
 // that lands again, in a bucket whose predecessor was deleted, counts there too.
-func (j *lawJudge) added(w *ddbmem.Write, sent *sentWrite, truths map[string]*truth, name string, a bucket.Amounts, l *schema.Stored) {
+func (j *lawJudge) added(w *ddbmem.Write, sent *sentWrite, truths map[string]*truth, name string, a named, l *schema.Stored) {
 	truths[name] = &truth{}
 	out := a.Take + a.Adjust
 	if sent.landings > 1 {
 		truths[name].queue = out
 	}
-	if l.Tokens != l.Burst-out || l.Consumed != out {
+	if l.Tokens != l.Burst-out || l.Consumed != out+a.Late {
 		j.fail(w, "L7: %s appeared with %d of %d tokens and the counter at %d for a charge of %d", name, l.Tokens, l.Burst, l.Consumed, out)
 	}
 }
 
 // changed gives back and moves with the parameters.
-func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a bucket.Amounts, before, after *schema.Image) {
+func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a named, before, after *schema.Image) {
 	i, k := before.Set.Index(name), after.Set.Index(name)
 	was, is := &before.Limits[i], &after.Limits[k]
-	if got, want := is.Consumed-was.Consumed, a.Take+a.Adjust-a.Back; got != want {
+	if got, want := is.Consumed-was.Consumed, a.consumed(); got != want {
 		j.fail(w, "L4: the counter of %s moved by %d for %d", name, got, want)
 	}
 	t.queue = max(0, t.queue-a.Back)
@@ -79,7 +78,7 @@ func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a bucket.Amou
 // charged admits what was granted and adds what was adjusted.
 // The time that a claim which raises the rate is under way is credited at the new
 // one.
-func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a bucket.Amounts, t *truth, l *schema.Stored, faster bool, at int64) {
+func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a named, t *truth, l *schema.Stored, faster bool, at int64) {
 	t.hold(l.Rate)
 	acc := j.account(entity, name)
 	acc.back += a.Back
@@ -102,7 +101,7 @@ func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite
 		}
 	}
 	if first {
-		acc.adjusted += a.Adjust
+		acc.adjusted += a.Adjust + a.Late
 		t.queue += a.Adjust
 	}
 }

@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ func inSlot(t *testing.T, e *engine, table string, slot int) *RateLimiter {
 	t.Helper()
 	l, err := New(e.open(t, table, &RepositoryOptions{Now: time.Now}), nil)
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
 	l.lanes.ids.slot = slot
 	return l
 }

@@ -55,6 +55,8 @@ func brokenAndWhole(t *testing.T, breakRule func(bucketStore) bucketStore, scena
 					s.a.lanes.store = breakRule(s.a.lanes.store)
 				}
 				scenario(t, s, broken)
+				require.NoError(t, s.a.Close(t.Context()))
+				require.NoError(t, s.b.Close(t.Context()))
 			})
 		})
 	}

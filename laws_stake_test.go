@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -13,6 +14,10 @@ import (
 type stake struct {
 	// lots are by bucket, its incarnation and limit.
 	lots map[lot]*stakeLot
+	// wrong is what its calls did wrong, as far as their own writes show; what a
+	// bucket was owed is written for many leases at once, and shows nothing.
+	wrong []string
+	owed  bool
 }
 
 type lot struct {
@@ -52,7 +57,7 @@ func (s *stake) lot(k lot) *stakeLot {
 // stakes books what a write did to the limits of each call that it carried, and
 // checks that none gave back more than was debited for its lease: in this
 // incarnation of the bucket.
-func (j *lawJudge) stakes(entity string, sent *sentWrite, before, after *schema.Image) (wrong []string) {
+func (j *lawJudge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
 	here := j.incarnations[entity]
 	again := slices.Contains(sent.landedIn, here)
 	sent.landedIn = append(sent.landedIn, here)
@@ -70,11 +75,11 @@ func (j *lawJudge) stakes(entity string, sent *sentWrite, before, after *schema.
 				l.debited += a.amount
 			}
 			if l.back > l.debited {
-				wrong = append(wrong, fmt.Sprintf("L7: a lease gave back %d of %s, and %d were debited for it in this bucket", l.back, a.name, l.debited))
+				part.stake.wrong = append(part.stake.wrong, fmt.Sprintf("write %d: L7: a lease gave back %d of %s, and %d were debited for it in this bucket", w.Seq, l.back, a.name, l.debited))
+				j.suspects = append(j.suspects, part.stake)
 			}
 		}
 	}
-	return wrong
 }
 
 // part is what one call has in a write: signed as an adjust.
@@ -108,6 +113,12 @@ func partOf(o *op) part {
 
 // holds compares what a lease says it holds with what is in the store for it.
 func (s *stake) holds(l *Lease) (wrong []string) {
+	for i := range l.levels {
+		s.owed = s.owed || l.levels[i].degraded
+	}
+	if s.owed {
+		return nil
+	}
 	net := map[string]int64{}
 	for k, v := range s.lots {
 		net[k.entity+"#"+k.limit] += v.debited - v.back

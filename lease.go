@@ -83,7 +83,7 @@ func (lease *Lease) without(do func()) {
 func (lease *Lease) spread() int {
 	n := 0
 	for i := range lease.levels {
-		if len(lease.levels[i].asked) > 0 {
+		if !lease.levels[i].skipped() {
 			n++
 		}
 	}

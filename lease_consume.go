@@ -21,10 +21,14 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if lease.ended {
 		return ErrLeaseEnded
 	}
-	if err := lease.locate(ctx); gone(err) && lease.policy == Allow {
+	unlocated := lease.levels == nil
+	if err := lease.locate(ctx); gone(err) && lease.policy.admits() {
 		return lease.onPaper(amounts)
 	} else if err != nil {
 		return err
+	}
+	if unlocated {
+		lease.owePaper()
 	}
 	if err := lease.refresh(ctx, amounts); err != nil {
 		return err
@@ -41,7 +45,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	var err error
 	lease.without(func() {
 		if _, err = lease.limiter.recall(ctx, part, place{}); err == nil {
-			err = lease.limiter.takeAtOnce(ctx, part, lease.policy, place{})
+			err = lease.limiter.take(ctx, part, lease.policy, place{}, lease.limiter.patience(ctx))
 		}
 	})
 	if err != nil {
@@ -52,6 +56,20 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	}
 	lease.paper = plus(lease.paper, part.paper)
 	return nil
+}
+
+// owePaper owes the levels what was admitted while not even they were known.
+func (lease *Lease) owePaper() {
+	for i := range lease.levels {
+		lv := &lease.levels[i]
+		var has []signed
+		for _, a := range lease.paper {
+			if a.amount > 0 && lv.has(a.name) {
+				has = append(has, a)
+			}
+		}
+		lease.limiter.owe(lv, has)
+	}
 }
 
 // onPaper admits what a lease consumes while not even the configuration can be
@@ -88,7 +106,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	var err error
 	lease.without(func() {
 		for i := range lease.levels {
-			if cfgs[i], err = l.configOf(ctx, r, lease.levels[i].lane.entity); gone(err) && lease.policy == Allow {
+			if cfgs[i], err = l.configOf(ctx, r, lease.levels[i].lane.entity); gone(err) && lease.policy.admits() {
 				err = nil
 			}
 			if err != nil {

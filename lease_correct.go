@@ -81,9 +81,9 @@ func (lease *Lease) locate(ctx context.Context) error {
 	return nil
 }
 
-// reconcile writes at every level what is missing between what it holds and the
-// target. done is false if something was surely not written, so that the same
-// again is to write it.
+// reconcile brings every level to the target: it writes what is missing, or owes
+// it to a bucket that does not answer. done is false if something was neither
+// written nor kept, so that the same again is to write it.
 func (lease *Lease) reconcile(ctx context.Context, target []signed) (done bool, err error) {
 	if lease.levels == nil && !owes(target) {
 		return true, nil
@@ -94,15 +94,20 @@ func (lease *Lease) reconcile(ctx context.Context, target []signed) (done bool, 
 		}
 	}
 	now := lease.limiter.nowMS()
-	ops := make([]*op, len(lease.levels))
+	ops, results := make([]*op, len(lease.levels)), make([]result, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		lv.resolve()
-		if delta := lv.move(lv.covers(target), now); len(delta) > 0 {
-			ops[i] = newAdjust(ctx, delta, lv.incarnation, lv.cfg)
+		delta := lv.move(lv.covers(target), now)
+		if len(delta) == 0 {
+			continue
+		}
+		ops[i] = newAdjust(ctx, delta, lv.incarnation, lv.cfg)
+		if lv.lane.away() { // no request: the caller would wait for nothing
+			results[i] = result{err: lease.limiter.lanes.silence(lease.limiter.cause())}
+			lv.lane.giveUp(ops[i], results[i].err)
 		}
 	}
-	results := make([]result, len(ops))
 	lease.without(func() { lease.write(ctx, ops, results) })
 	done = true
 	var errs []error
@@ -110,17 +115,76 @@ func (lease *Lease) reconcile(ctx context.Context, target []signed) (done bool, 
 		if o == nil {
 			continue
 		}
-		lv, r := &lease.levels[i], results[i]
-		lv.saw(r)
-		lv.wrote(o.amounts, r)
-		if r.err != nil {
-			done = done && r.unknown
-			errs = append(errs, &UnconfirmedError{
-				EntityID: lv.lane.entity, Resource: lv.lane.resource, Amounts: tokensOf(o.amounts), Err: r.err, NotWritten: !r.unknown,
-			})
+		if err := lease.limiter.book(&lease.levels[i], o, results[i]); err != nil {
+			done = done && !err.NotWritten
+			errs = append(errs, err)
 		}
 	}
 	return done, errors.Join(errs...)
+}
+
+// book enters what came of a level's correction. A charge that was not written
+// for want of an answer is owed, and one that is under way is followed; so is a
+// give-back that was surely not written. One that may have been written stays
+// consumed.
+func (l *RateLimiter) book(lv *level, o *op, r result) *UnconfirmedError {
+	lv.saw(r)
+	if r.err != nil && !silent(r.err) || r.err == nil || r.unknown && !r.pending {
+		lv.wrote(o.amounts, r)
+		if r.unknown {
+			l.lanes.tally.doubt(o.amounts)
+		}
+		return lv.unconfirmed(o.amounts, r)
+	}
+	charges, backs := split(o.amounts)
+	switch {
+	case r.pending:
+		l.follow(lv, o, charges)
+		lv.wrote(backs, r)
+		l.lanes.tally.doubt(backs)
+		return lv.unconfirmed(o.amounts, r)
+	case !l.keep(lv, charges, backs):
+		return lv.unconfirmed(o.amounts, r)
+	}
+	return nil
+}
+
+// keep owes a bucket what could not be written; false when no more can be kept.
+func (l *RateLimiter) keep(lv *level, charges, backs []signed) bool {
+	if len(charges) > 0 && !l.owe(lv, charges) {
+		return false
+	}
+	lv.degraded = true
+	if len(backs) == 0 {
+		return true
+	}
+	if !l.lanes.owed.refund(lv.lane, negated(backs), lv.incarnation, lv.cfg) {
+		return false
+	}
+	lv.wrote(backs, result{})
+	return true
+}
+
+// unconfirmed names what is not known to be written, nil for nothing.
+func (lv *level) unconfirmed(amounts []signed, r result) *UnconfirmedError {
+	if r.err == nil || len(amounts) == 0 {
+		return nil
+	}
+	return &UnconfirmedError{
+		EntityID: lv.lane.entity, Resource: lv.lane.resource, Amounts: tokensOf(amounts), Err: r.err, NotWritten: !r.unknown,
+	}
+}
+
+// split tells charges from give-backs.
+func split(amounts []signed) (charges, backs []signed) {
+	for _, a := range amounts {
+		if a.amount > 0 {
+			charges = append(charges, a)
+		} else {
+			backs = append(backs, a)
+		}
+	}
+	return charges, backs
 }
 
 // owes reports whether a target holds anything.
@@ -138,7 +202,7 @@ func owes(target []signed) bool {
 func (lease *Lease) write(ctx context.Context, ops []*op, results []result) {
 	drive := -1
 	for i, o := range ops {
-		if o == nil {
+		if o == nil || results[i].err != nil {
 			continue
 		}
 		lane := lease.levels[i].lane
@@ -153,23 +217,23 @@ func (lease *Lease) write(ctx context.Context, ops []*op, results []result) {
 		lease.levels[drive].lane.drive(ctx, ops[drive])
 	}
 	for i, o := range ops {
-		if o != nil {
+		if o != nil && results[i].err == nil {
 			results[i] = lease.levels[i].lane.await(ctx, o)
 		}
 	}
 }
 
-// await waits for what comes of an adjust. When ctx ends first, one that is still
-// queued is never written, and one in flight may be.
+// await waits for what comes of an adjust: at most until its table is known not
+// to answer, or ctx ends. One that is still queued is then never written, and the
+// outcome of one in flight can be inherited.
 func (l *lane) await(ctx context.Context, o *op) result {
 	select {
 	case <-o.done:
-		return o.result
 	case <-ctx.Done():
+		l.giveUp(o, &UnavailableError{Op: "adjust", Err: ctx.Err()})
+	case <-l.owner.table.Opened():
+		l.giveUp(o, l.owner.silence(errTripped))
 	}
-	r, done := l.leave(o)
-	if !done {
-		r = result{err: &UnavailableError{Op: "adjust", Err: ctx.Err()}, unknown: o.abandoned}
-	}
-	return r
+	<-o.done
+	return o.result
 }

@@ -18,19 +18,23 @@ type level struct {
 	holdings []backlog.Holding
 	// incarnation is the bucket in which what is held was debited.
 	incarnation []byte
-	// degraded says that the policy admitted here, not the bucket.
-	degraded bool
+	// degraded says that the policy admitted here, not the bucket; away that it
+	// did before any bucket was asked, local that the process's share was taken.
+	degraded, away, local bool
 	// last is the last answer, for statuses; answered says that there is one.
 	last     reading
 	answered bool
 }
+
+// skipped reports whether the bucket is not asked.
+func (lv *level) skipped() bool { return lv.away || len(lv.asked) == 0 }
 
 // saw keeps an answer for statuses.
 func (lv *level) saw(r result) {
 	if r.err != nil || r.cfg == nil {
 		return
 	}
-	lv.last = reading{entity: lv.lane.entity, resource: lv.lane.resource, image: r.image, cfg: r.cfg, now: r.now, before: r.before}
+	lv.last = reading{entity: lv.lane.entity, resource: lv.lane.resource, image: r.image, cfg: r.cfg, now: r.now, before: r.before, degraded: r.degraded}
 	lv.answered = true
 }
 
@@ -70,7 +74,7 @@ func (lv *level) grant(image *schema.Image) {
 // resolve learns what became of charges that were under way or owed.
 func (lv *level) resolve() {
 	for i := range lv.holdings {
-		lv.holdings[i].Resolve()
+		lv.holdings[i].Resolve(lv.meets)
 	}
 }
 

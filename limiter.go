@@ -2,12 +2,14 @@ package dynalimit
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -32,6 +34,9 @@ type RateLimiter struct {
 	closing  chan struct{} // closed by the first Close
 	deep     sync.Once     // tells of the first chain that is too deep
 	detach   func()        // from the repository's outages
+	end      context.CancelFunc
+	// systemPolicy is the system's policy as last read.
+	systemPolicy atomic.Pointer[UnavailablePolicy]
 }
 
 // New returns a limiter over a repository. It does no I/O and starts no
@@ -64,15 +69,25 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	}
 	l.lanes.compile = l.compile
 	l.lanes.observer = o.Observer
-	l.detach = repo.attach(nil)
-	l.lanes.log = o.Logger
+	l.detach = repo.attach(l.availabilityChanged)
+	l.lanes.log, l.lanes.table = o.Logger, tableState{repo.breaker}
+	l.lanes.life, l.end = context.WithCancel(context.Background())
 	return l, nil
+}
+
+// availabilityChanged tells the observer.
+func (l *RateLimiter) availabilityChanged(s ddb.State) {
+	if o := l.opts.Observer; o != nil {
+		o.AvailabilityChanged(AvailabilityChange{Table: l.repo.table, Open: s.Open, Cause: s.Cause})
+	}
 }
 
 func (l *RateLimiter) nowMS() int64 { return l.clock().UnixMilli() }
 
-// Close refuses new acquires, ends waits with ErrClosed, and returns when what
-// is in flight has ended, or ctx has. Leases can still be adjusted, settled and rolled back.
+// Close refuses new acquires, ends waits with ErrClosed, charges what is owed if
+// the table answers, and returns when what is in flight has ended, or ctx has.
+// What is owed and cannot be charged is lost, and logged. Leases can still be
+// adjusted, settled and rolled back, but nothing is kept for later any more.
 func (l *RateLimiter) Close(ctx context.Context) error {
 	if err := l.usable(ctx); err != nil {
 		return err
@@ -81,6 +96,14 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 		close(l.closing)
 	}
 	defer l.detach()
+	flush, cancel := context.WithTimeout(ctx, l.opts.CleanupTimeout)
+	l.lanes.owed.drain(flush)
+	cancel()
+	l.end()
+	if n, amounts := l.lanes.owed.total(); n > 0 {
+		l.lanes.log.WarnContext(ctx, "dynalimit: closed while buckets were owed what was admitted without them; it is not charged",
+			slog.Int("buckets", n), slog.Any("tokens", amounts))
+	}
 	return l.lanes.drain(ctx)
 }
 

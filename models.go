@@ -103,8 +103,14 @@ type UnavailablePolicy string
 const (
 	// Block fails the call with *UnavailableError.
 	Block UnavailablePolicy = "block"
-	// Allow admits the call with a lease whose Degraded reports true.
+	// Allow admits the call with a lease whose Degraded reports true. A bucket
+	// that answers, but has no capacity or too many writers, is not admitted for
+	// the asking: there Allow does as Local.
 	Allow UnavailablePolicy = "allow"
+	// Local admits what fits this process's share of the limits as last known,
+	// see Options.LocalShare, with a lease whose Degraded reports true, and
+	// denies the rest. With no limits known it does as Block.
+	Local UnavailablePolicy = "local"
 )
 
 // CascadeMode says how the buckets of an entity and its parents are charged.
@@ -142,4 +148,7 @@ type LimitStatus struct {
 	RetryAfter time.Duration
 	// Reset is the time until the bucket is full with no other traffic.
 	Reset time.Duration
+	// Degraded says that the bucket did not answer: under Local the numbers are
+	// those of this process's share, under Allow of the bucket as last seen.
+	Degraded bool
 }

@@ -18,6 +18,9 @@ type Observer interface {
 	WriteStart(ctx context.Context, e WriteStart) context.Context
 	// WriteEnd is called when the outcome is known, or will not be.
 	WriteEnd(ctx context.Context, e WriteEnd)
+	// AvailabilityChanged is called once when the table stops answering and once
+	// when it answers again.
+	AvailabilityChanged(e AvailabilityChange)
 }
 
 // AcquireStart describes an acquire.
@@ -102,3 +105,6 @@ func (NopObserver) WriteStart(ctx context.Context, _ WriteStart) context.Context
 
 // WriteEnd does nothing.
 func (NopObserver) WriteEnd(context.Context, WriteEnd) {}
+
+// AvailabilityChanged does nothing.
+func (NopObserver) AvailabilityChanged(AvailabilityChange) {}

@@ -51,6 +51,12 @@ func (l *listener) end(ctx context.Context, what, how string) {
 	l.heard = append(l.heard, what+": "+how)
 }
 
+func (l *listener) AvailabilityChanged(e AvailabilityChange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = append(l.heard, fmt.Sprintf("table open: %t", e.Open))
+}
+
 func (l *listener) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,8 +138,15 @@ func TestObserverHearsOfFaults(t *testing.T) {
 		assert.Equal(t, []string{fmt.Sprintf("spend user-1 for 1: throttled after %d (*dynalimit.UnavailableError)", maxTries), "acquire user-1 gpt-4: degraded"}, ears.take())
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		require.Error(t, err)
-		assert.Equal(t, "acquire user-1 gpt-4: *dynalimit.UnavailableError", ears.take()[1])
-		s.db.SetFaults(nil)
+		assert.Contains(t, ears.take(), "acquire user-1 gpt-4: *dynalimit.UnavailableError")
+		s.recovers()
+		ears.take()
+		s.down(ddbmem.Fault{Drop: true})
+		_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		require.Error(t, err)
+		assert.Equal(t, "table open: true", ears.take()[0])
+		s.recovers()
+		assert.Equal(t, "table open: false", ears.take()[0])
 	})
 }
 
@@ -148,6 +161,8 @@ func (o observerOf) WriteStart(ctx context.Context, e WriteStart) context.Contex
 	return o().WriteStart(ctx, e)
 }
 func (o observerOf) WriteEnd(ctx context.Context, e WriteEnd) { o().WriteEnd(ctx, e) }
+
+func (o observerOf) AvailabilityChanged(e AvailabilityChange) { o().AvailabilityChanged(e) }
 
 func TestObserverHearsOfTransactions(t *testing.T) {
 	ears := listen(t)

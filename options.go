@@ -13,6 +13,14 @@ type Options struct {
 	// OnUnavailable applies when neither the call nor the system configuration
 	// says what to do when DynamoDB does not answer. Defaults to Block.
 	OnUnavailable UnavailablePolicy
+	// LocalShare is this process's part of every limit while a bucket does not
+	// answer, under Local: above 0, at most 1. A fleet of n processes sets 1/n,
+	// so that all of them together stay within the limit. Defaults to 1.
+	LocalShare float64
+	// Timeout bounds what one Acquire spends on the store, retries and reads
+	// included; time in the line of Wait does not count. Afterwards
+	// OnUnavailable decides. Defaults to 2 s.
+	Timeout time.Duration
 	// Cascade says how an entity and its parents are charged. Defaults to
 	// CascadeParallel.
 	Cascade CascadeMode
@@ -48,6 +56,12 @@ func (o Options) validate() error {
 	if o.MaxBuckets < 0 {
 		return invalid("options.MaxBuckets", "is %d; give a positive number, or 0 for the default", o.MaxBuckets)
 	}
+	if o.LocalShare < 0 || o.LocalShare > 1 || o.LocalShare != o.LocalShare {
+		return invalid("options.LocalShare", "is %v; give a share above 0 and up to 1, or 0 for the default of 1", o.LocalShare)
+	}
+	if o.Timeout < 0 {
+		return invalid("options.Timeout", "is %v; give a positive duration, or 0 for the default", o.Timeout)
+	}
 	if o.CleanupTimeout < 0 {
 		return invalid("options.CleanupTimeout", "is %v; give a positive duration, or 0 for the default", o.CleanupTimeout)
 	}
@@ -67,6 +81,12 @@ func (o Options) withDefaults(repo *Repository) Options {
 	if o.MaxBuckets == 0 {
 		o.MaxBuckets = 100_000
 	}
+	if o.LocalShare == 0 {
+		o.LocalShare = 1
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 2 * time.Second
+	}
 	if o.CleanupTimeout == 0 {
 		o.CleanupTimeout = 10 * time.Second
 	}
@@ -77,8 +97,8 @@ func (o Options) withDefaults(repo *Repository) Options {
 }
 
 func checkPolicy(field string, p UnavailablePolicy) error {
-	if p != "" && p != Block && p != Allow {
-		return invalid(field, "is %q; give dynalimit.Block or dynalimit.Allow", p)
+	if p != "" && p != Block && p != Allow && p != Local {
+		return invalid(field, "is %q; give dynalimit.Block, dynalimit.Allow or dynalimit.Local", p)
 	}
 	return nil
 }

@@ -97,21 +97,28 @@ func TestPatternLostAnswers(t *testing.T) {
 			lost++
 			return ddbmem.Fault{Lose: true}
 		})
-		granted, unknown := 0, 0
+		granted, unknown := int64(0), int64(0)
 		for i := range 200 {
-			_, err := l[i%2].Acquire(t.Context(), "key", "gpt-4", Amounts{"rpm": 1})
-			switch {
-			case err == nil:
-				granted++
-			default:
-				require.ErrorIs(t, err, ErrUnavailable)
-				unknown++
+			for sent := false; !sent; {
+				_, err := l[i%2].Acquire(t.Context(), "key", "gpt-4", Amounts{"rpm": 1})
+				switch {
+				case err == nil:
+					granted, sent = granted+1, true
+				case errors.Is(err, ErrUnconfirmed):
+					unknown, sent = unknown+1, true
+				default: // after a few unanswered requests the bucket is probed first
+					require.ErrorIs(t, err, ErrUnavailable)
+					elapse(time.Second)
+				}
 			}
 		}
+		elapse(time.Minute)
 		bucket := l[0].lanes.of("key", "gpt-4")
 		require.NoError(t, bucket.look(t.Context()))
 		assert.GreaterOrEqual(t, lost, 40)
-		assert.GreaterOrEqual(t, granted, 190)
-		assert.Equal(t, int64(200*milli), bucket.image.Limits[0].Consumed, "%d granted, %d unknown", granted, unknown)
+		assert.GreaterOrEqual(t, granted, int64(180))
+		consumed := bucket.image.Limits[0].Consumed / milli
+		assert.GreaterOrEqual(t, consumed, granted, "%d unknown", unknown)
+		assert.LessOrEqual(t, consumed, granted+unknown, "what is found to have landed for nobody is given back")
 	}, Limit{Name: "rpm", Capacity: 1000, RefillAmount: 1, RefillPeriod: 24 * time.Hour})
 }

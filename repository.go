@@ -44,6 +44,9 @@ type RepositoryOptions struct {
 	// again: a changed limit is in force everywhere within it. Defaults to
 	// 60 s.
 	ConfigTTL time.Duration
+	// MaxStale is how long resolved configuration is used past its TTL while the
+	// table does not answer. Defaults to an hour.
+	MaxStale time.Duration
 	// ConfigCacheSize bounds how many (entity, resource) configurations are
 	// remembered. Defaults to 100,000.
 	ConfigCacheSize int
@@ -111,6 +114,7 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 	}
 	r.breaker = r.newBreaker()
 	r.client = ddb.Watch(client, r.breaker, clock, o.RequestTimeout)
+	r.configs.away, r.configs.maxStale = r.away, o.MaxStale
 	return r, nil
 }
 
@@ -120,7 +124,7 @@ func (o RepositoryOptions) validate() error {
 			return invalid("options.Namespace", "%s", reason)
 		}
 	}
-	for field, d := range map[string]time.Duration{"ConfigTTL": o.ConfigTTL, "RequestTimeout": o.RequestTimeout} {
+	for field, d := range map[string]time.Duration{"ConfigTTL": o.ConfigTTL, "MaxStale": o.MaxStale, "RequestTimeout": o.RequestTimeout} {
 		if d < 0 {
 			return invalid("options."+field, "is %v; give a positive duration, or 0 for the default", d)
 		}
@@ -141,6 +145,9 @@ func (o RepositoryOptions) withDefaults() RepositoryOptions {
 	}
 	if o.ConfigTTL == 0 {
 		o.ConfigTTL = time.Minute
+	}
+	if o.MaxStale == 0 {
+		o.MaxStale = time.Hour
 	}
 	if o.ConfigCacheSize == 0 {
 		o.ConfigCacheSize = 100_000

@@ -20,6 +20,8 @@ type answer struct {
 	image *schema.Image
 	seen  bool
 	err   error
+	// unsure says that an earlier try went unanswered, and may yet land.
+	unsure bool
 	// tries is how many requests it took.
 	tries int
 }

@@ -22,9 +22,9 @@ type SystemOptions struct {
 func (r *Repository) SetSystemLimits(ctx context.Context, limits []Limit, opts *SystemOptions) error {
 	if opts != nil {
 		switch opts.OnUnavailable {
-		case "", Block, Allow:
+		case "", Block, Allow, Local:
 		default:
-			return invalid("options.OnUnavailable", "is %q; give %q, %q or nothing", opts.OnUnavailable, Block, Allow)
+			return invalid("options.OnUnavailable", "is %q; give %q, %q, %q or nothing", opts.OnUnavailable, Block, Allow, Local)
 		}
 	}
 	return r.setLimits(ctx, schema.ConfigOwner{}, limits, opts)

@@ -38,6 +38,15 @@ func (r *Repository) newBreaker() *ddb.Breaker {
 	return b
 }
 
+// away returns why the table does not answer, nil while it does.
+func (r *Repository) away() error {
+	s := r.breaker.State()
+	if !s.Open {
+		return nil
+	}
+	return &UnavailableError{Op: "read the configuration", Err: s.Cause, RetryAfter: r.breaker.RetryAfter(), silent: true}
+}
+
 // probe asks the table for proof that it takes writes: an update whose condition
 // cannot hold, so that it never writes. Of an absent item it disturbs nobody.
 func (r *Repository) probe(ctx context.Context, key schema.Item) error {

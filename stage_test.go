@@ -97,6 +97,19 @@ func (s *stage) acquire(entity string, a Amounts, opts ...AcquireOption) *Lease 
 	return lease
 }
 
+// recovers ends every fault and waits until the store answers and nothing is owed.
+func (s *stage) recovers() {
+	s.t.Helper()
+	s.db.SetFaults(nil)
+	for range 60 {
+		if h := s.limiter.Health(); !h.Open && h.SilentBuckets == 0 && h.OwedBuckets == 0 {
+			return
+		}
+		elapse(time.Second)
+	}
+	require.Fail(s.t, "the store does not recover", "%+v", s.limiter.Health())
+}
+
 // deny asks for amounts that must not fit.
 func (s *stage) deny(entity string, a Amounts, opts ...AcquireOption) *LimitExceededError {
 	s.t.Helper()

@@ -16,6 +16,8 @@ type reading struct {
 	now              int64
 	// before is what went before the take that it denied.
 	before precedence
+	// degraded says that it is not the bucket's: the process's share, or old.
+	degraded bool
 }
 
 // status shows one limit of a reading: asked for in millitokens, and with back
@@ -26,7 +28,10 @@ func (r reading) status(name string, asked, back int64) LimitStatus {
 	if i := r.cfg.index(name); i >= 0 {
 		s.Level = r.cfg.limits[i].level
 	}
-	s.Limit = limitOf(name, capacity, state.Rate)
+	s.Limit, s.Degraded = limitOf(name, capacity, state.Rate), r.degraded
+	if i := r.cfg.index(name); r.degraded && i >= 0 {
+		s.Limit = limitOf(name, r.cfg.limits[i].capacity, r.cfg.limits[i].rate)
+	}
 	state.Tokens += back + r.before.taken.of(name).Back
 	// What others take is taken from the level: a full bucket holds no more.
 	state.Tokens, state.Refilled = state.Level(r.now)-r.before.taken.of(name).Take, max(state.Refilled, r.now)

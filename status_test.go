@@ -18,7 +18,7 @@ func TestStatusLeavesToOthersFromTheLevel(t *testing.T) {
 	cfg := newBucketConfig([]Limit{limit}, LevelResource, false, 0, 1)
 	rate := bucket.Rate{Burst: 10 * milli, Amount: 10 * milli, Period: 1000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"calls"}), Limits: []schema.Stored{{Rate: rate, Tokens: 10 * milli}}, HasRefilled: true}
-	r := reading{image: image, cfg: cfg, now: time.Hour.Milliseconds(), before: precedence{taken: sums{{"calls", bucket.Amounts{Take: 8 * milli}}}}}
+	r := reading{image: image, cfg: cfg, now: time.Hour.Milliseconds(), before: precedence{taken: sums{{name: "calls", Amounts: bucket.Amounts{Take: 8 * milli}}}}}
 
 	require.False(t, r.status("calls", 2*milli, 0).Exceeded)
 	s := r.status("calls", 3*milli, 0)
@@ -33,7 +33,7 @@ func TestStatusOfABucketThatIsGivenBackTo(t *testing.T) {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{{Rate: rate, Tokens: 90 * milli}}, HasRefilled: true}
 	cfg := newBucketConfig([]Limit{PerMinute("rpm", 100)}, LevelResource, false, 0, 1)
-	carried := sums{{"rpm", bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
+	carried := sums{{name: "rpm", Amounts: bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
 	o := newTake(t.Context(), []signed{{"rpm", 33 * milli}}, cfg)
 	require.False(t, o.fits(newView(image, cfg, current, 0), carried, nil))
 	s := reading{image: image, cfg: cfg, before: precedence{taken: takenBy(carried)}}.status("rpm", 33*milli, 0)

@@ -33,7 +33,7 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 	operation := l.lanes.ids.operation()
 	for i := range proposals {
 		lv := &lease.levels[i]
-		if len(lv.asked) == 0 {
+		if lv.skipped() {
 			continue
 		}
 		if l.lanes.onSend != nil {
@@ -142,7 +142,7 @@ func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a jo
 		switch {
 		case a.verdict == landed || a.verdict == refused || t.unanswered == 0:
 			return a, false
-		case a.verdict == failed || t.unanswered > maxAmbiguous || t.tries >= maxTries:
+		case a.verdict == failed || t.unanswered > maxAmbiguous || t.tries >= maxTries || l.lanes.table.Open():
 			a.verdict = ambiguous // an earlier try may have landed
 			return a, false
 		}

@@ -24,6 +24,7 @@ func waitLimiter(t *testing.T, limits ...Limit) (*RateLimiter, *ddbmem.DB) {
 	require.NoError(t, repo.CreateTable(t.Context()))
 	l, err := New(repo, &Options{Limits: limits})
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
 	return l, db
 }
 

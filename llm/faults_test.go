@@ -111,7 +111,7 @@ func TestOneSideFails(t *testing.T) {
 			if unsettled.Lease != nil {
 				require.ErrorIs(t, err, dynalimit.ErrUnconfirmed)
 			}
-			w.back()
+			w.recovers()
 			_, tpm := w.left()
 			assert.Equal(t, test.left, tpm)
 			assert.Equal(t, test.requests, w.spent("premium").Requests)
@@ -138,7 +138,7 @@ func TestStoreDown(t *testing.T) {
 			require.NotErrorIs(t, err, budget.ErrQuotaExceeded)
 			var denied *llm.DeniedError
 			assert.NotErrorAs(t, err, &denied)
-			w.back()
+			w.recovers()
 			w.requireNothing()
 		})
 	}
@@ -215,7 +215,11 @@ func TestCallerGivesUp(t *testing.T) {
 				virtual(t, func(t *testing.T, w *world) {
 					g := w.guard(both)
 					w.warm(g)
-					w.db.SetFaults(on(operation, 1, fault))
+					times := 1
+					if operation == "UpdateItem" { // sent again, it would be answered in time
+						times = 100
+					}
+					w.db.SetFaults(on(operation, times, fault))
 					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 					defer cancel()
 					_, err := g.Start(ctx, request())
@@ -290,10 +294,11 @@ func TestDegraded(t *testing.T) {
 		r := request()
 		r.AcquireOptions = []dynalimit.AcquireOption{dynalimit.WithOnUnavailable(dynalimit.Allow)}
 		w.db.SetFaults(down("UpdateItem", "PutItem", "GetItem", "BatchGetItem", "Query"))
+		require.NoError(t, w.start(g, r).Rollback(t.Context()), "its writes went unanswered")
 		c := w.start(g, r)
 		assert.True(t, c.Lease().Degraded())
-		w.db.SetFaults(nil)
 		w.settle(c)
+		w.recovers()
 		w.requireSettled("premium", callMicros)
 	})
 }

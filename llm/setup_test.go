@@ -191,6 +191,21 @@ func request() llm.Request {
 // uuid is the n-th request id.
 func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
 
+// recovers ends every fault and waits until that is known, and nothing is owed to
+// the limiter's buckets; in a bubble.
+func (w *world) recovers() {
+	w.t.Helper()
+	w.db.SetFaults(nil)
+	<-time.After(12 * time.Second) // probes come at most 10 s apart
+	for range 60 {
+		if h := w.limiter.Health(); !h.Open && h.SilentBuckets == 0 && h.OwedBuckets == 0 {
+			return
+		}
+		<-time.After(time.Second)
+	}
+	require.Fail(w.t, "the store does not recover", "%+v", w.limiter.Health())
+}
+
 // left is what the buckets hold.
 func (w *world) left() (rpm, tpm int64) {
 	w.t.Helper()
@@ -264,13 +279,6 @@ func (w *world) start(g *llm.Guard, r llm.Request) *llm.Call {
 	c, err := g.Start(w.t.Context(), r)
 	require.NoError(w.t, err)
 	return c
-}
-
-// back lets the store answer again, and waits until that is known.
-func (w *world) back() {
-	w.t.Helper()
-	w.db.SetFaults(nil)
-	<-time.After(12 * time.Second) // probes come at most 10 s apart
 }
 
 // settle settles at used.

@@ -24,6 +24,7 @@ type Charge struct {
 	mu    sync.Mutex
 	state state
 	to    *Charge // where it moved
+	where []byte  // the incarnation of the bucket it landed in
 	lines []line
 }
 
@@ -150,8 +151,14 @@ func (c *Charge) Due(now int64) []Due {
 	return due
 }
 
-// Landed ends a charge that was debited. It returns what is to be given back of it.
-func (c *Charge) Landed() []Refund { return c.end(landed) }
+// Landed ends a charge that was debited in an incarnation of its bucket. It
+// returns what is to be given back of it.
+func (c *Charge) Landed(where []byte) []Refund {
+	c.mu.Lock()
+	c.where = where
+	c.mu.Unlock()
+	return c.end(landed)
+}
 
 // Unanswered ends a charge of which nobody knows whether it was debited.
 func (c *Charge) Unanswered() { c.end(doubtful) }

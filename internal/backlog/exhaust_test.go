@@ -138,7 +138,7 @@ func (w *ledgerWorld) correct(s step) bool {
 		return false
 	}
 	h := &w.holding[s.lease]
-	h.Resolve()
+	h.Resolve(func([]byte) {})
 	if missing := h.Missing(s.amount); missing > 0 {
 		switch {
 		case s.what == "owe":
@@ -193,7 +193,7 @@ func (w *ledgerWorld) ends(c *Charge, o outcome) {
 	switch o {
 	case answered:
 		w.charged += total
-		for _, r := range c.Landed() {
+		for _, r := range c.Landed(nil) {
 			w.charged -= r.Amount
 		}
 	case refusedSurely:
@@ -215,7 +215,7 @@ func (w *ledgerWorld) judge() string {
 	var held, doubt, lost, owed int64
 	for i := range w.holding {
 		h := &w.holding[i]
-		h.Resolve()
+		h.Resolve(func([]byte) {})
 		held, doubt, lost, owed = held+h.Held, doubt+h.Doubt, lost+h.Lost, owed+h.Owed()
 		if h.Held < 0 || h.Doubt < 0 || h.Lost < 0 || h.Owed() < 0 {
 			return fmt.Sprintf("holding %d is %+v", i, *h)

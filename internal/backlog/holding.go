@@ -25,8 +25,9 @@ func (h *Holding) Owe(c *Charge, amount int64) {
 	h.owed = append(h.owed, part{c, amount})
 }
 
-// Resolve learns what became of the charges.
-func (h *Holding) Resolve() {
+// Resolve learns what became of the charges; met hears in which incarnation of
+// the bucket one landed, before it is held.
+func (h *Holding) Resolve(met func(where []byte)) {
 	rest := h.owed[:0]
 	for _, p := range h.owed {
 		c := p.charge
@@ -38,10 +39,11 @@ func (h *Holding) Resolve() {
 			c.mu.Lock()
 		}
 		p.charge = c
-		s := c.state
+		s, where := c.state, c.where
 		c.mu.Unlock()
 		switch s {
 		case landed:
+			met(where)
 			h.Held += p.amount
 		case doubtful, dropped: // what was dropped is not charged again
 			h.Doubt += p.amount

@@ -1,0 +1,240 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/backlog"
+)
+
+// What an acquire does when a bucket does not answer. The policy decides, once a
+// level: Block fails, Allow admits, Local asks the process's share of the limits.
+// What a policy admits is owed to the bucket, which is charged when it answers.
+
+// failing reports whether an error leaves the decision to the policy: the store
+// did not answer, or had no capacity, or too many others changed the bucket.
+func failing(err error) bool { return gone(err) || errors.Is(err, ErrContended) }
+
+// admits reports whether the policy admits calls that the store does not.
+func (p UnavailablePolicy) admits() bool { return p == Allow || p == Local }
+
+// admitAway decides the levels whose buckets are known not to answer, before any
+// other is asked: what the process's share denies is written nowhere.
+func (l *RateLimiter) admitAway(lease *Lease, policy UnavailablePolicy) error {
+	for i := range lease.levels {
+		lv := &lease.levels[i]
+		if len(lv.asked) == 0 || !lv.lane.away() {
+			continue
+		}
+		if !policy.admits() {
+			return l.lanes.silence(l.cause())
+		}
+		if lv.away = l.admitUnasked(lv, policy, true); !lv.away {
+			err := lease.denial()
+			l.undoAway(lease)
+			return err
+		}
+	}
+	return nil
+}
+
+// admitUnasked admits at a level without its bucket; false when the process's
+// share denies. Under Allow the share decides only where the store answers, and
+// so lives.
+func (l *RateLimiter) admitUnasked(lv *level, policy UnavailablePolicy, outage bool) bool {
+	lv.degraded = true
+	if policy == Allow && outage {
+		lv.saw(lv.lane.memory(lv.cfg))
+		return true
+	}
+	r, ok := lv.lane.admitLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
+	lv.last, lv.answered, lv.local = r, true, ok
+	return ok
+}
+
+// undoAway gives back what the process's share admitted to an acquire that
+// failed as a whole.
+func (l *RateLimiter) undoAway(lease *Lease) {
+	for i := range lease.levels {
+		if lv := &lease.levels[i]; lv.local {
+			lv.local = false
+			lv.lane.giveBackLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
+		}
+	}
+}
+
+// bookAway owes the buckets what was admitted without them.
+func (l *RateLimiter) bookAway(lease *Lease) {
+	for i := range lease.levels {
+		if lv := &lease.levels[i]; lv.away {
+			l.owe(lv, lv.asked)
+		}
+	}
+}
+
+// owe has a bucket charged later; false when no more can be kept.
+func (l *RateLimiter) owe(lv *level, amounts []signed) bool {
+	c := l.lanes.owed.charge(lv.lane, amounts, lv.cfg)
+	if c == nil {
+		return false
+	}
+	for _, a := range amounts {
+		lv.holding(a.name).Owe(c, a.amount)
+	}
+	return true
+}
+
+// unanswered books at a level what became of a take that the policy admitted.
+func (l *RateLimiter) unanswered(lv *level, o *op) {
+	switch r := o.result; {
+	case r.pending:
+		l.follow(lv, o, lv.asked)
+	case r.unknown:
+		l.lanes.tally.doubt(lv.asked)
+		for _, a := range lv.asked {
+			lv.holding(a.name).Doubted(a.amount)
+		}
+	default:
+		l.owe(lv, lv.asked)
+	}
+}
+
+// follow makes the charges of a write that is under way the lease's: they are
+// held once it landed, in doubt if nobody knows, else owed.
+func (l *RateLimiter) follow(lv *level, o *op, amounts []signed) {
+	c, lane, cfg, now := backlog.UnderWay(), lv.lane, lv.cfg, l.nowMS()
+	for _, a := range amounts {
+		c.Carry(a.name, cfg.rateOf(a.name), a.amount, now)
+		lv.holding(a.name).Owe(c, a.amount)
+	}
+	lane.bequeath(o, func(r result) {
+		switch {
+		case r.err == nil && !r.denied:
+			where := r.image.Of()
+			lane.owner.owed.refund(lane, refunds(c.Landed(where)), where, cfg)
+		case r.unknown:
+			lane.owner.tally.doubt(amounts)
+			c.Unanswered()
+		default:
+			lane.owner.owed.takeOver(lane, c, cfg)
+		}
+	})
+}
+
+// patience is how long a call waits for the store.
+type patience struct {
+	began time.Time
+	// until is when the time for the store is over; reserve, before the caller's
+	// own deadline, is when the policy may still decide. Either may be zero.
+	until, reserve time.Time
+}
+
+const (
+	// mostReserve bounds what a caller's deadline leaves to the policy; a tenth
+	// of the time is enough.
+	mostReserve = 50 * time.Millisecond
+	// leastSilence is how long a bucket has to be silent before a caller's own
+	// deadline lets the policy admit: a short deadline must not be a way around
+	// a limit.
+	leastSilence = 200 * time.Millisecond
+)
+
+// patience is the time that a call has for the store.
+func (l *RateLimiter) patience(ctx context.Context) patience {
+	p := patience{began: time.Now()}
+	p.until = p.began.Add(l.opts.Timeout)
+	if deadline, ok := ctx.Deadline(); ok {
+		if left := deadline.Sub(p.began); left < l.opts.Timeout+mostReserve {
+			p.reserve = deadline.Add(-min(left/10, mostReserve))
+		}
+	}
+	return p
+}
+
+// next is the instant at which a waiting call has to decide something.
+func (p *patience) next() time.Time {
+	if !p.reserve.IsZero() && p.reserve.Before(p.until) {
+		return p.reserve
+	}
+	return p.until
+}
+
+// await waits for an op of a call: until it is answered, its bucket or table is
+// known not to answer, or the call's time for the store is over. It reports
+// false when ctx has ended.
+func (l *RateLimiter) await(ctx context.Context, lane *lane, o *op, p *patience) bool {
+	select {
+	case <-o.done:
+		return true
+	default:
+	}
+	timer := time.NewTimer(time.Until(p.next()))
+	defer timer.Stop()
+	for {
+		select {
+		case <-o.done:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-l.lanes.table.Opened():
+			lane.giveUp(o, l.lanes.silence(l.cause()))
+			return true
+		case <-timer.C:
+		}
+		switch {
+		case lane.quiet(p.began) >= leastSilence:
+			lane.giveUp(o, l.lanes.silence(errPatience))
+			return true
+		case !time.Now().Before(p.until):
+			lane.giveUp(o, &UnavailableError{Op: "acquire", Err: errPatience})
+			return true
+		}
+		p.reserve = time.Time{} // too short a silence: the caller's deadline decides
+		timer.Reset(time.Until(p.until))
+	}
+}
+
+// quiet is how long nothing was heard of the bucket, since an instant at most.
+func (l *lane) quiet(since time.Time) time.Duration {
+	if heard := time.Unix(0, l.heard.Load()); heard.After(since) {
+		since = heard
+	}
+	return time.Since(since)
+}
+
+// unconfigured decides a call whose configuration could not be read: Allow admits
+// it with nothing known, Local by the limiter's own limits, if it has any.
+func (l *RateLimiter) unconfigured(r request, policy UnavailablePolicy, err error) ([]level, error) {
+	switch {
+	case policy == Allow:
+		return nil, nil
+	case policy == Local && l.fallback != nil:
+		cfg := newBucketConfig(l.fallback.limits, LevelOptions, false, l.nowMS(), l.repo.tick())
+		if len(r.opts.limits) > 0 {
+			cfg = cfg.overridden(l.fallback.limits, r.opts.limits, l.nowMS(), l.repo.tick())
+		}
+		levels := []level{{lane: l.lanes.of(r.entity, r.resource), cfg: cfg, asked: amountsAt(cfg, r.amounts)}}
+		return levels, checkKnown(r, levels)
+	}
+	return nil, err
+}
+
+// memory is what the lane last saw of its bucket, however old.
+func (l *lane) memory(cfg *bucketConfig) result {
+	now := l.owner.nowMS()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known || l.image == nil {
+		return result{}
+	}
+	return result{image: l.image, cfg: cfg, now: now, degraded: true}
+}
+
+// cause is why the table does not answer.
+func (l *RateLimiter) cause() error {
+	if err := l.lanes.table.Cause(); err != nil {
+		return err
+	}
+	return errTripped
+}

@@ -1,0 +1,189 @@
+package dynalimit
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+const (
+	// flushPause is the least time between two writes of what is owed that
+	// nothing but the backlog asks for: 50 a second and process.
+	flushPause = 20 * time.Millisecond
+	// flushDelay is how long what is owed waits for company while the table
+	// answers, and between two attempts.
+	flushDelay = time.Second
+)
+
+// owed is everything that a process owes to buckets.
+type owed struct {
+	lanes *lanes
+
+	mu       sync.Mutex
+	byKey    map[laneKey]*owing
+	flushing bool
+}
+
+// charge owes amounts to a bucket; nil when too many buckets are owed already.
+func (d *owed) charge(l *lane, amounts []signed, cfg *bucketConfig) *backlog.Charge {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.owing(l)
+	if w == nil {
+		return nil
+	}
+	return w.add(amounts, cfg, l.imageOf(), d.lanes.nowMS())
+}
+
+// refund owes a give-back to one incarnation of a bucket; false when too many
+// buckets are owed already.
+func (d *owed) refund(l *lane, amounts []signed, incarnation []byte, cfg *bucketConfig) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.owing(l)
+	if w == nil {
+		return false
+	}
+	w.refund(amounts, incarnation, cfg)
+	return true
+}
+
+// takeOver owes what a write carried that was surely not written, or tells that
+// it is in doubt when too many buckets are owed already.
+func (d *owed) takeOver(l *lane, c *backlog.Charge, cfg *bucketConfig) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.owing(l)
+	if w == nil {
+		c.Dropped()
+		return
+	}
+	w.add(nil, cfg, l.imageOf(), d.lanes.nowMS())
+	w.takeOver(c, d.lanes.nowMS())
+}
+
+// owing returns what a bucket is owed, making an entry if need be; d.mu must be
+// held. The backlog is written in the background.
+func (d *owed) owing(l *lane) *owing {
+	key := laneKey{l.entity, l.resource}
+	w := d.byKey[key]
+	if w == nil {
+		if len(d.byKey) >= maxOwingBuckets || d.lanes.isClosing() {
+			return nil
+		}
+		w = &owing{lane: key, charge: backlog.NewCharge()}
+		if d.byKey == nil {
+			d.byKey = map[laneKey]*owing{}
+		}
+		d.byKey[key] = w
+	}
+	l.owing.Store(w)
+	if !d.flushing {
+		d.flushing = true
+		d.lanes.started()
+		go d.flush()
+	}
+	return w
+}
+
+// of returns what a bucket is owed, nil for nothing.
+func (d *owed) of(key laneKey) *owing {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.byKey[key]
+}
+
+// forget removes a bucket that is owed nothing any more.
+func (d *owed) forget(w *owing) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w.empty() && d.byKey[w.lane] == w {
+		delete(d.byKey, w.lane)
+	}
+}
+
+// buckets lists what has something to be written; done says that nothing is owed.
+func (d *owed) buckets() (list []*owing, done bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key, w := range d.byKey {
+		switch {
+		case w.pending():
+			list = append(list, w)
+		case w.empty():
+			delete(d.byKey, key)
+		}
+	}
+	if len(d.byKey) == 0 {
+		d.flushing = false
+	}
+	return list, len(d.byKey) == 0
+}
+
+// flush writes what is owed, bucket by bucket, while the table answers. A lane
+// that is used meanwhile writes what its bucket is owed before its own takes.
+func (d *owed) flush() {
+	defer d.lanes.stopped()
+	life, table := d.lanes.life, d.lanes.table
+	for pause := flushDelay; ddb.Sleep(life, pause); pause = flushDelay {
+		if table.Open() {
+			select {
+			case <-table.Closed():
+			case <-life.Done():
+				return
+			}
+		}
+		list, done := d.buckets()
+		if done {
+			return
+		}
+		for _, w := range list {
+			if table.Open() || !ddb.Sleep(life, flushPause) {
+				break
+			}
+			d.wake(w)
+		}
+	}
+}
+
+// drain writes what is owed before a limiter ends, if the table answers, until
+// ctx ends. What is left is lost.
+func (d *owed) drain(ctx context.Context) {
+	for !d.lanes.table.Open() {
+		list, done := d.buckets()
+		if done {
+			return
+		}
+		for _, w := range list {
+			d.wake(w)
+		}
+		if !ddb.Sleep(ctx, flushPause) {
+			return
+		}
+	}
+}
+
+// wake has a bucket's lane, which may have been forgotten meanwhile, write what
+// the bucket is owed.
+func (d *owed) wake(w *owing) {
+	l := d.lanes.of(w.lane.entity, w.lane.resource)
+	l.owing.Store(w)
+	l.wake()
+}
+
+// total is for how many buckets something is owed, and all charges that are.
+func (d *owed) total() (buckets int, amounts Amounts) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var sum []signed
+	for _, w := range d.byKey {
+		if !w.empty() {
+			buckets++
+			sum = plus(sum, w.due(d.lanes.nowMS()))
+		}
+	}
+	return buckets, tokensOf(sum)
+}

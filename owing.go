@@ -1,0 +1,210 @@
+package dynalimit
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/bucket"
+)
+
+// maxOwingBuckets bounds for how many buckets a process keeps what they are owed.
+const maxOwingBuckets = 10_000
+
+// owing is what one bucket is owed: charges of what the policy admitted, and
+// give-backs that could not be written. It outlives the bucket's lane.
+type owing struct {
+	lane laneKey
+
+	mu sync.Mutex
+	// charge collects; one that has been sent is another.
+	charge *backlog.Charge
+	cfg    *bucketConfig // the last known: what the bucket is made with if it is gone
+	// backs are to be given back, each alone.
+	backs []owedBack
+	// incarnation is of the bucket that is owed, nil if it is not known.
+	incarnation []byte
+	// carried says that a lane is writing some of it; it is not tried again
+	// before retry.
+	carried bool
+	retry   time.Time
+}
+
+// owedBack is a give-back to one incarnation of a bucket.
+type owedBack struct {
+	amounts     []signed
+	incarnation []byte
+}
+
+// pending reports whether there is anything to write that is not being written.
+func (w *owing) pending() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ready() && (len(w.backs) > 0 || !w.charge.Empty())
+}
+
+// ready reports whether it may be written now; w.mu must be held.
+func (w *owing) ready() bool { return !w.carried && !time.Now().Before(w.retry) }
+
+// empty reports whether nothing is owed any more.
+func (w *owing) empty() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.carried && len(w.backs) == 0 && w.charge.Empty()
+}
+
+// due is what is to be charged.
+func (w *owing) due(now int64) []signed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var sum []signed
+	for _, due := range w.charge.Due(now) {
+		sum = plus(sum, []signed{{due.Name, due.Count}})
+	}
+	return sum
+}
+
+// add owes amounts of limits and returns the charge that carries them.
+func (w *owing) add(amounts []signed, cfg *bucketConfig, incarnation []byte, now int64) *backlog.Charge {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if incarnation != nil {
+		w.incarnation = incarnation
+	}
+	w.cfg = cfg
+	for _, a := range amounts {
+		w.charge.Add(a.name, cfg.rateOf(a.name), a.amount, now)
+	}
+	return w.charge
+}
+
+// refund owes a give-back.
+func (w *owing) refund(amounts []signed, incarnation []byte, cfg *bucketConfig) {
+	if len(amounts) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cfg == nil {
+		w.cfg = cfg
+	}
+	if n := len(w.backs) - 1; n >= 0 && string(w.backs[n].incarnation) == string(incarnation) {
+		w.backs[n].amounts = plus(w.backs[n].amounts, amounts)
+		return
+	}
+	w.backs = append(w.backs, owedBack{amounts, incarnation})
+}
+
+// takeOver collects again what a charge carried that was surely not written.
+func (w *owing) takeOver(c *backlog.Charge, now int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.MoveTo(w.charge, now)
+}
+
+// next is the op that writes the next part of what is owed: charges first, then
+// each give-back alone; nil for nothing.
+func (w *owing) next(s *lanes) *op {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case !w.ready():
+		return nil
+	case w.charge.Send():
+		c := w.charge
+		w.charge, w.carried = backlog.NewCharge(), true
+		o := newAdjust(context.Background(), nil, nil, w.cfg)
+		o.charge, o.solo, o.owedTo = c, true, w.incarnation
+		o.heir = func(r result) { s.flushed(w, c, o, r) }
+		return o
+	case len(w.backs) > 0:
+		b := w.backs[0]
+		w.backs, w.carried = slices.Delete(w.backs, 0, 1), true
+		o := newAdjust(context.Background(), negated(b.amounts), b.incarnation, w.cfg)
+		o.solo = true
+		o.heir = func(r result) { s.refunded(w, b, r) }
+		return o
+	}
+	return nil
+}
+
+// negated are amounts to give back.
+func negated(amounts []signed) []signed {
+	out := slices.Clone(amounts)
+	for i := range out {
+		out[i].amount = -out[i].amount
+	}
+	return out
+}
+
+// rateOf is the rate of a limit; one that is not configured any more refills at
+// once, for nothing is known of it.
+func (c *bucketConfig) rateOf(name string) bucket.Rate {
+	if i := c.index(name); i >= 0 {
+		return c.limits[i].rate
+	}
+	return bucket.Rate{Burst: maxTokens * milli, Amount: maxTokens * milli, Period: 1}
+}
+
+// refunds are give-backs of what a charge carried.
+func refunds(list []backlog.Refund) []signed {
+	var out []signed
+	for _, r := range list {
+		out = plus(out, []signed{{r.Name, r.Amount}})
+	}
+	return out
+}
+
+// flushed books what came of a charge that was owed.
+func (s *lanes) flushed(w *owing, c *backlog.Charge, o *op, r result) {
+	switch {
+	case r.lost:
+		s.drops(w, o.owed(), "the bucket is gone")
+		c.Dropped()
+	case r.err == nil:
+		if gone := o.owedOf(r.dropped); len(gone) > 0 {
+			s.drops(w, gone, "its limits are gone")
+		}
+		where := r.image.Of()
+		w.refund(refunds(c.Landed(where)), where, w.cfg)
+	case r.unknown:
+		s.tally.doubt(o.owed())
+		c.Unanswered()
+	default:
+		w.takeOver(c, s.nowMS())
+	}
+	s.released(w, r)
+}
+
+// drops counts and logs what will never be charged.
+func (s *lanes) drops(w *owing, amounts []signed, why string) {
+	s.tally.drop(amounts)
+	s.log.Warn("dynalimit: what was admitted while a bucket did not answer is not charged: "+why,
+		slog.String("entity", w.lane.entity), slog.String("resource", w.lane.resource), slog.Any("tokens", tokensOf(amounts)))
+}
+
+// refunded books what came of a give-back that was owed. One that may have been
+// written is not written again.
+func (s *lanes) refunded(w *owing, b owedBack, r result) {
+	if r.err != nil && !r.unknown {
+		w.refund(b.amounts, b.incarnation, w.cfg)
+	} else if r.unknown {
+		s.tally.doubt(b.amounts)
+	}
+	s.released(w, r)
+}
+
+// released ends the writing of a part of what is owed. What could not be written
+// lets the lane's own takes go first for a while.
+func (s *lanes) released(w *owing, r result) {
+	w.mu.Lock()
+	w.carried = false
+	if r.err != nil && !r.unknown {
+		w.retry = time.Now().Add(flushDelay)
+	}
+	w.mu.Unlock()
+	s.owed.forget(w)
+}
