@@ -118,7 +118,7 @@ func TestSystemOptions(t *testing.T) {
 	require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, &SystemOptions{}))
 	assert.Empty(t, policy())
 	err := r.SetSystemLimits(t.Context(), oneLimit, &SystemOptions{OnUnavailable: "ALLOW"})
-	require.ErrorContains(t, err, `invalid options.OnUnavailable: is "ALLOW"; give "block", "allow" or nothing`)
+	require.ErrorContains(t, err, `invalid options.OnUnavailable: is "ALLOW"; give "block", "allow", "local" or nothing`)
 }
 
 func TestSetLimitsRefusesBeforeWriting(t *testing.T) {
