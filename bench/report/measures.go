@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -160,7 +161,12 @@ type simulation struct {
 		P50 time.Duration `json:"p50_ns"`
 		P99 time.Duration `json:"p99_ns"`
 	} `json:"granted_after"`
-	Ledger struct{ Lost int64 } `json:"ledger_millitokens"`
+	Ledger   struct{ Lost int64 } `json:"ledger_millitokens"`
+	PerGrant float64              `json:"requests_per_grant"`
+
+	Processes int     `json:"processes"`
+	Each      float64 `json:"calls_per_second_each"`
+	Rate      float64 `json:"rate"`
 }
 
 func (r *reporter) scale(ctx context.Context) error {
@@ -177,6 +183,29 @@ func (r *reporter) scale(ctx context.Context) error {
 			row{"1000 processes, " + call + ": admitted ÷ limit", s.OfLimit, "", atLeast(0.99), fmt.Sprintf("of %d offered %d denied, %d failed; granted after p50 %v, p99 %v", s.Offered, s.Denied, s.Failed, s.Granted.P50.Round(time.Millisecond), s.Granted.P99.Round(time.Millisecond))},
 			row{"— tokens admitted too much", max(0, -float64(s.Ledger.Lost)) / 1000, "", exactly(0), ""},
 			row{"— partition's load", s.MeanLoad, "", atMost(0.5), fmt.Sprintf("%.0f units/s, %.0f refused/s, %.3f in the busiest second", s.WriteUnits, s.Refused, s.PeakLoad)},
+		)
+	}
+	return nil
+}
+
+// fullBucket is fleets on one bucket that is nearly full, without a bound on its
+// partition.
+func (r *reporter) fullBucket(ctx context.Context) error {
+	out, err := r.output(ctx, "scale", "-json", "-scenario=F", "-for=2s")
+	if err != nil {
+		return err
+	}
+	for all := json.NewDecoder(bytes.NewReader(out)); all.More(); {
+		var s simulation
+		if err := all.Decode(&s); err != nil {
+			return err
+		}
+		what := fmt.Sprintf("%d processes × %g/s on a full bucket, limit %.2g ×: requests a grant", s.Processes, s.Each, s.Rate/s.Each/float64(s.Processes))
+		r.add(
+			row{what, s.PerGrant, "", atMost(1.2), fmt.Sprintf("of %d offered %d denied; granted after p50 %v", s.Offered, s.Denied, s.Granted.P50.Round(time.Millisecond))},
+			row{"— failed", float64(s.Failed), "", exactly(0), ""},
+			row{"— p99, ms", float64(s.Granted.P99) / float64(time.Millisecond), "", atMost(60), "2 to 8 ms a round trip"},
+			row{"— tokens admitted too much", max(0, -float64(s.Ledger.Lost)) / 1000, "", exactly(0), ""},
 		)
 	}
 	return nil
