@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,6 +202,78 @@ func TestLeftAloneAFullBucketIsLeftExactly(t *testing.T) {
 		elapse(1010 * time.Millisecond) // longer than an image is believed
 		for i := range 20 {
 			used := all[0].used(func() { require.EqualValues(t, 993_000, all[0].leaves()) })
+			if i > 0 {
+				require.EqualValues(t, 1, used.Requests())
+			}
+			elapse(20 * time.Millisecond)
+		}
+	})
+}
+
+// What a lane notes of an answer: when it came, and how long it was under way.
+func TestALaneHears(t *testing.T) {
+	now := int64(1000)
+	lanes, err := newLanes(nil, schema.NewKeys(""), 10, func() int64 { return now }, func() int64 { return 1 })
+	require.NoError(t, err)
+	l := lanes.of("shared", model)
+	l.learn(nil, 993)
+	assert.Equal(t, crowding{heard: 1000, trip: 7}, l.crowding)
+	now = 1100
+	l.suppose(nil, nil) // asked nobody
+	assert.Equal(t, crowding{heard: 1100, trip: 7}, l.crowding)
+	l.crowding.refused = 9
+	assert.Equal(t, crowding{heard: 1100, trip: 7, refused: 2}, l.among(2))
+}
+
+// A claim takes from a full bucket as a spend does, and a transaction supposes what
+// either leaves.
+func TestPlansLeaveTheSlack(t *testing.T) {
+	const now = 2000
+	set := schema.NewLimitSets().Of([]string{"rpm"})
+	seen := crowdedImage(set, 99_500, 50)
+	cfg := &bucketConfig{fingerprint: seen.Fingerprint, permanent: true, limits: []configured{{name: "rpm", rate: perSecond(1, 100)}}}
+	v := newView(seen, cfg, current, now)
+	take, taken := sums{{name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, []signed{{"rpm", milli}}
+	others := crowding{slack: 2_000_000, heard: now}
+	claim := v.planClaim(take, others)
+	assert.EqualValues(t, 97_000, claim.claim.Limits[0].Put)
+	spend := v.plan(take, planRules{crowding: others})
+	after := v.less(taken, &spend)
+	assert.EqualValues(t, 97_000, after.State(0).Level(now))
+	assert.EqualValues(t, 1050, after.Limits[0].Consumed)
+	spend = v.plan(take, planRules{})
+	assert.EqualValues(t, 99_000, v.less(taken, &spend).State(0).Level(now))
+}
+
+// Transactions of many processes on full buckets commute too, and one that is left
+// alone needs one request a call again.
+func TestTransactionsAtFullCommute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := atFull(t, 20)
+		all[0].family("shared", "org")
+		one := func(s *stage) { s.acquire("shared", Amounts{"rpm": 1}, WithCascade(CascadeTransaction)) }
+		for _, s := range all {
+			s.limiter.store.forgetConfig("shared", model)
+			one(s)
+		}
+		elapse(2 * time.Second)
+		const rounds = 20
+		used := all[0].used(func() {
+			for range rounds {
+				var group sync.WaitGroup
+				for _, s := range all {
+					group.Go(func() { one(s) })
+				}
+				group.Wait()
+				elapse(10 * time.Millisecond)
+			}
+		})
+		perGrant := float64(used.Requests()) / rounds / float64(len(all))
+		t.Logf("%.2f requests a grant, %.0f write units", perGrant, used.WriteUnits())
+		assert.Less(t, perGrant, 1.5)
+		elapse(2 * time.Second)
+		for i := range 10 {
+			used := all[0].used(func() { one(all[0]) })
 			if i > 0 {
 				require.EqualValues(t, 1, used.Requests())
 			}
