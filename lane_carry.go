@@ -47,7 +47,7 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 		return l.giveBack(ctx, dr, b, s)
 	}
 	v, err := l.view(ctx, b, s)
-	if errors.As(err, new(*ValidationError)) && len(b.takes) > 0 { // of their configuration alone
+	if err != nil && errors.As(err, new(*ValidationError)) && len(b.takes) > 0 { // of their configuration alone
 		l.finish(b.takes, result{err: err})
 		l.requeue(b.adjusts)
 		return false
@@ -354,10 +354,7 @@ func (l *lane) write(ctx context.Context, dr driver, p plan, s sums, carried []*
 	if p.kind == planCreate {
 		p.create.Keys, p.create.Entity, p.create.Resource = l.owner.keys, l.entity, l.resource
 	}
-	return l.send(ctx, dr, d, s, func(a answer) {
-		l.met(&d.plan, a.verdict, a.image)
-		then(a)
-	})
+	return l.send(ctx, dr, d, s, then)
 }
 
 // send delivers a write, remembers what its answer shows and calls then. When
@@ -372,19 +369,19 @@ func (l *lane) send(ctx context.Context, dr driver, d *delivery, s sums, then fu
 	asked := l.owner.nowMS()
 	a, ended := l.deliver(ctx, d)
 	if !ended {
-		l.arrive(a, asked, end, then)
+		l.arrive(d, a, asked, end, then)
 		return false
 	}
 	ctx = context.WithoutCancel(ctx)
 	l.handOver(dr, func() {
 		a, _ := l.deliver(ctx, d)
-		l.arrive(a, asked, end, then)
+		l.arrive(d, a, asked, end, then)
 	})
 	return true
 }
 
 // arrive takes a write's answer.
-func (l *lane) arrive(a answer, asked int64, end, then func(answer)) {
+func (l *lane) arrive(d *delivery, a answer, asked int64, end, then func(answer)) {
 	if end != nil {
 		end(a)
 	}
@@ -392,6 +389,9 @@ func (l *lane) arrive(a answer, asked int64, end, then func(answer)) {
 		l.learn(a.image, asked)
 	} else {
 		l.outdate()
+	}
+	if d.kind != WriteGiveBack {
+		l.met(&d.plan, a.verdict, a.image)
 	}
 	then(a)
 }

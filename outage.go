@@ -38,6 +38,9 @@ var (
 // silent reports whether an error means that the store said nothing: an answer,
 // throttling too, proves that it lives.
 func silent(err error) bool {
+	if err == nil { // the usual case makes no garbage
+		return false
+	}
 	var u *UnavailableError
 	return errors.As(err, &u) && (u.silent || ddb.Classify(u.Err, context.Background()).Silent)
 }

@@ -37,7 +37,7 @@ func (r *Repository) updateBucket(ctx context.Context, key schema.Item, st schem
 		ExpressionAttributeValues:           st.Values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, ddb.WithoutRetries)
+	}, withoutRetries...)
 	if err != nil {
 		return r.refusal("write the bucket", err, hint, slot)
 	}
@@ -56,7 +56,7 @@ func (r *Repository) createBucket(ctx context.Context, c *schema.Create, hint *s
 		Item:                                item,
 		ConditionExpression:                 aws.String(schema.CreateCondition),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, ddb.WithoutRetries)
+	}, withoutRetries...)
 	if err != nil {
 		return r.refusal("create the bucket", err, hint, slot)
 	}
@@ -81,7 +81,7 @@ func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *sche
 // transactBuckets sends one transaction, once. The items of failed conditions
 // come back as images by their place.
 func (r *Repository) transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error) {
-	_, err := r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items, ClientRequestToken: &token}, ddb.WithoutRetries)
+	_, err := r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items, ClientRequestToken: &token}, withoutRetries...)
 	if err == nil {
 		return landed, nil, nil
 	}

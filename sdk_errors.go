@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
@@ -26,6 +27,9 @@ const (
 
 // writeBackoff is the wait between the tries of a bucket's write.
 var writeBackoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
+
+// withoutRetries are the options of a write that must not be sent again blindly.
+var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
 
 // judge says what an error of one of our requests means for a write.
 func judge(err error) verdict { return ddb.Classify(err, context.Background()).Verdict }

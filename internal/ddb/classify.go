@@ -19,6 +19,9 @@ import (
 // A host name that does not resolve is a wrong setting here. Whoever knows that
 // the table has answered before takes it for silence, as Call.End does.
 func Classify(err error, caller context.Context) Diagnosis {
+	if err == nil { // the usual case makes no garbage
+		return Diagnosis{Verdict: Landed, Answered: true}
+	}
 	var known *requestError
 	if errors.As(err, &known) {
 		return known.diagnosis
@@ -29,9 +32,6 @@ func Classify(err error, caller context.Context) Diagnosis {
 }
 
 func classify(err error, caller context.Context) Diagnosis {
-	if err == nil {
-		return Diagnosis{Verdict: Landed, Answered: true}
-	}
 	if errors.Is(err, ErrUnprocessed) {
 		return Diagnosis{Verdict: Throttled, Answered: true}
 	}

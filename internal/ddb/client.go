@@ -150,7 +150,7 @@ func send[In, Out any](ctx context.Context, c *Client, request func(context.Cont
 	ctx, cancel := Bound(ctx, c.timeout)
 	defer cancel()
 	t, call := &trip{client: c}, breaker.Begin()
-	out, err := request(ctx, in, append(opts[:len(opts):len(opts)], t.join)...)
+	out, err := request(ctx, in, append(append(t.opts[:0], opts...), t.join)...)
 	d := call.End(t.judge(Classify(err, ctx)))
 	return out, judged(d)
 }
@@ -169,6 +169,7 @@ type trip struct {
 	client         *Client
 	next           aws.HTTPClient
 	sent, answered bool
+	opts           [3]func(*dynamodb.Options) // room for those of the request
 }
 
 // join lets the trip see what the SDK sends.

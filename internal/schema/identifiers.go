@@ -50,7 +50,7 @@ func checkIdentifier(s string, slash bool) string {
 	}
 	allowed := "letters, digits and _ . - : @"
 	if slash {
-		allowed += " /"
+		allowed = "letters, digits and _ . - : @ /"
 	}
 	for i, c := range s {
 		switch {
