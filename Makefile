@@ -37,7 +37,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
 .PHONY: bench
-bench: ## Measure the limiter and print one table beside what must hold (2 minutes)
+bench: ## Measure the limiter and print one table beside what must hold (3 minutes)
 	@cd bench && go run ./report $(ARGS)
 
 .PHONY: bench-go

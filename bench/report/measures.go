@@ -191,7 +191,7 @@ func (r *reporter) scale(ctx context.Context) error {
 // fullBucket is fleets on one bucket that is nearly full, without a bound on its
 // partition.
 func (r *reporter) fullBucket(ctx context.Context) error {
-	out, err := r.output(ctx, "scale", "-json", "-scenario=F", "-for=2s")
+	out, err := r.output(ctx, "scale", "-json", "-scenario=F")
 	if err != nil {
 		return err
 	}
