@@ -124,8 +124,8 @@ func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailab
 
 // ContentionError says that other clients changed a bucket each time that this
 // one was about to, until it gave up. DynamoDB answered every request, so it is
-// no outage and OnUnavailable does not apply; it is no denial either. Nothing was
-// taken.
+// no outage; it is no denial either. Nothing was taken. Under Allow and Local the
+// process's share of the limits decides instead, see Options.LocalShare.
 type ContentionError struct {
 	// EntityID is the entity of the bucket, or the first of those that were to
 	// be charged together.
