@@ -25,6 +25,8 @@ func TestChoose(t *testing.T) {
 	zero[0].quota = 0
 	weekly := three(amount{}, amount{}, amount{})
 	weekly[0].limits = []limitState{{quota: PeriodQuota{Week, "premium", 100}, amount: spent(100)}}
+	tightAndSpent := three(spent(9_500_000), amount{}, amount{})
+	tightAndSpent[0].limits = weekly[0].limits
 	tightTotal := three(amount{}, amount{}, amount{})
 	tightTotal[0].limits = []limitState{{quota: PeriodQuota{Day, "", 100}, amount: spent(95)}}
 	onePico := three(amount{spend: microsToPicos(10_000_000).sub(picos{lo: 1})}, amount{}, amount{})
@@ -48,6 +50,7 @@ func TestChoose(t *testing.T) {
 		{"unpriced override", unpriced, "premium", 1, ModeNormal, "UNPRICED_premium"},
 		{"quota 0", zero, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
 		{"a week's quota", weekly, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
+		{"tight, and a week's quota", tightAndSpent, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
 		{"a total is tight", tightTotal, "", 0, ModeTight, "WITHIN_QUOTA"},
 		{"override", three(spent(0), spent(0), spent(0)), "economy", 2, ModeNormal, "MANUAL_OVERRIDE"},
 		{"override beyond its quota", three(spent(0), spent(0), spent(3_000_000)), "economy", 2, ModeTight, "MANUAL_OVERRIDE"},

@@ -61,6 +61,41 @@ func TestRetryAtOfHolds(t *testing.T) {
 	})
 }
 
+// TestRetryAtOfOtherHolds: those of another label are not in the way, and none
+// is longer than its day.
+func TestRetryAtOfOtherHolds(t *testing.T) {
+	w := newWorld(t)
+	w.org(hardOrg())
+	_, err := reserveFor(t, w.a, "standard", 5_000_000, time.Minute)
+	require.NoError(t, err)
+	_, err = reserveFor(t, w.a, "premium", 6_000_000, 10*time.Minute)
+	require.NoError(t, err)
+	now := w.clock.now()
+	_, err = reserveFor(t, w.a, "premium", 5_000_000, time.Minute)
+	assert.Equal(t, now.Add(10*time.Minute+leaseMargin).UnixMilli(), retryAt(t, err).UnixMilli())
+	_, err = reserveFor(t, w.a, "premium", 4_000_000, 24*time.Hour)
+	require.NoError(t, err)
+	w.clock.advance(denialFor)
+	_, err = reserveFor(t, w.a, "premium", 7_000_000, time.Minute)
+	assert.Equal(t, at(t, "2026-01-24T05:00:00Z").Unix(), retryAt(t, err).Unix(), "a new day has its own quota")
+}
+
+// TestLimitOfToday: one that was put today has no counter yet, and bounds all
+// the same what was spent before.
+func TestLimitOfToday(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(hardOrg())
+		w.spend(appA, "premium", 3_000_000)
+		o := hardOrg()
+		o.Limits = []PeriodQuota{{Month, "", 4_000_000}}
+		w.org(o)
+		_, err := reserveFor(t, w.a, "standard", 1_000_001, time.Minute)
+		assert.Equal(t, at(t, "2026-02-01T05:00:00Z").Unix(), retryAt(t, err).Unix())
+		_, err = reserveFor(t, w.a, "standard", 1_000_000, time.Minute)
+		require.NoError(t, err)
+	})
+}
+
 // TestRetryAtOfWhatIsSpent: the day's end for the day's quota, the month's for
 // the month's, whatever is held besides.
 func TestRetryAtOfWhatIsSpent(t *testing.T) {
