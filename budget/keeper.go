@@ -194,10 +194,10 @@ type Keeper struct {
 	cancel  context.CancelFunc
 	closing chan struct{}
 	closed  sync.Once
-	tasks   sync.WaitGroup
+	tasks   running
 
-	closers     chan struct{}  // see closeBehind
-	closingDays sync.WaitGroup // for tests
+	closers     chan struct{} // see closeBehind
+	closingDays running       // for tests
 }
 
 const cacheEntries = 10_000

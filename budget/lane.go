@@ -39,7 +39,7 @@ type lanes struct {
 	mu      sync.Mutex
 	open    map[string]*lane
 	closed  bool
-	running sync.WaitGroup
+	running running
 }
 
 // The life of an operation, in op.state.
