@@ -54,7 +54,7 @@ func TestRecommendInAnOutageIsQuick(t *testing.T) {
 				h := k.Health()
 				assert.True(t, h.Open)
 				require.Error(t, h.Cause)
-				assert.True(t, h.NextProbe.After(time.Now()))
+				assert.True(t, h.NextProbe.After(time.Now().Add(-time.Second)), "one that hangs may be under way")
 				assert.False(t, h.Ready, "Reserve refuses")
 				db.SetFaults(nil)
 				pass(10 * time.Second)
