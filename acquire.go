@@ -412,7 +412,10 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*op) bool {
 		if lv.skipped() {
 			continue
 		}
-		if r, done := lv.lane.leave(o); done && r.err == nil && !r.denied {
+		switch r, done := lv.lane.leave(o); {
+		case done && r.pending: // its write is under way
+			lv.lane.disown(o)
+		case done && r.err == nil && !r.denied:
 			lv.lane.submit(o.reversed(r))
 		}
 	}

@@ -112,7 +112,7 @@ func (l *RateLimiter) follow(lv *level, o *op, amounts []signed) {
 		switch {
 		case r.err == nil && !r.denied:
 			where := r.image.Of()
-			lane.owner.owed.refund(lane, refunds(c.Landed(where)), where, cfg)
+			lane.owner.owed.refund(lane, refunds(c.Landed(where, r.dropped)), where, cfg)
 		case r.unknown:
 			lane.owner.tally.doubt(amounts)
 			c.Unanswered()

@@ -52,7 +52,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/backlog",
-		std:     []string{"sync"},
+		std:     []string{"slices", "sync"},
 		project: []string{"internal/bucket"},
 		reason:  "what is held, owed and in doubt is arithmetic, so that every order of events can be visited",
 	},

@@ -266,7 +266,7 @@ func (j *lawJudge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image
 	charged := false
 	for _, name := range after.Set.Names {
 		a := sent.sums.of(name)
-		charged = charged || a.Take+a.Adjust > 0
+		charged = charged || a.Take+a.Adjust+a.Late > 0
 	}
 	if !charged {
 		j.fail(w, "L7: an item was made without a charge: %v", sent.sums)

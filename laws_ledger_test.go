@@ -27,7 +27,7 @@ func (j *lawJudge) ledger(h *history) {
 		j.violations = append(j.violations, l.stake.holds(l.Lease)...)
 	}
 	for _, s := range j.suspects {
-		if !s.owed {
+		if !s.owed() {
 			j.violations = append(j.violations, s.wrong...)
 		}
 	}

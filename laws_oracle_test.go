@@ -81,7 +81,7 @@ func (o *oracle) hear(l *RateLimiter) {
 		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(lane.entity)}
 		lane.mu.Lock()
 		for _, op := range lane.queue {
-			if op.state == opCarried && len(s) > 0 {
+			if (op.state == opCarried || op.state == opPending) && len(s) > 0 {
 				w.ops, w.calls = append(w.ops, op), append(w.calls, partOf(op))
 			}
 		}

@@ -17,7 +17,12 @@ type stake struct {
 	// wrong is what its calls did wrong, as far as their own writes show; what a
 	// bucket was owed is written for many leases at once, and shows nothing.
 	wrong []string
-	owed  bool
+	lease *Lease // nil if the acquire failed
+}
+
+// owed reports whether some of it was owed to a bucket.
+func (s *stake) owed() bool {
+	return s.lease != nil && slices.ContainsFunc(s.lease.levels, func(lv level) bool { return lv.degraded })
 }
 
 type lot struct {
@@ -113,10 +118,7 @@ func partOf(o *op) part {
 
 // holds compares what a lease says it holds with what is in the store for it.
 func (s *stake) holds(l *Lease) (wrong []string) {
-	for i := range l.levels {
-		s.owed = s.owed || l.levels[i].degraded
-	}
-	if s.owed {
+	if s.owed() {
 		return nil
 	}
 	net := map[string]int64{}

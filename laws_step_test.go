@@ -111,6 +111,7 @@ func (h *history) acquire(r *rand.Rand, m *member, callers int) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.grantedTo(lease.levels, amounts)
+			own.lease = lease
 			if m.dead.Load() {
 				return
 			}

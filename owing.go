@@ -169,7 +169,7 @@ func (s *lanes) flushed(w *owing, c *backlog.Charge, o *op, r result) {
 			s.drops(w, gone, "its limits are gone")
 		}
 		where := r.image.Of()
-		w.refund(refunds(c.Landed(where)), where, w.cfg)
+		w.refund(refunds(c.Landed(where, r.dropped)), where, w.cfg)
 	case r.unknown:
 		s.tally.doubt(o.owed())
 		c.Unanswered()

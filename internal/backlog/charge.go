@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
@@ -38,6 +39,8 @@ type line struct {
 	queue Queue
 	// refund is what its users gave back while it was under way.
 	refund int64
+	// dropped says that the bucket had no such limit when the rest was debited.
+	dropped bool
 }
 
 // Due is what a charge takes of one limit: Tokens of the bucket, at most a burst,
@@ -151,11 +154,15 @@ func (c *Charge) Due(now int64) []Due {
 	return due
 }
 
-// Landed ends a charge that was debited in an incarnation of its bucket. It
-// returns what is to be given back of it.
-func (c *Charge) Landed(where []byte) []Refund {
+// Landed ends a charge that was debited in an incarnation of its bucket, but for
+// limits that the write had no place for: those are used, and never charged. It
+// returns what is to be given back.
+func (c *Charge) Landed(where []byte, dropped []string) []Refund {
 	c.mu.Lock()
 	c.where = where
+	for i := range c.lines {
+		c.lines[i].dropped = slices.Contains(dropped, c.lines[i].name)
+	}
 	c.mu.Unlock()
 	return c.end(landed)
 }
@@ -175,7 +182,7 @@ func (c *Charge) end(s state) []Refund {
 	c.state = s
 	var refunds []Refund
 	for i := range c.lines {
-		if l := &c.lines[i]; l.refund > 0 {
+		if l := &c.lines[i]; l.refund > 0 && !l.dropped {
 			refunds = append(refunds, Refund{Name: l.name, Amount: l.refund})
 		}
 	}

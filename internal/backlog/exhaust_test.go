@@ -193,7 +193,7 @@ func (w *ledgerWorld) ends(c *Charge, o outcome) {
 	switch o {
 	case answered:
 		w.charged += total
-		for _, r := range c.Landed(nil) {
+		for _, r := range c.Landed(nil, nil) {
 			w.charged -= r.Amount
 		}
 	case refusedSurely:
@@ -330,4 +330,24 @@ func TestEachRuleOfTheLedgerIsNeeded(t *testing.T) {
 		require.NotEmpty(t, found, rule)
 		t.Logf("%s: %s", rule, found)
 	}
+}
+
+// A limit that the bucket had no place for is used and not charged: it is not
+// given back, and not charged again.
+func TestDroppedLineIsNeitherHeldNorRefunded(t *testing.T) {
+	c := UnderWay()
+	c.Carry("rpm", exhaustRate, 1, 0)
+	c.Carry("tpm", exhaustRate, 5, 0)
+	rpm, tpm := Holding{Name: "rpm"}, Holding{Name: "tpm"}
+	rpm.Owe(c, 1)
+	tpm.Owe(c, 5)
+	require.Zero(t, tpm.Lower(3, 0), "what is under way is not given back before it has landed")
+	require.Empty(t, c.Landed(nil, []string{"tpm"}))
+	for _, h := range []*Holding{&rpm, &tpm} {
+		h.Resolve(func([]byte) {})
+	}
+	require.Equal(t, Holding{Name: "rpm", Held: 1, owed: rpm.owed}, rpm)
+	require.Equal(t, int64(3), tpm.Doubt)
+	require.Zero(t, tpm.Held)
+	require.Zero(t, tpm.Missing(3))
 }

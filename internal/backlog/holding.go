@@ -40,6 +40,9 @@ func (h *Holding) Resolve(met func(where []byte)) {
 		}
 		p.charge = c
 		s, where := c.state, c.where
+		if s == landed && c.line(h.Name).dropped {
+			s = dropped
+		}
 		c.mu.Unlock()
 		switch s {
 		case landed:
