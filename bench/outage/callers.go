@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/bench/internal/latency"
+)
+
+const (
+	resource  = "model"
+	limitName = "rpm"
+)
+
+func entity(i int) string { return fmt.Sprintf("user-%d", i) }
+
+// callers call again and again, and note what they see of an outage.
+type callers struct {
+	limiter *dynalimit.RateLimiter
+	group   sync.WaitGroup
+
+	mu         sync.Mutex
+	began      time.Time // of the outage, zero before it and after
+	used       int64     // tokens admitted
+	first      time.Duration
+	rest       latency.Histogram
+	failed     int
+	unhelpful  int // failures without RetryAfter
+	firstError error
+}
+
+// start lets n callers go until ctx ends.
+func (c *callers) start(ctx context.Context, s settings) {
+	for i := range s.Callers {
+		c.group.Go(func() {
+			pause(ctx, rand.N(s.Every))
+			met := false
+			for ctx.Err() == nil {
+				began := time.Now()
+				_, err := c.limiter.Acquire(context.WithoutCancel(ctx), entity(i%s.Buckets), resource, dynalimit.Amounts{limitName: 1})
+				met = c.note(began, time.Since(began), err, met)
+				pause(ctx, s.Every)
+			}
+		})
+	}
+}
+
+// note enters a call; met says that the caller has met the outage.
+func (c *callers) note(began time.Time, took time.Duration, err error, met bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.used++
+	}
+	if c.began.IsZero() {
+		c.miss(err)
+		return false
+	}
+	if !met {
+		c.first = max(c.first, took)
+	} else {
+		c.rest.Record(took)
+	}
+	c.miss(err)
+	return met || began.Add(took).After(c.began)
+}
+
+// miss counts a call that failed.
+func (c *callers) miss(err error) {
+	if err == nil {
+		return
+	}
+	c.failed++
+	if _, ok := dynalimit.RetryAfter(err); !ok {
+		c.unhelpful++
+	}
+	if c.firstError == nil || errors.Is(c.firstError, dynalimit.ErrUnavailable) && !errors.Is(err, dynalimit.ErrUnavailable) {
+		c.firstError = err
+	}
+}
+
+// met tells when the outage began, or with the zero time that it has ended.
+func (c *callers) outage(began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began = began
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// failures are the ways in which the store is taken away.
+var failures = []string{"hang", "reset", "5xx", "refused", "writes", "credentials"}
+
+// wire is the way to the store: an HTTP client and a source of credentials that
+// fail as they are told.
+type wire struct {
+	client *http.Client
+	server *server
+	way    string
+	down   atomic.Bool
+	// resets is the address of a listener that resets what connects, refuses one
+	// where nothing listens.
+	resets, refuses string
+	listener        net.Listener
+}
+
+func newWire(way string, s *server) (*wire, error) {
+	var listen net.ListenConfig
+	gone, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{way: way, server: s, refuses: gone.Addr().String()}
+	if err := gone.Close(); err != nil {
+		return nil, err
+	}
+	if w.listener, err = listen.Listen(context.Background(), "tcp", "127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	w.resets = w.listener.Addr().String()
+	go func() {
+		for {
+			c, err := w.listener.Accept()
+			if err != nil {
+				return
+			}
+			if tcp, ok := c.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0) // closing then resets
+			}
+			_ = c.Close()
+		}
+	}()
+	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 256}}
+	return w, nil
+}
+
+// dial returns a client of the store over the wire.
+func (w *wire) dial() *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: &w.server.endpoint, HTTPClient: w,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			if w.way == "credentials" && w.down.Load() {
+				return aws.Credentials{}, errors.New("failed to refresh cached credentials: the service does not answer")
+			}
+			return aws.Credentials{AccessKeyID: "outage", SecretAccessKey: "outage"}, nil
+		}),
+	})
+}
+
+// fail takes the store away, or gives it back.
+func (w *wire) fail(down bool) error {
+	w.down.Store(down)
+	if w.way != "hang" {
+		return nil
+	}
+	if down {
+		return w.server.signal(syscall.SIGSTOP)
+	}
+	return w.server.signal(syscall.SIGCONT)
+}
+
+// Do sends a request, or fails.
+func (w *wire) Do(r *http.Request) (*http.Response, error) {
+	if !w.down.Load() {
+		return w.client.Do(r)
+	}
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	writes := operation == "UpdateItem" || operation == "PutItem" || operation == "TransactWriteItems"
+	switch {
+	case w.way == "5xx":
+		return &http.Response{
+			StatusCode: http.StatusInternalServerError, Request: r, ProtoMajor: 1, ProtoMinor: 1,
+			Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+			Body:   io.NopCloser(strings.NewReader(`{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError"}`)),
+		}, nil
+	case w.way == "refused":
+		return w.client.Do(to(r, w.refuses))
+	case w.way == "reset", w.way == "writes" && writes:
+		return w.client.Do(to(r, w.resets))
+	}
+	return w.client.Do(r)
+}
+
+// to sends a request elsewhere.
+func to(r *http.Request, host string) *http.Request {
+	r = r.Clone(r.Context())
+	r.URL.Host = host
+	return r
+}
+
+func (w *wire) close() {
+	_ = w.listener.Close()
+	w.client.CloseIdleConnections()
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// serverVariable marks a process as the store. It prints its endpoint and serves
+// until its standard input ends, with whoever started it.
+const serverVariable = "DYNALIMIT_OUTAGE_SERVER"
+
+func serve(in io.Reader, out io.Writer) error {
+	var listen net.ListenConfig
+	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	db := ddbmem.New()
+	defer db.Close()
+	server := &http.Server{Handler: db, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // until close
+	fmt.Fprintln(out, "http://"+listener.Addr().String())
+	_, _ = io.Copy(io.Discard, in)
+	return server.Close()
+}
+
+// server is the store's process.
+type server struct {
+	cmd      *exec.Cmd
+	in       io.WriteCloser
+	endpoint string
+}
+
+func startServer(ctx context.Context) (*server, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), serverVariable+"=1")
+	cmd.Stderr = os.Stderr
+	cmd.WaitDelay = time.Second
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s := &server{cmd: cmd, in: in}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		s.stop()
+		return nil, fmt.Errorf("the store did not start: %w", err)
+	}
+	s.endpoint = strings.TrimSpace(line)
+	return s, nil
+}
+
+// signal stops the process or lets it go on.
+func (s *server) signal(sig syscall.Signal) error { return s.cmd.Process.Signal(sig) }
+
+// stop ends the process, stopped or not.
+func (s *server) stop() {
+	_ = s.in.Close()
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
