@@ -367,12 +367,13 @@ func (l *lane) send(ctx context.Context, dr driver, d *delivery, s sums, then fu
 	l.prepare(d)
 	end := l.begin(&ctx, d)
 	asked := l.owner.nowMS()
+	d.driven = dr.ctx != nil
 	a, ended := l.deliver(ctx, d)
 	if !ended {
 		l.arrive(d, a, asked, end, then)
 		return false
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx, d.driven = context.WithoutCancel(ctx), false
 	l.handOver(dr, func() {
 		a, _ := l.deliver(ctx, d)
 		l.arrive(d, a, asked, end, then)

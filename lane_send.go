@@ -37,6 +37,9 @@ type delivery struct {
 	own  bool
 	rule schema.OpRule
 	try  int
+	// driven says that a caller's goroutine sends it, who must be answered once the
+	// bucket does not answer; without context, it would wait as long as that.
+	driven bool
 	// unanswered is how many tries went unanswered, silent how many in a row the
 	// store did not answer at all, sent or not.
 	unanswered, silent int
@@ -61,7 +64,7 @@ func (l *lane) prepare(d *delivery) {
 func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) {
 	for ; ; d.try++ {
 		if l.tripped.Load() {
-			if ctx.Done() != nil {
+			if d.driven {
 				return answer{}, true // a driver answers its caller
 			}
 			if !l.rideOut(l.owner.life) {

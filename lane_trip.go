@@ -25,7 +25,8 @@ const (
 // away reports whether the bucket, or its table, does not answer.
 func (l *lane) away() bool { return l.tripped.Load() || l.owner.table.Open() }
 
-// trip answers everybody and probes the bucket in the background.
+// trip answers everybody and probes the bucket in the background; after Close it
+// does not, for nothing is probed any more.
 func (l *lane) trip(cause error) {
 	err := l.owner.silence(cause)
 	l.mu.Lock()

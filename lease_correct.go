@@ -161,7 +161,9 @@ func (l *RateLimiter) keep(lv *level, charges, backs []signed) bool {
 	if !l.lanes.owed.refund(lv.lane, negated(backs), lv.incarnation, lv.cfg) {
 		return false
 	}
-	lv.wrote(backs, result{})
+	for _, a := range backs { // in the bucket that it was taken from, which nothing says is gone
+		lv.holding(a.name).GivenBack(-a.amount)
+	}
 	return true
 }
 

@@ -125,7 +125,7 @@ func (w *owing) next(s *lanes) *op {
 		w.backs, w.carried = slices.Delete(w.backs, 0, 1), true
 		o := newAdjust(context.Background(), negated(b.amounts), b.incarnation, w.cfg)
 		o.solo = true
-		o.heir = func(r result) { s.refunded(w, b, r) }
+		o.heir = func(r result) { s.refunded(w, b, o.cfg, r) }
 		return o
 	}
 	return nil
@@ -169,7 +169,7 @@ func (s *lanes) flushed(w *owing, c *backlog.Charge, o *op, r result) {
 			s.drops(w, gone, "its limits are gone")
 		}
 		where := r.image.Of()
-		w.refund(refunds(c.Landed(where, r.dropped)), where, w.cfg)
+		w.refund(refunds(c.Landed(where, r.dropped)), where, o.cfg)
 	case r.unknown:
 		s.tally.doubt(o.owed())
 		c.Unanswered()
@@ -188,9 +188,9 @@ func (s *lanes) drops(w *owing, amounts []signed, why string) {
 
 // refunded books what came of a give-back that was owed. One that may have been
 // written is not written again.
-func (s *lanes) refunded(w *owing, b owedBack, r result) {
+func (s *lanes) refunded(w *owing, b owedBack, cfg *bucketConfig, r result) {
 	if r.err != nil && !r.unknown {
-		w.refund(b.amounts, b.incarnation, w.cfg)
+		w.refund(b.amounts, b.incarnation, cfg)
 	} else if r.unknown {
 		s.tally.doubt(b.amounts)
 	}
