@@ -14,6 +14,9 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if err := checkAmounts(amounts, false); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if !lease.begin(ctx) {
 		return ctx.Err()
 	}
