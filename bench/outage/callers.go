@@ -43,15 +43,16 @@ func (c *callers) start(ctx context.Context, s settings) {
 			for ctx.Err() == nil {
 				began := time.Now()
 				_, err := c.limiter.Acquire(context.WithoutCancel(ctx), entity(i%s.Buckets), resource, dynalimit.Amounts{limitName: 1})
-				met = c.note(began, time.Since(began), err, met)
+				met = c.note(time.Since(began), err, met)
 				pause(ctx, s.Every)
 			}
 		})
 	}
 }
 
-// note enters a call; met says that the caller has met the outage.
-func (c *callers) note(began time.Time, took time.Duration, err error, met bool) bool {
+// note enters a call; met says that the caller has met the outage before, and it
+// reports whether it has now.
+func (c *callers) note(took time.Duration, err error, met bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
@@ -67,7 +68,7 @@ func (c *callers) note(began time.Time, took time.Duration, err error, met bool)
 		c.rest.Record(took)
 	}
 	c.miss(err)
-	return met || began.Add(took).After(c.began)
+	return true
 }
 
 // miss counts a call that failed.
@@ -84,7 +85,7 @@ func (c *callers) miss(err error) {
 	}
 }
 
-// met tells when the outage began, or with the zero time that it has ended.
+// outage tells when the outage began, or with the zero time that it has ended.
 func (c *callers) outage(began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	table0     = "outage"
+	tableName  = "outage"
 	small      = "small" // a user whose limit the callers would exceed
 	smallLimit = 100
 	share      = .5
@@ -67,7 +67,7 @@ func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy,
 
 // open makes the table, its limits and its buckets.
 func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.UnavailablePolicy, buckets int) (*dynalimit.RateLimiter, error) {
-	repo, err := dynalimit.NewRepository(client, table0, nil)
+	repo, err := dynalimit.NewRepository(client, tableName, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (r *report) endure(ctx context.Context, w *wire, c *callers) error {
 func charged(ctx context.Context, client *dynamodb.Client, buckets int) (sum int64, err error) {
 	for b := range buckets {
 		got, err := client.GetItem(ctx, &dynamodb.GetItemInput{
-			TableName: aws.String(table0), ConsistentRead: aws.Bool(true),
+			TableName: aws.String(tableName), ConsistentRead: aws.Bool(true),
 			Key: schema.NewKeys("").Bucket(entity(b), resource).Attributes(),
 		})
 		if err != nil {

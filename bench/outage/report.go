@@ -77,12 +77,12 @@ func (r *report) judge() {
 // table is the reports as Markdown.
 func table(all []*report) string {
 	var b strings.Builder
-	b.WriteString("| policy | failure | first, longest | rest p50 | rest p99 | failed | 5 s deadline | normal after (next probe in) | used | charged | doubt | small limit admitted | missed |\n")
-	b.WriteString("|---|---|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|---|\n")
+	b.WriteString("| policy | failure | first, longest | rest p50 | rest p99 | later calls | failed, all | 5 s deadline | normal after (next probe in) | used | charged | doubt | small limit admitted | missed |\n")
+	b.WriteString("|---|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|---|\n")
 	for _, r := range all {
 		admitted := map[bool]string{true: "admitted", false: "failed"}[r.Deadline]
-		fmt.Fprintf(&b, "| %s | %s | %v | %v | %v | %d of %d | %s | %v (%v) | %d | %d | %d | %d | %s |\n",
-			r.Policy, r.Failure, r.First.Round(time.Millisecond), r.Rest.P50, r.Rest.P99, r.Failed, r.Rest.Count, admitted,
+		fmt.Fprintf(&b, "| %s | %s | %v | %v | %v | %d | %d | %s | %v (%v) | %d | %d | %d | %d | %s |\n",
+			r.Policy, r.Failure, r.First.Round(time.Millisecond), r.Rest.P50, r.Rest.P99, r.Rest.Count, r.Failed, admitted,
 			r.Normal.Round(time.Millisecond), r.Probe.Round(time.Millisecond), r.Used, r.Charged, r.Doubt, r.Local, strings.Join(r.Missed, "; "))
 	}
 	return b.String()
