@@ -416,7 +416,7 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*op) bool {
 		case done && r.pending: // its write is under way
 			lv.lane.disown(o)
 		case done && r.err == nil && !r.denied:
-			lv.lane.submit(o.reversed(r))
+			lv.lane.submit(lv.lane.returning(o, r))
 		}
 	}
 	return false

@@ -99,7 +99,7 @@ func (b *batch) first() *op {
 // to run or drive it.
 func (l *lane) enqueue(o *op) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlockAndTell()
 	if l.tripped.Load() {
 		l.turnOut(o, l.owner.silence(errTripped))
 		return false
@@ -317,7 +317,7 @@ func (l *lane) finish(ops []*op, r result) {
 		}
 		o.state = opGone // its caller must not take the result for its own
 		if o.take && granted {
-			l.queue = append(l.queue, o.reversed(r))
+			l.queue = append(l.queue, l.returning(o, r))
 		}
 	}
 	l.sweep()

@@ -116,9 +116,25 @@ func (l *lane) disown(o *op) {
 	l.mu.Unlock()
 	l.bequeath(o, func(r result) {
 		if o.take && r.err == nil && !r.denied {
-			l.submit(o.reversed(r))
+			l.submit(l.returning(o, r))
 		}
 	})
+}
+
+// returning is the adjust that gives back what a take was granted whose caller has
+// gone: nobody waits for it, so that what cannot be written is owed.
+func (l *lane) returning(o *op, granted result) *op {
+	back := o.reversed(granted)
+	back.heir = func(r result) {
+		switch {
+		case r.err == nil:
+		case r.unknown:
+			l.owner.tally.doubt(back.amounts)
+		default:
+			l.owner.owed.refund(l, negated(back.amounts), back.incarnation, back.cfg)
+		}
+	}
+	return back
 }
 
 // inherit gives an op whose caller has gone on its outcome; l.mu must be held.

@@ -110,6 +110,10 @@ func (lv *level) move(target []signed, now int64) []signed {
 		missing := h.Missing(t.amount)
 		if missing <= 0 {
 			missing = -h.Lower(t.amount, now)
+			for h.Missing(t.amount) < missing { // a charge ended since it was resolved
+				h.Resolve(lv.meets)
+				missing = -h.Lower(t.amount, now)
+			}
 		}
 		if missing != 0 {
 			out = append(out, signed{t.name, missing})

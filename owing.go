@@ -92,10 +92,17 @@ func (w *owing) refund(amounts []signed, incarnation []byte, cfg *bucketConfig) 
 		w.cfg = cfg
 	}
 	if n := len(w.backs) - 1; n >= 0 && string(w.backs[n].incarnation) == string(incarnation) {
-		w.backs[n].amounts = plus(w.backs[n].amounts, amounts)
-		return
+		if sum := plus(w.backs[n].amounts, amounts); carriable(sum) {
+			w.backs[n].amounts = sum
+			return
+		}
 	}
 	w.backs = append(w.backs, owedBack{amounts, incarnation})
+}
+
+// carriable reports whether one write can give the amounts back.
+func carriable(amounts []signed) bool {
+	return !slices.ContainsFunc(amounts, func(a signed) bool { return a.amount > maxSum })
 }
 
 // takeOver collects again what a charge carried that was surely not written.

@@ -94,7 +94,7 @@ func (l *RateLimiter) returnTogether(ctx context.Context, lease *Lease, proposal
 		lv := &lease.levels[i]
 		r := lv.charged(&proposals[i], l.store.decodeBucket)
 		take := newTake(context.WithoutCancel(ctx), lv.asked, lv.cfg)
-		lv.lane.submit(take.reversed(r))
+		lv.lane.submit(lv.lane.returning(take, r))
 	}
 }
 

@@ -100,8 +100,9 @@ func (c *Charge) add(name string, rate bucket.Rate, amount, now int64) {
 }
 
 // lower takes an amount out that its user does not need any more: at once while
-// the charge collects, as a refund once it has landed while it is under way.
-func (c *Charge) lower(name string, amount, now int64) {
+// the charge collects, as a refund once it has landed while it is under way. It
+// returns false when the charge has ended: its user has to learn how first.
+func (c *Charge) lower(name string, amount, now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.line(name)
@@ -111,7 +112,10 @@ func (c *Charge) lower(name string, amount, now int64) {
 		l.queue.Give(l.rate, amount, now)
 	case sent:
 		l.refund += amount
+	default:
+		return false
 	}
+	return true
 }
 
 // Send ends the collecting, unless there is nothing to charge.

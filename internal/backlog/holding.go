@@ -87,7 +87,9 @@ func (h *Holding) Missing(target int64) int64 {
 
 // Lower brings the level down to target as far as nothing has to be written:
 // doubt above it is lost, and what is owed above it is not charged, or given
-// back by its charge. It returns what has to be given back of what is held.
+// back by its charge. It returns what has to be given back of what is held. Where
+// a charge ended meanwhile, more than that is still Missing: resolve and lower
+// again.
 func (h *Holding) Lower(target, now int64) (back int64) {
 	gone := min(h.Gone, target)
 	target -= gone
@@ -100,8 +102,9 @@ func (h *Holding) Lower(target, now int64) (back int64) {
 	excess := sure - target
 	for i := len(h.owed) - 1; i >= 0 && excess > 0; i-- {
 		n := min(excess, h.owed[i].amount)
-		h.owed[i].charge.lower(h.Name, n, now)
-		h.owed[i].amount -= n
+		if h.owed[i].charge.lower(h.Name, n, now) {
+			h.owed[i].amount -= n
+		}
 		excess -= n
 	}
 	return max(0, min(excess, h.Held))

@@ -1,0 +1,52 @@
+package dynalimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// What is to be given back for a caller who has gone is kept while the bucket does
+// not answer.
+func TestGrantOfACallerWhoHasGoneIsGivenBackAfterAnOutage(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+		lease := s.acquire(userOf(0), Amounts{"rpm": 5})
+		l := s.limiter.lanes.of(userOf(0), model)
+		s.down(ddbmem.Fault{Drop: true})
+		s.acquire(userOf(0), Amounts{"rpm": 1})
+		require.True(t, l.tripped.Load())
+		take := newTake(t.Context(), []signed{{"rpm", 5 * milli}}, lease.levels[0].cfg)
+		l.submit(l.returning(take, result{image: l.image}))
+		assert.Equal(t, 1, s.limiter.Health().OwedBuckets)
+		s.recovers()
+		elapse(time.Second)
+		charged, doubt := s.consumed(1, "rpm"), s.limiter.Health().Doubt["rpm"]
+		assert.LessOrEqual(t, charged, int64(1))
+		assert.GreaterOrEqual(t, charged+doubt, int64(1))
+	})
+}
+
+// Give-backs that one write cannot carry together are written one after the other.
+func TestOwedGiveBacksStayWithinOneWrite(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", maxTokens)}}, func(t *testing.T, s *stage) {
+		s.acquire(userOf(0), Amounts{"rpm": 1})
+		l := s.limiter.lanes.of(userOf(0), model)
+		const leases = 600
+		for range leases {
+			require.True(t, s.limiter.lanes.owed.refund(l, []signed{{"rpm", maxTokens * milli}}, l.imageOf(), nil))
+		}
+		w, sum := l.owing.Load(), int64(0)
+		for _, b := range w.backs {
+			assert.LessOrEqual(t, b.amounts[0].amount, int64(maxSum))
+			sum += b.amounts[0].amount
+		}
+		assert.Equal(t, int64(leases*maxTokens*milli), sum)
+		w.mu.Lock()
+		w.backs = nil
+		w.mu.Unlock()
+	})
+}
