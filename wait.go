@@ -148,7 +148,7 @@ func (l *RateLimiter) pause(ctx context.Context, r request, at place, denial *Li
 		left, known := at.lane.due(at.waiter, l.clock())
 		if known {
 			expected = l.clock().Add(left)
-		} else if left = expected.Sub(l.clock()); same {
+		} else if left = expected.Sub(l.clock()); same || at.lane.disputed(at.waiter) {
 			known = true
 		}
 		// Durations are compared: the deadline is of the local clock, the rest

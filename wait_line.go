@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"bytes"
 	"slices"
 	"time"
 )
@@ -26,6 +27,8 @@ type waiter struct {
 	// served says that a landed write carried it.
 	served bool
 	wake   chan struct{} // holds one wake-up
+	// dispute is the fingerprint of others' limits that it tried against.
+	dispute []byte
 }
 
 func newWaiter(rank uint64) *waiter { return &waiter{rank: rank, wake: make(chan struct{}, 1)} }
@@ -188,6 +191,20 @@ func (l *lane) promised(rank uint64, carried []*op, r reading) promises {
 		}
 	}
 	return f.limits
+}
+
+// disputed reports whether the bucket is once more under limits of others that the
+// waiter has tried against: callers who disagree claim it in turn, and each claim
+// wakes the others. The first time it is false, for the limits may have changed.
+func (l *lane) disputed(w *waiter) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known || l.image == nil || w.cfg == nil || w.cfg.is(l.image) {
+		return false
+	}
+	again := bytes.Equal(w.dispute, l.image.Fingerprint)
+	w.dispute = l.image.Fingerprint
+	return again
 }
 
 // due is how long a waiter has to wait until its amounts fit once those before
