@@ -143,7 +143,7 @@ func (o *op) reversed(r result) *op {
 // dropsIn notes which limits of an adjust a write decided from v leaves out.
 func (o *op) dropsIn(v view) {
 	o.dropped = nil
-	for _, a := range o.amounts {
+	for _, a := range append(slices.Clone(o.amounts), o.late...) {
 		if _, known := v.room(a.name, 0); !known {
 			o.dropped = append(o.dropped, a.name)
 		}
