@@ -36,6 +36,10 @@ lint: ## Check format, vet, linters, shell scripts and known vulnerabilities
 fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
+.PHONY: mutants
+mutants: ## Put dangerous changes into a copy of the source; the tests must notice (30 minutes)
+	@scripts/mutants.sh $(ARGS)
+
 .PHONY: bench
 bench: ## Measure the limiter and print one table beside what must hold (3 minutes)
 	@cd bench && go run ./report $(ARGS)

@@ -88,8 +88,10 @@ func (h *history) consume(r *rand.Rand, l *lawLease) {
 	ctx, cancel := h.context(r)
 	defer cancel()
 	amounts := h.amounts(r, l.request.entity)
-	err := l.Consume(l.stake.on(ctx), amounts)
+	ctx, own := staked(ctx) // what a failed one leaves is not the lease's
+	err := l.Consume(ctx, amounts)
 	if err == nil {
+		own.into = l.stake
 		h.mu.Lock()
 		h.grantedTo(l.levels, amounts)
 		h.mu.Unlock()

@@ -30,6 +30,10 @@ func (h *history) fault(q *ddbmem.Request) ddbmem.Fault {
 	}
 	write := strings.HasPrefix(q.Operation, "Update") || strings.HasPrefix(q.Operation, "Put") || strings.HasPrefix(q.Operation, "Transact")
 	switch p := h.luck.Float64(); {
+	case time.Now().Before(h.silent) && p < .5:
+		f.Drop = true
+	case time.Now().Before(h.silent):
+		f.Before = time.Minute
 	case write && h.isThrottled(q.Body):
 		f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
 	case p < .08:

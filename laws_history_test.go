@@ -68,8 +68,10 @@ type history struct {
 	late    []chan struct{}
 	// throttled is until when (true time) a bucket takes no writes, by entity.
 	throttled map[string]time.Time
-	told      map[string]int64 // what callers were granted, by entity and limit
-	errs      []error
+	// silent is until when the store does not answer at all.
+	silent time.Time
+	told   map[string]int64 // what callers were granted, by entity and limit
+	errs   []error
 }
 
 // member is a limiter with a clock and caches of its own.

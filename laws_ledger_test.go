@@ -21,10 +21,11 @@ func (j *lawJudge) ledger(h *history) {
 	}
 	held := map[string]int64{}
 	for _, l := range h.leases {
-		for key, n := range heldBy(l.Lease) {
+		sure, _ := heldBy(l.Lease)
+		for key, n := range sure {
 			held[key] += n
 		}
-		j.violations = append(j.violations, l.stake.holds(l.Lease)...)
+		j.violations = append(j.violations, l.stake.holds(l.Lease, j.absent)...)
 	}
 	for _, s := range j.suspects {
 		if !s.owed() {

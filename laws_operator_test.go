@@ -85,3 +85,10 @@ func (h *history) throttle(r *rand.Rand) {
 	defer h.mu.Unlock()
 	h.throttled[h.entities[r.IntN(len(h.entities))]] = time.Now().Add(time.Duration(r.Int64N(20_000)) * time.Millisecond)
 }
+
+// silence lets the store answer nothing for a while.
+func (h *history) silence(r *rand.Rand) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.silent = time.Now().Add(time.Duration(r.Int64N(40_000)) * time.Millisecond)
+}

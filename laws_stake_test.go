@@ -18,6 +18,8 @@ type stake struct {
 	// bucket was owed is written for many leases at once, and shows nothing.
 	wrong []string
 	lease *Lease // nil if the acquire failed
+	// into is the stake that this one became part of.
+	into *stake
 }
 
 // owed reports whether some of it was owed to a bucket.
@@ -31,8 +33,10 @@ type lot struct {
 	limit       string
 }
 
-// stakeLot counts one limit: what was debited for the lease and given back by it.
-type stakeLot struct{ debited, back int64 }
+// stakeLot counts one limit: what was debited for the lease and given back by it;
+// told is what of the debits its process learnt of. A try that nobody heard of, and
+// that is decided again, may land late: it counts, and is nobody's.
+type stakeLot struct{ debited, told, back int64 }
 
 type stakeKey struct{}
 
@@ -49,6 +53,14 @@ func (s *stake) on(ctx context.Context) context.Context {
 
 func stakeOf(ctx context.Context) *stake {
 	s, _ := ctx.Value(stakeKey{}).(*stake)
+	return s
+}
+
+// whole is the stake that this one is part of.
+func (s *stake) whole() *stake {
+	for s.into != nil {
+		s = s.into
+	}
 	return s
 }
 
@@ -72,16 +84,20 @@ func (j *lawJudge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, befor
 			if part.stake == nil || after.Set.Index(a.name) < 0 {
 				continue
 			}
-			l := part.stake.lot(lot{entity, here, a.name})
+			whole := part.stake.whole()
+			l := whole.lot(lot{entity, here, a.name})
 			switch {
 			case a.amount < 0 && backs(a.name):
 				l.back -= a.amount
 			case a.amount > 0 && !again:
 				l.debited += a.amount
+				if sent.granted {
+					l.told += a.amount
+				}
 			}
 			if l.back > l.debited {
-				part.stake.wrong = append(part.stake.wrong, fmt.Sprintf("write %d: L7: a lease gave back %d of %s, and %d were debited for it in this bucket", w.Seq, l.back, a.name, l.debited))
-				j.suspects = append(j.suspects, part.stake)
+				whole.wrong = append(whole.wrong, fmt.Sprintf("write %d: L7: a lease gave back %d of %s, and %d were debited for it in this bucket", w.Seq, l.back, a.name, l.debited))
+				j.suspects = append(j.suspects, whole)
 			}
 		}
 	}
@@ -116,30 +132,43 @@ func partOf(o *op) part {
 	return p
 }
 
-// holds compares what a lease says it holds with what is in the store for it.
-func (s *stake) holds(l *Lease) (wrong []string) {
+// holds compares what a lease says it has with what is in the store for it: no less
+// than it surely holds, no more than what it knows was, or may have been, debited.
+// What is given back to a limit that was gone for a time may have been dropped.
+func (s *stake) holds(l *Lease, gone map[string]bool) (wrong []string) {
 	if s.owed() {
 		return nil
 	}
-	net := map[string]int64{}
+	net, told := map[string]int64{}, map[string]int64{}
 	for k, v := range s.lots {
 		net[k.entity+"#"+k.limit] += v.debited - v.back
+		told[k.entity+"#"+k.limit] += v.told - v.back
 	}
-	for key, held := range heldBy(l) {
-		if net[key] < held {
-			wrong = append(wrong, fmt.Sprintf("L3: a lease holds %d of %s, debited for it are %d", held, key, net[key]))
+	held, known := heldBy(l)
+	for key, n := range held {
+		if net[key] < n {
+			wrong = append(wrong, fmt.Sprintf("L3: a lease holds %d of %s, debited for it are %d", n, key, net[key]))
+		}
+	}
+	for key, n := range told {
+		if !gone[key] && n > known[key] {
+			wrong = append(wrong, fmt.Sprintf("L3: debited for a lease are %d of %s, of which it knows %d", n, key, known[key]))
 		}
 	}
 	return wrong
 }
 
-// heldBy is what a lease surely has in the store, by entity and limit.
-func heldBy(l *Lease) map[string]int64 {
-	held := map[string]int64{}
+// heldBy is what a lease surely has in the store, and what it has or may have, by
+// entity and limit.
+func heldBy(l *Lease) (held, known map[string]int64) {
+	held, known = map[string]int64{}, map[string]int64{}
 	for i := range l.levels {
+		l.levels[i].resolve()
 		for _, h := range l.levels[i].holdings {
-			held[l.levels[i].lane.entity+"#"+h.Name] += h.Held
+			key := l.levels[i].lane.entity + "#" + h.Name
+			held[key] += h.Held
+			known[key] += h.Used() + h.Lost
 		}
 	}
-	return held
+	return held, known
 }

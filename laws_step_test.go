@@ -27,6 +27,8 @@ func (h *history) step(r *rand.Rand) {
 		h.crash(r)
 	case p < .08 && h.mode.faults:
 		h.throttle(r)
+	case p < .085 && h.mode.faults:
+		h.silence(r)
 	case p < .55:
 		h.acquire(r, h.pick(r), 1)
 	case p < .65:

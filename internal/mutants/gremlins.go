@@ -12,8 +12,12 @@ import (
 	"strings"
 )
 
-// purePackages are what gremlins works on: their own tests say all of them.
-var purePackages = []string{"internal/bucket", "internal/backlog"}
+// purePackages are what gremlins works on. The own tests of a whole one reach all
+// of it; of the others, what they do not reach is left to the lists.
+var purePackages = []struct {
+	folder string
+	whole  bool
+}{{"internal/bucket", true}, {"internal/schema", false}}
 
 // outcome is what gremlins reports of one change.
 type outcome struct {
@@ -36,7 +40,7 @@ func gremlins(ctx context.Context, binary, top, dir string) error {
 	}
 	bad := 0
 	for _, pkg := range purePackages {
-		n, err := unleash(ctx, binary, tree, dir, pkg, explained)
+		n, err := unleash(ctx, binary, tree, dir, pkg.folder, pkg.whole, explained)
 		if err != nil {
 			return err
 		}
@@ -55,7 +59,7 @@ func gremlins(ctx context.Context, binary, top, dir string) error {
 }
 
 // unleash runs gremlins on a package and counts what survives unexplained.
-func unleash(ctx context.Context, binary, tree, dir, pkg string, explained map[equivalent]bool) (bad int, err error) {
+func unleash(ctx context.Context, binary, tree, dir, pkg string, whole bool, explained map[equivalent]bool) (bad int, err error) {
 	report := filepath.Join(dir, "gremlins.json")
 	cmd := exec.CommandContext(ctx, binary, "unleash", "./"+pkg, "--workers", "2", "--timeout-coefficient", "10", "-o", report, "-S", "l")
 	cmd.Dir, cmd.Env, cmd.Stderr = tree, append(os.Environ(), "GOWORK=off"), os.Stderr
@@ -87,6 +91,10 @@ func unleash(ctx context.Context, binary, tree, dir, pkg string, explained map[e
 			case "KILLED", "TIMED OUT", "NOT VIABLE":
 				killed++
 				continue
+			case "NOT COVERED":
+				if !whole {
+					continue
+				}
 			}
 			e := equivalent{file, o.Type, strings.TrimSpace(lines[o.Line-1])}
 			if _, ok := explained[e]; ok {

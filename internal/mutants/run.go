@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -64,7 +63,7 @@ var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
 // run runs some tests; known is false if they pass.
 func run(ctx context.Context, tree, pkg, pattern string, timeout time.Duration) (v verdict, known bool) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-vet=off", "-count=1", "-failfast", "-timeout="+timeout.String(), "-run="+pattern, pkg)
+	cmd := exec.CommandContext(ctx, "go", "test", "-trimpath", "-vet=off", "-ldflags=-s -w", "-count=1", "-failfast", "-timeout="+timeout.String(), "-run="+pattern, pkg)
 	cmd.Dir, cmd.Env = tree, environment()
 	out, err := cmd.CombinedOutput()
 	switch {
@@ -110,21 +109,25 @@ func environment() []string {
 func pass(ctx context.Context, tree, dir string, all map[string][]string) error {
 	for pkg, patterns := range all {
 		binary := filepath.Join(dir, "unchanged.test")
-		build := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-vet=off", "-o", binary, pkg)
+		build := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", binary, pkg)
 		build.Dir = tree
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build the tests of %s: %w\n%s", pkg, err, out)
 		}
-		for _, pattern := range patterns {
-			cmd := exec.CommandContext(ctx, binary, "-test.run="+pattern, "-test.timeout="+narrowTimeout.String())
+		unchanged := func(args ...string) ([]byte, error) {
+			cmd := exec.CommandContext(ctx, binary, args...)
 			cmd.Dir, cmd.Env = filepath.Join(tree, filepath.FromSlash(pkg)), environment()
-			out, err := cmd.CombinedOutput()
-			if err == nil && bytes.Contains(out, []byte("no tests to run")) {
-				err = errors.New("there are no such tests")
+			return cmd.CombinedOutput()
+		}
+		for _, pattern := range patterns {
+			out, err := unchanged("-test.list=" + pattern)
+			if err != nil || !bytes.Contains(out, []byte("Test")) {
+				return fmt.Errorf("no test of %s matches '%s' (%v)\n%s", pkg, pattern, err, out)
 			}
-			if err != nil {
-				return fmt.Errorf("%s -run '%s' does not pass without any mutant: %w\n%s", pkg, pattern, err, out)
-			}
+		}
+		out, err := unchanged("-test.run=("+strings.Join(patterns, ")|(")+")", "-test.timeout="+packageTimeout.String())
+		if err != nil {
+			return fmt.Errorf("%s does not pass without any mutant: %w\n%s", pkg, err, out)
 		}
 	}
 	return nil
