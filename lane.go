@@ -154,6 +154,11 @@ func (dr driver) ended() bool { return dr.ctx != nil && dr.ctx.Err() != nil }
 // drive runs the lane on the goroutine of o's caller. What is left when o is
 // done, or the caller's context ends, goes on without it.
 func (l *lane) drive(ctx context.Context, o *op) {
+	if ctx.Done() == nil { // a delivery leaves a driver by its context's being one that can end
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+	}
 	dr := driver{ctx: ctx, op: o}
 	for {
 		b, ok := l.next()
