@@ -28,7 +28,7 @@ type spool struct {
 	file    *os.File
 	pending int // records in the file
 
-	replaying sync.Mutex
+	replaying chan struct{} // one at a time; a mutex would be held across requests
 }
 
 func openSpool(path string) (*spool, error) {
@@ -40,7 +40,7 @@ func openSpool(path string) (*spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("budget: spool: %w", err)
 	}
-	s := &spool{path: path, lock: lock}
+	s := &spool{path: path, lock: lock, replaying: make(chan struct{}, 1)}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("budget: spool: %w", err), unlockFile(lock))
 	}
@@ -190,8 +190,8 @@ const replayBatch = 256
 // replay hands the records to send, many at once, and drops those that it
 // finishes. It stops when the store fails and takes none of a batch.
 func (s *spool) replay(send func(batch []spoolLine) (done []bool, err error)) error {
-	s.replaying.Lock()
-	defer s.replaying.Unlock()
+	s.replaying <- struct{}{}
+	defer func() { <-s.replaying }()
 	lines, err := s.waiting()
 	if err != nil {
 		return fmt.Errorf("budget: spool: %w", err)
