@@ -27,7 +27,7 @@ func (l *lane) broke(p any, stack []byte) {
 	l.mu.Lock()
 	var carried []*op
 	for _, o := range l.queue {
-		if o.state == opCarried {
+		if o.state == opCarried || o.state == opPending {
 			carried = append(carried, o)
 		}
 	}

@@ -50,3 +50,20 @@ func TestOwedGiveBacksStayWithinOneWrite(t *testing.T) {
 		w.mu.Unlock()
 	})
 }
+
+// A panic tells of a write that its caller was told is under way, and does not
+// have it written again.
+func TestPanicEndsWhatIsUnderWay(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
+		l := lease.levels[0].lane
+		take := newTake(t.Context(), []signed{{"rpm", milli}}, lease.levels[0].cfg)
+		take.state, l.queue, l.wrote = opCarried, []*op{take}, true
+		l.giveUp(take, l.owner.silence(errTripped))
+		var outcome result
+		l.bequeath(take, func(r result) { outcome = r })
+		l.broke("boom", nil)
+		assert.True(t, outcome.unknown)
+		assert.Empty(t, l.queue)
+	})
+}
