@@ -103,6 +103,7 @@ func (l *RateLimiter) unanswered(lv *level, o *op) {
 // follow makes the charges of a write that is under way the lease's: they are
 // held once it landed, in doubt if nobody knows, else owed.
 func (l *RateLimiter) follow(lv *level, o *op, amounts []signed) {
+	lv.degraded = true
 	c, lane, cfg, now := backlog.UnderWay(), lv.lane, lv.cfg, l.nowMS()
 	for _, a := range amounts {
 		c.Carry(a.name, cfg.rateOf(a.name), a.amount, now)

@@ -30,7 +30,10 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 		}
 		a := sent.sums.of(name)
 		if i < 0 {
-			j.added(w, sent, truths, name, a, l)
+			j.added(w, truths, name, a, l)
+			if sent.landings > 1 { // made again, and of a time that may be long ago
+				truths[name].queue = l.Burst - after.State(k).Level(at)
+			}
 		} else {
 			if back := j.appliedBack(sent, name, before, after); back != a.Back {
 				j.dropped++
@@ -49,14 +52,10 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 	}
 }
 
-// added is a limit that the item did not have: full, less what is taken. A Create
-// that lands again, in a bucket whose predecessor was deleted, counts there too.
-func (j *lawJudge) added(w *ddbmem.Write, sent *sentWrite, truths map[string]*truth, name string, a named, l *schema.Stored) {
+// added is a limit that the item did not have: full, less what is taken.
+func (j *lawJudge) added(w *ddbmem.Write, truths map[string]*truth, name string, a named, l *schema.Stored) {
 	truths[name] = &truth{}
 	out := a.Take + a.Adjust
-	if sent.landings > 1 {
-		truths[name].queue = out
-	}
 	if l.Tokens != l.Burst-out || l.Consumed != out+a.Late {
 		j.fail(w, "L7: %s appeared with %d of %d tokens and the counter at %d for a charge of %d", name, l.Tokens, l.Burst, l.Consumed, out)
 	}
