@@ -200,7 +200,7 @@ func (l *lane) over(o *op) bool {
 
 // handOver lets the lane go on without its driver, whose caller has to be
 // answered: first with what rest is left of the batch, then as ever.
-func (l *lane) handOver(dr driver, rest func()) {
+func (l *lane) handOver(rest func()) {
 	go func() {
 		l.guard(rest)
 		l.run()

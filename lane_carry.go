@@ -97,7 +97,7 @@ func (l *lane) outdated(v view, amounts []signed) error {
 // because the driver's context ended, they go on without it.
 func (l *lane) fail(dr driver, ops []*op, err error) (handed bool) {
 	if dr.ended() {
-		l.handOver(dr, func() { l.requeue(ops) })
+		l.handOver(func() { l.requeue(ops) })
 		return true
 	}
 	l.finish(ops, result{err: err})
@@ -374,7 +374,7 @@ func (l *lane) send(ctx context.Context, dr driver, d *delivery, s sums, then fu
 		return false
 	}
 	ctx, d.driven = context.WithoutCancel(ctx), false
-	l.handOver(dr, func() {
+	l.handOver(func() {
 		a, _ := l.deliver(ctx, d)
 		l.arrive(d, a, asked, end, then)
 	})

@@ -21,12 +21,6 @@ func writesOf(entity string) func(string, []byte) bool {
 	}
 }
 
-// everything matches all that reaches a bucket: writes and the read that asks
-// what became of them.
-func everything(operation string, _ []byte) bool {
-	return operation == "UpdateItem" || operation == "PutItem" || operation == "GetItem"
-}
-
 func requireUnconfirmed(t *testing.T, err error, want Amounts) *UnconfirmedError {
 	t.Helper()
 	var unconfirmed *UnconfirmedError

@@ -89,13 +89,6 @@ func (d *owed) owing(l *lane) *owing {
 	return w
 }
 
-// of returns what a bucket is owed, nil for nothing.
-func (d *owed) of(key laneKey) *owing {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.byKey[key]
-}
-
 // forget removes a bucket that is owed nothing any more.
 func (d *owed) forget(w *owing) {
 	d.mu.Lock()
