@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,19 +118,18 @@ type equivalent struct{ file, kind, text string }
 
 // readEquivalents reads the rows of a table: file, kind of change, line, why.
 func readEquivalents(path string) (map[equivalent]bool, error) {
-	f, err := os.Open(path)
+	rows, err := linesOf(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	all := map[equivalent]bool{}
-	for s := bufio.NewScanner(f); s.Scan(); {
-		cells := strings.Split(strings.Trim(s.Text(), "| "), " | ")
-		if !strings.HasPrefix(s.Text(), "| internal/") {
+	for _, row := range rows {
+		if !strings.HasPrefix(row, "| internal/") {
 			continue
 		}
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
 		if len(cells) < 4 {
-			return nil, errors.New("a row is file, kind, line and why: " + s.Text())
+			return nil, errors.New("a row is file, kind, line and why: " + row)
 		}
 		text := strings.ReplaceAll(strings.Trim(cells[2], "`"), `\|`, "|")
 		all[equivalent{cells[0], cells[1], text}] = false

@@ -121,8 +121,11 @@ func pass(ctx context.Context, tree, dir string, all map[string][]string) error 
 		}
 		for _, pattern := range patterns {
 			out, err := unchanged("-test.list=" + pattern)
-			if err != nil || !bytes.Contains(out, []byte("Test")) {
-				return fmt.Errorf("no test of %s matches '%s' (%v)\n%s", pkg, pattern, err, out)
+			if err != nil {
+				return fmt.Errorf("list the tests of %s that match '%s': %w\n%s", pkg, pattern, err, out)
+			}
+			if !bytes.Contains(out, []byte("Test")) {
+				return fmt.Errorf("no test of %s matches '%s'", pkg, pattern)
 			}
 		}
 		out, err := unchanged("-test.run=("+strings.Join(patterns, ")|(")+")", "-test.timeout="+packageTimeout.String())

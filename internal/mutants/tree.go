@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,29 +24,21 @@ func copyTree(root, dir string) error {
 
 // copyFile copies one file; one that is deleted and not committed is none.
 func copyFile(from, to string) error {
-	in, err := os.Open(from)
+	info, err := os.Stat(from)
 	if os.IsNotExist(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	info, err := in.Stat()
+	text, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
 		return err
 	}
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, info.Mode())
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.Close()
+	return os.WriteFile(to, text, info.Mode())
 }
 
 // with puts a mutant into a tree, runs do, and puts the file back.
