@@ -107,6 +107,9 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 		}
 		if trips {
 			l.trip(a.err)
+			if !l.tripped.Load() { // after Close nothing probes the bucket, and nothing is kept
+				return a.orUnknown(d.unanswered), false
+			}
 			continue
 		}
 		if d.try+1 >= maxTries || l.impatient(d.carried) {

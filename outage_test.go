@@ -426,3 +426,22 @@ func TestNothingIsKeptAfterClose(t *testing.T) {
 		s.db.SetFaults(nil)
 	})
 }
+
+// After Close a correction that cannot even be sent ends: nothing probes any more.
+func TestCorrectionAfterCloseThatCannotBeSentEnds(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+		f := &fault{unsent: true, match: only("UpdateItem")}
+		cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}}, f)
+		lease := cut.acquire(userOf(0), Amounts{"rpm": 10})
+		require.NoError(t, cut.limiter.Close(t.Context()))
+		f.times(-1)
+		err := lease.Settle(t.Context(), Amounts{"rpm": 20})
+		var unconfirmed *UnconfirmedError
+		require.ErrorAs(t, err, &unconfirmed)
+		assert.True(t, unconfirmed.NotWritten)
+		assert.LessOrEqual(t, f.count(), maxTries)
+		f.times(0)
+		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 20}))
+		assert.Equal(t, int64(20), s.consumed(1, "rpm"))
+	})
+}

@@ -67,7 +67,8 @@ func (w *owing) due(now int64) []signed {
 	return sum
 }
 
-// add owes amounts of limits and returns the charge that carries them.
+// add owes amounts of limits and returns the charge that carries them, nil when
+// that would be more than a bucket can be charged.
 func (w *owing) add(amounts []signed, cfg *bucketConfig, incarnation []byte, now int64) *backlog.Charge {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,6 +76,11 @@ func (w *owing) add(amounts []signed, cfg *bucketConfig, incarnation []byte, now
 		w.incarnation = incarnation
 	}
 	w.cfg = cfg
+	for _, a := range amounts {
+		if a.amount > w.charge.Room(a.name) {
+			return nil
+		}
+	}
 	for _, a := range amounts {
 		w.charge.Add(a.name, cfg.rateOf(a.name), a.amount, now)
 	}

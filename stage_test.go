@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -200,7 +201,8 @@ type fault struct {
 	next  aws.HTTPClient
 	match func(operation string, body []byte) bool
 	// lose executes the request and loses its answer; drop does not execute it.
-	lose, drop bool
+	// unsent says that no connection is made.
+	lose, drop, unsent bool
 	// refuse answers with this error code instead of executing it.
 	refuse string
 	// after, if set, is called once the request has executed.
@@ -249,6 +251,8 @@ func (f *fault) Do(request *http.Request) (*http.Response, error) {
 		return f.next.Do(request)
 	}
 	switch {
+	case f.unsent:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errBroken}
 	case f.drop:
 		return nil, errBroken
 	case f.refuse != "":

@@ -85,6 +85,17 @@ func (c *Charge) Add(name string, rate bucket.Rate, amount, now int64) bool {
 	return true
 }
 
+// maxTotal bounds what a charge carries of one limit: 2^61 millitokens, so that no
+// sum wraps.
+const maxTotal = 1 << 61
+
+// Room is how much more of a limit the charge can carry.
+func (c *Charge) Room(name string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maxTotal - c.line(name).total
+}
+
 // Carry notes what a write that is under way carries.
 func (c *Charge) Carry(name string, rate bucket.Rate, amount, now int64) {
 	c.mu.Lock()

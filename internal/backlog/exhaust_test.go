@@ -351,3 +351,12 @@ func TestDroppedLineIsNeitherHeldNorRefunded(t *testing.T) {
 	require.Zero(t, tpm.Held)
 	require.Zero(t, tpm.Missing(3))
 }
+
+// A backlog grows no further than its sums can tell.
+func TestRoomOfACharge(t *testing.T) {
+	c := NewCharge()
+	require.Equal(t, int64(maxTotal), c.Room("x"))
+	require.True(t, c.Add("x", exhaustRate, maxTotal-5, 0))
+	require.Equal(t, int64(5), c.Room("x"))
+	require.Equal(t, int64(maxTotal), c.Room("y"))
+}
