@@ -57,13 +57,16 @@ type lawJudge struct {
 	violations []string
 	// suspects are stakes that did wrong unless a bucket was owed for them.
 	suspects []*stake
-	tally    map[string]int
+	// pooled are the limits of which something was given back for nobody named: it
+	// was owed to the bucket.
+	pooled map[string]bool
+	tally  map[string]int
 }
 
 func newLawJudge(o *oracle, rules lawRules) *lawJudge {
 	return &lawJudge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
-		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*op]int{}, incarnations: map[string]int{}, absent: map[string]bool{}, tally: map[string]int{},
+		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*op]int{}, incarnations: map[string]int{}, absent: map[string]bool{}, pooled: map[string]bool{}, tally: map[string]int{},
 	}
 }
 

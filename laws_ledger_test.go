@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,13 +20,15 @@ func (j *lawJudge) ledger(h *history) {
 			j.violations = append(j.violations, fmt.Sprintf("L9: callers were granted %d of %s, debited were only %d", told, key, acc.granted))
 		}
 	}
+	gone := maps.Clone(j.absent)
+	maps.Copy(gone, j.pooled)
 	held := map[string]int64{}
 	for _, l := range h.leases {
 		sure, _ := heldBy(l.Lease)
 		for key, n := range sure {
 			held[key] += n
 		}
-		j.violations = append(j.violations, l.stake.holds(l.Lease, j.absent)...)
+		j.violations = append(j.violations, l.stake.holds(l.Lease, gone)...)
 	}
 	for _, s := range j.suspects {
 		if !s.owed() {

@@ -81,6 +81,9 @@ func (j *lawJudge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, befor
 	backs := func(name string) bool { return before != nil && j.appliedBack(sent, name, before, after) > 0 }
 	for _, part := range sent.parts() {
 		for _, a := range part.amounts {
+			if part.stake == nil && a.amount < 0 {
+				j.pooled[entity+"#"+a.name] = true // for whom it is given back does not show
+			}
 			if part.stake == nil || after.Set.Index(a.name) < 0 {
 				continue
 			}
