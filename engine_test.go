@@ -47,7 +47,7 @@ func memEngine(t *testing.T, opts ...ddbmem.Option) *engine {
 
 func remoteEngine(t *testing.T, endpoint string) *engine {
 	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 100 * time.Millisecond} // one that is dialled for nobody ends too
 	t.Cleanup(transport.CloseIdleConnections)
 	return &engine{client: func(optFns ...func(*dynamodb.Options)) *dynamodb.Client {
 		return dynamodb.New(dynamodb.Options{

@@ -76,7 +76,7 @@ func engines(t *testing.T, test func(t *testing.T, w *world)) {
 		return
 	}
 	t.Run("endpoint", func(t *testing.T) {
-		transport := &http.Transport{MaxIdleConnsPerHost: 64}
+		transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 100 * time.Millisecond} // one that is dialled for nobody ends too
 		t.Cleanup(transport.CloseIdleConnections)
 		test(t, newWorld(t, nil, &clock{}, dynamodb.New(dynamodb.Options{
 			BaseEndpoint: &endpoint, Region: "us-east-1",
