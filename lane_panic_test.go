@@ -121,6 +121,7 @@ func TestPanicAfterItsCallerHasLeft(t *testing.T) {
 		_, err := l.Acquire(ctx, "u", model, Amounts{"rpm": 1})
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		<-time.After(time.Minute)
+		synctest.Wait() // the log is written without the caller
 		assert.Contains(t, log.String(), "panic in a lane")
 	})
 }

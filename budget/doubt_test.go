@@ -2,6 +2,7 @@ package budget
 
 import (
 	"iter"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,13 +97,13 @@ func TestUnansweredWritesLeaveDoubt(t *testing.T) {
 			back(db, k)
 			_, err := k.tenants.get(ctx, orgO, appA)
 			require.NoError(t, err)
-			written := false
+			var written atomic.Bool // the Keeper works in the background too
 			db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 				switch r.Operation {
 				case "TransactWriteItems", "PutItem", "UpdateItem":
-					written = true
+					written.Store(true)
 				}
-				return ddbmem.Fault{Drop: written}
+				return ddbmem.Fault{Drop: written.Load()}
 			})
 			err = write()
 			var u *UnavailableError
