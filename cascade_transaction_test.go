@@ -144,22 +144,23 @@ func TestRefusedTransactionDecidesAgain(t *testing.T) {
 func TestUnansweredThenThrottledTransactionEnds(t *testing.T) {
 	virtual(t, together(), func(t *testing.T, s *stage) {
 		s.family("key", "project")
-		tries := 0
+		var tries atomic.Int32
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			if r.Operation != "TransactWriteItems" {
 				return ddbmem.Fault{}
 			}
-			if tries++; tries == 1 {
+			n := tries.Add(1)
+			if n == 1 {
 				return ddbmem.Fault{Drop: true}
 			}
-			if tries > 1000 {
+			if n > 1000 {
 				return ddbmem.Fault{} // so that the test ends
 			}
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
 		})
 		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
 		require.ErrorIs(t, err, ErrUnavailable)
-		assert.LessOrEqual(t, tries, maxTries)
+		assert.LessOrEqual(t, tries.Load(), int32(maxTries))
 		s.db.SetFaults(nil)
 	})
 }

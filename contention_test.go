@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"bytes"
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,13 +20,13 @@ func contend(t *testing.T, l *RateLimiter, db *ddbmem.DB) (stop func()) {
 	t.Helper()
 	other, err := New(l.repo, &Options{Limits: l.opts.Limits})
 	require.NoError(t, err)
-	inside, burst := false, int64(1000)
+	var inside atomic.Bool
+	burst := int64(1000)
 	db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == "UpdateItem" && !inside {
-			inside = true
+		if r.Operation == "UpdateItem" && inside.CompareAndSwap(false, true) {
 			burst++
 			_, _ = other.Acquire(context.WithoutCancel(t.Context()), "u", "m", Amounts{"x": 1}, WithLimits(PerMinute("x", burst)))
-			inside = false
+			inside.Store(false)
 		}
 		return ddbmem.Fault{}
 	})

@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,12 +42,12 @@ func TestRefusalAfterAnUnansweredTryIsUnknown(t *testing.T) {
 			},
 			"give-back": func() error { return lease.Adjust(t.Context(), Amounts{"rpm": -5}) },
 		} {
-			tries := 0
+			var tries atomic.Int32
 			db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 				if q.Operation != "UpdateItem" {
 					return ddbmem.Fault{}
 				}
-				if tries++; tries == 1 {
+				if tries.Add(1) == 1 {
 					return ddbmem.Fault{Lose: true}
 				}
 				return ddbmem.Fault{Error: &ddbmem.Error{Code: "ValidationException"}}

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,15 +54,15 @@ func TestCorrectionAfterCloseDuringAnOutageEnds(t *testing.T) {
 			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
 				lease := s.acquire(userOf(0), Amounts{"rpm": 1})
 				require.NoError(t, s.limiter.Close(t.Context()))
-				requests := 0
+				var requests atomic.Int32
 				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-					if requests++; requests > 200 {
+					if requests.Add(1) > 200 {
 						return ddbmem.Fault{}
 					}
 					return silent(r)
 				})
 				require.ErrorIs(t, lease.Adjust(t.Context(), Amounts{"rpm": 5}), ErrUnconfirmed)
-				assert.Less(t, requests, 20)
+				assert.Less(t, requests.Load(), int32(20))
 				s.db.SetFaults(nil)
 			})
 		})

@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,8 +90,11 @@ func grid(t, amount, period int64) int64 { return t/period*amount + t%period*amo
 func TestPatternLostAnswers(t *testing.T) {
 	pattern(t, func(t *testing.T, db *ddbmem.DB, l [2]*RateLimiter) {
 		r := rand.New(rand.NewPCG(7, 7))
+		var mu sync.Mutex
 		lost := 0
 		db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			mu.Lock()
+			defer mu.Unlock()
 			if q.Operation != "UpdateItem" && q.Operation != "PutItem" || r.Float64() >= .3 {
 				return ddbmem.Fault{}
 			}
@@ -115,6 +119,9 @@ func TestPatternLostAnswers(t *testing.T) {
 		elapse(time.Minute)
 		bucket := l[0].lanes.of("key", "gpt-4")
 		require.NoError(t, bucket.look(t.Context()))
+		db.SetFaults(nil)
+		mu.Lock()
+		defer mu.Unlock()
 		assert.GreaterOrEqual(t, lost, 40)
 		assert.GreaterOrEqual(t, granted, int64(180))
 		consumed := bucket.image.Limits[0].Consumed / milli

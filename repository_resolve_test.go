@@ -117,10 +117,9 @@ func TestConfigUnprocessedKeysAreAskedForAgain(t *testing.T) {
 		r := e.repository(t, nil)
 		require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "gpt-4", []Limit{PerMinute("rpm", 3)}))
 		require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1000)}, nil))
-		first := true
+		var asked atomic.Bool
 		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			if q.Operation == "BatchGetItem" && first {
-				first = false
+			if q.Operation == "BatchGetItem" && asked.CompareAndSwap(false, true) {
 				return ddbmem.Fault{Unprocessed: 3}
 			}
 			return ddbmem.Fault{}

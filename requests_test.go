@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,13 +101,13 @@ func TestBucketRequests(t *testing.T) {
 		"adjust_later": {opts: two, do: func(s *scene) {
 			lease := s.acquire("user-1", Amounts{"tpm": 500})
 			s.wire.take()
-			seen, refused := s.item("user-1"), 0
+			seen := s.item("user-1")
+			var refused atomic.Int32 // as if others had claimed just before, each time
 			s.wire.take()
 			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-				if r.Operation != "UpdateItem" || refused == laterAfter {
+				if r.Operation != "UpdateItem" || refused.Add(1) > laterAfter {
 					return ddbmem.Fault{}
 				}
-				refused++ // as if others had claimed just before, each time
 				return ddbmem.Fault{Error: &ddbmem.Error{Code: "ConditionalCheckFailedException", Item: seen}}
 			})
 			require.NoError(s.t, lease.Adjust(s.t.Context(), Amounts{"tpm": 700}))

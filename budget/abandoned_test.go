@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,13 +21,12 @@ var conflicted = ddbmem.Fault{Error: &ddbmem.Error{
 
 // onTransactions gives the n-th transaction, from 1, its fault.
 func onTransactions(fault func(n int) ddbmem.Fault) ddbmem.FaultFunc {
-	n := 0
+	var n atomic.Int32
 	return func(r *ddbmem.Request) ddbmem.Fault {
 		if r.Operation != "TransactWriteItems" {
 			return ddbmem.Fault{}
 		}
-		n++
-		return fault(n)
+		return fault(int(n.Add(1)))
 	}
 }
 
@@ -118,8 +119,11 @@ func TestBarredTwiceIsNotGivenBack(t *testing.T) {
 			simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 				_, err := k.Submit(t.Context(), orgO, appA, call(100))
 				require.NoError(t, err)
+				var mu sync.Mutex
 				reserved := false
 				db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+					mu.Lock()
+					defer mu.Unlock()
 					puts, counts := bytes.Contains(r.Body, []byte(`"Put"`)), bytes.Contains(r.Body, []byte(`"Update"`))
 					switch {
 					case r.Operation != "TransactWriteItems" || !puts:

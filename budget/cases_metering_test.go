@@ -296,10 +296,9 @@ func TestUnprocessedKeysAreNotAbsentItems(t *testing.T) {
 	w.org(fixtureOrg())
 	_, err := w.a.PutApp(t.Context(), orgO, App{ID: appA, Ordering: []string{"economy"}})
 	require.NoError(t, err)
-	left := 2
+	var asked atomic.Int32
 	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == "BatchGetItem" && left > 0 {
-			left--
+		if r.Operation == "BatchGetItem" && asked.Add(1) <= 2 {
 			return ddbmem.Fault{Unprocessed: 2}
 		}
 		return ddbmem.Fault{}

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,10 +14,9 @@ import (
 // its process goes by after it.
 func TestPutIsFollowedDuringALoad(t *testing.T) {
 	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
-		slow := true
+		var slowed atomic.Bool
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Operation == "BatchGetItem" && slow {
-				slow = false
+			if r.Operation == "BatchGetItem" && slowed.CompareAndSwap(false, true) {
 				return ddbmem.Fault{After: 300 * time.Millisecond}
 			}
 			return ddbmem.Fault{}
@@ -44,10 +44,10 @@ func TestPutIsFollowedDuringALoad(t *testing.T) {
 // TestPricesAreFollowedDuringALoad is the same for prices.
 func TestPricesAreFollowedDuringALoad(t *testing.T) {
 	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
-		loads := 0
+		var loads atomic.Int32
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			if r.Operation == "BatchGetItem" {
-				if loads++; loads <= 2 {
+				if loads.Add(1) <= 2 {
 					return ddbmem.Fault{After: 300 * time.Millisecond}
 				}
 			}
