@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -52,8 +53,9 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 }
 
 // chain resolves the entity and, where it cascades, its parents: child first.
-// Levels that nothing limits are left out; of some, nothing may be asked.
-func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, UnavailablePolicy, error) {
+// Levels that nothing limits are left out; of some, nothing may be asked. What has
+// to be read is waited for until then, the zero time for as long as ctx lasts.
+func (l *RateLimiter) chain(ctx context.Context, r request, until time.Time) ([]level, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
 	if err := l.repo.compatible(r.resource, "WithLimits", r.opts.limits); err != nil {
 		return nil, policy, err
@@ -70,7 +72,7 @@ func (l *RateLimiter) chain(ctx context.Context, r request) ([]level, Unavailabl
 		}
 		visited[depth] = id
 		asked := l.nowMS()
-		resolved, item, read, err := l.store.config(ctx, id, r.resource)
+		resolved, item, read, err := l.store.config(ctx, id, r.resource, until)
 		if err != nil {
 			return nil, l.policy(policy), err
 		}
@@ -263,7 +265,7 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at place) (*Lease, b
 		return nil, false, err
 	}
 	p := l.patience(ctx)
-	levels, policy, err := l.chain(ctx, r)
+	levels, policy, err := l.chain(ctx, r, p.bound())
 	if err != nil && gone(err) {
 		levels, err = l.unconfigured(r, policy, err)
 	}
@@ -292,7 +294,7 @@ func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy Unavailable
 	}
 	var err error
 	if mode == CascadeTransaction && lease.spread() > 1 {
-		err = l.takeTogether(ctx, lease, policy, at)
+		err = l.takeTogether(ctx, lease, policy, at, p)
 	} else {
 		err = l.takeAtOnce(ctx, lease, policy, at, p)
 	}

@@ -113,12 +113,12 @@ func (l *RateLimiter) follow(lv *level, o *op, amounts []signed) {
 		switch {
 		case r.err == nil && !r.denied:
 			where := r.image.Of()
-			lane.owner.owed.refund(lane, refunds(c.Landed(where, r.dropped)), where, cfg)
+			lane.owner.owed.returns(lane, refunds(c.Landed(where, r.dropped)), where, cfg)
 		case r.unknown:
 			lane.owner.tally.doubt(amounts)
 			c.Unanswered()
 		default:
-			lane.owner.owed.takeOver(lane, c, cfg)
+			lane.owner.owed.takeOver(lane, c, amounts, cfg)
 		}
 	})
 }
@@ -151,6 +151,15 @@ func (l *RateLimiter) patience(ctx context.Context) patience {
 		}
 	}
 	return p
+}
+
+// bound is when a call stops waiting for what no lane sends: before the caller's
+// own deadline if that leaves the store time to be called silent.
+func (p *patience) bound() time.Time {
+	if p.reserve.Before(p.until) && p.reserve.Sub(p.began) >= leastSilence {
+		return p.reserve
+	}
+	return p.until
 }
 
 // next is the instant at which a waiting call has to decide something.

@@ -21,14 +21,22 @@ type proposal struct {
 // takeTogether charges all levels in one transaction. A denial by a recent
 // image writes nothing; one that must bring a newer configuration first takes
 // the parallel way.
-func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place) error {
+func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
+	ctx, cancel := context.WithDeadline(caller, p.bound())
+	defer cancel()
+	fail := func(err error) error {
+		if ctx.Err() != nil && !errors.Is(err, errMaybeCharged) && !isValidation(err) {
+			err = l.overdue(lease, &p)
+		}
+		return l.concludeTogether(caller, lease, l.failAll(lease, err), policy)
+	}
 	for round := 0; round < maxRefusals; round++ {
 		proposals, err := l.propose(ctx, lease, at, round, false)
 		if err == nil && slices.ContainsFunc(proposals, func(p proposal) bool { return p.waits }) {
 			proposals, err = l.propose(ctx, lease, at, round, true) // a denial waits for every level as it is
 		}
 		if err != nil {
-			return l.concludeTogether(ctx, lease, err, policy)
+			return fail(err)
 		}
 		denied, adopts := false, false
 		for i := range proposals {
@@ -36,7 +44,7 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 			adopts = adopts || proposals[i].waits && proposals[i].view.adopt && proposals[i].view.image != nil
 		}
 		if adopts {
-			return l.takeAtOnce(ctx, lease, policy, at, l.patience(ctx))
+			return l.takeAtOnce(caller, lease, policy, at, p)
 		}
 		if denied {
 			for i := range proposals {
@@ -48,28 +56,50 @@ func (l *RateLimiter) takeTogether(ctx context.Context, lease *Lease, policy Una
 			}
 			return lease.denial()
 		}
-		done, err := l.commit(ctx, lease, proposals, round)
-		if err != nil {
-			return l.concludeTogether(ctx, lease, err, policy)
-		}
-		if done {
+		done, underWay, err := l.commit(ctx, lease, proposals, round)
+		switch {
+		case done:
 			return nil
+		case underWay != nil:
+			for _, o := range underWay {
+				if o.result.pending {
+					o.result.err = l.overdue(lease, &p)
+				}
+			}
+			return l.concludeTogether(caller, lease, underWay, policy)
+		case err != nil:
+			return fail(err)
 		}
 		if !writeBackoff.Pause(ctx, round) {
-			return ctx.Err()
+			return fail(ctx.Err())
 		}
 	}
 	r := lease.request
-	return l.concludeTogether(ctx, lease, contended(r.entity, r.resource), policy)
+	return fail(contended(r.entity, r.resource))
 }
 
 // concludeTogether turns the failure of a transaction into an error, or into a
 // lease where the policy says so; the caller whose context has ended gets that.
-func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, err error, policy UnavailablePolicy) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, ops []*op, policy UnavailablePolicy) error {
+	if ctx.Err() == nil {
+		return l.conclude(ctx, lease, ops, policy)
 	}
-	return l.conclude(ctx, lease, l.failAll(lease, err), policy)
+	for i, o := range ops {
+		if o.result.pending {
+			lease.levels[i].lane.disown(o)
+		}
+	}
+	return ctx.Err()
+}
+
+// overdue is the error of a call whose time for the store is over.
+func (l *RateLimiter) overdue(lease *Lease, p *patience) error {
+	for i := range lease.levels {
+		if lv := &lease.levels[i]; !lv.skipped() && lv.lane.quiet(p.began) < leastSilence {
+			return &UnavailableError{Op: "acquire", Err: errPatience}
+		}
+	}
+	return l.lanes.silence(errPatience)
 }
 
 // failAll makes results of one error for every level.
@@ -185,24 +215,21 @@ func (l *lane) forget() {
 	}
 }
 
-// charged books a committed transaction, which returns no image: the statuses
-// are worked out, and the lane reads the bucket before it denies anything.
-func (lv *level) charged(p *proposal, decode func(schema.Item, int) (*schema.Image, error)) result {
+// committed is what a level was granted by a transaction, which returns no image:
+// it is worked out, and the lane reads the bucket before it denies anything.
+func (lv *level) committed(p *proposal, decode func(schema.Item, int) (*schema.Image, error)) result {
 	image := p.view.image
 	if image == nil {
 		image, _ = decode(p.plan.create.Item(), 0) // what was put
 	} else {
 		image = p.view.less(lv.asked, &p.plan)
 	}
-	lv.grant(image)
 	if p.plan.kind == planClaim {
 		lv.lane.forget()
 	} else {
 		lv.lane.suppose(p.view.image, image)
 	}
-	r := result{image: image, cfg: p.view.cfg, now: p.view.now}
-	lv.saw(r)
-	return r
+	return result{image: image, cfg: p.view.cfg, now: p.view.now}
 }
 
 // less is the image as it is worth at the view's time with amounts taken by a

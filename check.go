@@ -98,7 +98,8 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]reading, Unavailab
 	if l.closed.Load() {
 		return nil, "", ErrClosed
 	}
-	links, policy, err := l.chain(ctx, r)
+	p := l.patience(ctx)
+	links, policy, err := l.chain(ctx, r, p.bound())
 	if err != nil {
 		return nil, policy, err
 	}

@@ -106,8 +106,7 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 			return a.orUnknown(d.unanswered), false
 		}
 		if trips {
-			l.trip(a.err)
-			if !l.tripped.Load() { // after Close nothing probes the bucket, and nothing is kept
+			if !l.trip(a.err) { // after Close nothing probes the bucket, and nothing is kept
 				return a.orUnknown(d.unanswered), false
 			}
 			continue

@@ -26,13 +26,13 @@ const (
 func (l *lane) away() bool { return l.tripped.Load() || l.owner.table.Open() }
 
 // trip answers everybody and probes the bucket in the background; after Close it
-// does not, for nothing is probed any more.
-func (l *lane) trip(cause error) {
+// does not, for nothing is probed any more, and reports false.
+func (l *lane) trip(cause error) bool {
 	err := l.owner.silence(cause)
 	l.mu.Lock()
 	defer l.unlockAndTell()
 	if l.tripped.Load() || l.owner.isClosing() {
-		return
+		return l.tripped.Load()
 	}
 	l.tripped.Store(true)
 	l.untripped = make(chan struct{})
@@ -49,6 +49,7 @@ func (l *lane) trip(cause error) {
 	l.owner.trips.Add(1)
 	l.owner.started()
 	go l.recover()
+	return true
 }
 
 // turnOut ends a queued op, which was surely not written; l.mu must be held.
@@ -115,7 +116,11 @@ func (l *lane) disown(o *op) {
 	o.abandoned = true
 	l.mu.Unlock()
 	l.bequeath(o, func(r result) {
-		if o.take && r.err == nil && !r.denied {
+		switch {
+		case !o.take:
+		case r.unknown:
+			l.owner.tally.doubt(o.amounts)
+		case r.err == nil && !r.denied:
 			l.submit(l.returning(o, r))
 		}
 	})
@@ -131,7 +136,7 @@ func (l *lane) returning(o *op, granted result) *op {
 		case r.unknown:
 			l.owner.tally.doubt(back.amounts)
 		default:
-			l.owner.owed.refund(l, negated(back.amounts), back.incarnation, back.cfg)
+			l.owner.owed.returns(l, negated(back.amounts), back.incarnation, back.cfg)
 		}
 	}
 	return back
@@ -180,14 +185,14 @@ func (l *lane) recover() {
 	}
 }
 
-// rideOut waits until a tripped lane answers again; false if it never tripped, or
-// the limiter ended first.
+// rideOut waits until a tripped lane answers again; false if the limiter ended
+// first. It does not wait for one that is not tripped any more.
 func (l *lane) rideOut(ctx context.Context) bool {
 	l.mu.Lock()
 	tripped, untripped := l.tripped.Load(), l.untripped
 	l.mu.Unlock()
 	if !tripped {
-		return false
+		return l.owner.life.Err() == nil
 	}
 	select {
 	case <-untripped:

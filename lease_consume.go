@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // Consume takes further amounts, which may be denied like an Acquire's. A denial
@@ -94,7 +95,7 @@ func (lv *level) join(more *level) {
 	for i := range more.holdings {
 		lv.holding(more.holdings[i].Name).Join(&more.holdings[i])
 	}
-	lv.degraded = lv.degraded || more.degraded
+	lv.degraded, lv.local = lv.degraded || more.degraded, lv.local || more.local
 	if more.answered {
 		lv.last, lv.answered = more.last, true
 	}
@@ -136,7 +137,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 // configOf is the configuration of one level of a request; nil when nothing
 // limits it.
 func (l *RateLimiter) configOf(ctx context.Context, r request, entity string) (*bucketConfig, error) {
-	resolved, _, _, err := l.store.config(ctx, entity, r.resource)
+	resolved, _, _, err := l.store.config(ctx, entity, r.resource, time.Time{})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // correction is one change of what a lease stands for.
@@ -70,7 +71,7 @@ func (lease *Lease) locate(ctx context.Context) error {
 	}
 	var levels []level
 	var err error
-	lease.without(func() { levels, _, err = lease.limiter.chain(ctx, lease.request) })
+	lease.without(func() { levels, _, err = lease.limiter.chain(ctx, lease.request, time.Time{}) })
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,11 @@ func (lease *Lease) reconcile(ctx context.Context, target []signed) (done bool, 
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		lv.resolve()
-		delta := lv.move(lv.covers(target), now)
+		target := lv.covers(target)
+		if lv.local {
+			lv.lane.correctLocally(lv.changes(target), lv.cfg, lease.limiter.opts.LocalShare, now)
+		}
+		delta := lv.move(target, now)
 		if len(delta) == 0 {
 			continue
 		}

@@ -150,6 +150,17 @@ func (lv *level) wrote(amounts []signed, r result) {
 	}
 }
 
+// changes are what a target changes of what the level stands for.
+func (lv *level) changes(target []signed) []signed {
+	var out []signed
+	for _, t := range target {
+		if d := t.amount - lv.used(t.name); d != 0 && lv.has(t.name) {
+			out = append(out, signed{t.name, d})
+		}
+	}
+	return out
+}
+
 // covers makes a target name every limit the level has; what it does not name
 // is to be 0.
 func (lv *level) covers(target []signed) []signed {

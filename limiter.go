@@ -16,7 +16,7 @@ import (
 // limiterStore is what the limiter needs of the repository.
 type limiterStore interface {
 	bucketStore
-	config(ctx context.Context, entity, resource string) (*resolvedConfig, schema.Item, bool, error)
+	config(ctx context.Context, entity, resource string, until time.Time) (*resolvedConfig, schema.Item, bool, error)
 	decodeBucket(item schema.Item, slot int) (*schema.Image, error)
 	transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error)
 }

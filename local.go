@@ -57,6 +57,18 @@ func (l *lane) giveBackLocally(amounts []signed, cfg *bucketConfig, share float6
 	}
 }
 
+// correctLocally brings the share to what calls that it admitted turned out to
+// use, whether it has room for that or not.
+func (l *lane) correctLocally(changes []signed, cfg *bucketConfig, share float64, now int64) {
+	charges, backs := split(changes)
+	l.giveBackLocally(negated(backs), cfg, share, now)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range charges {
+		l.localQueue(a.name).Fill(backlog.Share(l.rateNow(a.name, cfg), share), a.amount, now)
+	}
+}
+
 // rateNow is the rate of a limit as last known: of the configuration, else of
 // the bucket's image.
 func (l *lane) rateNow(name string, cfg *bucketConfig) bucket.Rate {

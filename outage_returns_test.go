@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/backlog"
 )
 
 // What is to be given back for a caller who has gone is kept while the bucket does
@@ -65,5 +67,38 @@ func TestPanicEndsWhatIsUnderWay(t *testing.T) {
 		l.broke("boom", nil)
 		assert.True(t, outcome.unknown)
 		assert.Empty(t, l.queue)
+	})
+}
+
+// What cannot be kept because too many buckets are owed already is told: a charge
+// as dropped, a give-back as in doubt.
+func TestWhatCannotBeOwedIsTold(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
+		l, d := lease.levels[0].lane, &s.limiter.lanes.owed
+		d.byKey = map[laneKey]*owing{}
+		for i := range maxOwingBuckets {
+			d.byKey[laneKey{"full", strconv.Itoa(i)}] = nil
+		}
+		c := backlog.UnderWay()
+		d.takeOver(l, c, []signed{{"rpm", 2 * milli}}, lease.levels[0].cfg)
+		d.returns(l, []signed{{"rpm", 3 * milli}}, l.imageOf(), nil)
+		d.byKey = nil
+		assert.Equal(t, Amounts{"rpm": 2}, s.limiter.Health().Dropped)
+		assert.Equal(t, Amounts{"rpm": 3}, s.limiter.Health().Doubt)
+	})
+}
+
+// A take whose caller was told that it is unconfirmed is in doubt if nobody ever
+// learns what became of it.
+func TestDisownedTakeOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
+		l := lease.levels[0].lane
+		for _, o := range []*op{newTake(t.Context(), []signed{{"rpm", 4 * milli}}, nil), newAdjust(t.Context(), []signed{{"rpm", 9 * milli}}, nil, nil)} {
+			l.disown(o)
+			l.hand(o, result{err: errTripped, unknown: true})
+		}
+		assert.Equal(t, Amounts{"rpm": 4}, s.limiter.Health().Doubt)
 	})
 }

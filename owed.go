@@ -27,6 +27,14 @@ type owed struct {
 	flushing bool
 }
 
+// returns owes a give-back that nobody waits for: one that can not be kept stays
+// consumed, and in doubt.
+func (d *owed) returns(l *lane, amounts []signed, incarnation []byte, cfg *bucketConfig) {
+	if !d.refund(l, amounts, incarnation, cfg) {
+		d.lanes.tally.doubt(amounts)
+	}
+}
+
 // charge owes amounts to a bucket; nil when too many buckets are owed already.
 func (d *owed) charge(l *lane, amounts []signed, cfg *bucketConfig) *backlog.Charge {
 	d.mu.Lock()
@@ -41,6 +49,9 @@ func (d *owed) charge(l *lane, amounts []signed, cfg *bucketConfig) *backlog.Cha
 // refund owes a give-back to one incarnation of a bucket; false when too many
 // buckets are owed already.
 func (d *owed) refund(l *lane, amounts []signed, incarnation []byte, cfg *bucketConfig) bool {
+	if len(amounts) == 0 {
+		return true
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := d.owing(l)
@@ -51,14 +62,15 @@ func (d *owed) refund(l *lane, amounts []signed, incarnation []byte, cfg *bucket
 	return true
 }
 
-// takeOver owes what a write carried that was surely not written, or tells that
-// it is in doubt when too many buckets are owed already.
-func (d *owed) takeOver(l *lane, c *backlog.Charge, cfg *bucketConfig) {
+// takeOver owes what a write carried that was surely not written, and drops it
+// when too many buckets are owed already.
+func (d *owed) takeOver(l *lane, c *backlog.Charge, amounts []signed, cfg *bucketConfig) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := d.owing(l)
 	if w == nil {
 		c.Dropped()
+		d.lanes.drops(laneKey{l.entity, l.resource}, amounts, "too many buckets are owed, or the limiter is closed")
 		return
 	}
 	w.add(nil, cfg, l.imageOf(), d.lanes.nowMS())

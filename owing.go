@@ -175,11 +175,11 @@ func refunds(list []backlog.Refund) []signed {
 func (s *lanes) flushed(w *owing, c *backlog.Charge, o *op, r result) {
 	switch {
 	case r.lost:
-		s.drops(w, o.owed(), "the bucket is gone")
+		s.drops(w.lane, o.owed(), "the bucket is gone")
 		c.Dropped()
 	case r.err == nil:
 		if gone := o.owedOf(r.dropped); len(gone) > 0 {
-			s.drops(w, gone, "its limits are gone")
+			s.drops(w.lane, gone, "its limits are gone")
 		}
 		where := r.image.Of()
 		w.refund(refunds(c.Landed(where, r.dropped)), where, o.cfg)
@@ -193,10 +193,10 @@ func (s *lanes) flushed(w *owing, c *backlog.Charge, o *op, r result) {
 }
 
 // drops counts and logs what will never be charged.
-func (s *lanes) drops(w *owing, amounts []signed, why string) {
+func (s *lanes) drops(key laneKey, amounts []signed, why string) {
 	s.tally.drop(amounts)
 	s.log.Warn("dynalimit: what was admitted while a bucket did not answer is not charged: "+why,
-		slog.String("entity", w.lane.entity), slog.String("resource", w.lane.resource), slog.Any("tokens", tokensOf(amounts)))
+		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", tokensOf(amounts)))
 }
 
 // refunded books what came of a give-back that was owed. One that may have been

@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -88,7 +89,7 @@ type Repository struct {
 // NewRepository returns a repository for a table. It does no I/O: CreateTable
 // makes the table. It fails with a *ValidationError.
 func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Repository, error) {
-	if client == nil {
+	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, invalid("client", "is nil; pass dynamodb.NewFromConfig(cfg), or ddbmem.New().Client() in tests")
 	}
 	if strings.TrimSpace(table) == "" {

@@ -258,11 +258,12 @@ func TestSetLimitsCountsEveryWrite(t *testing.T) {
 	})
 }
 
-// slowly lets a second go by before each of an operation's requests executes.
+// slowly lets most of a request's time go by before each of an operation's
+// requests executes.
 func slowly(operation string) ddbmem.FaultFunc {
 	return func(r *ddbmem.Request) ddbmem.Fault {
 		if r.Operation == operation {
-			return ddbmem.Fault{Before: time.Second}
+			return ddbmem.Fault{Before: 900 * time.Millisecond}
 		}
 		return ddbmem.Fault{}
 	}
@@ -271,7 +272,7 @@ func slowly(operation string) ddbmem.FaultFunc {
 func TestSettersReachThisProcessAtOnce(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	capacity := func() int64 {
-		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
 		if len(cfg.limits) == 0 {
 			return 0
@@ -309,14 +310,14 @@ func TestSetLimitsDropsAFillBegunBefore(t *testing.T) {
 		})
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+			cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 			assert.NoError(t, err)
 			assert.Empty(t, cfg.limits)
 		})
 		synctest.Wait()
 		require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, nil))
 		wg.Wait()
-		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
 		assert.Equal(t, oneLimit, cfg.limits)
 	})
@@ -357,11 +358,11 @@ func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
 				var wg sync.WaitGroup
 				wg.Go(func() { assert.NoError(t, test.change(t.Context(), r)) })
 				synctest.Wait() // the cache was evicted, the change is not written
-				cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+				cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 				require.NoError(t, err)
 				assert.False(t, test.changed(cfg))
 				wg.Wait()
-				cfg, _, _, err = r.config(t.Context(), "user-1", "gpt-4")
+				cfg, _, _, err = r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 				require.NoError(t, err)
 				assert.True(t, test.changed(cfg))
 			})

@@ -141,7 +141,7 @@ func TestCreateEntityWithALostAnswer(t *testing.T) {
 func TestCreateEntityReachesThisProcessAtOnce(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	parent := func() string {
-		cfg, _, _, err := r.config(t.Context(), "key-1", "gpt-4")
+		cfg, _, _, err := r.config(t.Context(), "key-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
 		return cfg.parentID
 	}

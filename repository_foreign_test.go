@@ -40,7 +40,7 @@ func TestForeignConfiguration(t *testing.T) {
 			{"proj-1", "gpt-4", LevelEntityDefault, []Limit{PerMinute("rpm", 1000), PerMinute("tpm", 100_000).WithBurst(150_000)}, ""},
 			{"user-9", "other", LevelSystem, []Limit{PerMinute("rpm", 50)}, ""},
 		} {
-			cfg, bucket, read, err := r.config(t.Context(), test.entity, test.resource)
+			cfg, bucket, read, err := r.config(t.Context(), test.entity, test.resource, time.Time{})
 			require.NoError(t, err)
 			assert.Equal(t, test.level, cfg.level)
 			assert.Equal(t, test.limits, cfg.limits)

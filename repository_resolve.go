@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -10,8 +11,9 @@ import (
 // config returns the stored configuration of an entity on a resource, from the
 // cache when it is fresh. On a miss one consistent BatchGetItem brings the
 // entity's record, the four levels and the bucket: the caller whose read it was
-// also gets the bucket item (nil when there is none) and true.
-func (r *Repository) config(ctx context.Context, entity, resource string) (*resolvedConfig, schema.Item, bool, error) {
+// also gets the bucket item (nil when there is none) and true. The caller waits
+// until then, if it is not zero; the read goes on for others.
+func (r *Repository) config(ctx context.Context, entity, resource string, until time.Time) (*resolvedConfig, schema.Item, bool, error) {
 	key := configKey{entity, resource}
 	if cfg := r.configs.fresh(key); cfg != nil {
 		return cfg, nil, false, nil
@@ -21,12 +23,21 @@ func (r *Repository) config(ctx context.Context, entity, resource string) (*reso
 	var bucket schema.Item
 	var executed bool
 	var readErr error
+	caller := ctx
+	if !until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(caller, until)
+		defer cancel()
+	}
 	cfg, err := r.configs.get(ctx, key, func(ctx context.Context) (*resolvedConfig, error) {
 		executed = true
 		var cfg *resolvedConfig
 		cfg, bucket, readErr = r.readConfig(ctx, key, true)
 		return cfg, readErr
 	})
+	if ctx.Err() != nil && caller.Err() == nil && err != nil {
+		return nil, nil, false, &UnavailableError{Op: "read the configuration", Err: errPatience}
+	}
 	if err != nil {
 		return nil, nil, false, err
 	}

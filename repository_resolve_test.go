@@ -49,7 +49,7 @@ func TestConfigReadsAllLevelsInOneRequest(t *testing.T) {
 			{"user-2", "claude-3", LevelSystem, 1, nil},
 		} {
 			t.Run(test.entity+" "+test.resource, func(t *testing.T) {
-				cfg, bucket, read, err := r.config(t.Context(), test.entity, test.resource)
+				cfg, bucket, read, err := r.config(t.Context(), test.entity, test.resource, time.Time{})
 				require.NoError(t, err)
 				assert.Equal(t, test.level, cfg.level)
 				assert.Equal(t, test.capacity, cfg.limits[0].Capacity)
@@ -59,7 +59,7 @@ func TestConfigReadsAllLevelsInOneRequest(t *testing.T) {
 				assert.True(t, read)
 				assert.Equal(t, test.bucket, bucket)
 
-				again, bucket, read, err := r.config(t.Context(), test.entity, test.resource)
+				again, bucket, read, err := r.config(t.Context(), test.entity, test.resource, time.Time{})
 				require.NoError(t, err)
 				assert.Same(t, cfg, again, "from the cache")
 				assert.False(t, read)
@@ -77,7 +77,7 @@ func TestConfigRequests(t *testing.T) {
 	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Namespace: "eu"})
 	require.NoError(t, err)
 	before := e.db.Meter()
-	_, _, _, err = r.config(t.Context(), "user-1", "gpt-4")
+	_, _, _, err = r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 	require.NoError(t, err)
 	assert.Equal(t, int64(1), e.db.Meter().Sub(before).Requests())
 	assertGolden(t, "config_cold", wire.take())
@@ -88,14 +88,14 @@ func TestConfigRequests(t *testing.T) {
 
 func TestConfigTicksOrderReads(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
-	first, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+	first, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 	require.NoError(t, err)
 	between := r.tick()
 	second, err := r.rereadConfig(t.Context(), "user-1", "gpt-4")
 	require.NoError(t, err)
 	assert.Less(t, first.tick, between)
 	assert.Less(t, between, second.tick)
-	cached, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+	cached, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 	require.NoError(t, err)
 	assert.Same(t, second, cached, "a forced read renews the cache")
 }
@@ -124,7 +124,7 @@ func TestConfigUnprocessedKeysAreAskedForAgain(t *testing.T) {
 			}
 			return ddbmem.Fault{}
 		})
-		cfg, _, read, err := r.config(t.Context(), "user-1", "gpt-4")
+		cfg, _, read, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
 		assert.Equal(t, LevelEntity, cfg.level, "never taken for absent")
 		assert.True(t, read)
@@ -138,14 +138,14 @@ func TestConfigUnprocessedForGoodIsAnError(t *testing.T) {
 		require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1000)}, nil))
 		e.db.SetFaults(unprocessed(1 << 40))
 		before := e.db.Meter()
-		_, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+		_, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		var unavailable *UnavailableError
 		require.ErrorAs(t, err, &unavailable)
 		assert.ErrorContains(t, err, "6 of 6 keys still unprocessed after 8 tries")
 		assert.Equal(t, int64(adminTries), e.db.Meter().Sub(before).Requests())
 		assert.Zero(t, r.ConfigCacheStats().Size, "nothing is cached")
 		e.db.SetFaults(nil)
-		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
 		assert.Equal(t, LevelSystem, cfg.level)
 	})
@@ -159,7 +159,7 @@ func TestConfigIsBoundedInTime(t *testing.T) {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
-		_, _, _, err := r.config(ctx, "user-1", "gpt-4")
+		_, _, _, err := r.config(ctx, "user-1", "gpt-4", time.Time{})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, time.Second/2, time.Since(start), "the caller's time")
 		_, err = r.rereadConfig(t.Context(), "user-1", "gpt-4")
@@ -173,20 +173,20 @@ func TestConfigIsRefreshedWhileTheStoreIsDown(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
 		require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1)}, nil))
-		old, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+		old, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
 		down := errors.New("the table is gone")
 		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError", Message: down.Error()}}
 		})
 		elapse(time.Minute)
-		cfg, bucket, read, err := r.config(t.Context(), "user-1", "gpt-4")
+		cfg, bucket, read, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.NoError(t, err)
 		assert.Same(t, old, cfg)
 		assert.Nil(t, bucket)
 		assert.False(t, read, "the bucket was not read")
 		elapse(time.Minute)
-		_, _, _, err = r.config(t.Context(), "user-1", "gpt-4")
+		_, _, _, err = r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.ErrorIs(t, err, ErrUnavailable)
 	})
 }
@@ -194,7 +194,7 @@ func TestConfigIsRefreshedWhileTheStoreIsDown(t *testing.T) {
 func TestConfigMissingTable(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.open(t, newTable(), nil)
-		_, _, _, err := r.config(t.Context(), "user-1", "gpt-4")
+		_, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 		require.ErrorIs(t, err, ErrTable)
 		assert.ErrorContains(t, err, "CreateTable")
 	})
@@ -210,7 +210,7 @@ func TestConfigOneReaderGetsTheBucket(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				_, _, read, err := r.config(t.Context(), "user-1", "gpt-4")
+				_, _, read, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 				assert.NoError(t, err)
 				if read {
 					readers.Add(1)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -27,8 +28,9 @@ type transaction struct {
 var errMaybeCharged = errors.New("it may have been charged")
 
 // commit sends the transaction; done is false when it has to be decided again.
-// When ctx ends first, it is followed to its end without the caller.
-func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []proposal, round int) (done bool, err error) {
+// When ctx ends first, it is followed to its end without the caller: underWay are
+// the takes of the levels, of which what becomes of them can be inherited.
+func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []proposal, round int) (done bool, underWay []*op, err error) {
 	t := transaction{token: rand.Text()}
 	operation := l.lanes.ids.operation()
 	for i := range proposals {
@@ -47,23 +49,36 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 	end := l.beginTogether(&ctx, lease.request)
 	a, ended := l.deliverTogether(ctx, &t)
 	if ended {
+		ops := l.pendingTogether(ctx, lease)
 		go func() {
 			defer l.lanes.stopped()
 			a, _ := l.deliverTogether(context.WithoutCancel(ctx), &t)
 			end(a)
-			if a.verdict == landed {
-				l.returnTogether(ctx, lease, proposals, &t)
-			}
+			l.inheritTogether(lease, ops, proposals, &t, a)
 		}()
-		return false, ctx.Err()
+		return false, ops, nil
 	}
 	defer l.lanes.stopped()
 	end(a)
+	if heard(a.err) {
+		for _, i := range t.charged {
+			lease.levels[i].lane.heard.Store(time.Now().UnixNano())
+		}
+	}
+	done, err = l.metTogether(lease, proposals, &t, a, asked, round)
+	return done, nil, err
+}
+
+// metTogether books what came of a transaction, at every level.
+func (l *RateLimiter) metTogether(lease *Lease, proposals []proposal, t *transaction, a joint, asked int64, round int) (done bool, err error) {
 	switch a.verdict {
 	case landed:
 		for _, i := range t.charged {
 			lease.levels[i].lane.met(&proposals[i].plan, landed, nil)
-			lease.levels[i].charged(&proposals[i], l.store.decodeBucket)
+			lv := &lease.levels[i]
+			r := lv.committed(&proposals[i], l.store.decodeBucket)
+			lv.grant(r.image)
+			lv.saw(r)
 		}
 		return true, nil
 	case refused:
@@ -87,15 +102,42 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 	return false, a.err
 }
 
-// returnTogether gives back what a transaction charged for a caller who has gone.
-// The lease is nobody's any more.
-func (l *RateLimiter) returnTogether(ctx context.Context, lease *Lease, proposals []proposal, t *transaction) {
-	for _, i := range t.charged {
-		lv := &lease.levels[i]
-		r := lv.charged(&proposals[i], l.store.decodeBucket)
-		take := newTake(context.WithoutCancel(ctx), lv.asked, lv.cfg)
-		lv.lane.submit(lv.lane.returning(take, r))
+// pendingTogether are the levels' takes of a transaction that is under way.
+func (l *RateLimiter) pendingTogether(ctx context.Context, lease *Lease) []*op {
+	ops := make([]*op, len(lease.levels))
+	for i := range ops {
+		if lv := &lease.levels[i]; lv.skipped() {
+			ops[i] = &op{}
+		} else {
+			ops[i] = newTake(context.WithoutCancel(ctx), lv.asked, lv.cfg)
+			ops[i].state = opPending
+			ops[i].result = result{err: &UnavailableError{Op: "acquire", Err: errPatience}, unknown: true, pending: true}
+		}
 	}
+	return ops
+}
+
+// inheritTogether tells who follows the takes of a transaction what became of it.
+// The lease may be its caller's by now: only what never changes of it is read.
+func (l *RateLimiter) inheritTogether(lease *Lease, ops []*op, proposals []proposal, t *transaction, a joint) {
+	for _, i := range t.charged {
+		r := result{err: a.err, unknown: a.verdict == ambiguous}
+		lv := &lease.levels[i]
+		switch {
+		case a.verdict == landed:
+			r = lv.committed(&proposals[i], l.store.decodeBucket)
+		case r.err == nil: // refused
+			r.err = contended(lv.lane.entity, lv.lane.resource)
+		}
+		lv.lane.hand(ops[i], r)
+	}
+}
+
+// hand gives an op that no queue holds its outcome.
+func (l *lane) hand(o *op, r result) {
+	l.mu.Lock()
+	defer l.unlockAndTell()
+	l.inherit(o, r)
 }
 
 // joint is what came of a transaction.

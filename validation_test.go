@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -184,6 +185,8 @@ func TestBadOptions(t *testing.T) {
 		_, err := NewRepository(memEngine(t).client(), "limits", &bad.opts)
 		requireInvalid(t, err, bad.field)
 	}
+	_, err = NewRepository((*dynamodb.Client)(nil), "limits", nil)
+	require.ErrorContains(t, err, "client: is nil")
 	_, err = NewRepository(nil, "limits", nil)
 	requireInvalid(t, err, "client")
 	_, err = NewRepository(memEngine(t).client(), " ", nil)

@@ -188,7 +188,7 @@ const leastRecheck = time.Second
 func (l *RateLimiter) reconfigured(ctx context.Context, r request, at place) (recheck time.Duration, changed bool) {
 	ttl := l.repo.configs.ttl
 	recheck = min(ttl, leastRecheck)
-	resolved, _, _, err := l.store.config(ctx, at.lane.entity, r.resource)
+	resolved, _, _, err := l.store.config(ctx, at.lane.entity, r.resource, time.Time{})
 	if err != nil {
 		return recheck, false
 	}

@@ -22,11 +22,11 @@ type roundsOf struct {
 	most, n int
 }
 
-func (c *roundsOf) config(ctx context.Context, entity, resource string) (*resolvedConfig, schema.Item, bool, error) {
+func (c *roundsOf) config(ctx context.Context, entity, resource string, until time.Time) (*resolvedConfig, schema.Item, bool, error) {
 	if c.n++; c.n > c.most {
 		panic(fmt.Sprintf("more than %d rounds", c.most))
 	}
-	return c.limiterStore.config(ctx, entity, resource)
+	return c.limiterStore.config(ctx, entity, resource, until)
 }
 
 // team is a limiter with limits for a project and for its key u.

@@ -34,3 +34,19 @@ func TestGone(t *testing.T) {
 	assert.Zero(t, h.Used())
 	assert.Equal(t, int64(10), h.Missing(10), "charged anew")
 }
+
+// A bucket may be known to be gone before it is known that a give-back to it was
+// dropped with it: the rest stays, whichever is heard first.
+func TestGoneBeforeItsGiveBackIsBooked(t *testing.T) {
+	for name, book := range map[string]func(*Holding){
+		"given back":  func(h *Holding) { h.GivenBack(60) },
+		"never known": func(h *Holding) { h.GaveInVain(60) },
+	} {
+		h := Holding{Name: "tpm"}
+		h.Charged(100)
+		h.Bereave()
+		book(&h)
+		assert.Zero(t, h.Held, name)
+		assert.Equal(t, int64(40), h.Used(), name)
+	}
+}

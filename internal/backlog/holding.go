@@ -117,12 +117,20 @@ func (h *Holding) Charged(amount int64) { h.Held += amount }
 func (h *Holding) Doubted(amount int64) { h.Doubt += amount }
 
 // GivenBack books a give-back that was surely written.
-func (h *Holding) GivenBack(amount int64) { h.Held -= amount }
+func (h *Holding) GivenBack(amount int64) { h.less(amount) }
+
+// less takes an amount off what is held; what was held when its give-back began
+// may be gone since.
+func (h *Holding) less(amount int64) {
+	n := min(amount, h.Held)
+	h.Held -= n
+	h.Gone = max(0, h.Gone-(amount-n))
+}
 
 // GaveInVain books a give-back of which nobody knows: it stays consumed, and is
 // never given back again.
 func (h *Holding) GaveInVain(amount int64) {
-	h.Held -= amount
+	h.less(amount)
 	h.Lost += amount
 }
 
