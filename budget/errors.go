@@ -3,6 +3,7 @@ package budget
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,8 +25,8 @@ var (
 	// ErrSpoolInUse says that another keeper, of this process or another, has the
 	// file of Options.Spool.
 	ErrSpoolInUse = errors.New("budget: spool in use")
-	// ErrClosed says that the keeper was closed.
-	ErrClosed = errors.New("budget: keeper is closed")
+	// ErrClosed is returned by a keeper after Close.
+	ErrClosed = errors.New("budget: the keeper is closed; make a new one with New")
 )
 
 // Code is the closed set of reasons a request is refused for, as a REST API
@@ -34,9 +35,9 @@ type Code string
 
 // The codes of a ValidationError.
 const (
-	CodeInvalidRequest    Code = "INVALID_REQUEST"
-	CodeInvalidConfig     Code = "INVALID_CONFIG"
-	CodeInvalidModelLabel Code = "INVALID_MODEL_LABEL"
+	CodeInvalidRequest    Code = "INVALID_REQUEST"     // an argument, a record or the keeper's options
+	CodeInvalidConfig     Code = "INVALID_CONFIG"      // an organisation's or app's configuration, or a price
+	CodeInvalidModelLabel Code = "INVALID_MODEL_LABEL" // a label outside the app's ordering
 )
 
 // ValidationError is bad input; nothing was written.
@@ -68,11 +69,11 @@ func invalidConfig(field, format string, args ...any) error {
 // client.
 type QuotaExceededError struct {
 	// RetryAt is when there may be room again: when the holds that are in the way
-	// end, or with the period of the quota. The zero time: what was asked for is
-	// more than the quota itself.
+	// end, or with the period of the quota. The zero time: no wait helps, because
+	// what was asked for is more than the quota itself, or no label has a price.
 	RetryAt       time.Time
 	Labels        []LabelStatus // every label asked about
-	OverageMicros int64         // what was spent beyond the quotas, in all
+	OverageMicros int64         // what was spent beyond the quotas, in all, in µ$
 
 	made time.Time // when it was decided
 }
@@ -89,14 +90,21 @@ func (e *QuotaExceededError) RetryIn() (time.Duration, bool) {
 func (e *QuotaExceededError) Error() string {
 	names := make([]string, len(e.Labels))
 	for i, l := range e.Labels {
+		if l.Status == StatusUnpriced {
+			names[i] = l.Label + " has no price"
+			continue
+		}
 		names[i] = fmt.Sprintf("%s %.1f%%", l.Label, l.Percent)
 		if l.HeldMicros > 0 {
 			names[i] += fmt.Sprintf(" and %.1f%% held", microsToPicos(l.HeldMicros).percentOf(l.QuotaMicros))
 		}
 	}
 	when := "it is more than the quota, and never fits"
-	if !e.RetryAt.IsZero() {
+	switch {
+	case !e.RetryAt.IsZero():
 		when = "retry at " + e.RetryAt.UTC().Format(time.RFC3339)
+	case !slices.ContainsFunc(e.Labels, func(l LabelStatus) bool { return l.Status != StatusUnpriced }):
+		when = "store prices with PutPrices, or correct the labels' models"
 	}
 	return fmt.Sprintf("%v: %s; %s", ErrQuotaExceeded, strings.Join(names, ", "), when)
 }
@@ -139,7 +147,8 @@ func (e *UnavailableError) RetryIn() (time.Duration, bool) { return e.RetryAfter
 // succeed: dynalimit.RetryAfter.
 func RetryAfter(err error) (time.Duration, bool) { return ddb.RetryAfter(err) }
 
-// RetryAt is when to try again, if err says so.
+// RetryAt is when to try again, if err is a *QuotaExceededError that says so; see
+// its field. For other errors, and as a duration, RetryAfter.
 func RetryAt(err error) (time.Time, bool) {
 	var exceeded *QuotaExceededError
 	if errors.As(err, &exceeded) {

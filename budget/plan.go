@@ -236,12 +236,9 @@ func (p plan) exceeded() *QuotaExceededError {
 		if d := l.spend.sub(microsToPicos(l.quota)); d.sign() > 0 {
 			over = over.add(d)
 		}
-		if at := l.freeAt(p.tight, p.resetAt); !at.IsZero() && (err.RetryAt.IsZero() || at.Before(err.RetryAt)) {
+		if at := l.freeAt(p.tight, p.resetAt); l.priced && !at.IsZero() && (err.RetryAt.IsZero() || at.Before(err.RetryAt)) {
 			err.RetryAt = at
 		}
-	}
-	if err.RetryAt.IsZero() { // unpriced labels only
-		err.RetryAt = p.resetAt
 	}
 	err.OverageMicros = over.micros()
 	return err

@@ -87,6 +87,22 @@ func TestAllExceeded(t *testing.T) {
 	assert.Equal(t, later, got)
 }
 
+// TestNoPriceIsNoWait: the next day brings no price, so the error says what does.
+func TestNoPriceIsNoWait(t *testing.T) {
+	reset := time.Unix(100, 0)
+	labels := three(spent(10_000_000), amount{}, amount{})
+	labels[1].priced, labels[2].priced = false, false
+	err := choose(labels, 95, reset, "").exceeded()
+	assert.Equal(t, reset, err.RetryAt, "the priced label has room then")
+	assert.EqualError(t, err, "budget: quota exceeded: premium 100.0%, standard has no price, economy has no price; retry at 1970-01-01T00:01:40Z")
+
+	labels[0].priced = false
+	err = choose(labels, 95, reset, "").exceeded()
+	_, ok := RetryAt(err)
+	assert.False(t, ok)
+	assert.ErrorContains(t, err, "PutPrices")
+}
+
 func TestHoldsDoNotMoveTheStickyIndex(t *testing.T) {
 	labels := three(amount{held: microsToPicos(10_000_000)}, spent(0), spent(0))
 	p := choose(labels, 95, time.Time{}, "")
