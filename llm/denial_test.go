@@ -48,6 +48,9 @@ func TestBudgetDenies(t *testing.T) {
 		require.NotErrorIs(t, err, dynalimit.ErrLimitExceeded)
 		_, ok := llm.RetryAfter(err)
 		assert.False(t, ok, "it never fits")
+		var denied *llm.DeniedError
+		require.ErrorAs(t, err, &denied)
+		assert.Equal(t, dynalimit.Never, denied.RetryAfter)
 		var exceeded *budget.QuotaExceededError
 		require.ErrorAs(t, err, &exceeded)
 		assert.Len(t, exceeded.Labels, 2)
@@ -56,6 +59,24 @@ func TestBudgetDenies(t *testing.T) {
 			return used, nil
 		})
 		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
+		w.requireNothing()
+	})
+}
+
+// TestDenialThatEndsIsTold: a label that will have room is worth the wait, although
+// the one after it is too small for the call for ever.
+func TestDenialThatEndsIsTold(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(budget.Hard, estimateMicros+1_000, 1_000)
+		g := w.guard(both)
+		call, err := g.Start(t.Context(), request())
+		require.NoError(t, err)
+		_, err = g.Start(t.Context(), request())
+		require.ErrorIs(t, err, budget.ErrQuotaExceeded)
+		wait, ok := llm.RetryAfter(err)
+		assert.True(t, ok, "premium has room when the first call ends")
+		assert.LessOrEqual(t, wait, 6*time.Minute, "by then its hold has ended")
+		require.NoError(t, call.Rollback(t.Context()))
 		w.requireNothing()
 	})
 }

@@ -37,8 +37,9 @@ func invalid(field, format string, args ...any) error {
 // budget.ErrQuotaExceeded in it, errors.As their details.
 type DeniedError struct {
 	// RetryAfter is how long to wait before the same call can be admitted:
-	// exact for a limit, until the quota's reset for a budget;
-	// dynalimit.Never when the prompt alone exceeds a limit's burst.
+	// exact for a limit; for a budget until the holds in its way end or the quota
+	// is reset; dynalimit.Never when the prompt alone exceeds a limit's burst, when
+	// the estimate exceeds the quota itself, or when no label has a price.
 	RetryAfter time.Duration
 	// Err is the denial, joined by what could not be given back.
 	Err error
@@ -68,6 +69,9 @@ func denied(err error, now time.Time) error {
 	if at, ok := budget.RetryAt(err); ok {
 		return &DeniedError{RetryAfter: max(0, at.Sub(now)), Err: err}
 	}
+	if errors.Is(err, budget.ErrQuotaExceeded) {
+		return &DeniedError{RetryAfter: dynalimit.Never, Err: err}
+	}
 	return err
 }
 
@@ -76,6 +80,7 @@ func denied(err error, now time.Time) error {
 // record to the budget later; it is counted once. Submit refuses a label that
 // has left the ordering since, Settle counts it.
 type UnsettledError struct {
+	// Org and App are whose budget the call was to be counted in.
 	Org, App string
 	// Record is the call's usage as the budget keeps it.
 	Record budget.Usage

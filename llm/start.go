@@ -50,10 +50,12 @@ func candidates(rec budget.Recommendation) []budget.LabelStatus {
 	return out
 }
 
-// sooner is the denial that ends first.
+// sooner is the denial that ends first; one that never ends, only beside none that
+// does.
 func sooner(a, b error) error {
-	at, ok := budget.RetryAt(a)
-	if other, _ := budget.RetryAt(b); !ok || other.Before(at) {
+	first, ends := budget.RetryAt(a)
+	second, too := budget.RetryAt(b)
+	if a == nil || too && (!ends || second.Before(first)) {
 		return b
 	}
 	return a
