@@ -173,6 +173,7 @@ func TestBudgetErrorsSayWhatToDoNext(t *testing.T) {
 	const third = "770e8400-e29b-41d4-a716-446655440000"
 	s.must("orgs", "put", third, "--ordering", "bare", "--quota", "bare=1")
 	s.must("apps", "put", third, "chat")
+	s.must("adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--id", third)
 	for name, test := range map[string]struct {
 		code int
 		args []string
@@ -186,6 +187,7 @@ func TestBudgetErrorsSayWhatToDoNext(t *testing.T) {
 		"quota without label":  {exitFailed, []string{"orgs", "put", acme, "--ordering", "premium,gold"}, []string{"gold", "--help"}},
 		"future day":           {exitFailed, []string{"adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--day", "20270101"}, []string{"20270101", "future"}},
 		"no amount":            {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x"}, []string{"--charge", "--credit", "budget adjust"}},
+		"id of another":        {exitFailed, []string{"adjust", acme, "chat", "premium", "--charge", "2", "--reason", "x", "--id", third}, []string{"used with other contents", "another --id"}},
 		"both amounts":         {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x", "--charge", "1", "--credit", "1"}, []string{"--charge", "--credit"}},
 		"not dollars":          {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x", "--charge", "1e3"}, []string{"write it like 12.50"}},
 		"no label":             {exitUsage, []string{"override", acme, "chat"}, []string{"--clear", "budget override"}},

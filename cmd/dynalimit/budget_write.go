@@ -21,7 +21,8 @@ type overrideCmd struct {
 // Help is shown by --help.
 func (overrideCmd) Help() string {
 	return `The app is recommended this label whatever was spent; a change of its
-configuration does not end that.
+configuration does not end that. Under hard enforcement a quota holds all the
+same: once the label has no room, the choice is the usual one.
 
 Examples:
   dynalimit budget override 550e8400-e29b-41d4-a716-446655440000 chat economy --for 24h
@@ -110,6 +111,9 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 		})
 		if errors.Is(err, budget.ErrUnavailable) {
 			err = fmt.Errorf("%w; repeat it with --id %s --day %s, and it is applied once", err, applied.ID, applied.Day)
+		}
+		if errors.Is(err, budget.ErrConflict) { // nobody's change is in the way: it is applied already, or is another one
+			return errors.New(err.Error() + "; give another adjustment another --id")
 		}
 		if err != nil {
 			return err
