@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 func TestQuotaSaysHowLongToWait(t *testing.T) {
@@ -26,4 +28,20 @@ func TestQuotaSaysHowLongToWait(t *testing.T) {
 	w.clock.advance(48 * time.Hour)
 	later, _ := RetryAfter(err)
 	assert.Equal(t, wait, later)
+}
+
+func TestNegativeDurationIsNamed(t *testing.T) {
+	for field, opts := range map[string]Options{
+		"options.staleness":       {Staleness: -1},
+		"options.config_ttl":      {ConfigTTL: -1},
+		"options.linger":          {Linger: -1},
+		"options.spool_interval":  {SpoolInterval: -1},
+		"options.request_timeout": {RequestTimeout: -1},
+		"options.timeout":         {Timeout: -time.Second},
+	} {
+		_, err := New(ddbmem.New().Client(), Tables{}, &opts)
+		var bad *ValidationError
+		require.ErrorAs(t, err, &bad)
+		assert.Equal(t, field, bad.Field)
+	}
 }

@@ -63,6 +63,8 @@ const (
 
 // OnUnavailable is the policy per operation.
 type OnUnavailable struct {
+	// Recommend defaults to Allow, Reserve to Refuse, and Submit to Allow when
+	// there is a spool, else to Refuse.
 	Recommend, Reserve, Submit Policy
 }
 
@@ -76,10 +78,10 @@ type Options struct {
 	// with a Now of your own.
 	CorrectClock *bool
 	// Models gives a label its model id where the organisation's configuration
-	// does not.
+	// does not. Defaults to none.
 	Models map[string]string
 	// Prices come before the embedded Catalog, and after prices stored with
-	// PutPrice.
+	// PutPrices. Defaults to none.
 	Prices []Price
 	// Staleness is how old a known spend may be. Defaults to 5 s.
 	Staleness time.Duration
@@ -100,7 +102,8 @@ type Options struct {
 	// Linger is how long a transaction waits for further records under load, or
 	// always in MeteringBatch. Defaults to 40 ms.
 	Linger time.Duration
-	// OnUnavailable says what to do when the store does not answer.
+	// OnUnavailable says what to do when the store does not answer. See its fields
+	// for the defaults.
 	OnUnavailable OnUnavailable
 	// OnEvent is told of thresholds and changes of label, on the goroutine of
 	// the call that found them. Every event is delivered at least once, by one
@@ -151,11 +154,12 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
+	if err := o.validDurations(); err != nil {
+		return err
+	}
 	switch {
-	case o.Staleness < 0, o.ConfigTTL < 0, o.Linger < 0, o.SpoolInterval < 0, o.RequestTimeout < 0, o.Timeout < 0:
-		return invalid("options", "a duration is negative")
 	case o.Metering < MeteringStrict || o.Metering > MeteringNone:
-		return invalid("options.metering", "unknown metering %d", o.Metering)
+		return invalid("options.metering", "is %d; give MeteringStrict, MeteringBatch, MeteringWindow or MeteringNone", o.Metering)
 	case o.Spool != "" && (o.Metering == MeteringWindow || o.Metering == MeteringNone):
 		return invalid("options.metering", "MeteringWindow and MeteringNone keep no record by which the spool could tell "+
 			"what was counted already; use MeteringStrict or MeteringBatch, or leave Options.Spool empty")
@@ -165,6 +169,21 @@ func (o Options) validate() error {
 	for label, model := range o.Models {
 		if !namePattern.MatchString(label) || model == "" {
 			return invalid("options.models."+label, "%q is not a model id for a label", model)
+		}
+	}
+	return nil
+}
+
+func (o Options) validDurations() error {
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"staleness", o.Staleness}, {"config_ttl", o.ConfigTTL}, {"linger", o.Linger},
+		{"spool_interval", o.SpoolInterval}, {"request_timeout", o.RequestTimeout}, {"timeout", o.Timeout},
+	} {
+		if d.value < 0 {
+			return invalid("options."+d.field, "is %v; give a positive duration, or 0 for the default", d.value)
 		}
 	}
 	return nil
@@ -202,7 +221,11 @@ type Keeper struct {
 
 const cacheEntries = 10_000
 
-// New makes a keeper on two tables. Nil options are the defaults.
+// New makes a keeper on two tables. Nil options are the defaults. It makes no
+// request, and starts a goroutine only for a spool, which Close ends.
+//
+// Errors: *ValidationError for bad options or prices, ErrSpoolInUse, and what the
+// file system says of the spool.
 func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	var opts Options
 	if options != nil {
@@ -210,7 +233,7 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	}
 	opts = opts.withDefaults()
 	if client == nil {
-		return nil, invalid("client", "is nil")
+		return nil, invalid("client", "is nil; pass dynamodb.NewFromConfig(cfg), or ddbmem.New().Client() in tests")
 	}
 	if err := opts.validate(); err != nil {
 		return nil, err

@@ -38,13 +38,17 @@ func openSpool(path string) (*spool, error) {
 			"or start this one when the other has ended", ErrSpoolInUse, path, path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("budget: spool: %w", err)
+		return nil, unusable(err)
 	}
 	s := &spool{path: path, lock: lock, replaying: make(chan struct{}, 1)}
 	if err := s.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("budget: spool: %w", err), unlockFile(lock))
+		return nil, errors.Join(unusable(err), unlockFile(lock))
 	}
 	return s, nil
+}
+
+func unusable(err error) error {
+	return fmt.Errorf("budget: spool: %w; name a file in Options.Spool that this process may write, in a folder that exists", err)
 }
 
 // open opens the file at the path, or makes it.

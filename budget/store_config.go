@@ -183,7 +183,7 @@ func (k *Keeper) loadOrg(ctx context.Context, org string) (orgItem, error) {
 func decodeOrg(org string, item attrs) (orgItem, error) {
 	var o orgItem
 	if item == nil || item["calendar"] == nil {
-		return o, notFound("organisation %s", org)
+		return o, notFound("organisation %s; create it with PutOrg", org)
 	}
 	if err := attributevalue.UnmarshalMap(item, &o); err != nil || len(o.Calendar) == 0 {
 		return o, fmt.Errorf("%w: organisation: %w", errItem, err)
