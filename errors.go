@@ -219,7 +219,11 @@ func (e *UnconfirmedError) Error() string {
 	for _, name := range e.Amounts.names() {
 		parts = append(parts, fmt.Sprintf("%s %+d", name, e.Amounts[name]))
 	}
-	return fmt.Sprintf("dynalimit: %s of %s not confirmed on %s: %v", strings.Join(parts, ", "), e.EntityID, e.Resource, e.Err)
+	outcome := "may have been written and counts as consumed"
+	if e.NotWritten {
+		outcome = "was not written; the same call again writes it"
+	}
+	return fmt.Sprintf("dynalimit: %s of %s on %s %s: %v", strings.Join(parts, ", "), e.EntityID, e.Resource, outcome, e.Err)
 }
 
 // Unwrap returns the cause.

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -62,8 +63,13 @@ func newLanes(store bucketStore, keys schema.Keys, size int, nowMS, tick func() 
 // later any more.
 func (s *lanes) isClosing() bool { return s.life.Err() != nil }
 
-// silence is the error of a call whose bucket does not answer.
+// silence is the error of a call whose bucket does not answer. A cause that says so
+// already is not wrapped again: it would be told twice.
 func (s *lanes) silence(cause error) *UnavailableError {
+	var said *UnavailableError
+	if errors.As(cause, &said) {
+		cause = said.Err
+	}
 	return &UnavailableError{Op: "write the bucket", Err: cause, RetryAfter: s.table.RetryAfter(), silent: true}
 }
 

@@ -213,7 +213,7 @@ func TestAdjustThatFailsAtOneLevelIsCompletedThere(t *testing.T) {
 		f.times(-1)
 		unconfirmed := requireUnconfirmed(t, lease.Adjust(t.Context(), Amounts{"tpm": 700}), Amounts{"tpm": 700})
 		assert.Equal(t, "project", unconfirmed.EntityID)
-		assert.Equal(t, "dynalimit: tpm +700 of project not confirmed on gpt-4: "+unconfirmed.Err.Error(), unconfirmed.Error())
+		assert.Equal(t, "dynalimit: tpm +700 of project on gpt-4 was not written; the same call again writes it: "+unconfirmed.Err.Error(), unconfirmed.Error())
 		assert.Equal(t, int64(8800), s.level("key", "tpm"))
 		assert.Equal(t, int64(9500), s.level("project", "tpm"))
 		f.times(0)

@@ -200,7 +200,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string) error {
 		return err
 	}
 	if children > 0 {
-		return invalid("id", "%q has %d children; delete them or give them another parent first", id, children)
+		return invalid("id", "%q has children (%d); delete them first, and create those to keep with another parent", id, children)
 	}
 	owned := func(k configKey) bool { return k.entity == id }
 	r.configs.evict(owned)

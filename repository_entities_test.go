@@ -191,7 +191,7 @@ func TestDeleteEntityRefusesParents(t *testing.T) {
 		}
 		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "p"}))
 		err := r.DeleteEntity(t.Context(), "p")
-		require.ErrorContains(t, err, `"p" has 2 children`)
+		require.ErrorContains(t, err, `"p" has children (2)`)
 		assert.True(t, isValidation(err))
 		_, err = r.GetEntity(t.Context(), "p")
 		assert.NoError(t, err)

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -22,6 +23,8 @@ func TestUnansweredAcquireIsUnconfirmed(t *testing.T) {
 		var unconfirmed *UnconfirmedError
 		require.ErrorAs(t, err, &unconfirmed)
 		require.Equal(t, Amounts{"rpm": 5}, unconfirmed.Amounts)
+		require.ErrorContains(t, err, "rpm +5 of u on m may have been written and counts as consumed: ")
+		require.Equal(t, 1, strings.Count(err.Error(), "store unavailable"), "said once: %v", err)
 
 		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
