@@ -94,13 +94,20 @@ func (lease *Lease) spread() int {
 // every level that answered as they are once the grants are given back.
 func (lease *Lease) denial() *LimitExceededError {
 	var statuses []LimitStatus
+	decided := int64(0) // when the last level did
+	for i := range lease.levels {
+		if lv := &lease.levels[i]; lv.answered {
+			decided = max(decided, lv.last.now)
+		}
+	}
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		if !lv.answered {
 			continue
 		}
 		for _, a := range lv.asked {
-			statuses = append(statuses, lv.last.status(a.name, a.amount, lv.held(a.name)))
+			s := lv.last.status(a.name, a.amount, lv.held(a.name))
+			statuses = append(statuses, s.aged(decided-lv.last.now))
 		}
 	}
 	return newLimitExceeded(lease.request.entity, lease.request.resource, statuses)

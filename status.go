@@ -46,6 +46,21 @@ func (r reading) status(name string, asked, back int64) LimitStatus {
 	return s
 }
 
+// aged is a status of some milliseconds ago as its waits are now.
+func (s LimitStatus) aged(ms int64) LimitStatus {
+	less := func(wait time.Duration, least time.Duration) time.Duration {
+		if wait <= least || wait == Never {
+			return wait
+		}
+		return max(wait-duration(ms), least)
+	}
+	s.Reset = less(s.Reset, 0)
+	if s.Exceeded {
+		s.RetryAfter = less(s.RetryAfter, time.Millisecond)
+	}
+	return s
+}
+
 // worth is a limit as a bucket that holds its level now.
 func (r reading) worth(name string) bucket.State {
 	state, _ := r.state(name)

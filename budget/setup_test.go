@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -175,6 +176,9 @@ func (w *world) start(opts *Options) {
 func (w *world) keeper(opts *Options) *Keeper {
 	o := *opts
 	o.Now = w.clock.now
+	// A world runs in real time, on a machine that may be busy: no test of one
+	// waits for the time of a call to be over.
+	o.RequestTimeout, o.Timeout = cmp.Or(o.RequestTimeout, 10*time.Second), cmp.Or(o.Timeout, 20*time.Second)
 	if o.Models == nil {
 		o.Models = fixtureModels
 	}
