@@ -4,11 +4,12 @@
 //
 //	go run ./outage                                    # every policy and failure, 20 s each
 //	go run ./outage -for 5s -policy local -failure hang
+//	go run ./outage -store /tmp/dynalimit        # go build -o /tmp/dynalimit ../cmd/dynalimit
 //	go run ./outage -json
 //
 // The store is ddbmem in a process of its own, behind a real HTTP client on
-// loopback: outage runs itself again, and a hang is that process stopped. Its exit
-// status is 1 when a goal is missed.
+// loopback: dynalimit local, or without -store this program once more. A hang is
+// that process stopped. Its exit status is 1 when a goal is missed.
 package main
 
 import (
@@ -53,7 +54,7 @@ type settings struct {
 	For     time.Duration `json:"for_ns"`
 	Every   time.Duration `json:"every_ns"`
 
-	policy, failure string
+	policy, failure, store string
 	json            bool
 }
 
@@ -69,6 +70,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.DurationVar(&s.Every, "every", 100*time.Millisecond, "time between two calls of a caller")
 	f.StringVar(&s.policy, "policy", "", "allow, local or block; all by default")
 	f.StringVar(&s.failure, "failure", "", "hang, reset, 5xx, refused, writes or credentials; all by default")
+	f.StringVar(&s.store, "store", "", "a dynalimit binary whose local is the store; by default this program serves ddbmem itself")
 	f.BoolVar(&s.json, "json", false, "print JSON")
 	if err := f.Parse(args); err != nil {
 		return s, err

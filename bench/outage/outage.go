@@ -25,7 +25,7 @@ const (
 func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy, failure string) (*report, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.For+2*settling)
 	defer cancel()
-	store, err := startServer(ctx)
+	store, err := startServer(ctx, s.store)
 	if err != nil {
 		return nil, err
 	}

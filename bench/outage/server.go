@@ -42,13 +42,18 @@ type server struct {
 	endpoint string
 }
 
-func startServer(ctx context.Context) (*server, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+// startServer starts the store: what dynalimit local of a binary serves, or, for
+// "", this program once more.
+func startServer(ctx context.Context, binary string) (*server, error) {
+	cmd := exec.CommandContext(ctx, binary, "local", "--port", "0")
+	if binary == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		cmd = exec.CommandContext(ctx, self)
+		cmd.Env = append(os.Environ(), serverVariable+"=1")
 	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), serverVariable+"=1")
 	cmd.Stderr = os.Stderr
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()
@@ -63,12 +68,15 @@ func startServer(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	s := &server{cmd: cmd, in: in}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadString('\n')
+	at := strings.Index(line, "http://")
+	if err != nil || at < 0 {
 		s.stop()
-		return nil, fmt.Errorf("the store did not start: %w", err)
+		return nil, fmt.Errorf("the store did not start: it said %q: %w", line, err)
 	}
-	s.endpoint = strings.TrimSpace(line)
+	s.endpoint = strings.TrimSpace(line[at:])
+	go func() { _, _ = io.Copy(io.Discard, lines) }() // until it ends
 	return s, nil
 }
 
