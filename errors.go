@@ -109,6 +109,7 @@ type UnavailableError struct {
 	silent bool
 }
 
+// Error names what was being done and the cause.
 func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("dynalimit: %s: store unavailable: %v", e.Op, e.Err)
 }
@@ -136,6 +137,7 @@ type ContentionError struct {
 	RetryAfter time.Duration
 }
 
+// Error names the bucket and the wait.
 func (e *ContentionError) Error() string {
 	return fmt.Sprintf("dynalimit: the bucket of %s on %s changed each time it was to be written; retry after %v", e.EntityID, e.Resource, e.RetryAfter)
 }
@@ -167,6 +169,7 @@ type ValidationError struct {
 	outdated bool
 }
 
+// Error names the input, what is wrong and what would be right.
 func (e *ValidationError) Error() string {
 	return fmt.Sprintf("dynalimit: invalid %s: %s", e.Field, e.Reason)
 }
@@ -185,6 +188,7 @@ type TableError struct {
 	Err error
 }
 
+// Error names the table and how to make it right.
 func (e *TableError) Error() string {
 	return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Reason)
 }
@@ -214,6 +218,7 @@ type UnconfirmedError struct {
 	Err error
 }
 
+// Error names the amounts and what became of them.
 func (e *UnconfirmedError) Error() string {
 	parts := make([]string, 0, len(e.Amounts))
 	for _, name := range e.Amounts.names() {

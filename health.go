@@ -14,9 +14,9 @@ type Health struct {
 	// Open says that the table does not answer, since Since, because of Cause.
 	// It is probed in the background; the next probe is at NextProbe.
 	Open      bool
-	Since     time.Time
-	Cause     error
-	NextProbe time.Time
+	Since     time.Time // zero while it answers
+	Cause     error     // nil while it answers
+	NextProbe time.Time // zero while it answers
 	// SilentBuckets is how many buckets do not answer although the table may: a
 	// sick partition.
 	SilentBuckets int

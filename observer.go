@@ -50,9 +50,13 @@ type WriteKind string
 
 // The shapes of a write.
 const (
-	WriteCreate   WriteKind = "create"
-	WriteSpend    WriteKind = "spend"
-	WriteClaim    WriteKind = "claim"
+	// WriteCreate makes the bucket.
+	WriteCreate WriteKind = "create"
+	// WriteSpend takes, adjusts and gives back; the refill instant stays.
+	WriteSpend WriteKind = "spend"
+	// WriteClaim also credits the refill, or brings changed limits.
+	WriteClaim WriteKind = "claim"
+	// WriteGiveBack only gives back.
 	WriteGiveBack WriteKind = "give_back"
 	// WriteTransaction charges an entity and its parents together; the events
 	// name the entity.

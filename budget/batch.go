@@ -9,7 +9,7 @@ const maxBatch = 100
 // BatchResult is the outcome of one record of a batch.
 type BatchResult struct {
 	Receipt
-	Err error
+	Err error // nil when the record was counted; errors as of Submit
 }
 
 // SubmitBatch submits 1 to 100 records. Each has a result or an error of its

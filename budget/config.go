@@ -38,7 +38,7 @@ type PeriodQuota struct {
 // Org is an organisation's configuration.
 type Org struct {
 	ID       string // canonical lower-case UUID
-	Name     string
+	Name     string // free text for people, at most 256 bytes
 	Timezone string // IANA name; its local date is the organisation's day
 	Scope    Scope  // Defaults to ScopeApp
 	// Ordering is the labels from the preferred to the last resort, 1 to 16.
@@ -74,22 +74,25 @@ type Org struct {
 }
 
 // App is an application's configuration. A nil or empty field is inherited
-// from the organisation; Quotas, Limits and Models as a whole.
+// from the organisation; Quotas, Limits and Models as a whole. The fields mean what
+// they mean in Org.
 type App struct {
-	ID                          string // 1 to 64 of A-Z a-z 0-9 . _ -
-	Name                        string
-	Ordering                    []string
-	Quotas                      map[string]int64
-	Limits                      []PeriodQuota
-	Models                      map[string]string
-	TightPercent                int
+	ID           string            // 1 to 64 of A-Z a-z 0-9 . _ -
+	Name         string            // free text for people, at most 256 bytes; not inherited
+	Ordering     []string          // labels from the preferred to the last resort
+	Quotas       map[string]int64  // µ$ per day by label; ignored under ScopeOrg
+	Limits       []PeriodQuota     // further quotas; ignored under ScopeOrg
+	Models       map[string]string // model ids by label
+	TightPercent int               // where mode TIGHT begins, 50 to 100
+	// RefreshNormal and RefreshTight are how long a client may keep a
+	// recommendation.
 	RefreshNormal, RefreshTight time.Duration
 
 	// Set by the keeper and ignored by PutApp.
 
-	Version   int64
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	Version   int64     // rises with every change
+	CreatedAt time.Time // first PUT
+	UpdatedAt time.Time // last PUT
 }
 
 const (

@@ -56,9 +56,9 @@ type Period string
 
 // The periods. The zero value means Day.
 const (
-	Day   Period = "day"
-	Week  Period = "week"
-	Month Period = "month"
+	Day   Period = "day"   // a date of the organisation's zone
+	Week  Period = "week"  // from Monday on, as in ISO 8601
+	Month Period = "month" // a calendar month
 )
 
 // bounds are the first and the last day of the period that contains day.

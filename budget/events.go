@@ -28,18 +28,18 @@ var thresholds = [...]int64{50, 80, 100}
 type Event struct {
 	// ID is stable: the same event delivered twice has the same.
 	ID          string
-	Kind        EventKind
-	Org         string
-	App         string // of a flip
-	Scope       string // whose spend, as a key
-	Period      Period
-	PeriodKey   string // DAY#20260123, WEEK#2026-W04, MONTH#202601
-	Label       string // empty: all labels in total; of a flip: the new label
-	From        string // of a flip: the label before
-	Percent     int64  // 50, 80 or 100
-	QuotaMicros int64
-	SpendMicros int64 // when it was found
-	At          time.Time
+	Kind        EventKind // a threshold or a flip
+	Org         string    // the organisation's id
+	App         string    // of a flip
+	Scope       string    // whose spend, as a key
+	Period      Period    // of the quota
+	PeriodKey   string    // DAY#20260123, WEEK#2026-W04, MONTH#202601
+	Label       string    // empty: all labels in total; of a flip: the new label
+	From        string    // of a flip: the label before
+	Percent     int64     // 50, 80 or 100
+	QuotaMicros int64     // the quota, in µ$
+	SpendMicros int64     // in µ$, when it was found
+	At          time.Time // when it was found
 }
 
 const (

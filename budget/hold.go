@@ -23,12 +23,12 @@ const (
 // happens, it ends with its lease, and the money is free again. It is safe for
 // concurrent use.
 type Hold struct {
-	ID             string
-	Org, App       string
-	Label          string
+	ID             string // chosen by Reserve
+	Org, App       string // whose budget it is
+	Label          string // the label it was reserved under
 	Model          string // the label's model id; of a Degraded hold the last one known, empty when none is
 	Day            string // the call is counted on
-	EstimateMicros int64
+	EstimateMicros int64  // what was asked for, in µ$
 	// Soft says that nothing is held: enforcement is soft and the label had room.
 	Soft bool
 	// Degraded says that nothing is held because the store did not answer, see

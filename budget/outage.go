@@ -18,9 +18,9 @@ type Health struct {
 	// Open says that the store does not answer, since Since, because of Cause. It
 	// is probed in the background; the next probe is at NextProbe.
 	Open      bool
-	Since     time.Time
-	Cause     error
-	NextProbe time.Time
+	Since     time.Time // zero while it answers
+	Cause     error     // nil while it answers
+	NextProbe time.Time // zero while it answers
 	// Queued is how many operations wait in this process to be written, Spooled
 	// how many records wait in the spool.
 	Queued, Spooled int
@@ -32,7 +32,10 @@ func (k *Keeper) Health() Health {
 	if control := k.control.State(); !s.Open && control.Open {
 		s = control
 	}
-	h := Health{Open: s.Open, Since: s.Since, Cause: s.Cause, NextProbe: s.NextProbe, Spooled: k.Spooled()}
+	h := Health{Open: s.Open, Spooled: k.Spooled()}
+	if s.Open {
+		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
+	}
 	h.Ready = !s.Open || k.opts.OnUnavailable.Recommend == Allow && k.opts.OnUnavailable.Reserve == Allow
 	k.lanes.mu.Lock()
 	defer k.lanes.mu.Unlock()

@@ -7,8 +7,8 @@ type Mode string
 
 // The modes.
 const (
-	ModeNormal Mode = "NORMAL"
-	ModeTight  Mode = "TIGHT" // at or over the threshold: ask more often
+	ModeNormal Mode = "NORMAL" // below the threshold
+	ModeTight  Mode = "TIGHT"  // at or over the threshold: ask more often
 )
 
 // Status says where a label stands.
@@ -16,8 +16,8 @@ type Status string
 
 // The statuses of a label.
 const (
-	StatusNormal   Status = "NORMAL"
-	StatusTight    Status = "TIGHT"
+	StatusNormal   Status = "NORMAL"   // below Org.TightPercent of its quotas
+	StatusTight    Status = "TIGHT"    // at or over it, and within its quotas
 	StatusExceeded Status = "EXCEEDED" // not selectable until the reset
 	StatusUnpriced Status = "UNPRICED" // its model has no price: not selectable
 )
@@ -25,19 +25,19 @@ const (
 // The reasons of a recommendation. The last two are followed by "_" and the
 // label that was passed over, as in QUOTA_EXCEEDED_premium.
 const (
-	ReasonWithinQuota    = "WITHIN_QUOTA"
-	ReasonManualOverride = "MANUAL_OVERRIDE"
-	ReasonQuotaExceeded  = "QUOTA_EXCEEDED"
-	ReasonUnpriced       = "UNPRICED"
+	ReasonWithinQuota    = "WITHIN_QUOTA"    // the first label of the ordering has room
+	ReasonManualOverride = "MANUAL_OVERRIDE" // see Keeper.Override
+	ReasonQuotaExceeded  = "QUOTA_EXCEEDED"  // the label before has no room
+	ReasonUnpriced       = "UNPRICED"        // the label before has no price
 )
 
 // LabelStatus is where one label stands today.
 type LabelStatus struct {
-	Label       string
-	Model       string
-	SpendMicros int64         // spent today
-	HeldMicros  int64         // reserved and not settled; hard mode only
-	QuotaMicros int64         // today's quota
+	Label       string        // its name in the ordering
+	Model       string        // its model id; empty when none is configured
+	SpendMicros int64         // spent today, in µ$
+	HeldMicros  int64         // reserved and not settled, in µ$; hard mode only
+	QuotaMicros int64         // today's quota, in µ$
 	Percent     float64       // of the quota spent, one decimal; 0 when the quota is 0
 	Status      Status        // the worst of the label's quotas
 	Limits      []LimitStatus // the further quotas that bind the label
@@ -46,11 +46,11 @@ type LabelStatus struct {
 // LimitStatus is where one further quota stands.
 type LimitStatus struct {
 	PeriodQuota
-	SpendMicros int64
-	HeldMicros  int64
-	Percent     float64
-	Status      Status
-	ResetAt     time.Time
+	SpendMicros int64     // spent in the period, in µ$
+	HeldMicros  int64     // reserved and not settled, in µ$; hard mode only
+	Percent     float64   // of the quota spent, one decimal; 0 when the quota is 0
+	Status      Status    // by this quota alone
+	ResetAt     time.Time // when its next period begins
 }
 
 // amount is what counts against one quota.

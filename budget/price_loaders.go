@@ -13,13 +13,13 @@ import (
 
 // SkippedPrice is a row a loader could not use.
 type SkippedPrice struct {
-	Model  string
-	Reason string
+	Model  string // as the list names it
+	Reason string // why
 }
 
 // PriceList is what a loader read.
 type PriceList struct {
-	Prices  []Price
+	Prices  []Price        // for Options.Prices or PutPrices
 	Skipped []SkippedPrice // rows left out: calls of such models stay unpriced
 }
 

@@ -16,7 +16,7 @@ type Tokens struct {
 	CacheRead    int64 `json:"cache_read,omitempty"`     // input read from the prompt cache
 	CacheWrite5m int64 `json:"cache_write_5m,omitempty"` // input written to the cache for 5 minutes
 	CacheWrite1h int64 `json:"cache_write_1h,omitempty"` // input written to the cache for an hour
-	Output       int64 `json:"output,omitempty"`
+	Output       int64 `json:"output,omitempty"`         // the reply, reasoning included
 }
 
 const maxTokens = 100_000_000
@@ -78,8 +78,8 @@ const maxRate = 1_000_000_000_000
 
 // Rates are prices in micro-dollars per million tokens.
 type Rates struct {
-	Input        int64 `json:"input"`
-	Output       int64 `json:"output"`
+	Input        int64 `json:"input"`                    // 0 or FreeRate: free
+	Output       int64 `json:"output"`                   // 0 or FreeRate: free
 	CacheRead    int64 `json:"cache_read,omitempty"`     // 0: as Input; FreeRate: free
 	CacheWrite5m int64 `json:"cache_write_5m,omitempty"` // 0: 1.25 times Input; FreeRate: free
 	CacheWrite1h int64 `json:"cache_write_1h,omitempty"` // 0: twice Input; FreeRate: free
@@ -117,9 +117,9 @@ type PriceScope string
 // The scopes of a price. Regional is a bare model id or one with a us., eu.,
 // apac., jp. or au. prefix; Global one with global.
 const (
-	AnyScope PriceScope = ""
-	Regional PriceScope = "regional"
-	Global   PriceScope = "global"
+	AnyScope PriceScope = ""         // of all, where none of its own is known
+	Regional PriceScope = "regional" // of one region or geography
+	Global   PriceScope = "global"   // of endpoints that route anywhere
 )
 
 // Price is what a model costs from an instant on.

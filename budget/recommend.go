@@ -8,16 +8,16 @@ import (
 
 // Recommendation is the label an app may use now.
 type Recommendation struct {
-	Label    string
-	Model    string // the label's model id
-	Mode     Mode
+	Label    string        // to use now
+	Model    string        // the label's model id
+	Mode     Mode          // how close the label is to its quota
 	Reason   string        // WITHIN_QUOTA, MANUAL_OVERRIDE, QUOTA_EXCEEDED_premium, UNPRICED_premium
 	Labels   []LabelStatus // the whole ordering
 	CacheFor time.Duration // how long a client may keep it: at most until ResetAt or the override's end
 	ResetAt  time.Time     // when the next day begins
-	Day      string
-	Price    Rates // of the label, now
-	Stale    bool  // the store did not answer: the last plan known
+	Day      string        // the day it is for, like 20260123
+	Price    Rates         // of the label, now
+	Stale    bool          // the store did not answer: the last plan known
 }
 
 // Recommend says which label of its ordering an app may use now: the first

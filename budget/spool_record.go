@@ -4,28 +4,29 @@ import "time"
 
 // SpooledUsage is a record that the store has not accepted yet.
 type SpooledUsage struct {
-	Org      string       `json:"org_id"`
-	App      string       `json:"app_id"`
-	Usage    Usage        `json:"usage"`
-	Received time.Time    `json:"received"` // the time of a record that has none
-	Hold     *SpooledHold `json:"hold,omitempty"`
+	Org      string       `json:"org_id"`            // the organisation's id
+	App      string       `json:"app_id"`            // the app's id
+	Usage    Usage        `json:"usage"`             // as it was submitted
+	Received time.Time    `json:"received"`          // the time of a record that has none
+	Hold     *SpooledHold `json:"hold,omitempty"`    // what it settles; nil for a plain Submit
 	Refusal  string       `json:"refusal,omitempty"` // why it was refused for good
 }
 
-// SpooledHold is the hold a spooled record settles.
+// SpooledHold is the hold a spooled record settles, as the store has it: the
+// keeper's own bookkeeping, which nobody else needs to read.
 type SpooledHold struct {
-	ID         string           `json:"id,omitempty"`
-	Keys       [][2]string      `json:"keys,omitempty"`
-	Scope      string           `json:"scope,omitempty"`
-	Label      string           `json:"label,omitempty"`
-	Day        string           `json:"day"`
-	Estimate   string           `json:"estimate_picos,omitempty"`
-	Counters   []spooledCounter `json:"counters,omitempty"`
-	ExpireMs   int64            `json:"expires_at_ms,omitempty"`
-	TTL        int64            `json:"ttl_epoch,omitempty"`
-	Lane       string           `json:"lane,omitempty"`
-	HoldsMoney bool             `json:"holds_money"`
-	Reserved   time.Time        `json:"reserved_at"`
+	ID         string           `json:"id,omitempty"`             // Hold.ID
+	Keys       [][2]string      `json:"keys,omitempty"`           // of its items
+	Scope      string           `json:"scope,omitempty"`          // whose quotas it counts against, as a key
+	Label      string           `json:"label,omitempty"`          // Hold.Label
+	Day        string           `json:"day"`                      // Hold.Day
+	Estimate   string           `json:"estimate_picos,omitempty"` // what it holds, in pico-dollars
+	Counters   []spooledCounter `json:"counters,omitempty"`       // what it debits
+	ExpireMs   int64            `json:"expires_at_ms,omitempty"`  // the end of its lease, in ms since 1970
+	TTL        int64            `json:"ttl_epoch,omitempty"`      // when its item may be deleted, in s since 1970
+	Lane       string           `json:"lane,omitempty"`           // which queue of the keeper writes it
+	HoldsMoney bool             `json:"holds_money"`              // false: nothing was held
+	Reserved   time.Time        `json:"reserved_at"`              // no older price holds for the call
 }
 
 type spooledCounter struct {

@@ -14,12 +14,12 @@ import (
 // Sticky is the record of the label an app uses today. It is a record: the
 // recommendation comes from what is spent.
 type Sticky struct {
-	Label    string
-	Index    int    // in the ordering
-	Previous string // the label before
-	Reason   string // QUOTA_EXCEEDED, CONFIG_CHANGED when a PUT moved it back, MANUAL_OVERRIDE
-	Version  int64  // of the configuration, organisation's and app's together
-	At       time.Time
+	Label    string    // in use
+	Index    int       // in the ordering
+	Previous string    // the label before
+	Reason   string    // QUOTA_EXCEEDED, CONFIG_CHANGED when a PUT moved it back, MANUAL_OVERRIDE
+	Version  int64     // of the configuration, organisation's and app's together
+	At       time.Time // of the last change
 }
 
 // stickyView is the record as last seen.

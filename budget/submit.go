@@ -20,29 +20,29 @@ const (
 
 // Usage is what one call used.
 type Usage struct {
-	RequestID string            `json:"request_id"` // canonical lower-case UUID; a record is counted once under it
-	Label     string            `json:"model_label"`
+	RequestID string            `json:"request_id"`         // canonical lower-case UUID; a record is counted once under it
+	Label     string            `json:"model_label"`        // one of the app's ordering
 	Model     string            `json:"model_id,omitempty"` // must be the label's model; empty is not checked
-	Tokens    Tokens            `json:"tokens"`
-	Status    string            `json:"status,omitempty"` // Defaults to OK
-	Time      time.Time         `json:"timestamp"`        // of the call, 24 h ago to 300 s ahead; the zero time is now
-	Tags      map[string]string `json:"tags,omitempty"`   // at most 4, of few distinct values: cost is counted per value and day
+	Tokens    Tokens            `json:"tokens"`             // what the provider reports
+	Status    string            `json:"status,omitempty"`   // at most 32 bytes. Defaults to OK
+	Time      time.Time         `json:"timestamp"`          // of the call, 24 h ago to 300 s ahead; the zero time is now
+	Tags      map[string]string `json:"tags,omitempty"`     // at most 4, of few distinct values: cost is counted per value and day
 }
 
 // Receipt is how a record was counted and where the app stands after it.
 type Receipt struct {
-	CostMicros       int64 // of this record, rounded half up
-	Duplicate        bool  // counted before; the fields up to PriceVersion are that record's
-	Day              string
-	Shard            int
-	PriceVersion     string
-	SpendMicros      int64 // of the label today, at most Options.Staleness old
-	Percent          float64
-	Mode             Mode   // of the label
-	QuotaStatus      Status // of the label
-	RecommendedLabel string // to use next; empty when none has room
-	ResetAt          time.Time
-	Spooled          bool // the store did not answer: kept in the spool, not counted yet
+	CostMicros       int64     // of this record in µ$, rounded half up
+	Duplicate        bool      // counted before; the fields up to PriceVersion are that record's
+	Day              string    // the day it is counted on, like 20260123
+	Shard            int       // which of the day's counters has it, see Org.Shards
+	PriceVersion     string    // where its price is from, and what was assumed
+	SpendMicros      int64     // of the label today in µ$, at most Options.Staleness old
+	Percent          float64   // of the label's quota, one decimal; 0 when the quota is 0
+	Mode             Mode      // of the label
+	QuotaStatus      Status    // of the label
+	RecommendedLabel string    // to use next; empty when none has room
+	ResetAt          time.Time // when the next day begins
+	Spooled          bool      // the store did not answer: kept in the spool, not counted yet
 }
 
 // Validate checks all of a record that does not depend on a configuration. It

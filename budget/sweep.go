@@ -10,7 +10,7 @@ import (
 
 // SweepReport says what a sweep did.
 type SweepReport struct {
-	Orgs     int
+	Orgs     int // organisations seen to
 	Closed   int // days and labels summed into one item, or found so
 	Released int // expired holds given back
 	Events   int // events delivered that nobody had

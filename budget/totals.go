@@ -11,11 +11,11 @@ import (
 
 // LabelTotals is what one label used on one day.
 type LabelTotals struct {
-	Label      string
-	CostMicros int64 // charges less credits, rounded half up
+	Label      string // its name in the ordering
+	CostMicros int64  // charges less credits in µ$, rounded half up
 	Tokens
-	Requests   int64
-	HeldMicros int64   // reserved and not settled
+	Requests   int64   // records that were counted
+	HeldMicros int64   // reserved and not settled, in µ$
 	Quota      int64   // µ$, as configured now
 	Percent    float64 // of the quota, one decimal; 0 when the quota is 0
 	// Status is the worst of the label's quotas: today with Limits, on other days
@@ -29,9 +29,9 @@ type LabelTotals struct {
 // DayTotals is one day, label by label in the order of preference; labels that
 // are no longer in the ordering come last.
 type DayTotals struct {
-	Day        string
-	CostMicros int64
-	Labels     []LabelTotals
+	Day        string        // like 20260123
+	CostMicros int64         // of all labels, in µ$
+	Labels     []LabelTotals // see above for their order
 }
 
 // Totals sums one day from the store, consistently. An empty day is today. An
@@ -258,9 +258,9 @@ func (t *tenant) totals(day string, rows map[string]counterRow, k *Keeper) DayTo
 
 // TagTotal is what the calls with one value of a tag cost on one day.
 type TagTotal struct {
-	Value      string
-	CostMicros int64
-	Requests   int64
+	Value      string // of the tag
+	CostMicros int64  // in µ$, rounded half up
+	Requests   int64  // records with it
 }
 
 // TagTotals sums one day's cost by the values of a tag, dearest first. An

@@ -96,7 +96,8 @@ type Write struct {
 	Time time.Time
 	// Operation is the API call, such as "UpdateItem", or "" for an expiry.
 	Operation string
-	Table     string
+	// Table is the table of the item.
+	Table string
 	// RequestSeq is the Seq of the Request that wrote, 0 for an expiry.
 	RequestSeq int64
 	// Old and New are the item before and after, nil when absent. Do not change

@@ -34,9 +34,11 @@ type Error struct {
 type Reason struct {
 	// Code is "None", "ConditionalCheckFailed", "TransactionConflict",
 	// "ThrottlingError" and so on. Defaults to "None".
-	Code    string
+	Code string
+	// Message defaults to none.
 	Message string
-	Item    map[string]types.AttributeValue
+	// Item is what a failed condition carries. Defaults to none.
+	Item map[string]types.AttributeValue
 
 	item value.Map
 }

@@ -19,7 +19,8 @@ type Request struct {
 	// Table is the table, or the first one of a batch or transaction.
 	Table string
 	// Body is the JSON of the request. Do not change it.
-	Body    []byte
+	Body []byte
+	// Context is the client's; it ends when the client gives up.
 	Context context.Context
 }
 

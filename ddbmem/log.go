@@ -3,9 +3,11 @@ package ddbmem
 // Entry is one executed request of the log.
 type Entry struct {
 	// Seq numbers the requests of a DB from 1.
-	Seq       int64
+	Seq int64
+	// Operation is the API call, such as "UpdateItem".
 	Operation string
-	Table     string
+	// Table is the table, or the first one of a batch or transaction.
+	Table string
 	// Body is the JSON of the request. Do not change it.
 	Body []byte
 	// Error is the code of the error answered, "" for success.

@@ -25,6 +25,7 @@ type Usage struct {
 
 // Meter is a snapshot of what a DB has been asked, by operation ("UpdateItem").
 type Meter struct {
+	// Operations has those that were asked at least once.
 	Operations map[string]Usage
 }
 

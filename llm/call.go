@@ -13,7 +13,7 @@ import (
 
 // The statuses a record gets when its Usage names none.
 const (
-	StatusOK    = "OK"
+	StatusOK    = "OK"    // the call succeeded
 	StatusError = "ERROR" // the call failed after tokens were used
 	StatusCut   = "CUT"   // nobody waited for the call any longer
 )
@@ -34,8 +34,7 @@ type Usage struct {
 type Call struct {
 	// Label and Model are what to call; Label is empty without a budget, Model
 	// is then the request's resource.
-	Label string
-	Model string
+	Label, Model string
 	// RequestID is the id the call is counted under.
 	RequestID string
 

@@ -33,6 +33,7 @@ type Request struct {
 	// call.
 	Tags map[string]string
 
+	// Estimate is what the call is admitted by; Settle corrects it.
 	Estimate Estimate
 	// Limits replace the guard's for this call.
 	Limits map[string]Measure
