@@ -23,10 +23,8 @@ type request struct {
 
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
 	r := request{entity: entity, resource: resource, amounts: amounts}
-	for _, opt := range opts {
-		if opt != nil {
-			opt(&r.opts)
-		}
+	if len(opts) > 0 {
+		r.opts = chosen(opts)
 	}
 	if err := checkEntityID("entity", entity); err != nil {
 		return r, err
@@ -50,6 +48,17 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 		}
 	}
 	return r, nil
+}
+
+// chosen are the options of a call.
+func chosen(opts []AcquireOption) acquireOptions {
+	var o acquireOptions
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	return o
 }
 
 // chain resolves the entity and, where it cascades, its parents: child first.
@@ -252,8 +261,8 @@ const maxOutdated = 3
 func (l *RateLimiter) acquireAt(ctx context.Context, r request, at place) (*Lease, bool, error) {
 	for try := 1; ; try++ {
 		lease, memory, err := l.tryAt(ctx, r, at)
-		var wrong *ValidationError
-		if try == maxOutdated || !errors.As(err, &wrong) || !wrong.outdated || errors.Is(err, ErrUnconfirmed) {
+		wrong, ok := errors.AsType[*ValidationError](err)
+		if try == maxOutdated || !ok || !wrong.outdated || errors.Is(err, ErrUnconfirmed) {
 			return lease, memory, err
 		}
 	}

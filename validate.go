@@ -97,12 +97,11 @@ func checkAmounts(amounts Amounts, signed bool) error {
 		if reason := schema.CheckLimitName(name); reason != "" {
 			return invalid("amounts", "limit name %s", reason)
 		}
-		field := "amounts[" + name + "]"
 		if n < 0 && !signed {
-			return invalid(field, "is %d; give 0 or more (only Lease.Adjust takes negative amounts, and gives them back)", n)
+			return invalid("amounts["+name+"]", "is %d; give 0 or more (only Lease.Adjust takes negative amounts, and gives them back)", n)
 		}
 		if n > maxTokens || n < -maxTokens {
-			return invalid(field, "is %d; at most %d tokens are allowed", n, int64(maxTokens))
+			return invalid("amounts["+name+"]", "is %d; at most %d tokens are allowed", n, int64(maxTokens))
 		}
 	}
 	return nil
