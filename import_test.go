@@ -90,6 +90,11 @@ var importTable = []importRow{
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
 	{
+		folder: "budget/internal/money",
+		std:    []string{"errors", "math", "math/big", "math/bits"},
+		reason: "exact arithmetic, so that every sum can be checked against math/big",
+	},
+	{
 		folder:  "llm",
 		project: []string{".", "budget"},
 		reason:  "one call under a lease and a budget: the only package that needs both",
@@ -140,6 +145,7 @@ func TestImportTableRefuses(t *testing.T) {
 		{"ddbmem/internal/expr", module + "/internal/schema"},
 		{"budget", module},
 		{"budget", module + "/ddbmem"},
+		{"budget/internal/money", module + "/budget"},
 		{"llm", module + "/ddbmem"},
 		{"llm", sdk + "/service/dynamodb"},
 	} {

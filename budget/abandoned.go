@@ -3,6 +3,8 @@ package budget
 import (
 	"sync"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 const (
@@ -120,6 +122,6 @@ func (k *Keeper) giveBackAll(holds []abandonedHold) (failed []abandonedHold) {
 // as holds do when they expire.
 func (h *holdRef) barred() *holdRef {
 	b := *h
-	b.estimate, b.debits = picos{}, nil
+	b.estimate, b.debits = money.Picos{}, nil
 	return &b
 }

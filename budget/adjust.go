@@ -6,6 +6,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // Adjustment is an audited credit or charge.
@@ -34,7 +36,7 @@ type Adjustment struct {
 type adjustment struct {
 	Adjustment
 	writer string
-	change picos
+	change money.Picos
 	anyDay bool // no day was named: the first one stands
 }
 
@@ -49,7 +51,7 @@ func (a *adjustment) item(key itemKey) attrs {
 	} {
 		item[name] = str(v)
 	}
-	item["change_picos"] = money(a.change)
+	item["change_picos"] = picosValue(a.change)
 	item["at_epoch_ms"] = num(a.At.UnixMilli())
 	return item
 }
@@ -59,7 +61,7 @@ func decodeAdjustment(item attrs) (*adjustment, error) {
 	a := &adjustment{writer: d.str(item, attrWriter), change: d.picos(item, "change_picos")}
 	a.Adjustment = Adjustment{
 		ID: d.str(item, "adjustment_id"), App: d.str(item, "app_id"), Label: d.str(item, attrLabel), Day: d.str(item, attrDay),
-		DeltaMicros: a.change.micros(), Reason: d.str(item, "reason"), At: time.UnixMilli(d.int(item, "at_epoch_ms")),
+		DeltaMicros: a.change.Micros(), Reason: d.str(item, "reason"), At: time.UnixMilli(d.int(item, "at_epoch_ms")),
 	}
 	return a, d.err
 }
@@ -140,7 +142,7 @@ func (k *Keeper) newAdjustment(t *tenant, a Adjustment, anyDay bool) *op {
 	o := newOp(opAdjust)
 	o.org, o.board, o.lane = t.org, scope, laneKey(rule, scope, a.Label, a.Day)
 	o.debits, o.reopen = t.debits(rule, scope, a.Label, a.Day), t.reopen(scope, a.Label, a.Day, a.At)
-	o.adjust = &adjustment{Adjustment: a, writer: o.writer, change: microsToPicos(a.DeltaMicros), anyDay: anyDay}
+	o.adjust = &adjustment{Adjustment: a, writer: o.writer, change: money.FromMicros(a.DeltaMicros), anyDay: anyDay}
 	return o
 }
 

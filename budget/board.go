@@ -238,7 +238,7 @@ func (b *board) take(loaded scopeRows) {
 func (b *board) heldLocked() bool {
 	for _, shards := range b.rows {
 		for _, row := range shards {
-			if row.amount().held.sign() > 0 {
+			if row.amount().held.Sign() > 0 {
 				return true
 			}
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // closedDay is a stored total of a day and label.
@@ -90,12 +92,12 @@ func (k *Keeper) readClosed(ctx context.Context, scope, from, to string) (map[it
 // closeDay stores a total, if nobody stored a later one and no late write came
 // since the shards were read.
 func (k *Keeper) closeDay(ctx context.Context, scope, day, label string, sum counterRow, seen closedDay) error {
-	sum.hard, sum.used = false, picos{}
+	sum.hard, sum.used = false, money.Picos{}
 	names := map[string]string{"#re": attrReopened, "#c": attrCost, "#cr": attrCredit}
-	values := attrs{":c": money(sum.cost), ":cr": money(sum.credit)}
+	values := attrs{":c": picosValue(sum.cost), ":cr": picosValue(sum.credit)}
 	set := make([]string, 0, 8)
 	have := map[string]bool{}
-	for _, v := range append(encodeCounter(sum), namedValue{attrCost, money(sum.cost)}, namedValue{attrCredit, money(sum.credit)}) {
+	for _, v := range append(encodeCounter(sum), namedValue{attrCost, picosValue(sum.cost)}, namedValue{attrCredit, picosValue(sum.credit)}) {
 		if have[v.name] {
 			continue
 		}

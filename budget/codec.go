@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // The attributes of counters and records. They are always addressed through
@@ -33,8 +35,10 @@ func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Va
 func num(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
-func money(p picos) types.AttributeValue { return &types.AttributeValueMemberN{Value: p.String()} }
-func flag(b bool) types.AttributeValue   { return &types.AttributeValueMemberBOOL{Value: b} }
+func picosValue(p money.Picos) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: p.String()}
+}
+func flag(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
 func (k itemKey) attrs() attrs { return attrs{"PK": str(k.pk), "SK": str(k.sk)} }
 
@@ -85,8 +89,8 @@ func (d *decoder) int(item attrs, name string) int64 {
 	return n
 }
 
-func (d *decoder) picos(item attrs, name string) picos {
-	p, err := parsePicos(d.number(item, name))
+func (d *decoder) picos(item attrs, name string) money.Picos {
+	p, err := money.Parse(d.number(item, name))
 	if err != nil {
 		d.fail(name)
 	}
@@ -115,14 +119,14 @@ func decodeCounter(item attrs) (counterRow, error) {
 // encodeCounter is the attributes a counter's write adds to, in a fixed order.
 func encodeCounter(row counterRow) []namedValue {
 	out := []namedValue{{attrSeq, num(row.n)}}
-	if !row.cost.isZero() {
-		out = append(out, namedValue{attrCost, money(row.cost)})
+	if !row.cost.IsZero() {
+		out = append(out, namedValue{attrCost, picosValue(row.cost)})
 	}
-	if !row.credit.isZero() {
-		out = append(out, namedValue{attrCredit, money(row.credit)})
+	if !row.credit.IsZero() {
+		out = append(out, namedValue{attrCredit, picosValue(row.credit)})
 	}
 	if row.hard {
-		out = append(out, namedValue{attrUsed, money(row.used)})
+		out = append(out, namedValue{attrUsed, picosValue(row.used)})
 	}
 	if row.requests != 0 {
 		out = append(out, namedValue{attrRequests, num(row.requests)})
@@ -157,7 +161,7 @@ func (r *record) item(writer string, shard int) attrs {
 	} {
 		item[name] = str(v)
 	}
-	item[attrCost] = money(r.cost)
+	item[attrCost] = picosValue(r.cost)
 	item[attrShard] = num(int64(shard))
 	item[attrTTL] = num(r.expires)
 	return item
@@ -179,7 +183,7 @@ func (h *holdRef) item(key itemKey) attrs {
 	item[attrScope] = str(h.scope)
 	item[attrLabel] = str(h.label)
 	item[attrDay] = str(h.day)
-	item[attrEstimate] = money(h.estimate)
+	item[attrEstimate] = picosValue(h.estimate)
 	item[attrExpires] = num(h.expireMs)
 	item[attrTTL] = num(h.ttl)
 	counters := &types.AttributeValueMemberL{}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // requireNothingHeld: no hold is left, and every counter of hard mode has what
@@ -17,7 +19,7 @@ func (w *world) requireNothingHeld(n int64) {
 	for _, item := range w.items("ORG#") {
 		row, err := decodeCounter(item)
 		require.NoError(w.t, err)
-		require.Equal(w.t, microsToPicos(n*16_500), row.cost, keyOf(item))
+		require.Equal(w.t, money.FromMicros(n*16_500), row.cost, keyOf(item))
 		if row.hard {
 			require.Equal(w.t, row.cost, row.used, keyOf(item))
 			counters++

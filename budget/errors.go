@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -96,7 +97,7 @@ func (e *QuotaExceededError) Error() string {
 		}
 		names[i] = fmt.Sprintf("%s %.1f%%", l.Label, l.Percent)
 		if l.HeldMicros > 0 {
-			names[i] += fmt.Sprintf(" and %.1f%% held", microsToPicos(l.HeldMicros).percentOf(l.QuotaMicros))
+			names[i] += fmt.Sprintf(" and %.1f%% held", money.FromMicros(l.HeldMicros).PercentOf(l.QuotaMicros))
 		}
 	}
 	when := "it is more than the quota, and never fits"

@@ -9,6 +9,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // EventKind says what an event is about.
@@ -114,12 +116,12 @@ func crossed(t *tenant, out *outlook, now time.Time) []Event {
 	seen := map[string]bool{}
 	add := func(p Period, label string, quota int64, a amount) {
 		for _, percent := range thresholds {
-			if quota <= 0 || a.spend.mul(100).cmp(microsToPicos(quota).mul(percent)) < 0 {
+			if quota <= 0 || a.spend.Mul(100).Cmp(money.FromMicros(quota).Mul(percent)) < 0 {
 				return
 			}
 			e := Event{
 				Kind: EventThreshold, Org: t.org, Scope: out.scope, Period: p, PeriodKey: p.key(out.day), Label: label,
-				Percent: percent, QuotaMicros: quota, SpendMicros: a.spend.micros(), At: now,
+				Percent: percent, QuotaMicros: quota, SpendMicros: a.spend.Micros(), At: now,
 			}
 			e.ID = fmt.Sprintf("%s#%s#%s#%03d#%d", out.scope, e.PeriodKey, label, percent, quota)
 			if !seen[e.ID] {

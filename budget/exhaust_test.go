@@ -2,6 +2,9 @@ package budget
 
 import (
 	"fmt"
+	"strconv"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // The search below visits every state of one scope, label and day shared by
@@ -103,12 +106,12 @@ func xKey(kind string, i int) itemKey { return itemKey{kind, fmt.Sprint(i)} }
 func (w *xWorld) op(s xState, kind opKind, i int) *op {
 	o := newOp(kind)
 	o.writer = fmt.Sprint("writer ", i)
-	o.debits = []debit{{counterRef: xRef, hard: true, bound: picos{lo: uint64(s.quota)}, capped: true}}
+	o.debits = []debit{{counterRef: xRef, hard: true, bound: money.Of(int64(s.quota)), capped: true}}
 	if kind != opSubmit {
-		o.hold = &holdRef{id: fmt.Sprint(i), keys: []itemKey{xKey("hold", i)}, estimate: picos{lo: xEstimate}, debits: o.debits}
+		o.hold = &holdRef{id: fmt.Sprint(i), keys: []itemKey{xKey("hold", i)}, estimate: money.Of(xEstimate), debits: o.debits}
 	}
 	if kind == opSettle || kind == opSubmit {
-		o.record = &record{key: xKey("dedup", i), cost: picos{lo: xCost}, hash: "h"}
+		o.record = &record{key: xKey("dedup", i), cost: money.Of(xCost), hash: "h"}
 	}
 	return o
 }
@@ -162,29 +165,34 @@ func (w *xWorld) apply(s xState, items []txnItem) (xState, []refusal) {
 		case deleteHold:
 			s.holds[index(it)] = xNone
 		case addCounter:
-			s.spent += int(it.sum.cost.micros()) + int(it.sum.cost.lo)
-			delta := int(it.sum.used.lo)
-			if it.sum.used.isNegative() {
-				delta = -int(it.sum.used.neg().lo)
-			}
-			s.used = w.debit(s, delta, it.capped)
+			s.spent += small(it.sum.cost)
+			s.used = w.debit(s, small(it.sum.used), it.capped)
 		}
 	}
 	return s, nil
 }
 
+// small is an amount of the search, which are all of a few picos.
+func small(p money.Picos) int {
+	n, err := strconv.Atoi(p.String())
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
 func (w *xWorld) fits(s xState, it txnItem) bool {
 	room := it.room()
 	if s.used == xMissing {
-		return !room.isNegative()
+		return !room.IsNegative()
 	}
 	if w.rules.storeLeft {
-		return s.used >= int(it.sum.used.lo)
+		return s.used >= small(it.sum.used)
 	}
-	return picos{hi: int64(s.used) >> 63, lo: uint64(s.used)}.cmp(room) <= 0
+	return money.Of(int64(s.used)).Cmp(room) <= 0
 }
 
-func (w *xWorld) usedOf(s xState) picos {
+func (w *xWorld) usedOf(s xState) money.Picos {
 	used := s.used
 	switch {
 	case used == xMissing:
@@ -192,7 +200,7 @@ func (w *xWorld) usedOf(s xState) picos {
 	case w.rules.storeLeft:
 		used = s.quota - used
 	}
-	return picos{hi: int64(used) >> 63, lo: uint64(used)}
+	return money.Of(int64(used))
 }
 
 // debit adds to the counter; what is left, as the left-out rule stores it,

@@ -18,6 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // mortal is a node's client: at one of its writes the node dies, before or
@@ -71,7 +73,7 @@ func (m *mortal) Query(ctx context.Context, in *dynamodb.QueryInput, f ...func(*
 // historyCall is a model call that happened.
 type historyCall struct {
 	usage Usage
-	cost  picos
+	cost  money.Picos
 	app   string
 }
 
@@ -150,10 +152,10 @@ func (h *history) newCall() historyCall {
 	app := []string{appA, appB}[h.n(2)]
 	in, out := int64(h.n(3000)), int64(h.n(1000))
 	u := Usage{RequestID: uuid(len(h.calls)), Label: "premium", Tokens: Tokens{Input: in, Output: out}, Time: time.Now()}
-	c := historyCall{usage: u, app: app, cost: costOf(in, 3_000_000).add(costOf(out, 15_000_000))}
+	c := historyCall{usage: u, app: app, cost: money.Cost(in, 3_000_000).Add(money.Cost(out, 15_000_000))}
 	if h.n(3) == 0 {
 		c.usage.Label = "standard"
-		c.cost = costOf(in, 800_000).add(costOf(out, 4_000_000))
+		c.cost = money.Cost(in, 800_000).Add(money.Cost(out, 4_000_000))
 	}
 	h.calls = append(h.calls, c)
 	return c
@@ -233,7 +235,7 @@ func (h *history) endHold(tolerate func(error)) {
 	case 2: // the client dies before its call
 	default:
 		c := h.newCall()
-		c.app, c.usage.Label, c.cost = hold.App, "premium", costOf(c.usage.Tokens.Input, 3_000_000).add(costOf(c.usage.Tokens.Output, 15_000_000))
+		c.app, c.usage.Label, c.cost = hold.App, "premium", money.Cost(c.usage.Tokens.Input, 3_000_000).Add(money.Cost(c.usage.Tokens.Output, 15_000_000))
 		h.calls[len(h.calls)-1] = c
 		if _, err := hold.Settle(h.t.Context(), c.usage); err != nil {
 			tolerate(err)
@@ -284,13 +286,13 @@ func (h *history) rest() {
 // recorded; no hold is open.
 func (h *history) check(k *Keeper) {
 	w := &world{t: h.t, a: k, tables: k.store.tables}
-	var want, got, adjusted picos
+	var want, got, adjusted money.Picos
 	for _, c := range h.calls {
-		want = want.add(c.cost)
+		want = want.Add(c.cost)
 	}
 	var d decoder
 	for _, item := range w.items("AUDIT#") {
-		adjusted = adjusted.add(d.picos(item, "change_picos"))
+		adjusted = adjusted.Add(d.picos(item, "change_picos"))
 	}
 	requests := int64(0)
 	for _, item := range w.items("ORG#") {
@@ -301,11 +303,11 @@ func (h *history) check(k *Keeper) {
 			require.Equal(h.t, row.spend().String(), row.used.String(), "used of %v", key)
 		}
 		if isLabelDay(key) {
-			got = got.add(row.spend())
+			got = got.Add(row.spend())
 			requests += row.requests
 		}
 	}
-	require.Equal(h.t, want.add(adjusted).String(), got.String())
+	require.Equal(h.t, want.Add(adjusted).String(), got.String())
 	require.Equal(h.t, int64(len(h.calls)), requests)
 	require.Len(h.t, w.items("DEDUP#"), len(h.calls))
 	require.Empty(h.t, w.items("HOLD#"))

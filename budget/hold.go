@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 const (
@@ -152,7 +154,7 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 	scope := scopeKey(rule.Scope, t.org, t.app)
 	debits := t.debits(rule, scope, h.Label, h.Day)
 	reset := t.calendar.reset(now)
-	debits[0].cap(microsToPicos(p.quotas[h.Label]), reset)
+	debits[0].cap(money.FromMicros(p.quotas[h.Label]), reset)
 	longest := t.calendar.end(h.Day)
 	for _, d := range rule.kinds() {
 		_, last := d.period.bounds(h.Day)
@@ -160,9 +162,9 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 			longest = end
 		}
 	}
-	estimate := microsToPicos(h.EstimateMicros)
-	if estimate.isZero() {
-		estimate = picos{lo: 1} // so that nothing fits at a quota that is used up
+	estimate := money.FromMicros(h.EstimateMicros)
+	if estimate.IsZero() {
+		estimate = money.Of(1) // so that nothing fits at a quota that is used up
 	}
 	var blocked time.Time // until then by what was spent outside the counters
 	for _, l := range p.limits {
@@ -173,19 +175,19 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 		if err != nil {
 			return nil, err
 		}
-		quota, end := microsToPicos(l.Micros), t.periodEnd(l.Period, h.Day, reset)
-		bound, ref := quota.sub(outside), limitRef(scope, l, h.Day)
+		quota, end := money.FromMicros(l.Micros), t.periodEnd(l.Period, h.Day, reset)
+		bound, ref := quota.Sub(outside), limitRef(scope, l, h.Day)
 		if i := slices.IndexFunc(debits, func(d debit) bool { return d.ref() == ref }); i >= 0 {
 			debits[i].cap(bound, end)
 		}
 		switch { // whether it is counted yet or from the next day on
-		case estimate.cmp(quota) > 0:
+		case estimate.Cmp(quota) > 0:
 			return nil, k.noRoom(ctx, t, time.Time{})
-		case estimate.cmp(bound) > 0:
+		case estimate.Cmp(bound) > 0:
 			blocked = latest(blocked, end)
 		}
 	}
-	if estimate.cmp(debits[0].bound) > 0 {
+	if estimate.Cmp(debits[0].bound) > 0 {
 		return nil, k.noRoom(ctx, t, time.Time{})
 	}
 	if !blocked.IsZero() {
@@ -201,19 +203,19 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 }
 
 // outside is what a limit's period spent on days that are not in its counter.
-func (k *Keeper) outside(ctx context.Context, t *tenant, l PeriodQuota, day string) (picos, error) {
+func (k *Keeper) outside(ctx context.Context, t *tenant, l PeriodQuota, day string) (money.Picos, error) {
 	if len(t.uncounted(l, day)) == 0 {
-		return picos{}, nil
+		return money.Picos{}, nil
 	}
 	out, err := k.look(ctx, t, false)
 	if err != nil {
-		return picos{}, err
+		return money.Picos{}, err
 	}
 	b := out.board
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	sum := b.uncountedAmount(t, l, day, false)
-	return sum.spend.add(sum.held), nil
+	return sum.spend.Add(sum.held), nil
 }
 
 // ExpiresAt is when the lease ends, as far as is known; the zero time when

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // opKind is what a caller asks of the counters.
@@ -23,7 +25,7 @@ type record struct {
 	key               itemKey // of its dedup item
 	hash              string
 	label, scope, day string
-	cost              picos
+	cost              money.Picos
 	tokens            Tokens
 	priceVersion      string
 	expires           int64 // unix seconds
@@ -37,7 +39,7 @@ type holdRef struct {
 	scope    string
 	label    string
 	day      string
-	estimate picos
+	estimate money.Picos
 	debits   []debit
 	expireMs int64
 	ttl      int64
@@ -56,9 +58,9 @@ type op struct {
 	tried  int       // hold keys found gone
 
 	followers []*op
-	full      map[itemKey]picos // counters without room for it, with what they held
-	live      []*holdRef        // of its scope, when it was refused
-	denied    bool              // refused for lack of room once, expired holds released
+	full      map[itemKey]money.Picos // counters without room for it, with what they held
+	live      []*holdRef              // of its scope, when it was refused
+	denied    bool                    // refused for lack of room once, expired holds released
 	verdict   verdict
 
 	org       string
@@ -86,7 +88,7 @@ type verdict struct {
 // storedRecord is what a dedup item says.
 type storedRecord struct {
 	hash, writer string
-	cost         picos
+	cost         money.Picos
 	label, scope string
 	day          string
 	shard        int
@@ -110,9 +112,9 @@ func (o *op) releaseOnly() {
 }
 
 // fullAt notes the counter that has no room for the operation.
-func (o *op) fullAt(key itemKey, used picos) {
+func (o *op) fullAt(key itemKey, used money.Picos) {
 	if o.full == nil {
-		o.full = map[itemKey]picos{}
+		o.full = map[itemKey]money.Picos{}
 	}
 	for _, d := range o.debits {
 		if d.pk == key.pk && strings.HasPrefix(key.sk, d.prefix) {
@@ -129,10 +131,10 @@ func (o *op) delta(d debit) counterRow {
 	case opReserve:
 		row.used = o.hold.estimate
 	case opRelease:
-		row.used = o.hold.estimate.neg()
+		row.used = o.hold.estimate.Neg()
 	case opAdjust:
-		if change := o.adjust.change; change.isNegative() {
-			row.credit = change.neg()
+		if change := o.adjust.change; change.IsNegative() {
+			row.credit = change.Neg()
 		} else {
 			row.cost = change
 		}
@@ -143,11 +145,11 @@ func (o *op) delta(d debit) counterRow {
 			row.tokens = o.record.tokens
 		}
 		if o.kind == opSettle && !o.holdGone() {
-			row.used = row.used.sub(o.hold.estimate)
+			row.used = row.used.Sub(o.hold.estimate)
 		}
 	}
 	if !d.hard {
-		row.used = picos{}
+		row.used = money.Picos{}
 	}
 	return row
 }
@@ -171,7 +173,7 @@ type txnItem struct {
 	key    itemKey
 	op     *op
 	sum    counterRow
-	bound  picos
+	bound  money.Picos
 	capped bool
 }
 
@@ -258,7 +260,7 @@ func (t *txn) addCounters(o *op, at map[itemKey]int, draw func(int) int) {
 		}
 		it := &t.items[i]
 		it.sum = it.sum.add(o.delta(d))
-		if o.kind == opReserve && d.capped && (!it.capped || d.bound.cmp(it.bound) < 0) {
+		if o.kind == opReserve && d.capped && (!it.capped || d.bound.Cmp(it.bound) < 0) {
 			it.bound, it.capped = d.bound, true
 		}
 	}
@@ -271,7 +273,7 @@ func (t *txn) addCounters(o *op, at map[itemKey]int, draw func(int) int) {
 }
 
 // room is the most that used may be for the write to leave it within the bound.
-func (it txnItem) room() picos { return it.bound.sub(it.sum.used) }
+func (it txnItem) room() money.Picos { return it.bound.Sub(it.sum.used) }
 
 // shardOf is the shard the operation's record went to.
 func (t *txn) shardOf(o *op) int {
@@ -314,7 +316,7 @@ func (r *record) stored(writer string, shard int) storedRecord {
 // deferred by every refusal, so trying again ends.
 func (t *txn) resolve(refused []refusal) (finished, again, deferred []*op) {
 	over := map[*op]bool{}
-	used := map[int]picos{} // of the counters that refused
+	used := map[int]money.Picos{} // of the counters that refused
 	for _, r := range refused {
 		it := t.items[r.item]
 		switch o := it.op; it.kind {
@@ -337,7 +339,7 @@ func (t *txn) resolve(refused []refusal) (finished, again, deferred []*op) {
 				over[o], o.debits = !o.bar, nil
 			}
 		case barHold: // an earlier try landed, or the hold has come
-			if over[o] = r.hold.estimate.isZero(); !over[o] {
+			if over[o] = r.hold.estimate.IsZero(); !over[o] {
 				o.tried, o.debits = 0, o.hold.debits
 			}
 		case addCounter:
@@ -362,15 +364,15 @@ func (t *txn) resolve(refused []refusal) (finished, again, deferred []*op) {
 // counters hold, and makes those wait that do not fit beside the transaction's
 // other operations: nobody is denied for a write that has not landed. A
 // counter's strictest bound holds for all, as it did in the write.
-func (t *txn) deny(stored map[int]picos, over map[*op]bool) (wait map[*op]bool) {
+func (t *txn) deny(stored map[int]money.Picos, over map[*op]bool) (wait map[*op]bool) {
 	at := make(map[itemKey]int, len(stored))
-	used := make(map[int]picos, len(stored))
+	used := make(map[int]money.Picos, len(stored))
 	for i, u := range stored {
 		at[t.items[i].key] = i
 		used[i] = u
 	}
-	touched := func(o *op) map[int]picos { // refusing counters it debits → what it adds
-		adds := map[int]picos{}
+	touched := func(o *op) map[int]money.Picos { // refusing counters it debits → what it adds
+		adds := map[int]money.Picos{}
 		for _, d := range o.debits {
 			key := shardKey(d.pk, d.prefix, t.shards[itemKey{d.pk, d.prefix}])
 			if i, ok := at[key]; ok {
@@ -382,7 +384,7 @@ func (t *txn) deny(stored map[int]picos, over map[*op]bool) (wait map[*op]bool) 
 	for _, o := range t.ops {
 		if o.kind != opReserve && !over[o] {
 			for i, add := range touched(o) {
-				used[i] = used[i].add(add)
+				used[i] = used[i].Add(add)
 			}
 		}
 	}
@@ -393,10 +395,10 @@ func (t *txn) deny(stored map[int]picos, over map[*op]bool) (wait map[*op]bool) 
 		}
 		adds := touched(o)
 		for i, add := range adds {
-			if used[i].add(add).cmp(t.items[i].bound) <= 0 {
+			if used[i].Add(add).Cmp(t.items[i].bound) <= 0 {
 				continue
 			}
-			if stored[i].add(add).cmp(t.items[i].bound) <= 0 {
+			if stored[i].Add(add).Cmp(t.items[i].bound) <= 0 {
 				wait[o] = true
 				continue
 			}
@@ -408,7 +410,7 @@ func (t *txn) deny(stored map[int]picos, over map[*op]bool) (wait map[*op]bool) 
 			continue
 		}
 		for i, add := range adds {
-			used[i] = used[i].add(add)
+			used[i] = used[i].Add(add)
 		}
 	}
 	return wait

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 func TestPeriodsAndTotals(t *testing.T) {
@@ -161,11 +163,11 @@ func TestLateCloserDoesNotHideALateWrite(t *testing.T) {
 		stale, err := w.b.readClosed(t.Context(), scope, "20260123", "20260123")
 		require.NoError(t, err)
 		require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "premium", Day: "20260123", DeltaMicros: 500, Reason: "late"}))
-		sum := counterRow{n: 1, cost: microsToPicos(16_500)}
+		sum := counterRow{n: 1, cost: money.FromMicros(16_500)}
 		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", sum, stale[itemKey{"20260123", "premium"}]))
 		assert.Equal(t, int64(17_000), w.total(appA, "premium", "20260123").CostMicros)
 		w.b.closingDays.Wait()
-		older := counterRow{n: 1, cost: microsToPicos(1)}
+		older := counterRow{n: 1, cost: money.FromMicros(1)}
 		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", older, closedDay{reopened: 1}))
 		assert.Equal(t, int64(17_000), w.total(appA, "premium", "20260123").CostMicros, "an older sum is refused")
 	})

@@ -1,6 +1,10 @@
 package budget
 
-import "time"
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
+)
 
 // Mode says how close a label is to its quota.
 type Mode string
@@ -55,19 +59,19 @@ type LimitStatus struct {
 
 // amount is what counts against one quota.
 type amount struct {
-	spend picos // charges less credits
-	held  picos // reserved and not settled
+	spend money.Picos // charges less credits
+	held  money.Picos // reserved and not settled
 }
 
-func (a amount) add(b amount) amount { return amount{a.spend.add(b.spend), a.held.add(b.held)} }
+func (a amount) add(b amount) amount { return amount{a.spend.Add(b.spend), a.held.Add(b.held)} }
 
 // status compares exactly: exceeded from 100 % on, tight from the threshold on.
 func (a amount) status(quotaMicros, tightPercent int64) Status {
-	sum := a.spend.add(a.held)
+	sum := a.spend.Add(a.held)
 	switch {
-	case sum.cmp(microsToPicos(quotaMicros)) >= 0:
+	case sum.Cmp(money.FromMicros(quotaMicros)) >= 0:
 		return StatusExceeded
-	case sum.mul(100).cmp(microsToPicos(quotaMicros).mul(tightPercent)) >= 0:
+	case sum.Mul(100).Cmp(money.FromMicros(quotaMicros).Mul(tightPercent)) >= 0:
 		return StatusTight
 	}
 	return StatusNormal
@@ -132,14 +136,14 @@ func (l labelState) freeAt(tight int64, reset time.Time) time.Time {
 func (l labelState) export(tight int64) LabelStatus {
 	s := LabelStatus{
 		Label: l.label, Model: l.model, QuotaMicros: l.quota,
-		SpendMicros: l.spend.micros(), HeldMicros: l.held.micros(),
-		Percent: l.spend.percentOf(l.quota), Status: l.status(tight),
+		SpendMicros: l.spend.Micros(), HeldMicros: l.held.Micros(),
+		Percent: l.spend.PercentOf(l.quota), Status: l.status(tight),
 	}
 	for _, lim := range l.limits {
 		s.Limits = append(s.Limits, LimitStatus{
 			PeriodQuota: lim.quota,
-			SpendMicros: lim.spend.micros(), HeldMicros: lim.held.micros(),
-			Percent: lim.spend.percentOf(lim.quota.Micros),
+			SpendMicros: lim.spend.Micros(), HeldMicros: lim.held.Micros(),
+			Percent: lim.spend.PercentOf(lim.quota.Micros),
 			Status:  lim.amount.status(lim.quota.Micros, tight), ResetAt: lim.resetAt,
 		})
 	}
@@ -186,10 +190,10 @@ func withRoom(labels []labelState, tight int64, override string) string {
 // out; len(labels) when nothing has room.
 func (p plan) bySpend() int {
 	for i, l := range p.labels {
-		l.held = picos{}
+		l.held = money.Picos{}
 		l.limits = append([]limitState(nil), l.limits...)
 		for j := range l.limits {
-			l.limits[j].held = picos{}
+			l.limits[j].held = money.Picos{}
 		}
 		if l.selectable(p.tight) {
 			return i
@@ -231,15 +235,15 @@ func (p plan) statuses() []LabelStatus {
 // exceeded is the error when nothing has room.
 func (p plan) exceeded() *QuotaExceededError {
 	err := &QuotaExceededError{Labels: p.statuses()}
-	var over picos
+	var over money.Picos
 	for _, l := range p.labels {
-		if d := l.spend.sub(microsToPicos(l.quota)); d.sign() > 0 {
-			over = over.add(d)
+		if d := l.spend.Sub(money.FromMicros(l.quota)); d.Sign() > 0 {
+			over = over.Add(d)
 		}
 		if at := l.freeAt(p.tight, p.resetAt); l.priced && !at.IsZero() && (err.RetryAt.IsZero() || at.Before(err.RetryAt)) {
 			err.RetryAt = at
 		}
 	}
-	err.OverageMicros = over.micros()
+	err.OverageMicros = over.Micros()
 	return err
 }

@@ -6,9 +6,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
-func spent(micros int64) amount { return amount{spend: microsToPicos(micros)} }
+func spent(micros int64) amount { return amount{spend: money.FromMicros(micros)} }
 
 func three(premium, standard, economy amount) []labelState {
 	return []labelState{
@@ -29,7 +31,7 @@ func TestChoose(t *testing.T) {
 	tightAndSpent[0].limits = weekly[0].limits
 	tightTotal := three(amount{}, amount{}, amount{})
 	tightTotal[0].limits = []limitState{{quota: PeriodQuota{Day, "", 100}, amount: spent(95)}}
-	onePico := three(amount{spend: microsToPicos(10_000_000).sub(picos{lo: 1})}, amount{}, amount{})
+	onePico := three(amount{spend: money.FromMicros(10_000_000).Sub(money.Of(1))}, amount{}, amount{})
 	for _, tc := range []struct {
 		name     string
 		labels   []labelState
@@ -45,7 +47,7 @@ func TestChoose(t *testing.T) {
 		{"one pico left", onePico, "", 0, ModeTight, "WITHIN_QUOTA"},
 		{"exceeded", three(spent(10_000_000), spent(0), spent(0)), "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
 		{"two exceeded", three(spent(10_000_000), spent(5_000_000), spent(0)), "", 2, ModeNormal, "QUOTA_EXCEEDED_standard"},
-		{"held counts", three(amount{held: microsToPicos(10_000_000)}, spent(0), spent(0)), "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
+		{"held counts", three(amount{held: money.FromMicros(10_000_000)}, spent(0), spent(0)), "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
 		{"unpriced", unpriced, "", 1, ModeNormal, "UNPRICED_premium"},
 		{"unpriced override", unpriced, "premium", 1, ModeNormal, "UNPRICED_premium"},
 		{"quota 0", zero, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
@@ -104,7 +106,7 @@ func TestNoPriceIsNoWait(t *testing.T) {
 }
 
 func TestHoldsDoNotMoveTheStickyIndex(t *testing.T) {
-	labels := three(amount{held: microsToPicos(10_000_000)}, spent(0), spent(0))
+	labels := three(amount{held: money.FromMicros(10_000_000)}, spent(0), spent(0))
 	p := choose(labels, 95, time.Time{}, "")
 	assert.Equal(t, 1, p.index)
 	assert.Zero(t, p.bySpend())

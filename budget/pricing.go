@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // Tokens counts one call's tokens by class. The classes are disjoint: Input is
@@ -96,7 +98,7 @@ func (r Rates) assumed() Rates {
 }
 
 // cost prices tokens exactly, and names the classes whose rate is assumed.
-func (r Rates) cost(t Tokens) (sum picos, assumed []string) {
+func (r Rates) cost(t Tokens) (sum money.Picos, assumed []string) {
 	full := r.assumed()
 	for _, c := range tokenClasses {
 		n, rate := *c.count(&t), *c.rate(&full)
@@ -106,7 +108,7 @@ func (r Rates) cost(t Tokens) (sum picos, assumed []string) {
 		if rate != *c.rate(&r) {
 			assumed = append(assumed, c.name)
 		}
-		sum = sum.add(costOf(n, max(rate, 0)))
+		sum = sum.Add(money.Cost(n, max(rate, 0)))
 	}
 	return sum, assumed
 }

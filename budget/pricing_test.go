@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 func catalogLayers(t testing.TB) priceLayers {
@@ -31,14 +33,14 @@ func TestCost(t *testing.T) {
 	} {
 		cost, assumed := tc.rates.cost(tc.tokens)
 		assert.Empty(t, assumed, tc.name)
-		assert.Equal(t, microsToPicos(tc.want), cost, tc.name)
+		assert.Equal(t, money.FromMicros(tc.want), cost, tc.name)
 	}
 	cost, _ := Rates{Input: 35_000, Output: 140_000}.cost(Tokens{Input: 28, Output: 7})
 	assert.Equal(t, "1960000", cost.String(), "1.96 µ$, not 0")
 
 	free, assumed := Rates{Input: 1, CacheRead: FreeRate}.cost(Tokens{CacheRead: 1000})
 	assert.Empty(t, assumed)
-	assert.True(t, free.isZero())
+	assert.True(t, free.IsZero())
 }
 
 // TestCacheTokensWithoutAPrice cost what they do where they are dearest: a call
@@ -49,11 +51,11 @@ func TestCacheTokensWithoutAPrice(t *testing.T) {
 		tokens, err := ParseTokens(map[string]int64{class: 1_000_000})
 		require.NoError(t, err)
 		cost, assumed := rates.cost(tokens)
-		assert.Equal(t, microsToPicos(want), cost, class)
+		assert.Equal(t, money.FromMicros(want), cost, class)
 		assert.Equal(t, []string{class}, assumed)
 	}
 	free, assumed := Rates{Input: FreeRate, Output: 1}.cost(Tokens{CacheRead: 1, CacheWrite5m: 1, CacheWrite1h: 1})
-	assert.True(t, free.isZero())
+	assert.True(t, free.IsZero())
 	assert.Empty(t, assumed)
 
 	w := newWorld(t, func(o *Options) {

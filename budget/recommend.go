@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // Recommendation is the label an app may use now.
@@ -111,7 +113,7 @@ func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputToke
 		return 0, invalidLabel(label)
 	}
 	cost, _, err := t.cost(label, tokens, now)
-	return cost.microsUp(), err
+	return cost.MicrosUp(), err
 }
 
 // estimateByOptions prices a label by the keeper's options, before any
@@ -122,7 +124,7 @@ func (k *Keeper) estimateByOptions(label string, tokens Tokens, err error) (int6
 		return 0, err
 	}
 	cost, _ := price.cost(tokens)
-	return cost.microsUp(), nil
+	return cost.MicrosUp(), nil
 }
 
 // modelInHand is a label's model as far as it is known without the store.
@@ -134,13 +136,13 @@ func (k *Keeper) modelInHand(org, app, label string) string {
 }
 
 // cost prices tokens at a label's price in force at an instant.
-func (t *tenant) cost(label string, tokens Tokens, at time.Time) (picos, string, error) {
+func (t *tenant) cost(label string, tokens Tokens, at time.Time) (money.Picos, string, error) {
 	price, version, model, ok := t.price(t.policy(at), label, at)
 	if model == "" {
-		return picos{}, "", invalidConfig("models."+label, "label %q has no model id", label)
+		return money.Picos{}, "", invalidConfig("models."+label, "label %q has no model id", label)
 	}
 	if !ok {
-		return picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
+		return money.Picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
 	}
 	cost, assumed := price.cost(tokens)
 	for _, class := range assumed {

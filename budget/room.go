@@ -7,6 +7,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 const (
@@ -29,12 +31,12 @@ func (h *holdRef) debitsCounter(ref itemKey) bool {
 
 // freeWhen is when so much of what is held on a counter has ended, holds in the
 // order of their leases; false when all of it is not enough.
-func freeWhen(holds []*holdRef, ref itemKey, missing picos) (time.Time, bool) {
+func freeWhen(holds []*holdRef, ref itemKey, missing money.Picos) (time.Time, bool) {
 	for _, h := range holds {
 		if !h.debitsCounter(ref) {
 			continue
 		}
-		if missing = missing.sub(h.estimate); missing.sign() <= 0 {
+		if missing = missing.Sub(h.estimate); missing.Sign() <= 0 {
 			return h.freeAt(), true
 		}
 	}
@@ -50,7 +52,7 @@ func latest(a, b time.Time) time.Time {
 
 // fullCounter is what a counter held when it refused a reservation.
 type fullCounter struct {
-	used  picos
+	used  money.Picos
 	until time.Time // remembered; not beyond the first lease that ends
 }
 
@@ -71,12 +73,12 @@ func (b *board) remember(o *op, holds []*holdRef, now time.Time) {
 
 // refuses says which counters are remembered to have no room for a reservation;
 // none when it must be asked.
-func (b *board) refuses(o *op, now time.Time) map[itemKey]picos {
+func (b *board) refuses(o *op, now time.Time) map[itemKey]money.Picos {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	full := map[itemKey]picos{}
+	full := map[itemKey]money.Picos{}
 	for _, d := range o.debits {
-		if f, ok := b.full[d.ref()]; d.capped && ok && now.Before(f.until) && f.used.add(o.hold.estimate).cmp(d.bound) > 0 {
+		if f, ok := b.full[d.ref()]; d.capped && ok && now.Before(f.until) && f.used.Add(o.hold.estimate).Cmp(d.bound) > 0 {
 			full[d.ref()] = f.used
 		}
 	}
@@ -85,8 +87,8 @@ func (b *board) refuses(o *op, now time.Time) map[itemKey]picos {
 
 // forget drops what is remembered of a counter that a write of this process left
 // with more room. It needs the board's lock.
-func (b *board) forget(ref itemKey, change picos) {
-	if change.isNegative() {
+func (b *board) forget(ref itemKey, change money.Picos) {
+	if change.IsNegative() {
 		delete(b.full, ref)
 	}
 }
@@ -103,7 +105,7 @@ func (b *board) roomAt(o *op) time.Time {
 		if !ok || !d.capped {
 			continue
 		}
-		at, enough := freeWhen(b.live, d.ref(), used.add(o.hold.estimate).sub(d.bound))
+		at, enough := freeWhen(b.live, d.ref(), used.Add(o.hold.estimate).Sub(d.bound))
 		if !enough || at.After(d.resetAt) {
 			at = d.resetAt
 		}
@@ -186,8 +188,8 @@ func (l labelState) freeOfHolds(out *outlook, holds []*holdRef) (time.Time, bool
 	}
 	var last time.Time
 	check := func(ref itemKey, a amount, quota int64) bool {
-		missing := a.spend.add(a.held).sub(microsToPicos(quota)).add(picos{lo: 1})
-		if missing.sign() <= 0 {
+		missing := a.spend.Add(a.held).Sub(money.FromMicros(quota)).Add(money.Of(1))
+		if missing.Sign() <= 0 {
 			return true
 		}
 		at, ok := freeWhen(holds, ref, missing)

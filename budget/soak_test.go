@@ -14,6 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // soak is everything at once: two nodes, hard quotas of every period, faults,
@@ -236,12 +238,12 @@ func (s *soak) check() {
 
 // records sums the stored records, and takes them off those acknowledged.
 func (s *soak) records() map[string]countedSum {
-	costs, requests := map[string]picos{}, map[string]int64{}
+	costs, requests := map[string]money.Picos{}, map[string]int64{}
 	for _, item := range s.items("DEDUP#") {
 		r, err := decodeRecord(item)
 		require.NoError(s.t, err)
 		key := r.scope + "|" + r.label + "|" + r.day
-		costs[key] = costs[key].add(r.cost)
+		costs[key] = costs[key].Add(r.cost)
 		requests[key]++
 		parts := strings.Split(keyOf(item).pk, "#")
 		delete(s.acked, parts[2]+parts[3])
@@ -251,7 +253,7 @@ func (s *soak) records() map[string]countedSum {
 
 // counters sums the label's days, and looks at what every hard counter holds.
 func (s *soak) counters() map[string]countedSum {
-	costs, requests := map[string]picos{}, map[string]int64{}
+	costs, requests := map[string]money.Picos{}, map[string]int64{}
 	for _, item := range s.items("ORG#") {
 		row, err := decodeCounter(item)
 		require.NoError(s.t, err)
@@ -264,17 +266,17 @@ func (s *soak) counters() map[string]countedSum {
 			continue
 		}
 		at := scope + "|" + label + "|" + key.sk[4:12]
-		costs[at] = costs[at].add(row.cost)
+		costs[at] = costs[at].Add(row.cost)
 		requests[at] += row.requests
 	}
 	return sums(costs, requests)
 }
 
 // sums leaves out what comes to nothing: a counter that was held on alone.
-func sums(costs map[string]picos, requests map[string]int64) map[string]countedSum {
+func sums(costs map[string]money.Picos, requests map[string]int64) map[string]countedSum {
 	out := map[string]countedSum{}
 	for key, cost := range costs {
-		if requests[key] > 0 || !cost.isZero() {
+		if requests[key] > 0 || !cost.IsZero() {
 			out[key] = countedSum{cost.String(), requests[key]}
 		}
 	}

@@ -1,6 +1,10 @@
 package budget
 
-import "time"
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
+)
 
 // SpooledUsage is a record that the store has not accepted yet.
 type SpooledUsage struct {
@@ -58,7 +62,7 @@ func (s *SpooledHold) ref() (*holdRef, error) {
 	if !s.HoldsMoney {
 		return nil, nil
 	}
-	estimate, err := parsePicos(s.Estimate)
+	estimate, err := money.Parse(s.Estimate)
 	if err != nil {
 		return nil, err
 	}

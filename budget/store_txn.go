@@ -45,7 +45,7 @@ func (s *store) write(t *txn, it txnItem, nowSec int64) types.TransactWriteItem 
 			TableName: &s.tables.Usage, Key: it.key.attrs(),
 			ConditionExpression:       aws.String("#e = :e"), // there, and not a hold of nothing in its place
 			ExpressionAttributeNames:  map[string]string{"#e": attrEstimate},
-			ExpressionAttributeValues: attrs{":e": money(it.op.hold.estimate)},
+			ExpressionAttributeValues: attrs{":e": picosValue(it.op.hold.estimate)},
 		}}
 	case reopenDay:
 		return types.TransactWriteItem{Update: &types.Update{
@@ -60,12 +60,12 @@ func (s *store) write(t *txn, it txnItem, nowSec int64) types.TransactWriteItem 
 	if it.capped {
 		room := it.room()
 		cond := "#used <= :room"
-		if !room.isNegative() {
+		if !room.IsNegative() {
 			cond = "attribute_not_exists(#used) OR " + cond
 		}
 		update.ConditionExpression = &cond
 		update.ExpressionAttributeNames["#used"] = attrUsed
-		update.ExpressionAttributeValues[":room"] = money(room)
+		update.ExpressionAttributeValues[":room"] = picosValue(room)
 		update.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
 	}
 	return types.TransactWriteItem{Update: update}

@@ -274,7 +274,7 @@ func (k *Keeper) receipt(ctx context.Context, t *tenant, label string, v verdict
 		return Receipt{}, conflictError(v.stored)
 	}
 	r := Receipt{
-		CostMicros: v.stored.cost.micros(), Duplicate: v.duplicate, Day: v.stored.day,
+		CostMicros: v.stored.cost.Micros(), Duplicate: v.duplicate, Day: v.stored.day,
 		Shard: v.stored.shard, PriceVersion: v.stored.priceVersion,
 	}
 	out, err := k.look(ctx, t, false)

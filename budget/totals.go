@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 // LabelTotals is what one label used on one day.
@@ -227,7 +229,7 @@ func (k *Keeper) scopesOf(ctx context.Context, t *tenant, scope Scope) ([]string
 func (t *tenant) totals(day string, rows map[string]counterRow, k *Keeper) DayTotals {
 	p := policyOf(t.config, t.own, t.calendar.of(day).Scope)
 	out := DayTotals{Day: day}
-	var sum picos
+	var sum money.Picos
 	order := func(label string) int {
 		if i := slices.Index(p.ordering, label); i >= 0 {
 			return i
@@ -247,12 +249,12 @@ func (t *tenant) totals(day string, rows map[string]counterRow, k *Keeper) DayTo
 		_, _, _, priced := t.price(p, label, k.now())
 		state := labelState{label: label, priced: priced, quota: p.quotas[label], amount: a}
 		out.Labels = append(out.Labels, LabelTotals{
-			Label: label, CostMicros: a.spend.micros(), Tokens: row.tokens, Requests: row.requests,
-			HeldMicros: a.held.micros(), Quota: state.quota, Percent: a.spend.percentOf(state.quota), Status: state.status(p.tight),
+			Label: label, CostMicros: a.spend.Micros(), Tokens: row.tokens, Requests: row.requests,
+			HeldMicros: a.held.Micros(), Quota: state.quota, Percent: a.spend.PercentOf(state.quota), Status: state.status(p.tight),
 		})
-		sum = sum.add(a.spend)
+		sum = sum.Add(a.spend)
 	}
-	out.CostMicros = sum.micros()
+	out.CostMicros = sum.Micros()
 	return out
 }
 
@@ -293,7 +295,7 @@ func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]Ta
 	}
 	out := make([]TagTotal, 0, len(rows))
 	for _, value := range slices.Sorted(maps.Keys(rows)) {
-		out = append(out, TagTotal{value, rows[value].spend().micros(), rows[value].requests})
+		out = append(out, TagTotal{value, rows[value].spend().Micros(), rows[value].requests})
 	}
 	slices.SortStableFunc(out, func(a, b TagTotal) int { return cmp.Compare(b.CostMicros, a.CostMicros) })
 	return out, nil
