@@ -369,6 +369,7 @@ func TestSoftReserveHoldsNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, int64(16_500), w.total(appA, "premium", "").CostMicros)
 	w.spend(appA, "premium", 10_000_000)
-	_, err = w.a.Reserve(t.Context(), orgO, appA, "premium", 1, time.Minute)
+	h, err = w.a.Reserve(t.Context(), orgO, appA, "premium", 1, time.Minute)
 	require.ErrorIs(t, err, ErrQuotaExceeded)
+	assert.Nil(t, h, "there is nothing to settle")
 }

@@ -96,8 +96,11 @@ func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int
 		return nil, err
 	}
 	if rule.Enforcement != Hard {
+		if err := k.roomBySpend(ctx, t, label); err != nil {
+			return nil, err
+		}
 		h.Soft = true
-		return h, k.roomBySpend(ctx, t, label)
+		return h, nil
 	}
 	o, err := k.newReservation(ctx, t, h, now.Add(lease))
 	if err != nil {
