@@ -201,7 +201,8 @@ func amountsAt(cfg *bucketConfig, amounts Amounts) []signed {
 //
 // Errors: *ValidationError for bad input, *LimitExceededError (also
 // ErrExceedsBurst), *UnavailableError when DynamoDB does not answer and the
-// policy is Block, *TableError for a missing table, ErrClosed, and ctx's own.
+// policy is Block, *ContentionError when others change the bucket each time that it
+// answers, *TableError for a missing table, ErrClosed, and ctx's own.
 // Where a give-back cannot be confirmed the error is joined by an
 // *UnconfirmedError; where a take may have landed although no answer came, it is
 // one, wrapping the *UnavailableError.

@@ -45,19 +45,19 @@ func (lease *Lease) correct(ctx context.Context, c correction) error {
 // knows.
 func (lease *Lease) checkTarget(target []signed) error {
 	for _, t := range target {
+		known := lease.levels == nil
+		for i := range lease.levels {
+			known = known || lease.levels[i].has(t.name)
+		}
+		if !known && t.amount != 0 {
+			return lease.request.unknown(t.name, lease.levels)
+		}
 		if t.amount < 0 {
 			held, _ := amountOf(lease.paper, t.name)
 			return invalid("amounts["+t.name+"]", "gives back %d more than the lease holds (%d)", -t.amount/milli, held/milli)
 		}
 		if t.amount > maxTokens*milli {
 			return invalid("amounts["+t.name+"]", "makes the lease %d tokens; at most %d are allowed", t.amount/milli, int64(maxTokens))
-		}
-		known := lease.levels == nil
-		for i := range lease.levels {
-			known = known || lease.levels[i].has(t.name)
-		}
-		if !known && t.amount > 0 {
-			return lease.request.unknown(t.name, lease.levels)
 		}
 	}
 	return nil

@@ -139,6 +139,7 @@ func TestBadAdjustsWriteNothing(t *testing.T) {
 	}
 	err := lease.Adjust(t.Context(), Amounts{"tpm": -501})
 	assert.EqualError(t, err, "dynalimit: invalid amounts[tpm]: gives back 1 more than the lease holds (500)")
+	require.ErrorContains(t, lease.Adjust(t.Context(), Amounts{"xpm": -1}), "rpm", "the limits that there are")
 }
 
 // A lease that is charged again and again must not wrap around.

@@ -310,7 +310,7 @@ func TestBadInputIsRefusedBeforeAnyWrite(t *testing.T) {
 			"request.Limits[tpm]":         changed(func(r *llm.Request) { r.Limits = map[string]llm.Measure{"tpm": nil} }),
 			"org_id":                      changed(func(r *llm.Request) { r.Org = "acme" }),
 			"gold":                        changed(func(r *llm.Request) { r.Label = "gold" }),
-			"invalid entity":              changed(func(r *llm.Request) { r.Entity = "" }),
+			"request.Entity":              changed(func(r *llm.Request) { r.Entity = "" }),
 			"amounts[images]": changed(func(r *llm.Request) {
 				r.Limits = map[string]llm.Measure{"images": llm.Requests}
 			}),

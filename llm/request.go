@@ -149,6 +149,9 @@ func (g *Guard) prepared(r Request) (Request, error) {
 	if err := r.Estimate.validate(); err != nil {
 		return r, err
 	}
+	if g.opts.Limiter != nil && r.Entity == "" {
+		return r, invalid("request.Entity", "is empty; name who is limited")
+	}
 	if r.Limits == nil {
 		r.Limits = g.opts.Limits
 	}
