@@ -1,0 +1,212 @@
+package dynalimit
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// cutOff is the fault of the first write of a bucket; no other request of this
+// process is answered after it.
+func (s *stage) cutOff(first ddbmem.Fault) {
+	var began atomic.Bool
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		switch {
+		case r.Context.Value(otherProcess{}) != nil:
+			return ddbmem.Fault{}
+		case r.Operation == "UpdateItem" && began.CompareAndSwap(false, true):
+			return first
+		}
+		return ddbmem.Fault{Drop: began.Load()}
+	})
+}
+
+// What the policy admitted while its write was under way is held if it landed, in
+// doubt if nobody knows, else owed: each token is charged once at most, and only
+// what was charged is given back.
+func TestTakeUnderWayInAnOutageIsChargedOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		first          ddbmem.Fault
+		charged, doubt int64
+	}{
+		"it landed":         {ddbmem.Fault{Lose: true}, 10, 0},
+		"nobody knows":      {ddbmem.Fault{Drop: true}, 0, 10},
+		"it landed in time": {ddbmem.Fault{}, 10, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+				s.acquire(userOf(0), Amounts{"rpm": 1})
+				s.cutOff(test.first)
+				lease := s.acquire(userOf(0), Amounts{"rpm": 10})
+				s.recovers()
+				elapse(5 * time.Second)
+				assert.Equal(t, 1+test.charged, s.consumed(1, "rpm"))
+				assert.Equal(t, test.doubt, s.limiter.Health().Doubt["rpm"])
+				assert.Equal(t, test.doubt > 0, lease.Degraded(), "charged, for all that is known")
+				assert.Equal(t, Amounts{"rpm": 10}, lease.Consumed())
+				require.NoError(t, lease.Rollback(t.Context()))
+				elapse(5 * time.Second)
+				assert.Equal(t, int64(1), s.consumed(1, "rpm"))
+			})
+		})
+	}
+	t.Run("it was not sent", func(t *testing.T) {
+		virtual(t, perMinute(), func(t *testing.T, s *stage) {
+			f := &fault{unsent: true, match: only("UpdateItem", "GetItem", "BatchGetItem")}
+			cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, f)
+			cut.acquire(userOf(0), Amounts{"rpm": 1})
+			f.times(-1)
+			lease := cut.acquire(userOf(0), Amounts{"rpm": 10})
+			f.times(0)
+			cut.recovers()
+			elapse(5 * time.Second)
+			assert.Equal(t, int64(11), s.consumed(1, "rpm"))
+			assert.Empty(t, cut.limiter.Health().Doubt)
+			assert.False(t, lease.Degraded())
+			require.NoError(t, lease.Rollback(t.Context()))
+			assert.Equal(t, int64(1), s.consumed(1, "rpm"))
+		})
+	})
+}
+
+// slowly makes every request of this process take so long to be executed and as
+// long to be answered.
+func (s *stage) slowly(before, after time.Duration) {
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Context.Value(otherProcess{}) != nil {
+			return ddbmem.Fault{}
+		}
+		return ddbmem.Fault{Before: before, After: after}
+	})
+}
+
+// A take that the policy admitted while its write was under way, and that the
+// bucket denied afterwards, is owed: it is charged once, and given back once.
+func TestTakeDeniedAfterThePolicyAdmittedItIsOwed(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+		s.acquire(userOf(0), Amounts{"rpm": 1})
+		other := s.peer(&Options{Limits: []Limit{PerDay("rpm", 100)}})
+		s.slowly(500*time.Millisecond, 0)
+		first := make(chan error)
+		go func() {
+			_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1})
+			first <- err
+		}()
+		time.AfterFunc(600*time.Millisecond, func() { // the next write was decided, and is not executed yet
+			_, err := other.limiter.Acquire(context.WithValue(t.Context(), otherProcess{}, true), userOf(0), model, Amounts{"rpm": 90})
+			assert.NoError(t, err)
+		})
+		elapse(time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 800*time.Millisecond)
+		defer cancel()
+		lease, err := s.limiter.Acquire(ctx, userOf(0), model, Amounts{"rpm": 10})
+		require.NoError(t, err)
+		require.True(t, lease.Degraded())
+		require.NoError(t, <-first)
+		elapse(5 * time.Second)
+		s.recovers()
+		assert.Equal(t, int64(102), s.consumed(1, "rpm"))
+		assert.Empty(t, s.limiter.Health().Doubt)
+		require.NoError(t, lease.Rollback(t.Context()))
+		assert.Equal(t, int64(92), s.consumed(1, "rpm"))
+	})
+}
+
+// What a call that failed is granted afterwards is given back.
+func TestTakeGrantedAfterItsCallFailedIsGivenBack(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+		s.acquire(userOf(0), Amounts{"rpm": 1})
+		s.slowly(0, 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		defer cancel()
+		_, err := s.limiter.Acquire(ctx, userOf(0), model, Amounts{"rpm": 10})
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorIs(t, err, ErrUnconfirmed)
+		elapse(5 * time.Second)
+		s.recovers()
+		assert.Equal(t, int64(1), s.consumed(1, "rpm"))
+	})
+}
+
+// What was granted to a caller who had left is given back once: when nobody knows
+// whether that landed, it is not repeated.
+func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+		lease := s.acquire(userOf(0), Amounts{"rpm": 40})
+		l := lease.levels[0].lane
+		l.lastOp = nil // the last write was not recognised: nor is the next
+		s.cutOff(ddbmem.Fault{Lose: true})
+		take := newTake(t.Context(), []signed{{"rpm", 10 * milli}}, lease.levels[0].cfg)
+		l.submit(l.returning(take, result{image: l.image}))
+		elapse(5 * time.Second)
+		s.recovers()
+		elapse(5 * time.Second)
+		assert.Equal(t, int64(30), s.consumed(1, "rpm"))
+		assert.Equal(t, Amounts{"rpm": 10}, s.limiter.Health().Doubt)
+	})
+}
+
+// Whoever asks what came of a write learns it, also when it has come already.
+func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
+		l := lease.levels[0].lane
+		take := newTake(t.Context(), []signed{{"rpm", milli}}, lease.levels[0].cfg)
+		take.state, take.dropped, l.queue = opCarried, []string{"rpm"}, []*op{take}
+		l.giveUp(take, l.owner.silence(errTripped))
+		require.True(t, take.result.pending)
+		l.finish([]*op{take}, result{image: l.image})
+		var outcome result
+		l.bequeath(take, func(r result) { outcome = r })
+		assert.Same(t, l.image, outcome.image)
+		assert.Equal(t, []string{"rpm"}, outcome.dropped, "with the limits that were gone")
+	})
+}
+
+// An op of which the write under way carries nothing is surely not written.
+func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
+		l := lease.levels[0].lane
+		take := newTake(t.Context(), []signed{{"rpm", milli}}, lease.levels[0].cfg)
+		take.state, l.queue = opCarried, []*op{take}
+		l.unburden(l.queue)
+		l.giveUp(take, l.owner.silence(errTripped))
+		assert.False(t, take.result.pending)
+		assert.False(t, take.result.unknown)
+		assert.ErrorIs(t, take.result.err, ErrUnavailable)
+		l.requeue([]*op{take})
+		assert.Empty(t, l.queue)
+	})
+}
+
+// A correction whose write was under way when the bucket fell silent is booked
+// once, when it is known what came of it.
+func TestCorrectionUnderWayInAnOutageIsBookedOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		change, after int64
+	}{
+		"charge": {10, 50}, "give-back": {-10, 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+				s.acquire(userOf(0), Amounts{"rpm": 5})
+				lease := s.acquire(userOf(0), Amounts{"rpm": 40})
+				s.cutOff(ddbmem.Fault{Lose: true})
+				require.ErrorIs(t, lease.Adjust(t.Context(), Amounts{"rpm": test.change}), ErrUnconfirmed)
+				s.recovers()
+				elapse(5 * time.Second)
+				assert.Equal(t, 5+test.after, s.consumed(1, "rpm"))
+				require.NoError(t, lease.Rollback(t.Context()))
+				elapse(5 * time.Second)
+				assert.Equal(t, int64(5), s.consumed(1, "rpm"))
+			})
+		})
+	}
+}
