@@ -151,6 +151,19 @@ func TestOwedIsWrittenOnePartAtATime(t *testing.T) {
 	})
 }
 
+// What could not be written waits for a while: calls of the bucket go first.
+func TestOwedThatCouldNotBeWrittenWaits(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		_, w := s.owes(signed{"rpm", 5 * milli})
+		w.next(s.limiter.lanes).heir(result{err: errTripped})
+		assert.Equal(t, []signed{{"rpm", 5 * milli}}, w.due(0))
+		assert.False(t, w.pending())
+		assert.Nil(t, w.next(s.limiter.lanes))
+		s.recovers()
+		assert.Equal(t, int64(6), s.consumed(1, "rpm"))
+	})
+}
+
 // Give-backs to two incarnations of a bucket are two.
 func TestOwedGiveBacksOfTwoBucketsStayApart(t *testing.T) {
 	virtual(t, perMinute(), func(t *testing.T, s *stage) {

@@ -198,6 +198,8 @@ func TestControlTableDown(t *testing.T) {
 		require.NoError(t, err)
 		assert.False(t, rec.Stale, "what is spent is known")
 		assert.Equal(t, int64(33_000), rec.Labels[0].SpendMicros)
+		assert.True(t, k.control.State().Open)
+		assert.False(t, k.breaker.State().Open, "the other table answers")
 		pass(2 * time.Minute)
 		_, err = k.Submit(ctx, orgO, appA, call(3))
 		require.True(t, unavailable(err), "%v", err)

@@ -2,14 +2,17 @@ package budget
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // outages are ways of a store not to answer.
@@ -187,6 +190,36 @@ func TestReserveInAnOutageFollowsItsPolicyAtOnce(t *testing.T) {
 			}
 			assert.Equal(t, policy == Allow, k.Health().Ready)
 		})
+	}
+}
+
+// A probe is refused by a table that answers, and so writes nothing.
+func TestProbeLeavesNothingBehind(t *testing.T) {
+	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		client := ddb.Watch(db.Client(), nil, k.clock, time.Second)
+		count := func() int32 {
+			out, err := db.Client().Scan(t.Context(), &dynamodb.ScanInput{TableName: &k.store.tables.Usage})
+			require.NoError(t, err)
+			return out.Count
+		}
+		before := count()
+		d := ddb.Classify(probe(t.Context(), client, k.store.tables.Usage), t.Context())
+		assert.True(t, d.Answered)
+		assert.Equal(t, ddb.Refused, d.Verdict)
+		assert.Equal(t, before, count())
+	})
+}
+
+// What gives money back stays in its queue, whoever waits for it.
+func TestOnlyRecordsAndReservationsAreWithdrawn(t *testing.T) {
+	k := &Keeper{lanes: lanes{open: map[string]*lane{}}}
+	for kind, leaves := range map[opKind]bool{opSubmit: true, opReserve: true, opSettle: false, opRelease: false, opAdjust: false} {
+		o, other := newOp(kind), newOp(opSubmit)
+		o.lane = "lane"
+		k.lanes.open["lane"] = &lane{queue: []*op{other, o, other}}
+		assert.Equal(t, leaves, k.withdraw(o))
+		assert.Equal(t, !leaves, slices.Contains(k.lanes.open["lane"].queue, o))
+		assert.False(t, leaves && k.withdraw(o), "it has left")
 	}
 }
 

@@ -146,7 +146,9 @@ func TestProbesKeepTheirSchedule(t *testing.T) {
 			<-time.After(20 * time.Second)
 			assert.True(t, tb.State().Open)
 			tb.wakes(api("AccessDeniedException")) // any answer is one
-			<-tb.Closed()
+			<-time.After(20 * time.Second)
+			assert.False(t, tb.State().Open)
+			tb.Stop()
 		})
 	}
 }

@@ -224,6 +224,7 @@ func TestReasonsOfACancelledTransaction(t *testing.T) {
 		{[]string{"ValidationError", "ConditionalCheckFailed"}, Refused, []int{1}},
 		{[]string{"ValidationError", "TransactionConflict"}, Failed, nil},
 		{[]string{"ThrottlingError", "ItemCollectionSizeLimitExceeded"}, Failed, nil},
+		{[]string{"ItemCollectionSizeLimitExceeded", "ThrottlingError"}, Failed, nil},
 		{[]string{"SomethingNew"}, Failed, nil},
 	} {
 		canceled := &types.TransactionCanceledException{}
