@@ -56,23 +56,29 @@ func TestTakeUnderWayInAnOutageIsChargedOnce(t *testing.T) {
 			})
 		})
 	}
-	t.Run("it was not sent", func(t *testing.T) {
-		virtual(t, perMinute(), func(t *testing.T, s *stage) {
-			f := &fault{unsent: true, match: only("UpdateItem", "GetItem", "BatchGetItem")}
-			cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, f)
-			cut.acquire(userOf(0), Amounts{"rpm": 1})
-			f.times(-1)
-			lease := cut.acquire(userOf(0), Amounts{"rpm": 10})
-			f.times(0)
-			cut.recovers()
-			elapse(5 * time.Second)
-			assert.Equal(t, int64(11), s.consumed(1, "rpm"))
-			assert.Empty(t, cut.limiter.Health().Doubt)
-			assert.False(t, lease.Degraded())
-			require.NoError(t, lease.Rollback(t.Context()))
-			assert.Equal(t, int64(1), s.consumed(1, "rpm"))
+	for _, throttled := range []bool{false, true} {
+		t.Run("it was not sent", func(t *testing.T) {
+			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+				f := &fault{unsent: true, match: only("UpdateItem", "GetItem", "BatchGetItem")}
+				cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, f)
+				cut.acquire(userOf(0), Amounts{"rpm": 1})
+				f.times(-1)
+				lease := cut.acquire(userOf(0), Amounts{"rpm": 10})
+				if throttled {
+					s.down(throttled1) // it answers, and refuses the write
+				}
+				f.times(0)
+				elapse(10 * time.Second)
+				cut.recovers()
+				elapse(5 * time.Second)
+				assert.Equal(t, int64(11), s.consumed(1, "rpm"))
+				assert.Empty(t, cut.limiter.Health().Doubt)
+				assert.False(t, lease.Degraded())
+				require.NoError(t, lease.Rollback(t.Context()))
+				assert.Equal(t, int64(1), s.consumed(1, "rpm"))
+			})
 		})
-	})
+	}
 }
 
 // slowly makes every request of this process take so long to be executed and as
@@ -141,7 +147,10 @@ func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 40})
 		l := lease.levels[0].lane
 		l.lastOp = nil // the last write was not recognised: nor is the next
-		s.cutOff(ddbmem.Fault{Lose: true})
+		var writes atomic.Int32
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Lose: r.Operation == "UpdateItem" && writes.Add(1) == 1}
+		})
 		take := newTake(t.Context(), []signed{{"rpm", 10 * milli}}, lease.levels[0].cfg)
 		l.submit(l.returning(take, result{image: l.image}))
 		elapse(5 * time.Second)
@@ -190,18 +199,22 @@ func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
 // once, when it is known what came of it.
 func TestCorrectionUnderWayInAnOutageIsBookedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
+		first         ddbmem.Fault
 		change, after int64
 	}{
-		"charge": {10, 50}, "give-back": {-10, 30},
+		"charge":                       {ddbmem.Fault{Lose: true}, 10, 50},
+		"charge of which nobody knows": {ddbmem.Fault{Drop: true}, 10, 40},
+		"give-back":                    {ddbmem.Fault{Lose: true}, -10, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
 				s.acquire(userOf(0), Amounts{"rpm": 5})
 				lease := s.acquire(userOf(0), Amounts{"rpm": 40})
-				s.cutOff(ddbmem.Fault{Lose: true})
+				s.cutOff(test.first)
 				require.ErrorIs(t, lease.Adjust(t.Context(), Amounts{"rpm": test.change}), ErrUnconfirmed)
 				s.recovers()
 				elapse(5 * time.Second)
+				assert.Equal(t, test.first.Drop, lease.Degraded(), "a part of it may not be charged")
 				assert.Equal(t, 5+test.after, s.consumed(1, "rpm"))
 				require.NoError(t, lease.Rollback(t.Context()))
 				elapse(5 * time.Second)

@@ -99,26 +99,40 @@ func TestOwedGiveBackIsTriedUntilItIsWritten(t *testing.T) {
 	})
 }
 
-// What a lease consumes or gives back while its bucket alone does not answer is
-// owed at once, and told as such until it is charged.
-func TestCorrectionOfASilentBucketIsOwedAtOnce(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
-		s.acquire(userOf(0), Amounts{"rpm": 1})
-		lease := s.acquire(userOf(0), Amounts{"rpm": 40})
-		s.down(ddbmem.Fault{Drop: true})
-		lease.levels[0].lane.trip(errTripped)
-		require.False(t, s.limiter.Health().Open)
-		began := time.Now()
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": 10}))
-		assert.Zero(t, time.Since(began))
-		assert.True(t, lease.Degraded(), "a part of it is not charged")
-		assert.Equal(t, Amounts{"rpm": 10}, s.limiter.Health().Owed)
-		s.recovers()
-		assert.False(t, lease.Degraded())
-		assert.Equal(t, int64(51), s.consumed(1, "rpm"))
-		require.NoError(t, lease.Rollback(t.Context()))
-		assert.Equal(t, int64(1), s.consumed(1, "rpm"))
-	})
+// What a lease consumes while its bucket, or the table, does not answer is owed at
+// once, and told as such until it is charged.
+func TestCorrectionInAnOutageIsOwedAtOnce(t *testing.T) {
+	for name, falls := range map[string]func(t *testing.T, s *stage, l *lane){
+		"bucket": func(t *testing.T, s *stage, l *lane) {
+			s.down(ddbmem.Fault{Drop: true})
+			l.trip(errTripped)
+			require.False(t, s.limiter.Health().Open)
+		},
+		"table": func(t *testing.T, s *stage, _ *lane) {
+			s.down(ddbmem.Fault{Before: time.Hour})
+			_, err := s.limiter.Acquire(t.Context(), userOf(1), model, Amounts{"rpm": 1})
+			require.ErrorIs(t, err, ErrUnavailable)
+			require.True(t, s.limiter.Health().Open)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+				s.acquire(userOf(0), Amounts{"rpm": 1})
+				lease := s.acquire(userOf(0), Amounts{"rpm": 40})
+				falls(t, s, lease.levels[0].lane)
+				began := time.Now()
+				require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": 10}))
+				assert.Zero(t, time.Since(began))
+				assert.True(t, lease.Degraded(), "a part of it is not charged")
+				assert.Equal(t, Amounts{"rpm": 10}, s.limiter.Health().Owed)
+				s.recovers()
+				assert.False(t, lease.Degraded())
+				assert.Equal(t, int64(51), s.consumed(1, "rpm"))
+				require.NoError(t, lease.Rollback(t.Context()))
+				assert.Equal(t, int64(1), s.consumed(1, "rpm"))
+			})
+		})
+	}
 }
 
 // owes is what the user's bucket is owed, empty at first.
@@ -217,7 +231,7 @@ func TestOwedToTooManyBucketsIsNotKept(t *testing.T) {
 		c.Carry("rpm", w.cfg.rateOf("rpm"), milli, 0)
 		h := backlog.Holding{Name: "rpm"}
 		h.Owe(c, milli)
-		d.takeOver(l, c, w.cfg)
+		d.takeOver(l, c, one, w.cfg)
 		h.Resolve(func([]byte) {})
 		assert.Equal(t, int64(milli), h.Doubt, "used, and never charged")
 		assert.Zero(t, h.Owed())
