@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -66,6 +67,8 @@ func TestDocumentedCodeCompiles(t *testing.T) {
 	require.NoError(t, err)
 	more, err := filepath.Glob("examples/*/*.go")
 	require.NoError(t, err)
+	examples = append(examples, "ddbmem/example_test.go")
+	code.WriteString(unindented(fences(readText(t, "README.md"), "go")[0]) + "\n") // TestReadmeProgramRuns
 	for _, path := range append(examples, more...) {
 		code.WriteString(unindented(readText(t, path)) + "\n")
 	}
@@ -123,10 +126,33 @@ type policy struct {
 	}
 }
 
-// TestDocumentedPermissions: the policies of the README allow what is called,
+// TestReadmeProgramRuns: the first program of the README, pasted into main.go of a
+// module of its own, runs and prints what a reader expects.
+func TestReadmeProgramRuns(t *testing.T) {
+	root, err := filepath.Abs(".")
+	require.NoError(t, err)
+	program := fences(readText(t, "README.md"), "go")[0]
+	require.True(t, strings.HasPrefix(program, "package main\n"))
+	requires := strings.Replace(readText(t, "go.mod"), "module "+module, "module example.com/newcomer", 1)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"main.go": program,
+		"go.mod":  requires + "\nrequire " + module + " v0.0.0\nreplace " + module + " => " + root + "\n",
+		"go.sum":  readText(t, "go.sum"),
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	run := exec.CommandContext(t.Context(), "go", "run", "-mod=mod", ".")
+	run.Dir, run.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Regexp(t, `^admitted: true\ndynalimit: tpm of user-123 on gpt-4 exceeded: 6000 asked, 5\d\d\d left; retry after [0-9.]+s\n$`, string(out))
+}
+
+// TestDocumentedPermissions: the policies that are documented allow what is called,
 // and nothing else.
 func TestDocumentedPermissions(t *testing.T) {
-	blocks := fences(readText(t, "README.md"), "json")
+	blocks := fences(readText(t, "docs/permissions.md"), "json")
 	require.Len(t, blocks, 1)
 	var documented policy
 	require.NoError(t, json.Unmarshal([]byte(blocks[0]), &documented))
