@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -132,7 +133,7 @@ func (l *RateLimiter) policy(p UnavailablePolicy) UnavailablePolicy {
 
 // levelConfig is what limits a level of a call, nil for nothing: its own entity's
 // has the limits of the call.
-func (l *RateLimiter) levelConfig(r request, entity string, resolved *resolvedConfig) (*bucketConfig, error) {
+func (l *RateLimiter) levelConfig(r request, entity string, resolved *resolvedConfig) (*plan.Config, error) {
 	cfg := l.compile(resolved)
 	if entity == r.entity && len(r.opts.limits) > 0 {
 		return l.override(cfg, resolved, r.opts.limits)
@@ -141,17 +142,17 @@ func (l *RateLimiter) levelConfig(r request, entity string, resolved *resolvedCo
 }
 
 // override puts the limits of the call over the entity's own.
-func (l *RateLimiter) override(cfg *bucketConfig, r *resolvedConfig, limits []Limit) (*bucketConfig, error) {
+func (l *RateLimiter) override(cfg *plan.Config, r *resolvedConfig, limits []Limit) (*plan.Config, error) {
 	base := r.limits
 	if cfg == nil {
-		cfg = &bucketConfig{permanent: r.permanent}
+		cfg = &plan.Config{Permanent: r.permanent}
 	} else if len(base) == 0 {
 		base = l.opts.Limits
 	}
-	out := cfg.overridden(base, limits, l.nowMS(), l.repo.tick())
-	if len(out.limits) > schema.MaxLimits {
+	out := overridden(cfg, base, limits, l.nowMS(), l.repo.tick())
+	if len(out.Limits) > schema.MaxLimits {
 		return nil, invalid("WithLimits", "makes %d limits, %q, of the %d given and the %d configured; a bucket has at most %d: give fewer, or name them as the configured ones are named, which they then replace",
-			len(out.limits), out.names(), len(limits), len(base), schema.MaxLimits)
+			len(out.Limits), out.Names(), len(limits), len(base), schema.MaxLimits)
 	}
 	return out, nil
 }
@@ -163,7 +164,7 @@ func checkKnown(r request, levels []level) error {
 		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with Repository.SetSystemLimits, SetResourceLimits or SetEntityLimits, with Options.Limits or with WithLimits", r.entity, r.resource)
 	}
 	for name := range r.amounts {
-		if !slices.ContainsFunc(levels, func(lv level) bool { return lv.cfg.index(name) >= 0 }) {
+		if !slices.ContainsFunc(levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
 			return r.unknown(name, levels)
 		}
 	}
@@ -174,8 +175,8 @@ func checkKnown(r request, levels []level) error {
 func limitNames(levels []level) []string {
 	var names []string
 	for i := range levels {
-		for j := range levels[i].cfg.limits {
-			names = append(names, levels[i].cfg.limits[j].name)
+		for j := range levels[i].cfg.Limits {
+			names = append(names, levels[i].cfg.Limits[j].Name)
 		}
 	}
 	slices.Sort(names)
@@ -184,11 +185,11 @@ func limitNames(levels []level) []string {
 
 // amountsAt are the amounts above 0 of limits that a configuration has, in
 // millitokens and name order.
-func amountsAt(cfg *bucketConfig, amounts Amounts) []signed {
-	out := make([]signed, 0, len(amounts))
-	for i := range cfg.limits {
-		if n := amounts[cfg.limits[i].name]; n > 0 {
-			out = append(out, signed{cfg.limits[i].name, n * milli})
+func amountsAt(cfg *plan.Config, amounts Amounts) []plan.Signed {
+	out := make([]plan.Signed, 0, len(amounts))
+	for i := range cfg.Limits {
+		if n := amounts[cfg.Limits[i].Name]; n > 0 {
+			out = append(out, plan.Signed{Name: cfg.Limits[i].Name, Amount: n * milli})
 		}
 	}
 	return out
@@ -346,12 +347,12 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 				continue
 			}
 			v, err := lv.lane.inspect(ctx, lv.cfg)
-			if err != nil || v.lacks(lv.asked) || v.adopt && v.image != nil { // a newer configuration is claimed even by a denial
+			if err != nil || v.Lacks(lv.asked) || v.Adopt && v.Image != nil { // a newer configuration is claimed even by a denial
 				return false, nil //nolint:nilerr // the lanes will meet it, and say what it means
 			}
-			r := lv.lane.reading(v)
-			r.image = v.projected()
-			results[i] = result{image: r.image, now: v.now, cfg: v.cfg, before: precedence{left: lv.lane.leftTo(at.rank(), nil, r)}}
+			r := v.Reading()
+			r.Image = v.Projected()
+			results[i] = result{image: r.Image, now: v.Now, cfg: v.Config, before: plan.Precedence{Left: lv.lane.leftTo(at.rank(), nil, r)}}
 		}
 		lv.saw(results[i])
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // What an acquire does when a bucket does not answer. The policy decides, once a
@@ -49,7 +50,8 @@ func (l *RateLimiter) admitUnasked(lv *level, policy UnavailablePolicy, outage b
 		return true
 	}
 	r, ok := lv.lane.admitLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
-	lv.last, lv.answered, lv.local = r, true, ok
+	lv.saw(r)
+	lv.local = ok
 	return ok
 }
 
@@ -74,13 +76,13 @@ func (l *RateLimiter) bookAway(lease *Lease) {
 }
 
 // owe has a bucket charged later; false when no more can be kept.
-func (l *RateLimiter) owe(lv *level, amounts []signed) bool {
+func (l *RateLimiter) owe(lv *level, amounts []plan.Signed) bool {
 	c := l.lanes.owed.charge(lv.lane, amounts, lv.cfg)
 	if c == nil {
 		return false
 	}
 	for _, a := range amounts {
-		lv.holding(a.name).Owe(c, a.amount)
+		lv.holding(a.Name).Owe(c, a.Amount)
 	}
 	return true
 }
@@ -93,7 +95,7 @@ func (l *RateLimiter) unanswered(lv *level, o *op) {
 	case r.unknown:
 		l.lanes.tally.doubt(lv.asked)
 		for _, a := range lv.asked {
-			lv.holding(a.name).Doubted(a.amount)
+			lv.holding(a.Name).Doubted(a.Amount)
 		}
 	default:
 		l.owe(lv, lv.asked)
@@ -102,12 +104,12 @@ func (l *RateLimiter) unanswered(lv *level, o *op) {
 
 // follow makes the charges of a write that is under way the lease's: they are
 // held once it landed, in doubt if nobody knows, else owed.
-func (l *RateLimiter) follow(lv *level, o *op, amounts []signed) {
+func (l *RateLimiter) follow(lv *level, o *op, amounts []plan.Signed) {
 	lv.degraded = true
 	c, lane, cfg, now := backlog.UnderWay(), lv.lane, lv.cfg, l.nowMS()
 	for _, a := range amounts {
-		c.Carry(a.name, cfg.rateOf(a.name), a.amount, now)
-		lv.holding(a.name).Owe(c, a.amount)
+		c.Carry(a.Name, cfg.RateOf(a.Name), a.Amount, now)
+		lv.holding(a.Name).Owe(c, a.Amount)
 	}
 	lane.bequeath(o, func(r result) {
 		switch {
@@ -222,7 +224,7 @@ func (l *RateLimiter) unconfigured(r request, policy UnavailablePolicy, err erro
 	case policy == Local && l.fallback != nil:
 		cfg := newBucketConfig(l.fallback.limits, LevelOptions, false, l.nowMS(), l.repo.tick())
 		if len(r.opts.limits) > 0 {
-			cfg = cfg.overridden(l.fallback.limits, r.opts.limits, l.nowMS(), l.repo.tick())
+			cfg = overridden(cfg, l.fallback.limits, r.opts.limits, l.nowMS(), l.repo.tick())
 		}
 		levels := []level{{lane: l.lanes.of(r.entity, r.resource), cfg: cfg, asked: amountsAt(cfg, r.amounts)}}
 		return levels, checkKnown(r, levels)
@@ -231,7 +233,7 @@ func (l *RateLimiter) unconfigured(r request, policy UnavailablePolicy, err erro
 }
 
 // memory is what the lane last saw of its bucket, however old.
-func (l *lane) memory(cfg *bucketConfig) result {
+func (l *lane) memory(cfg *plan.Config) result {
 	now := l.owner.nowMS()
 	l.mu.Lock()
 	defer l.mu.Unlock()

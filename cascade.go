@@ -5,17 +5,18 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // proposal is one level's part of a transaction.
 type proposal struct {
-	view view
-	plan plan
-	sums sums
+	view plan.View
+	plan plan.Write
+	sums plan.Sums
 	// waits says that the take does not fit beside what is left to waiters.
 	waits bool
-	left  promises
+	left  plan.Promises
 }
 
 // takeTogether charges all levels in one transaction. A denial by a recent
@@ -41,7 +42,7 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 		denied, adopts := false, false
 		for i := range proposals {
 			denied = denied || proposals[i].waits
-			adopts = adopts || proposals[i].waits && proposals[i].view.adopt && proposals[i].view.image != nil
+			adopts = adopts || proposals[i].waits && proposals[i].view.Adopt && proposals[i].view.Image != nil
 		}
 		if adopts {
 			return l.takeAtOnce(caller, lease, policy, at, p)
@@ -49,10 +50,10 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 		if denied {
 			for i := range proposals {
 				v := proposals[i].view
-				if v.cfg == nil {
+				if v.Config == nil {
 					continue
 				}
-				lease.levels[i].saw(result{image: v.image, cfg: v.cfg, now: v.now, before: precedence{left: proposals[i].left}})
+				lease.levels[i].saw(result{image: v.Image, cfg: v.Config, now: v.Now, before: plan.Precedence{Left: proposals[i].left}})
 			}
 			return lease.denial()
 		}
@@ -125,12 +126,12 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round
 		if p.view, err = lv.lane.consider(ctx, lv.cfg, &o, certain); err != nil {
 			return nil, err
 		}
-		p.left = lv.lane.leftTo(at.rank(), nil, lv.lane.reading(p.view))
-		if p.waits = !o.fits(p.view, nil, p.left); p.waits {
+		p.left = lv.lane.leftTo(at.rank(), nil, p.view.Reading())
+		if p.waits = !p.view.Fits(o.amounts, nil, p.left); p.waits {
 			continue
 		}
 		o.addTo(&p.sums)
-		p.plan = p.view.plan(p.sums, planRules{crowding: lv.lane.among(round)})
+		p.plan = p.view.Plan(p.sums, plan.Rules{Crowding: lv.lane.among(round)})
 	}
 	return proposals, nil
 }
@@ -138,22 +139,22 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round
 // consider puts a recent image of the bucket under a configuration, without the
 // lane's queue: a denial needs an image no older than a second, and so does
 // what is to be certain.
-func (l *lane) consider(ctx context.Context, cfg *bucketConfig, o *op, certain bool) (view, error) {
+func (l *lane) consider(ctx context.Context, cfg *plan.Config, o *op, certain bool) (plan.View, error) {
 	shadow := l.shadow()
 	b := batch{takes: []*op{{take: true, amounts: o.amounts, cfg: cfg}}}
 	for {
 		looked := false
 		if !shadow.known {
 			if err := shadow.look(ctx); err != nil {
-				return view{}, err
+				return plan.View{}, err
 			}
 			looked = true
 		}
 		v, err := shadow.view(ctx, b, nil)
-		if err == nil && v.lacks(o.amounts) {
+		if err == nil && v.Lacks(o.amounts) {
 			err = l.outdated(v, o.amounts)
 		}
-		if err != nil || looked || fresh(shadow.seenAt, v.now) || !certain && o.fits(v, nil, nil) {
+		if err != nil || looked || plan.Fresh(shadow.seenAt, v.Now) || !certain && v.Fits(o.amounts, nil, nil) {
 			if looked {
 				l.correct(shadow.image, shadow.seenAt)
 			}
@@ -173,10 +174,10 @@ func (l *lane) shadow() *lane {
 }
 
 // inspect reads the bucket and puts it under a configuration.
-func (l *lane) inspect(ctx context.Context, cfg *bucketConfig) (view, error) {
+func (l *lane) inspect(ctx context.Context, cfg *plan.Config) (plan.View, error) {
 	s := l.shadow()
 	if err := s.look(ctx); err != nil {
-		return view{}, err
+		return plan.View{}, err
 	}
 	l.correct(s.image, s.seenAt)
 	return s.view(ctx, batch{takes: []*op{{take: true, cfg: cfg}}}, nil)
@@ -218,59 +219,16 @@ func (l *lane) forget() {
 // committed is what a level was granted by a transaction, which returns no image:
 // it is worked out, and the lane reads the bucket before it denies anything.
 func (lv *level) committed(p *proposal, decode func(schema.Item, int) (*schema.Image, error)) result {
-	image := p.view.image
+	image := p.view.Image
 	if image == nil {
-		image, _ = decode(p.plan.create.Item(), 0) // what was put
+		image, _ = decode(p.plan.Create.Item(), 0) // what was put
 	} else {
-		image = p.view.less(lv.asked, &p.plan)
+		image = p.view.After(lv.asked, &p.plan)
 	}
-	if p.plan.kind == planClaim {
+	if p.plan.Kind == plan.Claim {
 		lv.lane.forget()
 	} else {
-		lv.lane.suppose(p.view.image, image)
+		lv.lane.suppose(p.view.Image, image)
 	}
-	return result{image: image, cfg: p.view.cfg, now: p.view.now}
-}
-
-// less is the image as it is worth at the view's time with amounts taken by a
-// plan.
-func (v view) less(taken []signed, p *plan) *schema.Image {
-	after := *v.projected()
-	after.Limits = slices.Clone(after.Limits)
-	for i := range after.Limits {
-		name := after.Set.Names[i]
-		if amount, ok := amountOf(taken, name); ok {
-			state := after.State(i)
-			credit, _ := state.Credit(v.now) // the statuses add it again
-			after.Limits[i].Tokens = state.Level(v.now) - amount - credit
-			after.Limits[i].Consumed += amount
-		}
-	}
-	if _, list := p.touches(); p.kind == planSpend {
-		for _, t := range list {
-			if t.update.Full { // less its slack
-				after.Limits[t.index].Tokens = t.update.Put
-			}
-		}
-	}
-	if v.adopt {
-		after.Set, after.Limits = v.withAdded(after.Limits, taken)
-	}
-	return &after
-}
-
-// withAdded are an image's limits and those that a claim of the configuration
-// adds to them.
-func (v view) withAdded(limits []schema.Stored, taken []signed) (*schema.LimitSet, []schema.Stored) {
-	names := slices.Clone(v.image.Set.Names)
-	for _, c := range v.cfg.limits {
-		i, known := slices.BinarySearch(names, c.name)
-		if known {
-			continue
-		}
-		amount, _ := amountOf(taken, c.name)
-		names = slices.Insert(names, i, c.name)
-		limits = slices.Insert(limits, i, schema.Stored{Rate: c.rate, Tokens: c.rate.Burst - amount, Capacity: c.capacity})
-	}
-	return schema.NewLimitSets().Of(names), limits
+	return result{image: image, cfg: p.view.Config, now: p.view.Now}
 }

@@ -36,10 +36,10 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 		return nil, err
 	}
 	report := &Report{Allowed: true, OnUnavailable: policy}
-	for _, reading := range readings {
-		for i := range reading.cfg.limits {
-			name := reading.cfg.limits[i].name
-			s := reading.status(name, amounts[name]*milli, 0)
+	for _, shown := range readings {
+		for i := range shown.Config.Limits {
+			name := shown.Config.Limits[i].Name
+			s := shown.status(name, amounts[name]*milli, 0)
 			report.Allowed = report.Allowed && !s.Exceeded
 			report.RetryAfter = max(report.RetryAfter, s.RetryAfter)
 			report.Statuses = append(report.Statuses, s)
@@ -94,7 +94,7 @@ func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOpti
 
 // read reads the buckets of an entity and its parents under the configuration
 // an acquire would use.
-func (l *RateLimiter) read(ctx context.Context, r request) ([]reading, UnavailablePolicy, error) {
+func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, UnavailablePolicy, error) {
 	if l.closed.Load() {
 		return nil, "", ErrClosed
 	}
@@ -103,7 +103,7 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]reading, Unavailab
 	if err != nil {
 		return nil, policy, err
 	}
-	readings := make([]reading, 0, len(links))
+	readings := make([]levelReading, 0, len(links))
 	for i := range links {
 		link := &links[i]
 		if link.lane.away() {
@@ -113,10 +113,10 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]reading, Unavailab
 		if err != nil {
 			return nil, policy, err
 		}
-		link.cfg = v.cfg // it may have been read again
-		shown := link.lane.reading(v)
-		shown.image = v.projected()
-		shown.before.left = link.lane.leftTo(lastRank, nil, shown) // as an acquire would
+		link.cfg = v.Config // it may have been read again
+		shown := levelReading{entity: link.lane.entity, resource: link.lane.resource, Reading: v.Reading()}
+		shown.Image = v.Projected()
+		shown.before.Left = link.lane.leftTo(lastRank, nil, shown.Reading) // as an acquire would
 		readings = append(readings, shown)
 	}
 	return readings, policy, checkKnown(r, links)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -32,7 +33,7 @@ type resolvedConfig struct {
 	// milliseconds and the repository's tick.
 	readAt, tick int64
 	// compiled is what the limits make of a bucket, nil without limits.
-	compiled *bucketConfig
+	compiled *plan.Config
 	// fallback is what the limits of a limiter make of it, for an entity
 	// without any.
 	fallback atomic.Pointer[compiledFallback]

@@ -41,7 +41,7 @@ var pureStd = []string{
 var importTable = []importRow{
 	{
 		folder:  ".",
-		project: []string{"internal/backlog", "internal/bucket", "internal/ddb", "internal/schema"},
+		project: []string{"internal/backlog", "internal/bucket", "internal/ddb", "internal/plan", "internal/schema"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
@@ -55,6 +55,12 @@ var importTable = []importRow{
 		std:     []string{"slices", "sync"},
 		project: []string{"internal/bucket"},
 		reason:  "what is held, owed and in doubt is arithmetic, so that every order of events can be visited",
+	},
+	{
+		folder:  "internal/plan",
+		std:     []string{"slices", "strings"},
+		project: []string{"internal/bucket", "internal/schema"},
+		reason:  "what to write is decided from values, time among them, so that a search can visit every state with the real decisions",
 	},
 	{
 		folder:  "internal/schema",
@@ -136,6 +142,9 @@ func TestImportTableRefuses(t *testing.T) {
 		{".", "testing"},
 		{"internal/bucket", "time"},
 		{"internal/bucket", "github.com/aws/aws-sdk-go-v2/aws"},
+		{"internal/plan", "time"},
+		{"internal/plan", module},
+		{"internal/plan", module + "/internal/ddb"},
 		{"internal/schema", "net/http"},
 		{"internal/schema", sdk + "/service/dynamodb"},
 		{"internal/ddb", module},

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 func perDay(n int64) *Options { return &Options{Limits: []Limit{PerDay("tpm", n)}} }
@@ -139,7 +141,7 @@ func TestBucketOfNoIncarnation(t *testing.T) {
 // backTo gives one token back to an incarnation of u's bucket.
 func (s *stage) backTo(incarnation []byte) *op {
 	cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
-	return newAdjust(s.t.Context(), []signed{{"tpm", -1000}}, incarnation, cfg)
+	return newAdjust(s.t.Context(), []plan.Signed{{Name: "tpm", Amount: -1000}}, incarnation, cfg)
 }
 
 // A process that does not know the bucket gives back to several incarnations of

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -40,7 +41,7 @@ type lane struct {
 	// seenTick is when the image's config fingerprint was first seen here.
 	seenTick int64
 	// crowding is what is known of others who write to the bucket at full.
-	crowding crowding
+	crowding plan.Crowding
 
 	// line holds the waiters, in order of arrival.
 	line []*waiter
@@ -289,8 +290,8 @@ func (l *lane) next() (batch, bool) {
 	return b, true
 }
 
-func sameConfig(a, b *bucketConfig) bool {
-	return a == b || string(a.fingerprint) == string(b.fingerprint) && a.override == b.override
+func sameConfig(a, b *plan.Config) bool {
+	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override
 }
 
 // finish ends ops with a result and wakes their callers. Grants to callers who
@@ -435,32 +436,21 @@ func sameFingerprint(a, b *schema.Image) bool {
 	return a != nil && b != nil && string(a.Fingerprint) == string(b.Fingerprint)
 }
 
-// memoryMS is how long an image may deny without asking the store.
-const memoryMS = 1000
-
-// fresh reports whether an image seen at seenAt may deny at now.
-func fresh(seenAt, now int64) bool { return now >= seenAt && now-seenAt <= memoryMS }
-
 // recall decides a take from memory: whether it fits the last image, if that is
 // recent. It says nothing when it does not fit but something may just have been
 // given back by this process.
-func (l *lane) recall(amounts []signed, cfg *bucketConfig, rank uint64, now int64) (r result, ok bool) {
+func (l *lane) recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r result, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known || l.image == nil || !fresh(l.seenAt, now) || !cfg.is(l.image) {
+	if !l.known || l.image == nil || !plan.Fresh(l.seenAt, now) || !cfg.Wrote(l.image) {
 		return result{}, false
 	}
-	v := newView(l.image, cfg, current, now)
+	v := plan.NewView(l.image, cfg, plan.Current, now)
 	o := op{take: true, amounts: amounts}
-	r = result{image: l.image, now: now, cfg: cfg, before: precedence{left: l.promised(rank, nil, l.reading(v))}}
-	r.denied = !o.fits(v, nil, r.before.left)
-	if r.denied && (slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take }) || v.lacks(amounts)) { // what is in flight is still in the queue
+	r = result{image: l.image, now: now, cfg: cfg, before: plan.Precedence{Left: l.promised(rank, nil, v.Reading())}}
+	r.denied = !v.Fits(o.amounts, nil, r.before.Left)
+	if r.denied && (slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take }) || v.Lacks(amounts)) { // what is in flight is still in the queue
 		return result{}, false
 	}
 	return r, true
-}
-
-// is reports whether the image was written with the configuration.
-func (c *bucketConfig) is(m *schema.Image) bool {
-	return string(m.Fingerprint) == string(c.fingerprint)
 }

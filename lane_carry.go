@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -41,7 +42,7 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 	if b.adjusts = l.sift(b.adjusts); len(b.adjusts)+len(b.takes) == 0 {
 		return false
 	}
-	s := make(sums, 0, 4)
+	s := make(plan.Sums, 0, 4)
 	b.adjusts = l.summed(b.adjusts, &s)
 	if !b.charges() {
 		return l.giveBack(ctx, dr, b, s)
@@ -64,13 +65,13 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 
 // turnBack ends the takes of limits that neither the bucket nor the configuration
 // in force has, and returns the others.
-func (l *lane) turnBack(v view, takes []*op) []*op {
-	if !slices.ContainsFunc(takes, func(o *op) bool { return v.lacks(o.amounts) }) {
+func (l *lane) turnBack(v plan.View, takes []*op) []*op {
+	if !slices.ContainsFunc(takes, func(o *op) bool { return v.Lacks(o.amounts) }) {
 		return takes
 	}
 	var known []*op
 	for _, o := range takes {
-		if !v.lacks(o.amounts) {
+		if !v.Lacks(o.amounts) {
 			known = append(known, o)
 			continue
 		}
@@ -80,11 +81,11 @@ func (l *lane) turnBack(v view, takes []*op) []*op {
 }
 
 // outdated says which of the amounts is of a limit that there is no more.
-func (l *lane) outdated(v view, amounts []signed) error {
+func (l *lane) outdated(v plan.View, amounts []plan.Signed) error {
 	var gone string
 	for _, a := range amounts {
-		if _, known := v.room(a.name, 0); !known {
-			gone = a.name
+		if _, known := v.Room(a.Name, 0); !known {
+			gone = a.Name
 			break
 		}
 	}
@@ -122,41 +123,41 @@ func (l *lane) look(ctx context.Context) error {
 
 // view puts the image under the batch's configuration, which is read again when
 // the image may hold a newer one that matters.
-func (l *lane) view(ctx context.Context, b batch, s sums) (view, error) {
+func (l *lane) view(ctx context.Context, b batch, s plan.Sums) (plan.View, error) {
 	cfg := b.config()
-	st := stand(l.image, cfg, l.seenTick)
+	st := plan.Compare(l.image, cfg, l.seenTick)
 	missing := l.misses(b, s, cfg)
 	if len(b.takes) == 0 && !missing && l.image != nil && l.image.Fingerprint != nil && l.image.HasRefilled {
-		st = older // an adjust charges what is there; configuration comes with takes
-	} else if st == older {
+		st = plan.Older // an adjust charges what is there; configuration comes with takes
+	} else if st == plan.Older {
 		l.owner.store.forgetConfig(l.entity, l.resource)
 	}
-	if st == unsure || st == older && missing {
+	if st == plan.Unsure || st == plan.Older && missing {
 		resolved, err := l.owner.store.rereadConfig(ctx, l.entity, l.resource)
 		if err != nil {
-			return view{}, err
+			return plan.View{}, err
 		}
 		if cfg, err = l.reconsider(resolved, b); err != nil {
-			return view{}, err
+			return plan.View{}, err
 		}
-		if st = older; cfg != nil {
-			st = stand(l.image, cfg, l.seenTick)
+		if st = plan.Older; cfg != nil {
+			st = plan.Compare(l.image, cfg, l.seenTick)
 		}
 		missing = l.misses(b, s, cfg)
 	}
-	if missing && st == current {
-		st = newer
+	if missing && st == plan.Current {
+		st = plan.Newer
 	}
 	if l.image == nil {
-		st = newer
+		st = plan.Newer
 	}
-	v := newView(l.image, cfg, st, l.owner.nowMS())
-	return v, v.overfull(l.entity, l.resource)
+	v := plan.NewView(l.image, cfg, st, l.owner.nowMS())
+	return v, refuseOverfull(v, l.entity, l.resource)
 }
 
 // reconsider puts the batch under a configuration that was read again; nil, for
 // adjusts, when nothing limits the bucket any more.
-func (l *lane) reconsider(resolved *resolvedConfig, b batch) (*bucketConfig, error) {
+func (l *lane) reconsider(resolved *resolvedConfig, b batch) (*plan.Config, error) {
 	cfg := l.owner.compile(resolved)
 	if cfg == nil && len(b.takes) > 0 {
 		return nil, invalid("limits", "none are configured for entity %q on resource %q any more", l.entity, l.resource)
@@ -168,7 +169,7 @@ func (l *lane) reconsider(resolved *resolvedConfig, b batch) (*bucketConfig, err
 }
 
 // config is what the batch is decided under: the takes', else the last adjust's.
-func (b *batch) config() *bucketConfig {
+func (b *batch) config() *plan.Config {
 	if len(b.takes) > 0 {
 		return b.takes[0].cfg
 	}
@@ -177,18 +178,18 @@ func (b *batch) config() *bucketConfig {
 
 // misses reports whether the batch charges a configured limit that the image
 // does not have.
-func (l *lane) misses(b batch, s sums, cfg *bucketConfig) bool {
+func (l *lane) misses(b batch, s plan.Sums, cfg *plan.Config) bool {
 	lacks := func(name string) bool {
-		return cfg.index(name) >= 0 && (l.image == nil || l.image.Set.Index(name) < 0 || l.image.Limits[l.image.Set.Index(name)].Ghost)
+		return cfg.Index(name) >= 0 && (l.image == nil || l.image.Set.Index(name) < 0 || l.image.Limits[l.image.Set.Index(name)].Ghost)
 	}
 	for _, n := range s {
-		if n.Adjust > 0 && lacks(n.name) {
+		if n.Adjust > 0 && lacks(n.Name) {
 			return true
 		}
 	}
 	for _, o := range b.takes {
 		for _, a := range o.amounts {
-			if lacks(a.name) {
+			if lacks(a.Name) {
 				return true
 			}
 		}
@@ -197,7 +198,7 @@ func (l *lane) misses(b batch, s sums, cfg *bucketConfig) bool {
 }
 
 // admit carries the adjusts and as many takes as fit, in their order.
-func (l *lane) admit(ctx context.Context, dr driver, v view, b batch, s sums) (handed bool) {
+func (l *lane) admit(ctx context.Context, dr driver, v plan.View, b batch, s plan.Sums) (handed bool) {
 	c := l.choose(v, b.takes, s)
 	carried := c.admitted
 	if len(b.adjusts) > 0 {
@@ -214,18 +215,18 @@ func (l *lane) admit(ctx context.Context, dr driver, v view, b batch, s sums) (h
 	for _, o := range carried {
 		oldest = max(oldest, o.refusals)
 	}
-	p := v.plan(c.sums, planRules{tidy: !l.tidied, later: len(c.admitted) == 0 && oldest >= laterAfter, crowding: l.among(oldest)})
-	if p.kind == planNothing {
-		l.finish(carried, result{image: v.image, now: v.now, cfg: v.cfg})
+	p := v.Plan(c.sums, plan.Rules{Tidy: !l.tidied, Later: len(c.admitted) == 0 && oldest >= laterAfter, Crowding: l.among(oldest)})
+	if p.Kind == plan.Nothing {
+		l.finish(carried, result{image: v.Image, now: v.Now, cfg: v.Config})
 		return false
 	}
-	housekeeping, adjusts := p.housekeeping, len(b.adjusts) > 0
+	housekeeping, adjusts := p.Housekeeping, len(b.adjusts) > 0
 	return l.write(ctx, dr, p, c.sums, carried, func(a answer) { l.settle(carried, v, housekeeping, a, adjusts) })
 }
 
 // choice is what became of a batch's takes.
 type choice struct {
-	sums sums
+	sums plan.Sums
 	// admitted ride in the write; left do not fit beside them; spared would,
 	// but other processes were faster of late.
 	admitted, left, spared []*op
@@ -234,17 +235,17 @@ type choice struct {
 // choose admits takes in their order. After refusals it takes only a share of
 // what is there: processes that all take the whole of it refuse each other, those
 // that take a part commute.
-func (l *lane) choose(v view, takes []*op, s sums) choice {
+func (l *lane) choose(v plan.View, takes []*op, s plan.Sums) choice {
 	c := choice{sums: s}
 	ahead := s // and what those spared will take
 	for _, o := range takes {
-		left := l.leftTo(o.rank, c.admitted, l.reading(v))
+		left := l.leftTo(o.rank, c.admitted, v.Reading())
 		switch {
-		case !o.fits(v, ahead, left):
-			o.before = precedence{taken: takenBy(ahead), left: left}
+		case !v.Fits(o.amounts, ahead, left):
+			o.before = plan.Precedence{Taken: ahead.Taken(), Left: left}
 			c.left = append(c.left, o)
 			continue
-		case len(c.admitted) > 0 && !o.modest(v, c.sums, l.halved):
+		case len(c.admitted) > 0 && !v.Modest(o.amounts, c.sums, l.halved):
 			if c.spared == nil {
 				ahead = slices.Clone(c.sums)
 			}
@@ -269,13 +270,13 @@ func (l *lane) choose(v view, takes []*op, s sums) choice {
 // postpone leaves takes for the next write, to be decided from this one's answer.
 // What was left behind once already, and does not fit a recent image beside those
 // that go first, is denied: nobody who asks not to wait waits in line.
-func (l *lane) postpone(v view, c choice) {
+func (l *lane) postpone(v plan.View, c choice) {
 	next := c.spared
 	for _, o := range next {
 		o.passed++
 	}
-	denied := result{denied: true, image: v.image, now: v.now, cfg: v.cfg}
-	recent := fresh(l.seenAt, v.now) && !v.adopt
+	denied := result{denied: true, image: v.Image, now: v.Now, cfg: v.Config}
+	recent := plan.Fresh(l.seenAt, v.Now) && !v.Adopt
 	for _, o := range c.left {
 		if !recent || o.passed == 0 && o.refusals == 0 {
 			o.passed++
@@ -290,26 +291,10 @@ func (l *lane) postpone(v view, c choice) {
 	}
 }
 
-// reading shows what the bucket holds by a view.
-func (l *lane) reading(v view) reading {
-	return reading{entity: l.entity, resource: l.resource, image: v.image, cfg: v.cfg, now: v.now}
-}
-
-// takenBy is what a batch takes of each limit, all in all.
-func takenBy(carried sums) sums {
-	var taken sums
-	for _, n := range carried {
-		at := taken.at(n.name)
-		at.Take += n.Take + n.Adjust
-		at.Back += n.Back // first, and a full bucket holds no more
-	}
-	return taken
-}
-
 // deny ends takes that do not fit, on a state that is known to be recent; else
 // it looks once, and leaves them for the next round.
-func (l *lane) deny(ctx context.Context, dr driver, v view, left []*op) (handed bool) {
-	if !fresh(l.seenAt, v.now) && slices.ContainsFunc(left, func(o *op) bool { return !o.looked }) {
+func (l *lane) deny(ctx context.Context, dr driver, v plan.View, left []*op) (handed bool) {
+	if !plan.Fresh(l.seenAt, v.Now) && slices.ContainsFunc(left, func(o *op) bool { return !o.looked }) {
 		if err := l.look(ctx); err != nil {
 			return l.fail(dr, left, err)
 		}
@@ -319,9 +304,9 @@ func (l *lane) deny(ctx context.Context, dr driver, v view, left []*op) (handed 
 		l.requeue(left)
 		return false
 	}
-	if v.adopt && v.image != nil { // the newer configuration arrives with the denial
+	if v.Adopt && v.Image != nil { // the newer configuration arrives with the denial
 		l.unburden(left)
-		return l.write(ctx, dr, v.plan(nil, planRules{}), nil, left, func(a answer) {
+		return l.write(ctx, dr, v.Plan(nil, plan.Rules{}), nil, left, func(a answer) {
 			if a.verdict != landed && a.verdict != refused {
 				r := l.unwritten(a)
 				r.unknown = false // the claim carried nothing of theirs
@@ -331,7 +316,7 @@ func (l *lane) deny(ctx context.Context, dr driver, v view, left []*op) (handed 
 			l.requeue(l.refuse(left))
 		})
 	}
-	denied := result{denied: true, image: v.image, now: v.now, cfg: v.cfg}
+	denied := result{denied: true, image: v.Image, now: v.Now, cfg: v.Config}
 	for _, o := range left {
 		denied.before = o.before
 		l.finish([]*op{o}, denied)
@@ -349,17 +334,17 @@ func (l *lane) unburden(ops []*op) {
 }
 
 // write sends a plan, and calls then with its answer.
-func (l *lane) write(ctx context.Context, dr driver, p plan, s sums, carried []*op, then func(answer)) (handed bool) {
-	d := &delivery{kind: p.kind.observed(), plan: p, carried: carried, backs: s.hasBack() && p.kind != planCreate}
-	if p.kind == planCreate {
-		p.create.Keys, p.create.Entity, p.create.Resource = l.owner.keys, l.entity, l.resource
+func (l *lane) write(ctx context.Context, dr driver, p plan.Write, s plan.Sums, carried []*op, then func(answer)) (handed bool) {
+	d := &delivery{kind: observedAs(p.Kind), plan: p, carried: carried, backs: s.HasBack() && p.Kind != plan.Create}
+	if p.Kind == plan.Create {
+		p.Create.Keys, p.Create.Entity, p.Create.Resource = l.owner.keys, l.entity, l.resource
 	}
 	return l.send(ctx, dr, d, s, then)
 }
 
 // send delivers a write, remembers what its answer shows and calls then. When
 // the driver's context ends meanwhile, that happens without it.
-func (l *lane) send(ctx context.Context, dr driver, d *delivery, s sums, then func(answer)) (handed bool) {
+func (l *lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, then func(answer)) (handed bool) {
 	d.operation = l.owner.ids.operation()
 	if l.owner.onSend != nil {
 		l.owner.onSend(l, d.operation, s)
@@ -414,12 +399,12 @@ func (l *lane) begin(ctx *context.Context, d *delivery) (end func(answer)) {
 	}
 }
 
-// observed names the shape for the observer.
-func (k planKind) observed() WriteKind {
+// observedAs names the shape for the observer.
+func observedAs(k plan.Kind) WriteKind {
 	switch k {
-	case planCreate:
+	case plan.Create:
 		return WriteCreate
-	case planSpend:
+	case plan.Spend:
 		return WriteSpend
 	default:
 		return WriteClaim
@@ -455,12 +440,12 @@ func (l *lane) impatient(ops []*op) bool {
 }
 
 // settle ends the ops of a write by its answer, or queues them again.
-func (l *lane) settle(carried []*op, v view, housekeeping bool, a answer, adjusts bool) {
+func (l *lane) settle(carried []*op, v plan.View, housekeeping bool, a answer, adjusts bool) {
 	l.tidied = housekeeping && a.verdict != landed
 	switch a.verdict {
 	case landed:
 		l.halved = max(0, l.halved-1)
-		l.finish(carried, result{image: a.image, now: v.now, cfg: v.cfg, err: a.err})
+		l.finish(carried, result{image: a.image, now: v.Now, cfg: v.Config, err: a.err})
 	case refused:
 		carried = l.leaveInDoubt(carried, a)
 		l.alone = adjusts
@@ -504,17 +489,17 @@ func (l *lane) leaveInDoubt(carried []*op, a answer) []*op {
 // at the instant they were decided for, and returns the others. Else, of many
 // processes, each would find that the refill of its round trip has made room, and
 // they would refuse each other for as long as they outnumber it.
-func (l *lane) turnAway(carried []*op, v view, a answer) []*op {
-	if !a.seen || a.image == nil || !v.cfg.is(a.image) {
+func (l *lane) turnAway(carried []*op, v plan.View, a answer) []*op {
+	if !a.seen || a.image == nil || !v.Config.Wrote(a.image) {
 		return carried
 	}
-	v = newView(a.image, v.cfg, current, v.now)
-	var s sums
+	v = plan.NewView(a.image, v.Config, plan.Current, v.Now)
+	var s plan.Sums
 	again := make([]*op, 0, len(carried))
 	for _, o := range carried {
 		if o.take {
-			if left := l.leftTo(o.rank, again, l.reading(v)); !o.fits(v, s, left) {
-				l.finish([]*op{o}, result{denied: true, image: a.image, now: v.now, cfg: v.cfg, before: precedence{taken: takenBy(s), left: left}})
+			if left := l.leftTo(o.rank, again, v.Reading()); !v.Fits(o.amounts, s, left) {
+				l.finish([]*op{o}, result{denied: true, image: a.image, now: v.Now, cfg: v.Config, before: plan.Precedence{Taken: s.Taken(), Left: left}})
 				continue
 			}
 		}
@@ -548,14 +533,14 @@ func (l *lane) refuse(ops []*op) []*op {
 
 // giveBack sends a write that only returns tokens. Limits that the bucket no
 // longer has drop their refund, as does a bucket that is gone.
-func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s sums) (handed bool) {
+func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (handed bool) {
 	g := schema.GiveBack{Incarnation: b.adjusts[0].incarnation}
 	for _, n := range s {
-		if l.known && !l.image.Holds(n.name) {
+		if l.known && !l.image.Holds(n.Name) {
 			continue
 		}
 		if n.Back > 0 {
-			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.name, Amount: n.Back})
+			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back})
 		}
 	}
 	now := l.owner.nowMS()
@@ -564,7 +549,7 @@ func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s sums) (handed
 		return false
 	}
 	d := &delivery{kind: WriteGiveBack, giveBack: g, carried: b.adjusts, backs: true}
-	v := view{now: now, cfg: b.config()}
+	v := plan.View{Now: now, Config: b.config()}
 	return l.send(ctx, dr, d, s, func(a answer) { l.settle(b.adjusts, v, false, a, true) })
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -23,10 +24,10 @@ func TestLaterFormCountsOnNoCreditForItsDebt(t *testing.T) {
 		Set: schema.NewLimitSets().Of([]string{"rpm"}), Fingerprint: []byte("12345678"), HasRefilled: true, Refilled: now - 10_000,
 		TTL: (now + 150_000) / 1000, Limits: []schema.Stored{{Rate: rate, Tokens: -10 * milli}},
 	}
-	v := newView(image, &bucketConfig{fingerprint: []byte("12345678"), limits: []configured{{name: "rpm", rate: rate}}}, current, now)
-	charge := sums{{name: "rpm", Amounts: bucket.Amounts{Adjust: 45 * milli}}}
-	assert.Equal(t, planSpend, v.plan(charge, planRules{}).kind, "10 tokens of debt less 10 of credit, and 45 more: 50 are covered")
-	assert.Equal(t, planClaim, v.plan(charge, planRules{later: true}).kind, "the 10 may be in the tokens already")
+	v := plan.NewView(image, &plan.Config{Fingerprint: []byte("12345678"), Limits: []plan.Limit{{Name: "rpm", Rate: rate}}}, plan.Current, now)
+	charge := plan.Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: 45 * milli}}}
+	assert.Equal(t, plan.Spend, v.Plan(charge, plan.Rules{}).Kind, "10 tokens of debt less 10 of credit, and 45 more: 50 are covered")
+	assert.Equal(t, plan.Claim, v.Plan(charge, plan.Rules{Later: true}).Kind, "the 10 may be in the tokens already")
 }
 
 // A refusal after a try that nobody answered says nothing about that try.
@@ -105,7 +106,7 @@ func TestAdjustsGoAloneAfterARefusal(t *testing.T) {
 	l, _ := waitLimiter(t, PerDay("rpm", 100))
 	lane := l.lanes.of("u", "m")
 	cfg := newBucketConfig([]Limit{PerDay("rpm", 100)}, LevelSystem, false, 0, 0)
-	take, adjust := newTake(t.Context(), []signed{{"rpm", 1}}, cfg), newAdjust(t.Context(), []signed{{"rpm", 1}}, nil, cfg)
+	take, adjust := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, cfg), newAdjust(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, nil, cfg)
 	lane.queue, lane.alone = []*op{take, adjust}, true
 	b, ok := lane.next()
 	require.True(t, ok)
@@ -121,8 +122,8 @@ func TestAdjustsGoAloneAfterARefusal(t *testing.T) {
 func TestTakesOfOtherLimitsRideInTheNextWrite(t *testing.T) {
 	l, _ := waitLimiter(t, PerDay("rpm", 100))
 	lane := l.lanes.of("u", "m")
-	one := newTake(t.Context(), []signed{{"rpm", 1}}, newBucketConfig([]Limit{PerDay("rpm", 100)}, LevelSystem, false, 0, 0))
-	two := newTake(t.Context(), []signed{{"rpm", 1}}, newBucketConfig([]Limit{PerDay("rpm", 50)}, LevelSystem, false, 0, 0))
+	one := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, newBucketConfig([]Limit{PerDay("rpm", 100)}, LevelSystem, false, 0, 0))
+	two := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, newBucketConfig([]Limit{PerDay("rpm", 50)}, LevelSystem, false, 0, 0))
 	lane.queue = []*op{one, two, one}
 	b, ok := lane.next()
 	require.True(t, ok)
@@ -159,13 +160,13 @@ func TestRefusedTakeThatDoesNotFitIsTurnedAway(t *testing.T) {
 		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 90})
 		require.NoError(t, err)
 		lane, cfg := l.lanes.of("u", "m"), lease.levels[0].cfg
-		fits, large := newTake(t.Context(), []signed{{"rpm", 10 * milli}}, cfg), newTake(t.Context(), []signed{{"rpm", 11 * milli}}, cfg)
-		v := newView(lane.image, cfg, current, l.nowMS())
+		fits, large := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * milli}}, cfg), newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 11 * milli}}, cfg)
+		v := plan.NewView(lane.image, cfg, plan.Current, l.nowMS())
 		elapse(5 * time.Second) // the round trip
 		again := lane.turnAway([]*op{large, fits}, v, answer{verdict: refused, seen: true, image: lane.image})
 		assert.Equal(t, []*op{fits}, again)
 		<-large.done
 		assert.True(t, large.result.denied)
-		assert.Equal(t, v.now, large.result.now)
+		assert.Equal(t, v.Now, large.result.now)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -35,7 +36,7 @@ func (l *lane) strays(adjusts []*op) bool {
 
 // misses reports whether the bucket shown lacks a limit that is given back to.
 func (o *op) misses(m *schema.Image) bool {
-	return slices.ContainsFunc(o.amounts, func(a signed) bool { return a.amount < 0 && !m.Holds(a.name) })
+	return slices.ContainsFunc(o.amounts, func(a plan.Signed) bool { return a.Amount < 0 && !m.Holds(a.Name) })
 }
 
 // sift drops what is to be given back to a bucket that is gone, and returns the

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -44,7 +45,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 			for _, back := range l.queue {
 				assert.False(t, back.take)
 				assert.Equal(t, []byte("ci"), back.incarnation, "to the bucket that granted it")
-				assert.Equal(t, []signed{{"rpm", -1000}}, back.amounts)
+				assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: -1000}}, back.amounts)
 			}
 			l.queue = nil
 			_, ok = l.next() // rests again

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -28,8 +29,8 @@ const (
 type op struct {
 	ctx     context.Context // for its values; the write outlives its end
 	take    bool
-	amounts []signed
-	cfg     *bucketConfig
+	amounts []plan.Signed
+	cfg     *plan.Config
 	done    chan struct{}
 	// incarnation is the bucket that an adjust gives back to; forgone says that
 	// it is gone, and with it what was to be given back.
@@ -46,7 +47,7 @@ type op struct {
 	// is what of it the counter alone is charged. Such an op is solo: it rides
 	// with no other. owedTo is the incarnation of the bucket that is owed.
 	charge *backlog.Charge
-	late   []signed
+	late   []plan.Signed
 	solo   bool
 	owedTo []byte
 
@@ -63,7 +64,7 @@ type op struct {
 	refusals   int
 	passed     int    // writes that left it behind
 	rank       uint64 // the caller's among waiters
-	before     precedence
+	before     plan.Precedence
 	dropped    []string
 
 	result result
@@ -83,31 +84,24 @@ type result struct {
 	// was decided, cfg under what.
 	image *schema.Image
 	now   int64
-	cfg   *bucketConfig
+	cfg   *plan.Config
 	// degraded says that the image is the process's own account, or old.
 	degraded bool
 	// before is what the take did not fit beside.
-	before precedence
+	before plan.Precedence
 	// dropped are the limits of an adjust that its write had no place for: they
 	// were neither charged nor given back to.
 	dropped []string
 }
 
-func newTake(ctx context.Context, amounts []signed, cfg *bucketConfig) *op {
+func newTake(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *op {
 	return &op{ctx: ctx, take: true, amounts: amounts, cfg: cfg, rank: lastRank, done: make(chan struct{})}
 }
 
 // newAdjust gives back to one incarnation of the bucket alone; what it charges,
 // it charges to the bucket there is.
-func newAdjust(ctx context.Context, amounts []signed, incarnation []byte, cfg *bucketConfig) *op {
+func newAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) *op {
 	return &op{ctx: ctx, amounts: amounts, incarnation: incarnation, cfg: cfg, done: make(chan struct{})}
-}
-
-// precedence is what goes before a take: what those carried with it give back
-// and take at once, and what is left to waiters until they have been served.
-type precedence struct {
-	taken sums
-	left  promises
 }
 
 // alone is a list of the op, which is all that most writes carry.
@@ -119,7 +113,7 @@ func (o *op) alone() []*op {
 // givesBack reports whether an adjust returns anything.
 func (o *op) givesBack() bool {
 	for _, a := range o.amounts {
-		if a.amount < 0 {
+		if a.Amount < 0 {
 			return !o.take
 		}
 	}
@@ -128,69 +122,44 @@ func (o *op) givesBack() bool {
 
 // charges reports whether an op takes anything.
 func (o *op) charges() bool {
-	return o.take || len(o.late) > 0 || slices.ContainsFunc(o.amounts, func(a signed) bool { return a.amount > 0 })
+	return o.take || len(o.late) > 0 || slices.ContainsFunc(o.amounts, func(a plan.Signed) bool { return a.Amount > 0 })
 }
 
 // reversed is the adjust that gives back what a take was granted by r.
 func (o *op) reversed(r result) *op {
-	back := make([]signed, len(o.amounts))
+	back := make([]plan.Signed, len(o.amounts))
 	for i, a := range o.amounts {
-		back[i] = signed{a.name, -a.amount}
+		back[i] = plan.Signed{Name: a.Name, Amount: -a.Amount}
 	}
 	return newAdjust(o.ctx, back, r.image.Of(), o.cfg)
 }
 
 // dropsIn notes which limits of an adjust a write decided from v leaves out.
-func (o *op) dropsIn(v view) {
+func (o *op) dropsIn(v plan.View) {
 	o.dropped = nil
 	for _, a := range append(slices.Clone(o.amounts), o.late...) {
-		if _, known := v.room(a.name, 0); !known {
-			o.dropped = append(o.dropped, a.name)
+		if _, known := v.Room(a.Name, 0); !known {
+			o.dropped = append(o.dropped, a.Name)
 		}
 	}
 }
 
 // addTo adds the op to the sums of a batch.
-func (o *op) addTo(s *sums) {
+func (o *op) addTo(s *plan.Sums) {
 	for _, a := range o.late {
-		s.at(a.name).Late += a.amount
+		s.At(a.Name).Late += a.Amount
 	}
 	for _, a := range o.amounts {
-		at := s.at(a.name)
+		at := s.At(a.Name)
 		switch {
 		case o.take:
-			at.Take += a.amount
-		case a.amount > 0:
-			at.Adjust += a.amount
+			at.Take += a.Amount
+		case a.Amount > 0:
+			at.Adjust += a.Amount
 		case !o.forgone:
-			at.Back -= a.amount
+			at.Back -= a.Amount
 		}
 	}
-}
-
-// fits reports whether a take fits beside the sums already carried and what is
-// left to waiters.
-func (o *op) fits(v view, s sums, left promises) bool {
-	for _, a := range o.amounts {
-		carried := s.of(a.name)
-		room, known := v.room(a.name, carried.Back)
-		if !known || a.amount > room-carried.Take-left.of(a.name).amount {
-			return false
-		}
-	}
-	return true
-}
-
-// modest reports whether a take stays within the share of what is there that is
-// left after halving it so many times.
-func (o *op) modest(v view, s sums, halved int) bool {
-	for _, a := range o.amounts {
-		carried := s.of(a.name)
-		if room, _ := v.room(a.name, carried.Back); carried.Take+a.amount > room>>halved {
-			return false
-		}
-	}
-	return true
 }
 
 // opIDs makes the ids of a client's writes: 8 bytes for the operation, unique
@@ -224,16 +193,6 @@ func isTryOf(slot []byte, operation uint64) bool {
 	return len(slot) == 9 && binary.BigEndian.Uint64(slot) == operation
 }
 
-// hasBack reports whether the sums give anything back.
-func (s sums) hasBack() bool {
-	for i := range s {
-		if s[i].Back > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // refresh works out what of an owed charge is due at now: what a queue of the
 // limit's rate still holds is taken, all of it is counted.
 func (o *op) refresh(now int64) {
@@ -243,18 +202,18 @@ func (o *op) refresh(now int64) {
 	o.amounts, o.late = nil, nil
 	for _, d := range o.charge.Due(now) {
 		if d.Tokens > 0 {
-			o.amounts = plus(o.amounts, []signed{{d.Name, d.Tokens}})
+			o.amounts = plan.Plus(o.amounts, []plan.Signed{{Name: d.Name, Amount: d.Tokens}})
 		}
 		if d.Count > d.Tokens {
-			o.late = plus(o.late, []signed{{d.Name, d.Count - d.Tokens}})
+			o.late = plan.Plus(o.late, []plan.Signed{{Name: d.Name, Amount: d.Count - d.Tokens}})
 		}
 	}
 }
 
 // owed is all that an owed charge counts.
-func (o *op) owed() []signed { return plus(o.amounts, o.late) }
+func (o *op) owed() []plan.Signed { return plan.Plus(o.amounts, o.late) }
 
 // owedOf is what an owed charge counts of some limits.
-func (o *op) owedOf(names []string) []signed {
-	return slices.DeleteFunc(slices.Clone(o.owed()), func(a signed) bool { return !slices.Contains(names, a.name) })
+func (o *op) owedOf(names []string) []plan.Signed {
+	return slices.DeleteFunc(slices.Clone(o.owed()), func(a plan.Signed) bool { return !slices.Contains(names, a.Name) })
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -28,7 +29,7 @@ type delivery struct {
 	// backs says that it gives something back, and so must never land twice.
 	backs bool
 	// plan, or giveBack, is what it writes.
-	plan     plan
+	plan     plan.Write
 	giveBack schema.GiveBack
 
 	// last is what the slot held in the image the write was decided from; own
@@ -142,14 +143,14 @@ func (l *lane) attempt(ctx context.Context, d *delivery, o schema.Op) answer {
 	var st schema.Statement
 	switch d.kind {
 	case WriteCreate:
-		d.plan.create.OpID = o.ID
-		return l.owner.store.createBucket(ctx, d.plan.create, l.hint(), o.Slot)
+		d.plan.Create.OpID = o.ID
+		return l.owner.store.createBucket(ctx, d.plan.Create, l.hint(), o.Slot)
 	case WriteSpend:
-		d.plan.spend.Op = o
-		st = d.plan.spend.Statement()
+		d.plan.Spend.Op = o
+		st = d.plan.Spend.Statement()
 	case WriteClaim:
-		d.plan.claim.Op = o
-		st = d.plan.claim.Statement()
+		d.plan.Claim.Op = o
+		st = d.plan.Claim.Statement()
 	default:
 		d.giveBack.Op = o
 		st = d.giveBack.Statement()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -77,19 +78,19 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 		s := newStage(t, e, huge())
 		s.acquire("u", Amounts{"x": 1})
 		deep := s.item("u")
-		deep["b_x_tk"] = schema.Number(-maxDebt + 10*milli)
+		deep["b_x_tk"] = schema.Number(-plan.MaxDebt + 10*milli)
 		put(t, s.repo, deep)
 		s.limiter.lanes.of("u", model).forget()
 
 		require.NoError(t, s.acquire("u", Amounts{"x": 0}).Adjust(t.Context(), Amounts{"x": 4}))
 		notWritten(t, s.acquire("u", Amounts{"x": 0}).Adjust(t.Context(), Amounts{"x": maxTokens}))
-		assert.Equal(t, int64(-maxDebt+6*milli), s.stored("u", "x").Tokens)
+		assert.Equal(t, int64(-plan.MaxDebt+6*milli), s.stored("u", "x").Tokens)
 
 		l := s.limiter.lanes.of("u", model)
 		cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
 		ops := make([]*op, 0, 3)
 		for _, tokens := range []int64{3, 5, 2} {
-			ops = append(ops, newAdjust(t.Context(), []signed{{"x", tokens * milli}}, nil, cfg))
+			ops = append(ops, newAdjust(t.Context(), []plan.Signed{{Name: "x", Amount: tokens * milli}}, nil, cfg))
 			l.enqueue(ops[len(ops)-1])
 		}
 		l.run()
@@ -100,7 +101,7 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 				require.NoError(t, ops[i].result.err)
 			}
 		}
-		assert.Equal(t, int64(-maxDebt+milli), s.stored("u", "x").Tokens)
+		assert.Equal(t, int64(-plan.MaxDebt+milli), s.stored("u", "x").Tokens)
 		_, err := s.limiter.Acquire(t.Context(), "u", model, Amounts{"x": 1}, WithOnUnavailable(Allow))
 		require.ErrorIs(t, err, ErrLimitExceeded)
 	})
@@ -113,7 +114,7 @@ func TestDebtOfSeveralProcesses(t *testing.T) {
 		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "u", "", huge().Limits))
 		s.acquire("u", Amounts{"x": 1})
 		deep := s.item("u")
-		deep["b_x_tk"] = schema.Number(-maxDebt + 10*milli)
+		deep["b_x_tk"] = schema.Number(-plan.MaxDebt + 10*milli)
 		put(t, s.repo, deep)
 		stale := []*stage{s.peer(nil), s.peer(nil), s.peer(nil)}
 		leases := make([]*Lease, len(stale))
@@ -125,7 +126,7 @@ func TestDebtOfSeveralProcesses(t *testing.T) {
 		require.NoError(t, leases[0].Adjust(t.Context(), Amounts{"x": 6}))
 		notWritten(t, leases[1].Adjust(t.Context(), Amounts{"x": 6}))
 		require.NoError(t, leases[2].Adjust(t.Context(), Amounts{"x": 3}))
-		assert.Equal(t, int64(-maxDebt+milli), s.stored("u", "x").Tokens)
+		assert.Equal(t, int64(-plan.MaxDebt+milli), s.stored("u", "x").Tokens)
 	})
 }
 

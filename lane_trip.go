@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 const (
@@ -136,7 +137,7 @@ func (l *lane) returning(o *op, granted result) *op {
 		case r.unknown:
 			l.owner.tally.doubt(back.amounts)
 		default:
-			l.owner.owed.returns(l, negated(back.amounts), back.incarnation, back.cfg)
+			l.owner.owed.returns(l, plan.Negated(back.amounts), back.incarnation, back.cfg)
 		}
 	}
 	return back

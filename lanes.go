@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -33,13 +34,13 @@ type lanes struct {
 	tally tally
 
 	// compile makes the configuration of a bucket from what was read.
-	compile  func(*resolvedConfig) *bucketConfig
+	compile  func(*resolvedConfig) *plan.Config
 	observer Observer
 	log      *slog.Logger
 	// foreign says that another implementation was seen to write a bucket.
 	foreign atomic.Bool
 	// onSend, if set, hears of every write before it is sent; for tests.
-	onSend func(l *lane, operation uint64, s sums)
+	onSend func(l *lane, operation uint64, s plan.Sums)
 	// ranks counts the waiters there have been, for their seniority.
 	ranks atomic.Uint64
 

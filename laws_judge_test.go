@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -153,7 +154,7 @@ func (j *lawJudge) sender(w *ddbmem.Write, entity string, before, after *schema.
 		}
 		sent := j.oracle.sent[sentKey{binary.BigEndian.Uint64(id.Value), entity}]
 		if sent != nil && sent.transaction && !slices.ContainsFunc(after.Set.Names, func(name string) bool {
-			a := sent.sums.of(name)
+			a := sent.sums.Of(name)
 			return after.Limits[after.Set.Index(name)].Consumed != before.Limits[before.Set.Index(name)].Consumed+a.Take
 		}) {
 			return sent
@@ -240,8 +241,8 @@ func (j *lawJudge) landed(w *ddbmem.Write, sent *sentWrite, before, after *schem
 	}
 	var backs []*op
 	for _, o := range sent.ops {
-		if o.givesBack() && slices.ContainsFunc(o.amounts, func(a signed) bool {
-			return a.amount < 0 && j.appliedBack(sent, a.name, before, after) > 0
+		if o.givesBack() && slices.ContainsFunc(o.amounts, func(a plan.Signed) bool {
+			return a.Amount < 0 && j.appliedBack(sent, a.Name, before, after) > 0
 		}) {
 			backs = append(backs, o)
 		}
@@ -252,12 +253,12 @@ func (j *lawJudge) landed(w *ddbmem.Write, sent *sentWrite, before, after *schem
 // appliedBack is what the write gave back to a limit: all or, where the client
 // knew nothing of the limit, nothing.
 func (j *lawJudge) appliedBack(sent *sentWrite, name string, before, after *schema.Image) int64 {
-	a := sent.sums.of(name)
+	a := sent.sums.Of(name)
 	i, k := before.Set.Index(name), after.Set.Index(name)
 	if a.Back == 0 || i < 0 || k < 0 {
 		return 0
 	}
-	if after.Limits[k].Consumed-before.Limits[i].Consumed == a.consumed() {
+	if after.Limits[k].Consumed-before.Limits[i].Consumed == a.Consumed() {
 		return a.Back
 	}
 	return 0
@@ -268,7 +269,7 @@ func (j *lawJudge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image
 	j.tally["created"]++
 	charged := false
 	for _, name := range after.Set.Names {
-		a := sent.sums.of(name)
+		a := sent.sums.Of(name)
 		charged = charged || a.Take+a.Adjust+a.Late > 0
 	}
 	if !charged {
@@ -279,7 +280,7 @@ func (j *lawJudge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image
 
 // inForce checks that a grant was decided under a configuration in force.
 func (j *lawJudge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
-	takes := slices.ContainsFunc(sent.sums, func(n named) bool { return n.Take > 0 })
+	takes := slices.ContainsFunc(sent.sums, func(n plan.Named) bool { return n.Take > 0 })
 	if j.rules.configWithin > 0 && takes && sent.granted &&
 		!j.oracle.inForce(entity, string(after.Fingerprint), sent.decided-j.rules.configWithin, at) {
 		j.fail(w, "L8: %s was charged under a configuration out of force: %x, of %v", entity, after.Fingerprint, j.oracle.configs[entity])

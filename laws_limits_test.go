@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -28,7 +29,7 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 		if before != nil {
 			i = before.Set.Index(name)
 		}
-		a := sent.sums.of(name)
+		a := sent.sums.Of(name)
 		if i < 0 {
 			j.added(w, truths, name, a, l)
 			if sent.landings > 1 { // made again, and of a time that may be long ago
@@ -38,7 +39,7 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 			if back := j.appliedBack(sent, name, before, after); back != a.Back {
 				j.dropped++
 				a.Back = 0
-				if sent.sums.of(name).Take > 0 {
+				if sent.sums.Of(name).Take > 0 {
 					j.fail(w, "L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
 				}
 			}
@@ -53,7 +54,7 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 }
 
 // added is a limit that the item did not have: full, less what is taken.
-func (j *lawJudge) added(w *ddbmem.Write, truths map[string]*truth, name string, a named, l *schema.Stored) {
+func (j *lawJudge) added(w *ddbmem.Write, truths map[string]*truth, name string, a plan.Named, l *schema.Stored) {
 	truths[name] = &truth{}
 	out := a.Take + a.Adjust
 	if l.Tokens != l.Burst-out || l.Consumed != out+a.Late {
@@ -62,10 +63,10 @@ func (j *lawJudge) added(w *ddbmem.Write, truths map[string]*truth, name string,
 }
 
 // changed gives back and moves with the parameters.
-func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a named, before, after *schema.Image) {
+func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a plan.Named, before, after *schema.Image) {
 	i, k := before.Set.Index(name), after.Set.Index(name)
 	was, is := &before.Limits[i], &after.Limits[k]
-	if got, want := is.Consumed-was.Consumed, a.consumed(); got != want {
+	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
 		j.fail(w, "L4: the counter of %s moved by %d for %d", name, got, want)
 	}
 	t.queue = max(0, t.queue-a.Back)
@@ -77,7 +78,7 @@ func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a named, befo
 // charged admits what was granted and adds what was adjusted.
 // The time that a claim which raises the rate is under way is credited at the new
 // one.
-func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a named, t *truth, l *schema.Stored, faster bool, at int64) {
+func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a plan.Named, t *truth, l *schema.Stored, faster bool, at int64) {
 	t.hold(l.Rate)
 	acc := j.account(entity, name)
 	acc.back += a.Back

@@ -12,12 +12,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // sentWrite is what one operation carried to one bucket.
 type sentWrite struct {
-	sums sums
+	sums plan.Sums
 	// ops are the callers' parts; none for a transaction.
 	ops []*op
 	// calls are their parts as they were when it was sent.
@@ -77,7 +78,7 @@ func (o *oracle) committed(w ddbmem.Write) {
 // hear listens to a limiter: what it sends and what it learns of it.
 func (o *oracle) hear(l *RateLimiter) {
 	met := &clashes{by: map[string]int{}}
-	l.lanes.onSend = func(lane *lane, operation uint64, s sums) {
+	l.lanes.onSend = func(lane *lane, operation uint64, s plan.Sums) {
 		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(lane.entity)}
 		lane.mu.Lock()
 		for _, op := range lane.queue {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -81,25 +82,25 @@ func (j *lawJudge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, befor
 	backs := func(name string) bool { return before != nil && j.appliedBack(sent, name, before, after) > 0 }
 	for _, part := range sent.parts() {
 		for _, a := range part.amounts {
-			if part.stake == nil && a.amount < 0 {
-				j.pooled[entity+"#"+a.name] = true // for whom it is given back does not show
+			if part.stake == nil && a.Amount < 0 {
+				j.pooled[entity+"#"+a.Name] = true // for whom it is given back does not show
 			}
-			if part.stake == nil || after.Set.Index(a.name) < 0 {
+			if part.stake == nil || after.Set.Index(a.Name) < 0 {
 				continue
 			}
 			whole := part.stake.whole()
-			l := whole.lot(lot{entity, here, a.name})
+			l := whole.lot(lot{entity, here, a.Name})
 			switch {
-			case a.amount < 0 && backs(a.name):
-				l.back -= a.amount
-			case a.amount > 0 && !again:
-				l.debited += a.amount
+			case a.Amount < 0 && backs(a.Name):
+				l.back -= a.Amount
+			case a.Amount > 0 && !again:
+				l.debited += a.Amount
 				if sent.granted {
-					l.told += a.amount
+					l.told += a.Amount
 				}
 			}
 			if l.back > l.debited {
-				whole.wrong = append(whole.wrong, fmt.Sprintf("write %d: L7: a lease gave back %d of %s, and %d were debited for it in this bucket", w.Seq, l.back, a.name, l.debited))
+				whole.wrong = append(whole.wrong, fmt.Sprintf("write %d: L7: a lease gave back %d of %s, and %d were debited for it in this bucket", w.Seq, l.back, a.Name, l.debited))
 				j.suspects = append(j.suspects, whole)
 			}
 		}
@@ -109,7 +110,7 @@ func (j *lawJudge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, befor
 // part is what one call has in a write: signed as an adjust.
 type part struct {
 	stake   *stake
-	amounts []signed
+	amounts []plan.Signed
 }
 
 // parts are the calls' parts of a write; a transaction is one call's.
@@ -117,7 +118,7 @@ func (w *sentWrite) parts() []part {
 	if w.transaction {
 		p := part{stake: w.stake}
 		for _, n := range w.sums {
-			p.amounts = append(p.amounts, signed{n.name, n.Take})
+			p.amounts = append(p.amounts, plan.Signed{Name: n.Name, Amount: n.Take})
 		}
 		return []part{p}
 	}
@@ -128,7 +129,7 @@ func (w *sentWrite) parts() []part {
 func partOf(o *op) part {
 	p := part{stake: stakeOf(o.ctx)}
 	for _, a := range o.amounts {
-		if a.amount > 0 || !o.forgone {
+		if a.Amount > 0 || !o.forgone {
 			p.amounts = append(p.amounts, a)
 		}
 	}

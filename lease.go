@@ -3,6 +3,8 @@ package dynalimit
 import (
 	"context"
 	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // Lease is what an acquire was granted, at every level of its cascade. It is
@@ -27,7 +29,7 @@ type Lease struct {
 	levels []level
 	// paper is what the lease stands for by the caller's account; each level's
 	// holdings are what became of that in its bucket.
-	paper []signed
+	paper []plan.Signed
 	ended bool
 }
 
@@ -97,7 +99,7 @@ func (lease *Lease) denial() *LimitExceededError {
 	decided := int64(0) // when the last level did
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.answered {
-			decided = max(decided, lv.last.now)
+			decided = max(decided, lv.last.Now)
 		}
 	}
 	for i := range lease.levels {
@@ -106,8 +108,8 @@ func (lease *Lease) denial() *LimitExceededError {
 			continue
 		}
 		for _, a := range lv.asked {
-			s := lv.last.status(a.name, a.amount, lv.held(a.name))
-			statuses = append(statuses, s.aged(decided-lv.last.now))
+			s := lv.last.status(a.Name, a.Amount, lv.held(a.Name))
+			statuses = append(statuses, s.aged(decided-lv.last.Now))
 		}
 	}
 	return newLimitExceeded(lease.request.entity, lease.request.resource, statuses)
@@ -183,7 +185,7 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	}
 	return lease.correct(ctx, correction{
 		ended:  ErrLeaseEnded,
-		target: func(paper []signed) []signed { return plus(paper, signedOf(deltas)) },
+		target: func(paper []plan.Signed) []plan.Signed { return plan.Plus(paper, signedOf(deltas)) },
 	})
 }
 
@@ -199,11 +201,11 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 		}
 	}
 	named := signedOf(actual)
-	return lease.correct(ctx, correction{ends: true, target: func(paper []signed) []signed {
-		target := merged(paper, named, func(held, _ int64) int64 { return held })
+	return lease.correct(ctx, correction{ends: true, target: func(paper []plan.Signed) []plan.Signed {
+		target := plan.Merged(paper, named, func(held, _ int64) int64 { return held })
 		for i := range target {
-			if amount, ok := amountOf(named, target[i].name); ok {
-				target[i].amount = amount
+			if amount, ok := plan.AmountOf(named, target[i].Name); ok {
+				target[i].Amount = amount
 			}
 		}
 		return target
@@ -215,7 +217,7 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 // with give-backs that were surely not written, it may be called again; those
 // that may have been written stay consumed, and the *UnconfirmedError says so.
 func (lease *Lease) Rollback(ctx context.Context) error {
-	return lease.correct(ctx, correction{ends: true, target: func(paper []signed) []signed {
-		return merged(paper, nil, func(int64, int64) int64 { return 0 })
+	return lease.correct(ctx, correction{ends: true, target: func(paper []plan.Signed) []plan.Signed {
+		return plan.Merged(paper, nil, func(int64, int64) int64 { return 0 })
 	}})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // Consume takes further amounts, which may be denied like an Acquire's. A denial
@@ -37,7 +39,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if err := lease.refresh(ctx, amounts); err != nil {
 		return err
 	}
-	if err := lease.checkTarget(plus(lease.paper, signedOf(amounts))); err != nil {
+	if err := lease.checkTarget(plan.Plus(lease.paper, signedOf(amounts))); err != nil {
 		return err
 	}
 	part := &Lease{limiter: lease.limiter, request: lease.request, policy: lease.policy, paper: signedOf(amounts)}
@@ -58,7 +60,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	for i := range lease.levels {
 		lease.levels[i].join(&part.levels[i])
 	}
-	lease.paper = plus(lease.paper, part.paper)
+	lease.paper = plan.Plus(lease.paper, part.paper)
 	return nil
 }
 
@@ -66,9 +68,9 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 func (lease *Lease) owePaper() {
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		var has []signed
+		var has []plan.Signed
 		for _, a := range lease.paper {
-			if a.amount > 0 && lv.has(a.name) {
+			if a.Amount > 0 && lv.has(a.Name) {
 				has = append(has, a)
 			}
 		}
@@ -79,7 +81,7 @@ func (lease *Lease) owePaper() {
 // onPaper admits what a lease consumes while not even the configuration can be
 // read.
 func (lease *Lease) onPaper(amounts Amounts) error {
-	target := plus(lease.paper, signedOf(amounts))
+	target := plan.Plus(lease.paper, signedOf(amounts))
 	if err := lease.checkTarget(target); err != nil {
 		return err
 	}
@@ -106,7 +108,7 @@ func (lv *level) join(more *level) {
 // read is the one known.
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	l, r := lease.limiter, lease.request
-	cfgs := make([]*bucketConfig, len(lease.levels))
+	cfgs := make([]*plan.Config, len(lease.levels))
 	var err error
 	lease.without(func() {
 		for i := range lease.levels {
@@ -127,7 +129,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 		}
 	}
 	for name := range amounts {
-		if !slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.cfg.index(name) >= 0 }) {
+		if !slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
 			return r.unknown(name, lease.levels)
 		}
 	}
@@ -136,7 +138,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 
 // configOf is the configuration of one level of a request; nil when nothing
 // limits it.
-func (l *RateLimiter) configOf(ctx context.Context, r request, entity string) (*bucketConfig, error) {
+func (l *RateLimiter) configOf(ctx context.Context, r request, entity string) (*plan.Config, error) {
 	resolved, _, _, err := l.store.config(ctx, entity, r.resource, time.Time{})
 	if err != nil {
 		return nil, err

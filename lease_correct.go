@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // correction is one change of what a lease stands for.
 type correction struct {
 	// target is what the lease is to stand for, given what it stands for.
-	target func(paper []signed) []signed
+	target func(paper []plan.Signed) []plan.Signed
 	// ends says that the lease ends with it.
 	ends bool
 	// ended is the answer of a lease that has ended already.
@@ -43,21 +45,21 @@ func (lease *Lease) correct(ctx context.Context, c correction) error {
 
 // checkTarget refuses amounts below 0 or too large, and limits that no level
 // knows.
-func (lease *Lease) checkTarget(target []signed) error {
+func (lease *Lease) checkTarget(target []plan.Signed) error {
 	for _, t := range target {
 		known := lease.levels == nil
 		for i := range lease.levels {
-			known = known || lease.levels[i].has(t.name)
+			known = known || lease.levels[i].has(t.Name)
 		}
-		if !known && t.amount != 0 {
-			return lease.request.unknown(t.name, lease.levels)
+		if !known && t.Amount != 0 {
+			return lease.request.unknown(t.Name, lease.levels)
 		}
-		if t.amount < 0 {
-			held, _ := amountOf(lease.paper, t.name)
-			return invalid("amounts["+t.name+"]", "gives back %d more than the lease holds (%d)", -t.amount/milli, held/milli)
+		if t.Amount < 0 {
+			held, _ := plan.AmountOf(lease.paper, t.Name)
+			return invalid("amounts["+t.Name+"]", "gives back %d more than the lease holds (%d)", -t.Amount/milli, held/milli)
 		}
-		if t.amount > maxTokens*milli {
-			return invalid("amounts["+t.name+"]", "makes the lease %d tokens; at most %d are allowed", t.amount/milli, int64(maxTokens))
+		if t.Amount > maxTokens*milli {
+			return invalid("amounts["+t.Name+"]", "makes the lease %d tokens; at most %d are allowed", t.Amount/milli, int64(maxTokens))
 		}
 	}
 	return nil
@@ -85,7 +87,7 @@ func (lease *Lease) locate(ctx context.Context) error {
 // reconcile brings every level to the target: it writes what is missing, or owes
 // it to a bucket that does not answer. done is false if something was neither
 // written nor kept, so that the same again is to write it.
-func (lease *Lease) reconcile(ctx context.Context, target []signed) (done bool, err error) {
+func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done bool, err error) {
 	if lease.levels == nil && !owes(target) {
 		return true, nil
 	}
@@ -141,7 +143,7 @@ func (l *RateLimiter) book(lv *level, o *op, r result) *UnconfirmedError {
 		}
 		return lv.unconfirmed(o.amounts, r)
 	}
-	charges, backs := split(o.amounts)
+	charges, backs := plan.Split(o.amounts)
 	switch {
 	case r.pending:
 		l.follow(lv, o, charges)
@@ -155,7 +157,7 @@ func (l *RateLimiter) book(lv *level, o *op, r result) *UnconfirmedError {
 }
 
 // keep owes a bucket what could not be written; false when no more can be kept.
-func (l *RateLimiter) keep(lv *level, charges, backs []signed) bool {
+func (l *RateLimiter) keep(lv *level, charges, backs []plan.Signed) bool {
 	if len(charges) > 0 && !l.owe(lv, charges) {
 		return false
 	}
@@ -163,17 +165,17 @@ func (l *RateLimiter) keep(lv *level, charges, backs []signed) bool {
 	if len(backs) == 0 {
 		return true
 	}
-	if !l.lanes.owed.refund(lv.lane, negated(backs), lv.incarnation, lv.cfg) {
+	if !l.lanes.owed.refund(lv.lane, plan.Negated(backs), lv.incarnation, lv.cfg) {
 		return false
 	}
 	for _, a := range backs { // in the bucket that it was taken from, which nothing says is gone
-		lv.holding(a.name).GivenBack(-a.amount)
+		lv.holding(a.Name).GivenBack(-a.Amount)
 	}
 	return true
 }
 
 // unconfirmed names what is not known to be written, nil for nothing.
-func (lv *level) unconfirmed(amounts []signed, r result) *UnconfirmedError {
+func (lv *level) unconfirmed(amounts []plan.Signed, r result) *UnconfirmedError {
 	if r.err == nil || len(amounts) == 0 {
 		return nil
 	}
@@ -182,22 +184,10 @@ func (lv *level) unconfirmed(amounts []signed, r result) *UnconfirmedError {
 	}
 }
 
-// split tells charges from give-backs.
-func split(amounts []signed) (charges, backs []signed) {
-	for _, a := range amounts {
-		if a.amount > 0 {
-			charges = append(charges, a)
-		} else {
-			backs = append(backs, a)
-		}
-	}
-	return charges, backs
-}
-
 // owes reports whether a target holds anything.
-func owes(target []signed) bool {
+func owes(target []plan.Signed) bool {
 	for _, t := range target {
-		if t.amount > 0 {
+		if t.Amount > 0 {
 			return true
 		}
 	}

@@ -6,14 +6,15 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // level is one bucket of a lease. The lease's mutex guards it.
 type level struct {
 	lane  *lane
-	cfg   *bucketConfig
-	asked []signed
+	cfg   *plan.Config
+	asked []plan.Signed
 	// holdings are what the lease has of each limit here, in name order.
 	holdings []backlog.Holding
 	// incarnation is the bucket in which what is held was debited.
@@ -22,7 +23,7 @@ type level struct {
 	// did before any bucket was asked, local that the process's share was taken.
 	degraded, away, local bool
 	// last is the last answer, for statuses; answered says that there is one.
-	last     reading
+	last     levelReading
 	answered bool
 }
 
@@ -34,7 +35,10 @@ func (lv *level) saw(r result) {
 	if r.err != nil || r.cfg == nil {
 		return
 	}
-	lv.last = reading{entity: lv.lane.entity, resource: lv.lane.resource, image: r.image, cfg: r.cfg, now: r.now, before: r.before, degraded: r.degraded}
+	lv.last = levelReading{
+		entity: lv.lane.entity, resource: lv.lane.resource, Reading: plan.Reading{Image: r.image, Config: r.cfg, Now: r.now},
+		before: r.before, degraded: r.degraded,
+	}
 	lv.answered = true
 }
 
@@ -67,7 +71,7 @@ func (lv *level) grant(image *schema.Image) {
 		lv.holdings = make([]backlog.Holding, 0, len(lv.asked))
 	}
 	for _, a := range lv.asked {
-		lv.holding(a.name).Charged(a.amount)
+		lv.holding(a.Name).Charged(a.Amount)
 	}
 }
 
@@ -95,28 +99,28 @@ func (lv *level) holds() bool {
 
 // has reports whether the level knows a limit.
 func (lv *level) has(name string) bool {
-	return lv.cfg.index(name) >= 0 || slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
+	return lv.cfg.Index(name) >= 0 || slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
 }
 
 // move is what one level writes so that it stands for a target: positive amounts
 // are charged, negative ones given back.
-func (lv *level) move(target []signed, now int64) []signed {
-	var out []signed
+func (lv *level) move(target []plan.Signed, now int64) []plan.Signed {
+	var out []plan.Signed
 	for _, t := range target {
-		if !lv.has(t.name) {
+		if !lv.has(t.Name) {
 			continue
 		}
-		h := lv.holding(t.name)
-		missing := h.Missing(t.amount)
+		h := lv.holding(t.Name)
+		missing := h.Missing(t.Amount)
 		if missing <= 0 {
-			missing = -h.Lower(t.amount, now)
-			for h.Missing(t.amount) < missing { // a charge ended since it was resolved
+			missing = -h.Lower(t.Amount, now)
+			for h.Missing(t.Amount) < missing { // a charge ended since it was resolved
 				h.Resolve(lv.meets)
-				missing = -h.Lower(t.amount, now)
+				missing = -h.Lower(t.Amount, now)
 			}
 		}
 		if missing != 0 {
-			out = append(out, signed{t.name, missing})
+			out = append(out, plan.Signed{Name: t.Name, Amount: missing})
 		}
 	}
 	return out
@@ -125,37 +129,37 @@ func (lv *level) move(target []signed, now int64) []signed {
 // wrote books a move by what came of it. A charge that may have landed counts as
 // consumed and is never given back; a give-back that may have landed is never
 // repeated.
-func (lv *level) wrote(amounts []signed, r result) {
+func (lv *level) wrote(amounts []plan.Signed, r result) {
 	for _, a := range amounts {
-		if r.err == nil && a.amount < 0 {
-			lv.holding(a.name).GivenBack(-a.amount)
+		if r.err == nil && a.Amount < 0 {
+			lv.holding(a.Name).GivenBack(-a.Amount)
 		}
 	}
 	if r.err == nil {
 		lv.meets(r.image.Of())
 	}
 	for _, a := range amounts {
-		h := lv.holding(a.name)
+		h := lv.holding(a.Name)
 		switch {
-		case r.err == nil && a.amount > 0 && slices.Contains(r.dropped, a.name):
-			h.Doubted(a.amount) // used and not charged: it is not charged again, and never given back
-		case r.err == nil && a.amount > 0:
-			h.Charged(a.amount)
+		case r.err == nil && a.Amount > 0 && slices.Contains(r.dropped, a.Name):
+			h.Doubted(a.Amount) // used and not charged: it is not charged again, and never given back
+		case r.err == nil && a.Amount > 0:
+			h.Charged(a.Amount)
 		case r.err == nil || !r.unknown:
-		case a.amount > 0:
-			h.Doubted(a.amount)
+		case a.Amount > 0:
+			h.Doubted(a.Amount)
 		default:
-			h.GaveInVain(-a.amount)
+			h.GaveInVain(-a.Amount)
 		}
 	}
 }
 
 // changes are what a target changes of what the level stands for.
-func (lv *level) changes(target []signed) []signed {
-	var out []signed
+func (lv *level) changes(target []plan.Signed) []plan.Signed {
+	var out []plan.Signed
 	for _, t := range target {
-		if d := t.amount - lv.used(t.name); d != 0 && lv.has(t.name) {
-			out = append(out, signed{t.name, d})
+		if d := t.Amount - lv.used(t.Name); d != 0 && lv.has(t.Name) {
+			out = append(out, plan.Signed{Name: t.Name, Amount: d})
 		}
 	}
 	return out
@@ -163,10 +167,10 @@ func (lv *level) changes(target []signed) []signed {
 
 // covers makes a target name every limit the level has; what it does not name
 // is to be 0.
-func (lv *level) covers(target []signed) []signed {
+func (lv *level) covers(target []plan.Signed) []plan.Signed {
 	for i := range lv.holdings {
-		if _, ok := amountOf(target, lv.holdings[i].Name); !ok {
-			target = plus(target, []signed{{lv.holdings[i].Name, 0}})
+		if _, ok := plan.AmountOf(target, lv.holdings[i].Name); !ok {
+			target = plan.Plus(target, []plan.Signed{{Name: lv.holdings[i].Name, Amount: 0}})
 		}
 	}
 	return target
@@ -179,8 +183,8 @@ func (lv *level) names() []string {
 		names = append(names, lv.holdings[i].Name)
 	}
 	for _, a := range lv.asked {
-		if i, ok := slices.BinarySearch(names, a.name); !ok {
-			names = slices.Insert(names, i, a.name)
+		if i, ok := slices.BinarySearch(names, a.Name); !ok {
+			names = slices.Insert(names, i, a.Name)
 		}
 	}
 	return names

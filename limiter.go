@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -112,7 +113,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 type fallbackLimits struct{ limits []Limit }
 
 // compile returns the configuration of a bucket, nil when nothing limits it.
-func (l *RateLimiter) compile(r *resolvedConfig) *bucketConfig {
+func (l *RateLimiter) compile(r *resolvedConfig) *plan.Config {
 	if len(r.limits) > 0 {
 		return r.compiled
 	}
@@ -130,5 +131,5 @@ func (l *RateLimiter) compile(r *resolvedConfig) *bucketConfig {
 // compiledFallback is a bucket configuration made from a limiter's own limits.
 type compiledFallback struct {
 	from *fallbackLimits
-	cfg  *bucketConfig
+	cfg  *plan.Config
 }

@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -27,55 +28,55 @@ func (l *lane) localQueue(name string) *backlog.Queue {
 
 // admitLocally takes amounts from the process's share of the limits, all or
 // nothing, and returns what the share holds afterwards, or as it denied.
-func (l *lane) admitLocally(asked []signed, cfg *bucketConfig, share float64, now int64) (r reading, ok bool) {
+func (l *lane) admitLocally(asked []plan.Signed, cfg *plan.Config, share float64, now int64) (r result, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ok = true
 	for _, a := range asked {
-		rate := backlog.Share(l.rateNow(a.name, cfg), share)
-		q := l.localQueue(a.name)
-		if used := l.usedShare(a.name, share, now); a.amount <= rate.Burst { // else there is room for it alone
+		rate := backlog.Share(l.rateNow(a.Name, cfg), share)
+		q := l.localQueue(a.Name)
+		if used := l.usedShare(a.Name, share, now); a.Amount <= rate.Burst { // else there is room for it alone
 			q.Raise(rate, used, now)
 		}
-		_, fits := q.Fits(rate, a.amount, now)
+		_, fits := q.Fits(rate, a.Amount, now)
 		ok = ok && fits
 	}
 	if ok {
 		for _, a := range asked {
-			l.localQueue(a.name).Fill(backlog.Share(l.rateNow(a.name, cfg), share), a.amount, now)
+			l.localQueue(a.Name).Fill(backlog.Share(l.rateNow(a.Name, cfg), share), a.Amount, now)
 		}
 	}
 	return l.localReading(asked, cfg, share, now), ok
 }
 
 // giveBackLocally returns what the share admitted.
-func (l *lane) giveBackLocally(amounts []signed, cfg *bucketConfig, share float64, now int64) {
+func (l *lane) giveBackLocally(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range amounts {
-		l.localQueue(a.name).Give(backlog.Share(l.rateNow(a.name, cfg), share), a.amount, now)
+		l.localQueue(a.Name).Give(backlog.Share(l.rateNow(a.Name, cfg), share), a.Amount, now)
 	}
 }
 
 // correctLocally brings the share to what calls that it admitted turned out to
 // use, whether it has room for that or not.
-func (l *lane) correctLocally(changes []signed, cfg *bucketConfig, share float64, now int64) {
-	charges, backs := split(changes)
-	l.giveBackLocally(negated(backs), cfg, share, now)
+func (l *lane) correctLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
+	charges, backs := plan.Split(changes)
+	l.giveBackLocally(plan.Negated(backs), cfg, share, now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range charges {
-		l.localQueue(a.name).Fill(backlog.Share(l.rateNow(a.name, cfg), share), a.amount, now)
+		l.localQueue(a.Name).Fill(backlog.Share(l.rateNow(a.Name, cfg), share), a.Amount, now)
 	}
 }
 
 // rateNow is the rate of a limit as last known: of the configuration, else of
 // the bucket's image.
-func (l *lane) rateNow(name string, cfg *bucketConfig) bucket.Rate {
-	if cfg.index(name) < 0 && l.known && l.image.Holds(name) {
+func (l *lane) rateNow(name string, cfg *plan.Config) bucket.Rate {
+	if cfg.Index(name) < 0 && l.known && l.image.Holds(name) {
 		return l.image.Limits[l.image.Set.Index(name)].Rate
 	}
-	return cfg.rateOf(name)
+	return cfg.RateOf(name)
 }
 
 // usedShare is the process's share of what the last image shows as used at now.
@@ -89,21 +90,21 @@ func (l *lane) usedShare(name string, share float64, now int64) int64 {
 
 // localReading shows the process's share as a bucket, for statuses; an amount
 // above the share's burst has room in an empty one.
-func (l *lane) localReading(asked []signed, cfg *bucketConfig, share float64, now int64) reading {
+func (l *lane) localReading(asked []plan.Signed, cfg *plan.Config, share float64, now int64) result {
 	m := &schema.Image{HasRefilled: true, Refilled: now}
 	names := make([]string, len(asked))
 	for i, a := range asked {
-		names[i] = a.name
-		rate := backlog.Share(l.rateNow(a.name, cfg), share)
-		rate.Burst = max(rate.Burst, a.amount)
+		names[i] = a.Name
+		rate := backlog.Share(l.rateNow(a.Name, cfg), share)
+		rate.Burst = max(rate.Burst, a.Amount)
 		capacity := rate.Burst
-		if j := cfg.index(a.name); j >= 0 {
-			capacity = min(capacity, cfg.limits[j].capacity)
+		if j := cfg.Index(a.Name); j >= 0 {
+			capacity = min(capacity, cfg.Limits[j].Capacity)
 		}
 		m.Limits = append(m.Limits, schema.Stored{
-			Rate: rate, Capacity: capacity, Tokens: rate.Burst - l.localQueue(a.name).Level(rate, now),
+			Rate: rate, Capacity: capacity, Tokens: rate.Burst - l.localQueue(a.Name).Level(rate, now),
 		})
 	}
 	m.Set = schema.NewLimitSets().Of(names)
-	return reading{entity: l.entity, resource: l.resource, image: m, cfg: cfg, now: now, degraded: true}
+	return result{image: m, cfg: cfg, now: now, degraded: true}
 }

@@ -36,10 +36,10 @@ func (r *request) unknown(name string, levels []level) error {
 		return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q, which have none", r.entity, r.resource)
 	}
 	cfg, names := levels[0].cfg, limitNames(levels)
-	from := cfg.limits[0].level
-	for i := range cfg.limits { // an override names only its own
-		if cfg.limits[i].level != LevelOverride {
-			from = cfg.limits[i].level
+	from := ConfigLevel(cfg.Limits[0].Level)
+	for i := range cfg.Limits { // an override names only its own
+		if level := ConfigLevel(cfg.Limits[i].Level); level != LevelOverride {
+			from = level
 		}
 	}
 	hides := map[ConfigLevel]string{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // tableHealth says whether a table answers.
@@ -53,21 +54,21 @@ func heard(err error) bool {
 // tally counts what is not certain, by limit, in millitokens.
 type tally struct {
 	mu               sync.Mutex
-	doubted, dropped []signed
+	doubted, dropped []plan.Signed
 }
 
 // doubt counts what was perhaps charged, or given back.
-func (t *tally) doubt(amounts []signed) {
+func (t *tally) doubt(amounts []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.doubted = plus(t.doubted, absolute(amounts))
+	t.doubted = plan.Plus(t.doubted, plan.Absolute(amounts))
 }
 
 // drop counts what will never be charged.
-func (t *tally) drop(amounts []signed) {
+func (t *tally) drop(amounts []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.dropped = plus(t.dropped, absolute(amounts))
+	t.dropped = plan.Plus(t.dropped, plan.Absolute(amounts))
 }
 
 // amounts are the tallies in whole tokens.
@@ -75,12 +76,4 @@ func (t *tally) amounts() (doubted, dropped Amounts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return tokensOf(t.doubted), tokensOf(t.dropped)
-}
-
-func absolute(amounts []signed) []signed {
-	out := make([]signed, len(amounts))
-	for i, a := range amounts {
-		out[i] = signed{a.name, max(a.amount, -a.amount)}
-	}
-	return out
 }

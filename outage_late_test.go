@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // cutOff is the fault of the first write of a bucket; no other request of this
@@ -151,7 +152,7 @@ func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Lose: r.Operation == "UpdateItem" && writes.Add(1) == 1}
 		})
-		take := newTake(t.Context(), []signed{{"rpm", 10 * milli}}, lease.levels[0].cfg)
+		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * milli}}, lease.levels[0].cfg)
 		l.submit(l.returning(take, result{image: l.image}))
 		elapse(5 * time.Second)
 		s.recovers()
@@ -166,7 +167,7 @@ func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
 		l := lease.levels[0].lane
-		take := newTake(t.Context(), []signed{{"rpm", milli}}, lease.levels[0].cfg)
+		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: milli}}, lease.levels[0].cfg)
 		take.state, take.dropped, l.queue = opCarried, []string{"rpm"}, []*op{take}
 		l.giveUp(take, l.owner.silence(errTripped))
 		require.True(t, take.result.pending)
@@ -183,7 +184,7 @@ func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
 		l := lease.levels[0].lane
-		take := newTake(t.Context(), []signed{{"rpm", milli}}, lease.levels[0].cfg)
+		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: milli}}, lease.levels[0].cfg)
 		take.state, l.queue = opCarried, []*op{take}
 		l.unburden(l.queue)
 		l.giveUp(take, l.owner.silence(errTripped))

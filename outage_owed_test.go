@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // What a bucket is owed that is deleted before it answers again is dropped, and
@@ -136,7 +137,7 @@ func TestCorrectionInAnOutageIsOwedAtOnce(t *testing.T) {
 }
 
 // owes is what the user's bucket is owed, empty at first.
-func (s *stage) owes(amounts ...signed) (*lane, *owing) {
+func (s *stage) owes(amounts ...plan.Signed) (*lane, *owing) {
 	s.t.Helper()
 	s.acquire(userOf(0), Amounts{"rpm": 1})
 	l := s.limiter.lanes.of(userOf(0), model)
@@ -148,8 +149,8 @@ func (s *stage) owes(amounts ...signed) (*lane, *owing) {
 // What a bucket is owed is written part by part.
 func TestOwedIsWrittenOnePartAtATime(t *testing.T) {
 	virtual(t, perMinute(), func(t *testing.T, s *stage) {
-		_, w := s.owes(signed{"rpm", milli})
-		w.refund([]signed{{"rpm", milli}}, nil, w.cfg)
+		_, w := s.owes(plan.Signed{Name: "rpm", Amount: milli})
+		w.refund([]plan.Signed{{Name: "rpm", Amount: milli}}, nil, w.cfg)
 		first := w.next(s.limiter.lanes)
 		require.NotNil(t, first)
 		require.NotNil(t, first.charge, "charges go first")
@@ -168,9 +169,9 @@ func TestOwedIsWrittenOnePartAtATime(t *testing.T) {
 // What could not be written waits for a while: calls of the bucket go first.
 func TestOwedThatCouldNotBeWrittenWaits(t *testing.T) {
 	virtual(t, perMinute(), func(t *testing.T, s *stage) {
-		_, w := s.owes(signed{"rpm", 5 * milli})
+		_, w := s.owes(plan.Signed{Name: "rpm", Amount: 5 * milli})
 		w.next(s.limiter.lanes).heir(result{err: errTripped})
-		assert.Equal(t, []signed{{"rpm", 5 * milli}}, w.due(0))
+		assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: 5 * milli}}, w.due(0))
 		assert.False(t, w.pending())
 		assert.Nil(t, w.next(s.limiter.lanes))
 		s.recovers()
@@ -183,9 +184,9 @@ func TestOwedGiveBacksOfTwoBucketsStayApart(t *testing.T) {
 	virtual(t, perMinute(), func(t *testing.T, s *stage) {
 		_, w := s.owes()
 		for _, incarnation := range []string{"a", "a", "b"} {
-			w.refund([]signed{{"rpm", milli}}, []byte(incarnation), w.cfg)
+			w.refund([]plan.Signed{{Name: "rpm", Amount: milli}}, []byte(incarnation), w.cfg)
 		}
-		assert.Equal(t, []owedBack{{[]signed{{"rpm", 2 * milli}}, []byte("a")}, {[]signed{{"rpm", milli}}, []byte("b")}}, w.backs)
+		assert.Equal(t, []owedBack{{[]plan.Signed{{Name: "rpm", Amount: 2 * milli}}, []byte("a")}, {[]plan.Signed{{Name: "rpm", Amount: milli}}, []byte("b")}}, w.backs)
 		w.mu.Lock()
 		w.backs = nil
 		w.mu.Unlock()
@@ -198,7 +199,7 @@ func TestOwedStaysWithinWhatCanBeSummed(t *testing.T) {
 		l, w := s.owes()
 		kept := 0
 		for range 3000 {
-			if s.limiter.lanes.owed.charge(l, []signed{{"rpm", maxTokens * milli}}, w.cfg) == nil {
+			if s.limiter.lanes.owed.charge(l, []plan.Signed{{Name: "rpm", Amount: maxTokens * milli}}, w.cfg) == nil {
 				break
 			}
 			kept++
@@ -224,11 +225,11 @@ func TestOwedToTooManyBucketsIsNotKept(t *testing.T) {
 		}
 		d.mu.Unlock()
 		l := s.limiter.lanes.of("one-more", model)
-		one := []signed{{"rpm", milli}}
+		one := []plan.Signed{{Name: "rpm", Amount: milli}}
 		assert.Nil(t, d.charge(l, one, w.cfg))
 		assert.False(t, d.refund(l, one, nil, w.cfg))
 		c := backlog.UnderWay()
-		c.Carry("rpm", w.cfg.rateOf("rpm"), milli, 0)
+		c.Carry("rpm", w.cfg.RateOf("rpm"), milli, 0)
 		h := backlog.Holding{Name: "rpm"}
 		h.Owe(c, milli)
 		d.takeOver(l, c, one, w.cfg)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // What is to be given back for a caller who has gone is kept while the bucket does
@@ -21,7 +22,7 @@ func TestGrantOfACallerWhoHasGoneIsGivenBackAfterAnOutage(t *testing.T) {
 		s.down(ddbmem.Fault{Drop: true})
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		require.True(t, l.tripped.Load())
-		take := newTake(t.Context(), []signed{{"rpm", 5 * milli}}, lease.levels[0].cfg)
+		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 5 * milli}}, lease.levels[0].cfg)
 		l.submit(l.returning(take, result{image: l.image}))
 		assert.Equal(t, 1, s.limiter.Health().OwedBuckets)
 		s.recovers()
@@ -39,12 +40,12 @@ func TestOwedGiveBacksStayWithinOneWrite(t *testing.T) {
 		l := s.limiter.lanes.of(userOf(0), model)
 		const leases = 600
 		for range leases {
-			require.True(t, s.limiter.lanes.owed.refund(l, []signed{{"rpm", maxTokens * milli}}, l.imageOf(), nil))
+			require.True(t, s.limiter.lanes.owed.refund(l, []plan.Signed{{Name: "rpm", Amount: maxTokens * milli}}, l.imageOf(), nil))
 		}
 		w, sum := l.owing.Load(), int64(0)
 		for _, b := range w.backs {
-			assert.LessOrEqual(t, b.amounts[0].amount, int64(maxSum))
-			sum += b.amounts[0].amount
+			assert.LessOrEqual(t, b.amounts[0].Amount, int64(plan.MaxSum))
+			sum += b.amounts[0].Amount
 		}
 		assert.Equal(t, int64(leases*maxTokens*milli), sum)
 		w.mu.Lock()
@@ -59,7 +60,7 @@ func TestPanicEndsWhatIsUnderWay(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
 		l := lease.levels[0].lane
-		take := newTake(t.Context(), []signed{{"rpm", milli}}, lease.levels[0].cfg)
+		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: milli}}, lease.levels[0].cfg)
 		take.state, l.queue, l.wrote = opCarried, []*op{take}, true
 		l.giveUp(take, l.owner.silence(errTripped))
 		var outcome result
@@ -81,8 +82,8 @@ func TestWhatCannotBeOwedIsTold(t *testing.T) {
 			d.byKey[laneKey{"full", strconv.Itoa(i)}] = nil
 		}
 		c := backlog.UnderWay()
-		d.takeOver(l, c, []signed{{"rpm", 2 * milli}}, lease.levels[0].cfg)
-		d.returns(l, []signed{{"rpm", 3 * milli}}, l.imageOf(), nil)
+		d.takeOver(l, c, []plan.Signed{{Name: "rpm", Amount: 2 * milli}}, lease.levels[0].cfg)
+		d.returns(l, []plan.Signed{{Name: "rpm", Amount: 3 * milli}}, l.imageOf(), nil)
 		d.byKey = nil
 		assert.Equal(t, Amounts{"rpm": 2}, s.limiter.Health().Dropped)
 		assert.Equal(t, Amounts{"rpm": 3}, s.limiter.Health().Doubt)
@@ -95,7 +96,7 @@ func TestDisownedTakeOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
 		l := lease.levels[0].lane
-		for _, o := range []*op{newTake(t.Context(), []signed{{"rpm", 4 * milli}}, nil), newAdjust(t.Context(), []signed{{"rpm", 9 * milli}}, nil, nil)} {
+		for _, o := range []*op{newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 4 * milli}}, nil), newAdjust(t.Context(), []plan.Signed{{Name: "rpm", Amount: 9 * milli}}, nil, nil)} {
 			l.disown(o)
 			l.hand(o, result{err: errTripped, unknown: true})
 		}

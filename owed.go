@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 const (
@@ -29,14 +30,14 @@ type owed struct {
 
 // returns owes a give-back that nobody waits for: one that can not be kept stays
 // consumed, and in doubt.
-func (d *owed) returns(l *lane, amounts []signed, incarnation []byte, cfg *bucketConfig) {
+func (d *owed) returns(l *lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) {
 	if !d.refund(l, amounts, incarnation, cfg) {
 		d.lanes.tally.doubt(amounts)
 	}
 }
 
 // charge owes amounts to a bucket; nil when too many buckets are owed already.
-func (d *owed) charge(l *lane, amounts []signed, cfg *bucketConfig) *backlog.Charge {
+func (d *owed) charge(l *lane, amounts []plan.Signed, cfg *plan.Config) *backlog.Charge {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := d.owing(l)
@@ -48,7 +49,7 @@ func (d *owed) charge(l *lane, amounts []signed, cfg *bucketConfig) *backlog.Cha
 
 // refund owes a give-back to one incarnation of a bucket; false when too many
 // buckets are owed already.
-func (d *owed) refund(l *lane, amounts []signed, incarnation []byte, cfg *bucketConfig) bool {
+func (d *owed) refund(l *lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
 	if len(amounts) == 0 {
 		return true
 	}
@@ -64,7 +65,7 @@ func (d *owed) refund(l *lane, amounts []signed, incarnation []byte, cfg *bucket
 
 // takeOver owes what a write carried that was surely not written, and drops it
 // when too many buckets are owed already.
-func (d *owed) takeOver(l *lane, c *backlog.Charge, amounts []signed, cfg *bucketConfig) {
+func (d *owed) takeOver(l *lane, c *backlog.Charge, amounts []plan.Signed, cfg *plan.Config) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := d.owing(l)
@@ -183,11 +184,11 @@ func (d *owed) wake(w *owing) {
 func (d *owed) total() (buckets int, amounts Amounts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var sum []signed
+	var sum []plan.Signed
 	for _, w := range d.byKey {
 		if !w.empty() {
 			buckets++
-			sum = plus(sum, w.due(d.lanes.nowMS()))
+			sum = plan.Plus(sum, w.due(d.lanes.nowMS()))
 		}
 	}
 	return buckets, tokensOf(sum)

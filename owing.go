@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
-	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // maxOwingBuckets bounds for how many buckets a process keeps what they are owed.
@@ -22,7 +22,7 @@ type owing struct {
 	mu sync.Mutex
 	// charge collects; one that has been sent is another.
 	charge *backlog.Charge
-	cfg    *bucketConfig // the last known: what the bucket is made with if it is gone
+	cfg    *plan.Config // the last known: what the bucket is made with if it is gone
 	// backs are to be given back, each alone.
 	backs []owedBack
 	// incarnation is of the bucket that is owed, nil if it is not known.
@@ -35,7 +35,7 @@ type owing struct {
 
 // owedBack is a give-back to one incarnation of a bucket.
 type owedBack struct {
-	amounts     []signed
+	amounts     []plan.Signed
 	incarnation []byte
 }
 
@@ -57,19 +57,19 @@ func (w *owing) empty() bool {
 }
 
 // due is what is to be charged.
-func (w *owing) due(now int64) []signed {
+func (w *owing) due(now int64) []plan.Signed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var sum []signed
+	var sum []plan.Signed
 	for _, due := range w.charge.Due(now) {
-		sum = plus(sum, []signed{{due.Name, due.Count}})
+		sum = plan.Plus(sum, []plan.Signed{{Name: due.Name, Amount: due.Count}})
 	}
 	return sum
 }
 
 // add owes amounts of limits and returns the charge that carries them, nil when
 // that would be more than a bucket can be charged.
-func (w *owing) add(amounts []signed, cfg *bucketConfig, incarnation []byte, now int64) *backlog.Charge {
+func (w *owing) add(amounts []plan.Signed, cfg *plan.Config, incarnation []byte, now int64) *backlog.Charge {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if incarnation != nil {
@@ -77,18 +77,18 @@ func (w *owing) add(amounts []signed, cfg *bucketConfig, incarnation []byte, now
 	}
 	w.cfg = cfg
 	for _, a := range amounts {
-		if a.amount > w.charge.Room(a.name) {
+		if a.Amount > w.charge.Room(a.Name) {
 			return nil
 		}
 	}
 	for _, a := range amounts {
-		w.charge.Add(a.name, cfg.rateOf(a.name), a.amount, now)
+		w.charge.Add(a.Name, cfg.RateOf(a.Name), a.Amount, now)
 	}
 	return w.charge
 }
 
 // refund owes a give-back.
-func (w *owing) refund(amounts []signed, incarnation []byte, cfg *bucketConfig) {
+func (w *owing) refund(amounts []plan.Signed, incarnation []byte, cfg *plan.Config) {
 	if len(amounts) == 0 {
 		return
 	}
@@ -98,17 +98,12 @@ func (w *owing) refund(amounts []signed, incarnation []byte, cfg *bucketConfig) 
 		w.cfg = cfg
 	}
 	if n := len(w.backs) - 1; n >= 0 && string(w.backs[n].incarnation) == string(incarnation) {
-		if sum := plus(w.backs[n].amounts, amounts); carriable(sum) {
+		if sum := plan.Plus(w.backs[n].amounts, amounts); plan.Carriable(sum) {
 			w.backs[n].amounts = sum
 			return
 		}
 	}
 	w.backs = append(w.backs, owedBack{amounts, incarnation})
-}
-
-// carriable reports whether one write can give the amounts back.
-func carriable(amounts []signed) bool {
-	return !slices.ContainsFunc(amounts, func(a signed) bool { return a.amount > maxSum })
 }
 
 // takeOver collects again what a charge carried that was surely not written.
@@ -136,7 +131,7 @@ func (w *owing) next(s *lanes) *op {
 	case len(w.backs) > 0:
 		b := w.backs[0]
 		w.backs, w.carried = slices.Delete(w.backs, 0, 1), true
-		o := newAdjust(context.Background(), negated(b.amounts), b.incarnation, w.cfg)
+		o := newAdjust(context.Background(), plan.Negated(b.amounts), b.incarnation, w.cfg)
 		o.solo = true
 		o.heir = func(r result) { s.refunded(w, b, o.cfg, r) }
 		return o
@@ -144,29 +139,11 @@ func (w *owing) next(s *lanes) *op {
 	return nil
 }
 
-// negated are amounts to give back.
-func negated(amounts []signed) []signed {
-	out := slices.Clone(amounts)
-	for i := range out {
-		out[i].amount = -out[i].amount
-	}
-	return out
-}
-
-// rateOf is the rate of a limit; one that is not configured any more refills at
-// once, for nothing is known of it.
-func (c *bucketConfig) rateOf(name string) bucket.Rate {
-	if i := c.index(name); i >= 0 {
-		return c.limits[i].rate
-	}
-	return bucket.Rate{Burst: maxTokens * milli, Amount: maxTokens * milli, Period: 1}
-}
-
 // refunds are give-backs of what a charge carried.
-func refunds(list []backlog.Refund) []signed {
-	var out []signed
+func refunds(list []backlog.Refund) []plan.Signed {
+	var out []plan.Signed
 	for _, r := range list {
-		out = plus(out, []signed{{r.Name, r.Amount}})
+		out = plan.Plus(out, []plan.Signed{{Name: r.Name, Amount: r.Amount}})
 	}
 	return out
 }
@@ -193,7 +170,7 @@ func (s *lanes) flushed(w *owing, c *backlog.Charge, o *op, r result) {
 }
 
 // drops counts and logs what will never be charged.
-func (s *lanes) drops(key laneKey, amounts []signed, why string) {
+func (s *lanes) drops(key laneKey, amounts []plan.Signed, why string) {
 	s.tally.drop(amounts)
 	s.log.Warn("dynalimit: what was admitted while a bucket did not answer is not charged: "+why,
 		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", tokensOf(amounts)))
@@ -201,7 +178,7 @@ func (s *lanes) drops(key laneKey, amounts []signed, why string) {
 
 // refunded books what came of a give-back that was owed. One that may have been
 // written is not written again.
-func (s *lanes) refunded(w *owing, b owedBack, cfg *bucketConfig, r result) {
+func (s *lanes) refunded(w *owing, b owedBack, cfg *plan.Config, r result) {
 	if r.err != nil && !r.unknown {
 		w.refund(b.amounts, b.incarnation, cfg)
 	} else if r.unknown {

@@ -5,44 +5,42 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
-	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// reading is a level's last answer: what its statuses are made of.
-type reading struct {
+// levelReading is a level's last answer: what its statuses are made of.
+type levelReading struct {
 	entity, resource string
-	image            *schema.Image // nil: no bucket, every limit is full
-	cfg              *bucketConfig
-	now              int64
+	plan.Reading
 	// before is what went before the take that it denied.
-	before precedence
+	before plan.Precedence
 	// degraded says that it is not the bucket's: the process's share, or old.
 	degraded bool
 }
 
 // status shows one limit of a reading: asked for in millitokens, and with back
 // given back since.
-func (r reading) status(name string, asked, back int64) LimitStatus {
+func (r levelReading) status(name string, asked, back int64) LimitStatus {
 	s := LimitStatus{EntityID: r.entity, Resource: r.resource, Requested: asked / milli}
-	state, capacity := r.state(name)
-	if i := r.cfg.index(name); i >= 0 {
-		s.Level = r.cfg.limits[i].level
+	state, capacity := r.State(name)
+	if i := r.Config.Index(name); i >= 0 {
+		s.Level = ConfigLevel(r.Config.Limits[i].Level)
 	}
 	s.Limit, s.Degraded = limitOf(name, capacity, state.Rate), r.degraded
-	if i := r.cfg.index(name); r.degraded && i >= 0 {
-		s.Limit = limitOf(name, r.cfg.limits[i].capacity, r.cfg.limits[i].rate)
+	if i := r.Config.Index(name); r.degraded && i >= 0 {
+		s.Limit = limitOf(name, r.Config.Limits[i].Capacity, r.Config.Limits[i].Rate)
 	}
-	state.Tokens += back + r.before.taken.of(name).Back
+	state.Tokens += back + r.before.Taken.Of(name).Back
 	// What others take is taken from the level: a full bucket holds no more.
-	state.Tokens, state.Refilled = state.Level(r.now)-r.before.taken.of(name).Take, max(state.Refilled, r.now)
-	left := r.before.left.of(name)
-	level := state.Level(r.now) - left.amount
+	state.Tokens, state.Refilled = state.Level(r.Now)-r.before.Taken.Of(name).Take, max(state.Refilled, r.Now)
+	left := r.before.Left.Of(name)
+	level := state.Level(r.Now) - left.Amount
 	s.Remaining = floorDiv(level, milli)
 	if asked > 0 { // debt on a limit that is not asked for denies nobody
 		s.Exceeded = asked > level
-		s.RetryAfter = duration(left.wait(state, r.now, asked))
+		s.RetryAfter = duration(left.Wait(state, r.Now, asked))
 	}
-	s.Reset = duration(state.Wait(r.now, state.Burst))
+	s.Reset = duration(state.Wait(r.Now, state.Burst))
 	return s
 }
 
@@ -59,28 +57,6 @@ func (s LimitStatus) aged(ms int64) LimitStatus {
 		s.RetryAfter = less(s.RetryAfter, time.Millisecond)
 	}
 	return s
-}
-
-// worth is a limit as a bucket that holds its level now.
-func (r reading) worth(name string) bucket.State {
-	state, _ := r.state(name)
-	state.Tokens, state.Refilled = state.Level(r.now), max(state.Refilled, r.now)
-	return state
-}
-
-// state is the limit as the reading shows it, else as configured and full.
-func (r reading) state(name string) (bucket.State, int64) {
-	if r.image != nil {
-		if i := r.image.Set.Index(name); i >= 0 && !r.image.Limits[i].Ghost {
-			return r.image.State(i), r.image.Limits[i].Capacity
-		}
-	}
-	i := r.cfg.index(name)
-	if i < 0 {
-		return bucket.State{Rate: bucket.Rate{Burst: 1, Amount: 1, Period: 1}}, 0
-	}
-	l := r.cfg.limits[i]
-	return bucket.State{Rate: l.rate, Tokens: l.rate.Burst, Refilled: r.now}, l.capacity
 }
 
 // floorDiv rounds towards minus infinity: in debt, less is left than the

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -195,23 +196,23 @@ func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a jo
 }
 
 // transactItem is a plan as part of a transaction.
-func (l *RateLimiter) transactItem(lane *lane, p *plan, id []byte) types.TransactWriteItem {
+func (l *RateLimiter) transactItem(lane *lane, p *plan.Write, id []byte) types.TransactWriteItem {
 	o := schema.Op{Slot: l.lanes.ids.slot, ID: id}
 	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
-	if p.kind == planCreate {
-		p.create.Keys, p.create.Entity, p.create.Resource, p.create.OpID = l.lanes.keys, lane.entity, lane.resource, id
+	if p.Kind == plan.Create {
+		p.Create.Keys, p.Create.Entity, p.Create.Resource, p.Create.OpID = l.lanes.keys, lane.entity, lane.resource, id
 		return types.TransactWriteItem{Put: &types.Put{
-			TableName: &l.repo.table, Item: p.create.Item(), ConditionExpression: aws.String(schema.CreateCondition),
+			TableName: &l.repo.table, Item: p.Create.Item(), ConditionExpression: aws.String(schema.CreateCondition),
 			ReturnValuesOnConditionCheckFailure: allOld,
 		}}
 	}
 	var st schema.Statement
-	if p.kind == planSpend {
-		p.spend.Op = o
-		st = p.spend.Statement()
+	if p.Kind == plan.Spend {
+		p.Spend.Op = o
+		st = p.Spend.Statement()
 	} else {
-		p.claim.Op = o
-		st = p.claim.Statement()
+		p.Claim.Op = o
+		st = p.Claim.Statement()
 	}
 	return types.TransactWriteItem{Update: &types.Update{
 		TableName: &l.repo.table, Key: lane.key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,

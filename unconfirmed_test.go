@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // An acquire whose take may have landed says so: nobody can give it back.
@@ -43,7 +44,7 @@ func TestDenialNamesAnUnansweredTake(t *testing.T) {
 		require.NoError(t, l.repo.SetEntityLimits(t.Context(), "project", "m", []Limit{PerMinute("tpm", 60)}))
 		require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
 		drain(t, l, Amounts{"tpm": 60})
-		elapse(2 * memoryMS * 1_000_000) // nothing is remembered well enough to deny
+		elapse(2 * plan.MemoryMS * 1_000_000) // nothing is remembered well enough to deny
 		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Lose: bytes.Contains(r.Body, []byte(`"ENTITY#u"`)) && bytes.Contains(r.Body, []byte("BUCKET"))}
 		})

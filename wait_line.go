@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // A bucket's waiters stand in line, first come first served. The first of those
@@ -15,10 +17,10 @@ import (
 type waiter struct {
 	// rank is its seniority among the process's waiters; it never changes.
 	rank    uint64
-	amounts []signed
+	amounts []plan.Signed
 	// scarce are the limits it was last denied for, under cfg.
 	scarce []string
-	cfg    *bucketConfig
+	cfg    *plan.Config
 	// head says that nobody before it waits for a limit it needs, and that
 	// what it needs fits the bucket beside what is left to those before it.
 	head bool
@@ -43,7 +45,7 @@ func (w *waiter) rouse() {
 // needs reports whether the waiter takes any of the limits.
 func (w *waiter) needs(names []string) bool {
 	for _, a := range w.amounts {
-		if slices.Contains(names, a.name) {
+		if slices.Contains(names, a.Name) {
 			return true
 		}
 	}
@@ -52,10 +54,10 @@ func (w *waiter) needs(names []string) bool {
 
 // fitsBeside reports whether the bucket, when full, holds what the waiter needs
 // beside what is left to others.
-func (w *waiter) fitsBeside(left sums) bool {
+func (w *waiter) fitsBeside(left plan.Sums) bool {
 	for _, a := range w.amounts {
-		i := w.cfg.index(a.name)
-		if others := left.of(a.name).Take; i >= 0 && others > 0 && a.amount > w.cfg.limits[i].rate.Burst-others {
+		i := w.cfg.Index(a.Name)
+		if others := left.Of(a.Name).Take; i >= 0 && others > 0 && a.Amount > w.cfg.Limits[i].Rate.Burst-others {
 			return false
 		}
 	}
@@ -75,7 +77,7 @@ func (l *lane) join(w *waiter) {
 }
 
 // lacks notes what a waiter in line needs, and what it was denied for this time.
-func (l *lane) lacks(w *waiter, amounts []signed, scarce []string, cfg *bucketConfig) {
+func (l *lane) lacks(w *waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.amounts, w.scarce, w.cfg, w.served = amounts, scarce, cfg, false
@@ -93,10 +95,10 @@ func (l *lane) quit(w *waiter) {
 // reconfigure puts a waiter under the configuration in force, nil for none. It
 // reports whether that is another, and then wakes the heads of the line, for
 // whom it may be too.
-func (l *lane) reconfigure(w *waiter, cfg *bucketConfig) bool {
+func (l *lane) reconfigure(w *waiter, cfg *plan.Config) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.cfg == nil && cfg == nil || w.cfg != nil && cfg != nil && string(w.cfg.fingerprint) == string(cfg.fingerprint) {
+	if w.cfg == nil && cfg == nil || w.cfg != nil && cfg != nil && string(w.cfg.Fingerprint) == string(cfg.Fingerprint) {
 		return false
 	}
 	w.cfg = cfg
@@ -112,7 +114,7 @@ func (l *lane) reconfigure(w *waiter, cfg *bucketConfig) bool {
 // order finds who is at the head, and wakes those who newly are.
 func (l *lane) order() {
 	var scarce []string
-	var left sums
+	var left plan.Sums
 	for _, w := range l.line {
 		if w.served { // about to leave
 			continue
@@ -143,7 +145,7 @@ func (l *lane) mayTry(w *waiter) (head, called bool) {
 
 // callAlong wakes those behind a waiter that fit beside it and each other by
 // the last image, so that one write carries them all.
-func (l *lane) callAlong(at place, cfg *bucketConfig) {
+func (l *lane) callAlong(at place, cfg *plan.Config) {
 	w := at.waiter
 	if at.lane != l {
 		return
@@ -151,17 +153,17 @@ func (l *lane) callAlong(at place, cfg *bucketConfig) {
 	now := l.owner.nowMS()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known || l.image == nil || len(l.line) < 2 || !cfg.is(l.image) {
+	if !l.known || l.image == nil || len(l.line) < 2 || !cfg.Wrote(l.image) {
 		return
 	}
-	v := newView(l.image, cfg, current, now)
-	var s sums
+	v := plan.NewView(l.image, cfg, plan.Current, now)
+	var s plan.Sums
 	for _, o := range l.line {
 		if o.served {
 			continue
 		}
 		ask := op{take: true, amounts: o.amounts}
-		if !ask.fits(v, s, nil) {
+		if !v.Fits(ask.amounts, s, nil) {
 			if o == w {
 				continue
 			}
@@ -177,20 +179,20 @@ func (l *lane) callAlong(at place, cfg *bucketConfig) {
 
 // leftTo is what a take leaves to the heads of the line who came before its
 // caller, beside those that are carried with it; r says what the bucket holds.
-func (l *lane) leftTo(rank uint64, carried []*op, r reading) promises {
+func (l *lane) leftTo(rank uint64, carried []*op, r plan.Reading) plan.Promises {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.promised(rank, carried, r)
 }
 
-func (l *lane) promised(rank uint64, carried []*op, r reading) promises {
-	var f forecast
+func (l *lane) promised(rank uint64, carried []*op, r plan.Reading) plan.Promises {
+	var f plan.Forecast
 	for _, w := range l.line {
 		if w.head && !w.served && w.rank < rank && !slices.ContainsFunc(carried, func(o *op) bool { return o.waiter == w }) {
-			f.serve(r, w.amounts)
+			f.Serve(r, w.amounts)
 		}
 	}
-	return f.limits
+	return f.Limits
 }
 
 // disputed reports whether the bucket is once more under limits of others that the
@@ -199,7 +201,7 @@ func (l *lane) promised(rank uint64, carried []*op, r reading) promises {
 func (l *lane) disputed(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known || l.image == nil || w.cfg == nil || w.cfg.is(l.image) {
+	if !l.known || l.image == nil || w.cfg == nil || w.cfg.Wrote(l.image) {
 		return false
 	}
 	again := bytes.Equal(w.dispute, l.image.Fingerprint)
@@ -214,20 +216,20 @@ func (l *lane) due(w *waiter, clock time.Time) (left time.Duration, known bool) 
 	now := clock.UnixMilli()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known || l.image == nil || w.cfg == nil || !w.cfg.is(l.image) || !fresh(l.seenAt, now) {
+	if !l.known || l.image == nil || w.cfg == nil || !w.cfg.Wrote(l.image) || !plan.Fresh(l.seenAt, now) {
 		return 0, false
 	}
-	r := reading{entity: l.entity, resource: l.resource, image: l.image, cfg: w.cfg, now: now}
-	var f forecast
+	r := plan.Reading{Image: l.image, Config: w.cfg, Now: now}
+	var f plan.Forecast
 	for _, o := range l.line {
 		if o == w {
 			break
 		}
 		if !o.served && (o.head || !w.head) {
-			f.serve(r, o.amounts)
+			f.Serve(r, o.amounts)
 		}
 	}
-	wait, ok := f.wait(r, w.amounts)
+	wait, ok := f.Wait(r, w.amounts)
 	if !ok {
 		return 0, true // it never fits: a try says so
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -155,27 +156,27 @@ func TestRetryAfterBesideAWaiterIsHonest(t *testing.T) {
 
 // What is left to a waiter is left by those who came later, not by those before.
 func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
-	r := reading{
-		image: &schema.Image{
+	r := plan.Reading{
+		Image: &schema.Image{
 			Set: schema.NewLimitSets().Of([]string{"rpm"}), HasRefilled: true,
 			Limits: []schema.Stored{{Rate: bucket.Rate{Burst: 60_000, Amount: 60_000, Period: 60_000}}},
 		},
 	}
 	l := &lane{line: []*waiter{
-		{rank: 3, head: true, amounts: []signed{{"rpm", 20_000}}},
-		{rank: 5, amounts: []signed{{"rpm", 1000}}}, // stands behind: nothing is left to it
-		{rank: 7, head: true, amounts: []signed{{"rpm", 30_000}}},
-		{rank: 8, head: true, served: true, amounts: []signed{{"rpm", 7000}}},
+		{rank: 3, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 20_000}}},
+		{rank: 5, amounts: []plan.Signed{{Name: "rpm", Amount: 1000}}}, // stands behind: nothing is left to it
+		{rank: 7, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 30_000}}},
+		{rank: 8, head: true, served: true, amounts: []plan.Signed{{Name: "rpm", Amount: 7000}}},
 	}}
 	for rank, want := range map[uint64]int64{2: 0, 3: 0, 5: 20_000, 7: 20_000, 9: 50_000, lastRank: 50_000} {
-		assert.Equal(t, want, l.leftTo(rank, nil, r).of("rpm").amount, "rank %d", rank)
+		assert.Equal(t, want, l.leftTo(rank, nil, r).Of("rpm").Amount, "rank %d", rank)
 	}
-	all := l.leftTo(lastRank, nil, r).of("rpm")
-	assert.EqualValues(t, 0, all.after.Tokens)
-	assert.EqualValues(t, 50_000, all.after.Refilled, "one after the other")
-	assert.EqualValues(t, 60_000, all.wait(r.worth("rpm"), 0, 10_000), "10 more after the 50 fit a full bucket of 60")
-	assert.EqualValues(t, 50_000+11_000, all.wait(r.worth("rpm"), 0, 11_000))
-	assert.EqualValues(t, bucket.Never, all.wait(r.worth("rpm"), 0, 61_000))
+	all := l.leftTo(lastRank, nil, r).Of("rpm")
+	assert.EqualValues(t, 0, all.After.Tokens)
+	assert.EqualValues(t, 50_000, all.After.Refilled, "one after the other")
+	assert.EqualValues(t, 60_000, all.Wait(r.Worth("rpm"), 0, 10_000), "10 more after the 50 fit a full bucket of 60")
+	assert.EqualValues(t, 50_000+11_000, all.Wait(r.Worth("rpm"), 0, 11_000))
+	assert.EqualValues(t, bucket.Never, all.Wait(r.Worth("rpm"), 0, 61_000))
 }
 
 // A raised limit ends a wait within the configuration's TTL, at the cost of one
@@ -299,7 +300,7 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	first, second := newWaiter(1), newWaiter(2)
 	for _, w := range []*waiter{second, first} {
 		l.join(w)
-		l.lacks(w, []signed{{"rpm", 5000}}, []string{"rpm"}, cfg)
+		l.lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
 	}
 	require.Equal(t, []*waiter{first, second}, l.line, "by their arrival, not by when they changed lines")
 	require.False(t, second.head)
@@ -307,5 +308,5 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	o.waiter = first
 	l.finish([]*op{o}, result{})
 	require.True(t, second.head)
-	require.EqualValues(t, 5000, l.leftTo(lastRank, nil, reading{cfg: cfg}).of("rpm").amount)
+	require.EqualValues(t, 5000, l.leftTo(lastRank, nil, plan.Reading{Config: cfg}).Of("rpm").Amount)
 }

@@ -1,4 +1,4 @@
-package dynalimit
+package plan
 
 import (
 	"fmt"
@@ -53,7 +53,7 @@ type exhaustion struct {
 	seen  map[exhaustState]bool
 	todo  []exhaustState
 	set   *schema.LimitSet
-	cfg   *bucketConfig
+	cfg   *Config
 	rate  bucket.Rate
 	// decided remembers decisions, which are pure.
 	decided map[exhaustDecision][]exhaustWrite
@@ -75,7 +75,7 @@ func newExhaustion(c exhaustCase, rules exhaustRules) *exhaustion {
 	x := &exhaustion{exhaustCase: c, rules: rules, seen: map[exhaustState]bool{}, decided: map[exhaustDecision][]exhaustWrite{}}
 	x.rate = bucket.Rate{Burst: c.burst, Amount: total, Period: int64(len(c.refill))}
 	x.set = schema.NewLimitSets().Of([]string{"x"})
-	x.cfg = &bucketConfig{fingerprint: []byte("12345678"), permanent: true, limits: []configured{{name: "x", rate: x.rate}}}
+	x.cfg = &Config{Fingerprint: []byte("12345678"), Permanent: true, Limits: []Limit{{Name: "x", Rate: x.rate}}}
 	for phase := range c.refill {
 		x.aged = append(x.aged, -x.image(phase, 0, true).Limits[0].Tokens)
 	}
@@ -101,7 +101,7 @@ func (x *exhaustion) gain(phase int) int64 {
 
 // image is what a client holds that sees the bucket worth y.
 func (x *exhaustion) image(phase int, y int64, valid bool) *schema.Image {
-	m := &schema.Image{Set: x.set, Refilled: x.now(phase) - exhaustAge, HasRefilled: true, Fingerprint: x.cfg.fingerprint}
+	m := &schema.Image{Set: x.set, Refilled: x.now(phase) - exhaustAge, HasRefilled: true, Fingerprint: x.cfg.Fingerprint}
 	if !valid {
 		m.Refilled-- // seen before a claim
 	}
@@ -215,29 +215,29 @@ type exhaustDecision struct {
 // commutes with claims, and a claim; then either form of both whatever the image
 // says, with any slack. None for what is denied.
 func (x *exhaustion) decide(d exhaustDecision) (writes []exhaustWrite) {
-	v := view{image: x.image(d.phase, d.image.y, d.image.valid), cfg: x.cfg, now: x.now(d.phase)}
-	amounts := sums{{name: "x", Amounts: d.Amounts}}
-	if room, known := v.room("x", d.Back); d.Take > 0 && (!known || d.Take > room) {
+	v := View{Image: x.image(d.phase, d.image.y, d.image.valid), Config: x.cfg, Now: x.now(d.phase)}
+	amounts := Sums{{Name: "x", Amounts: d.Amounts}}
+	if room, known := v.Room("x", d.Back); d.Take > 0 && (!known || d.Take > room) {
 		return nil
 	}
-	for _, rules := range []planRules{{}, {later: true}} {
-		if rules.later && (d.Take > 0 || d.Back > 0) {
+	for _, rules := range []Rules{{}, {Later: true}} {
+		if rules.Later && (d.Take > 0 || d.Back > 0) {
 			continue
 		}
-		p := v.plan(amounts, rules)
-		if p.kind != planSpend {
+		p := v.Plan(amounts, rules)
+		if p.Kind != Spend {
 			x.found = fmt.Sprintf("no spend for %+v", d)
 			return nil
 		}
-		writes = append(writes, exhaustWrite{Update: p.spend.Limits[0].Update, later: p.spend.LaterRefill})
+		writes = append(writes, exhaustWrite{Update: p.Spend.Limits[0].Update, later: p.Spend.LaterRefill})
 	}
-	p := v.planClaim(amounts, crowding{})
-	writes = append(writes, exhaustWrite{Update: p.claim.Limits[0].Update, claim: true})
+	p := v.planClaim(amounts, Crowding{})
+	writes = append(writes, exhaustWrite{Update: p.Claim.Limits[0].Update, claim: true})
 	return x.anyForm(writes, v, d.Amounts)
 }
 
 // anyForm adds what a writer may choose that does not go by its image.
-func (x *exhaustion) anyForm(writes []exhaustWrite, v view, a bucket.Amounts) []exhaustWrite {
+func (x *exhaustion) anyForm(writes []exhaustWrite, v View, a bucket.Amounts) []exhaustWrite {
 	add := func(w bucket.Way, later bool) {
 		write := exhaustWrite{Update: v.decide(0, a, w).update, claim: w.Move, later: later}
 		if !slices.Contains(writes, write) {

@@ -1,4 +1,4 @@
-package dynalimit
+package plan
 
 import (
 	"testing"
@@ -11,11 +11,11 @@ import (
 
 // roomView is a view of a bucket of 100 tokens that has rpm alone, under a
 // configuration that has tpm as well.
-func roomView(st standing, l schema.Stored) view {
+func roomView(st Standing, l schema.Stored) View {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 1, Period: 1000}
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{l}, Fingerprint: []byte("12345678"), HasRefilled: true}
-	cfg := &bucketConfig{fingerprint: []byte("87654321"), limits: []configured{{name: "rpm", rate: rate}, {name: "tpm", rate: rate}}}
-	return newView(image, cfg, st, 0)
+	cfg := &Config{Fingerprint: []byte("87654321"), Limits: []Limit{{Name: "rpm", Rate: rate}, {Name: "tpm", Rate: rate}}}
+	return NewView(image, cfg, st, 0)
 }
 
 // A limit that the bucket does not have has room only for a write that brings it:
@@ -23,34 +23,34 @@ func roomView(st standing, l schema.Stored) view {
 func TestLimitThatTheBucketLacksHasNoRoom(t *testing.T) {
 	rate := bucket.Rate{Burst: 100 * milli, Amount: 1, Period: 1000}
 	l := schema.Stored{Rate: rate, Tokens: 40 * milli}
-	ask := op{take: true, amounts: []signed{{"tpm", 1}}}
-	for _, st := range []standing{current, older} {
+	asked := []Signed{{"tpm", 1}}
+	for _, st := range []Standing{Current, Older} {
 		v := roomView(st, l)
-		_, known := v.room("tpm", 0)
+		_, known := v.Room("tpm", 0)
 		assert.False(t, known)
-		assert.False(t, ask.fits(v, nil, nil))
-		room, known := v.room("rpm", 0)
+		assert.False(t, v.Fits(asked, nil, nil))
+		room, known := v.Room("rpm", 0)
 		assert.True(t, known)
 		assert.Equal(t, int64(40*milli), room)
 	}
-	v := roomView(newer, l)
-	room, known := v.room("tpm", 0)
+	v := roomView(Newer, l)
+	room, known := v.Room("tpm", 0)
 	assert.True(t, known)
 	assert.Equal(t, int64(100*milli), room)
-	assert.True(t, ask.fits(v, nil, nil))
-	_, known = v.room("other", 0)
+	assert.True(t, v.Fits(asked, nil, nil))
+	_, known = v.Room("other", 0)
 	assert.False(t, known)
 }
 
 // A ghost has what it was charged, from full, and no more than full.
 func TestRoomOfAGhost(t *testing.T) {
 	for tokens, want := range map[int64]int64{-30 * milli: 70 * milli, 0: 100 * milli, 5 * milli: 100 * milli} {
-		room, known := roomView(newer, schema.Stored{Tokens: tokens, Ghost: true}).room("rpm", 0)
+		room, known := roomView(Newer, schema.Stored{Tokens: tokens, Ghost: true}).Room("rpm", 0)
 		assert.True(t, known)
 		assert.Equal(t, want, room)
 	}
-	room, _ := roomView(newer, schema.Stored{Tokens: -30 * milli, Ghost: true}).room("rpm", 10*milli)
+	room, _ := roomView(Newer, schema.Stored{Tokens: -30 * milli, Ghost: true}).Room("rpm", 10*milli)
 	assert.Equal(t, int64(80*milli), room)
-	_, known := roomView(current, schema.Stored{Ghost: true}).room("rpm", 0)
+	_, known := roomView(Current, schema.Stored{Ghost: true}).Room("rpm", 0)
 	assert.False(t, known)
 }

@@ -1,4 +1,4 @@
-package dynalimit
+package plan
 
 import (
 	"github.com/dynalimit/dynalimit/internal/bucket"
@@ -31,43 +31,43 @@ const (
 	fadedGuess = 1. / 512
 )
 
-// crowding is what a lane knows of the processes that write to its bucket beside
+// Crowding is what a lane knows of the processes that write to its bucket beside
 // it.
-type crowding struct {
-	// slack is how far below full a full bucket is put, in µs of its refill.
-	slack int64
-	// refused is how many writes were refused at full since one landed.
-	refused int
-	// heard is when the last image came, trip how long it was under way, alone
-	// since when nobody else is known to have written (ms).
-	heard, trip, alone int64
+type Crowding struct {
+	// Slack is how far below full a full bucket is put, in µs of its refill.
+	Slack int64
+	// Refused is how many writes were refused at full since one landed.
+	Refused int
+	// Heard is when the last image came, Trip how long it was under way, alone
+	// since when nobody else is known to have written; all in ms.
+	Heard, Trip, alone int64
 	// adding and filling are the shares of late of the guesses of that form that
 	// were refused.
 	adding, filling float64
 }
 
-// within is the crowding for a write that was refused so many times: one that is
+// Within is the crowding for a write that was refused so many times: one that is
 // new is in no hurry.
-func (c crowding) within(refusals int) crowding {
-	c.refused = min(c.refused, refusals)
+func (c Crowding) Within(refusals int) Crowding {
+	c.Refused = min(c.Refused, refusals)
 	return c
 }
 
 // guess is the form in which a full limit is written whose image says little,
 // for others have written since: the one that was refused less of late. ByState
 // is no guess, but what the image says.
-func (c crowding) guess(now int64) bucket.Form {
+func (c Crowding) guess(now int64) bucket.Form {
 	switch {
-	case c.slack == 0 || now-c.heard <= c.trip || c.refused%2 == 1:
+	case c.Slack == 0 || now-c.Heard <= c.Trip || c.Refused%2 == 1:
 		return bucket.ByState
-	case c.adding <= c.filling || now-c.heard > memoryMS: // the others may have left: then a refusal shows it
+	case c.adding <= c.filling || now-c.Heard > MemoryMS: // the others may have left: then a refusal shows it
 		return bucket.Adding
 	}
 	return bucket.Filling
 }
 
 // way is how a write takes from a limit.
-func (c crowding) way(r bucket.Rate, take, now int64, move bool) bucket.Way {
+func (c Crowding) way(r bucket.Rate, take, now int64, move bool) bucket.Way {
 	w := bucket.Way{Move: move, Slack: c.slackOf(r, take)}
 	if c.guess(now) == bucket.Adding { // not Filling: one whose image is below full adds
 		w.Form = bucket.Adding
@@ -76,11 +76,11 @@ func (c crowding) way(r bucket.Rate, take, now int64, move bool) bucket.Way {
 }
 
 // slackOf is the slack of a limit, in millitokens.
-func (c crowding) slackOf(r bucket.Rate, take int64) int64 {
+func (c Crowding) slackOf(r bucket.Rate, take int64) int64 {
 	usual := r.Burst / usualShare
-	s := min(r.RefilledIn(c.slack), usual)
-	if c.refused >= urgentRefusals {
-		s = max(s, usual) << min(c.refused-urgentRefusals+1, 3)
+	s := min(r.RefilledIn(c.Slack), usual)
+	if c.Refused >= urgentRefusals {
+		s = max(s, usual) << min(c.Refused-urgentRefusals+1, 3)
 	}
 	return max(0, min(s, (r.Burst-take)/urgentShare))
 }
@@ -99,26 +99,26 @@ type touched struct {
 }
 
 // touches lists them, with that image; nil of a plan that had none.
-func (p *plan) touches() (seen *schema.Image, list []touched) {
-	switch p.kind {
-	case planSpend:
-		for _, l := range p.spend.Limits {
+func (p *Write) touches() (seen *schema.Image, list []touched) {
+	switch p.Kind {
+	case Spend:
+		for _, l := range p.Spend.Limits {
 			list = append(list, touched{l.Index, l.Update, l.Consumed})
 		}
-		return p.spend.Seen, list
-	case planClaim:
-		for _, l := range p.claim.Limits {
-			if i := p.claim.Seen.Set.Index(l.Name); i >= 0 && l.Kind == schema.ClaimKeep {
+		return p.Spend.Seen, list
+	case Claim:
+		for _, l := range p.Claim.Limits {
+			if i := p.Claim.Seen.Set.Index(l.Name); i >= 0 && l.Kind == schema.ClaimKeep {
 				list = append(list, touched{i, l.Update, l.Consumed})
 			}
 		}
-		return p.claim.Seen, list
+		return p.Claim.Seen, list
 	}
 	return nil, nil
 }
 
-// meeting is what the answer to a write shows of the others.
-type meeting struct {
+// Meeting is what the answer to a write shows of the others.
+type Meeting struct {
 	landed bool
 	// guessed says that a full limit was written by a guess.
 	guessed bool
@@ -130,9 +130,9 @@ type meeting struct {
 	most    int64
 }
 
-// meets compares a plan with the bucket after it, or as it refused it.
-func meets(p *plan, landed bool, after *schema.Image, now int64) meeting {
-	m := meeting{landed: landed}
+// Meet compares a plan with the bucket after it, or as it refused it.
+func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
+	m := Meeting{landed: landed}
 	seen, list := p.touches()
 	for _, t := range list {
 		m.guessed = m.guessed || t.update.Full || seen.Limits[t.index].Tokens > t.update.High
@@ -169,8 +169,8 @@ func overflowed(s bucket.State, now int64) bool {
 	return !ok || s.Tokens+credit-s.Burst >= max(1, s.RefilledIn(quietMS*1000))
 }
 
-// after is the crowding once a write that was planned with c has met others.
-func (c crowding) after(m meeting, guess bucket.Form, now int64) crowding {
+// After is the crowding once a write that was planned with c has met others.
+func (c Crowding) After(m Meeting, guess bucket.Form, now int64) Crowding {
 	if m.guessed {
 		c.judge(guess, m.clashed)
 	}
@@ -179,21 +179,21 @@ func (c crowding) after(m meeting, guess bucket.Form, now int64) crowding {
 	}
 	switch {
 	case m.landed:
-		c.refused = 0
-		c.slack = max(0, c.slack-c.slack/slackDecay-1)
+		c.Refused = 0
+		c.Slack = max(0, c.Slack-c.Slack/slackDecay-1)
 	case m.clashed:
-		c.refused++
-		c.slack = min(max(2*c.slack, firstSlack), m.most)
+		c.Refused++
+		c.Slack = min(max(2*c.Slack, firstSlack), m.most)
 	}
 	wrong := m.clashed && guess == bucket.Adding
 	if m.rested || !m.others && (wrong || now-c.alone >= quietMS) {
-		c.slack = 0
+		c.Slack = 0
 	}
 	return c
 }
 
 // judge notes whether a guess was refused.
-func (c *crowding) judge(guess bucket.Form, refused bool) {
+func (c *Crowding) judge(guess bucket.Form, refused bool) {
 	tried, other := &c.adding, &c.filling
 	switch guess {
 	case bucket.ByState:
@@ -207,3 +207,9 @@ func (c *crowding) judge(guess bucket.Form, refused bool) {
 		*tried += 1. / recentGuesses
 	}
 }
+
+// Fresh reports whether an image seen at seenAt may deny at now.
+func Fresh(seenAt, now int64) bool { return now >= seenAt && now-seenAt <= MemoryMS }
+
+// MemoryMS is how long an image may deny without asking the store.
+const MemoryMS = 1000

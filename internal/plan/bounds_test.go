@@ -1,4 +1,4 @@
-package dynalimit
+package plan
 
 import (
 	"testing"
@@ -20,14 +20,14 @@ func TestTheExpiryCoversTheDebtOfALaterCharge(t *testing.T) {
 		Set: schema.NewLimitSets().Of([]string{"rpm"}), Refilled: now - 30_000, HasRefilled: true, Fingerprint: []byte("12345678"),
 		TTL: (now + 200_000) / 1000, Limits: []schema.Stored{{Rate: rate, Tokens: -20_000}},
 	}
-	cfg := &bucketConfig{fingerprint: image.Fingerprint, limits: []configured{{name: "rpm", rate: rate}}}
+	cfg := &Config{Fingerprint: image.Fingerprint, Limits: []Limit{{Name: "rpm", Rate: rate}}}
 	covered := rate.DebtCovered(200_000)
 	require.EqualValues(t, 100_000, covered)
-	for _, c := range []crowding{{}, {slack: 1}} { // the image is not full: no guess changes it
-		p := newView(image, cfg, current, now).plan(sums{{name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, planRules{later: true, crowding: c})
-		require.Equal(t, planSpend, p.kind)
-		require.True(t, p.spend.LaterRefill)
-		update := p.spend.Limits[0].Update
+	for _, c := range []Crowding{{}, {Slack: 1}} { // the image is not full: no guess changes it
+		p := NewView(image, cfg, Current, now).Plan(Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true, Crowding: c})
+		require.Equal(t, Spend, p.Kind)
+		require.True(t, p.Spend.LaterRefill)
+		update := p.Spend.Limits[0].Update
 		require.True(t, update.HasLow)
 		for claimed := int64(0); claimed <= credit; claimed += 1000 {
 			left := bucket.State{Rate: rate, Tokens: update.Low + update.Add, Refilled: now - credit + claimed}
@@ -35,13 +35,13 @@ func TestTheExpiryCoversTheDebtOfALaterCharge(t *testing.T) {
 		}
 	}
 	image.Limits[0].Tokens = 95_000 // full with the credit: a guess makes it a charge below full, which commutes
-	p := newView(image, cfg, current, now).plan(sums{{name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, planRules{later: true, crowding: crowding{slack: 1}})
-	require.True(t, p.spend.LaterRefill)
-	update := p.spend.Limits[0].Update
+	p := NewView(image, cfg, Current, now).Plan(Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true, Crowding: Crowding{Slack: 1}})
+	require.True(t, p.Spend.LaterRefill)
+	update := p.Spend.Limits[0].Update
 	assert.EqualValues(t, 70_000, update.High, "nothing overflows, claimed or not")
 	assert.EqualValues(t, charge-covered, update.Low)
-	p = newView(image, cfg, current, now).plan(sums{{name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, planRules{later: true})
-	assert.False(t, p.spend.LaterRefill, "the full form does not commute with claims")
+	p = NewView(image, cfg, Current, now).Plan(Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: charge}}}, Rules{Later: true})
+	assert.False(t, p.Spend.LaterRefill, "the full form does not commute with claims")
 }
 
 // What the filling form leaves is its burst less the slack less the charge: that
@@ -53,15 +53,15 @@ func TestTheExpiryCoversTheSlack(t *testing.T) {
 		Set: schema.NewLimitSets().Of([]string{"rpm"}), Refilled: now, HasRefilled: true, Fingerprint: []byte("12345678"),
 		Limits: []schema.Stored{{Rate: rate, Tokens: 100_001}},
 	}
-	cfg := &bucketConfig{fingerprint: image.Fingerprint, permanent: true, limits: []configured{{name: "rpm", rate: rate}}}
-	v := newView(image, cfg, current, now)
-	charge := sums{{name: "rpm", Amounts: bucket.Amounts{Adjust: 150_000}}}
-	exact := v.plan(charge, planRules{})
-	lower := v.plan(charge, planRules{crowding: crowding{slack: 2_000_000, refused: 1}})
-	require.EqualValues(t, -50_000, exact.spend.Limits[0].Put)
-	require.EqualValues(t, -52_000, lower.spend.Limits[0].Put)
-	assert.EqualValues(t, 1000+150, exact.spend.TTL)
-	assert.EqualValues(t, 1000+152, lower.spend.TTL)
+	cfg := &Config{Fingerprint: image.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: rate}}}
+	v := NewView(image, cfg, Current, now)
+	charge := Sums{{Name: "rpm", Amounts: bucket.Amounts{Adjust: 150_000}}}
+	exact := v.Plan(charge, Rules{})
+	lower := v.Plan(charge, Rules{Crowding: Crowding{Slack: 2_000_000, Refused: 1}})
+	require.EqualValues(t, -50_000, exact.Spend.Limits[0].Put)
+	require.EqualValues(t, -52_000, lower.Spend.Limits[0].Put)
+	assert.EqualValues(t, 1000+150, exact.Spend.TTL)
+	assert.EqualValues(t, 1000+152, lower.Spend.TTL)
 }
 
 // What fits is debited: a limit that is granted is in the write, with its amount.
@@ -74,28 +74,27 @@ func TestWhatFitsIsDebited(t *testing.T) {
 		Set: set, Refilled: now, HasRefilled: true, Fingerprint: []byte("12345678"),
 		Limits: []schema.Stored{{Ghost: true, Tokens: -1000}, {Rate: rate, Tokens: 50_000}},
 	}
-	cfg := &bucketConfig{fingerprint: []byte("12345678"), permanent: true}
+	cfg := &Config{Fingerprint: []byte("12345678"), Permanent: true}
 	for _, name := range []string{"ghost", "rpm", "tpm"} {
-		cfg.limits = append(cfg.limits, configured{name: name, rate: rate})
+		cfg.Limits = append(cfg.Limits, Limit{Name: name, Rate: rate})
 	}
-	brings := map[standing]bool{current: false, older: false, newer: true}
+	brings := map[Standing]bool{Current: false, Older: false, Newer: true}
 	for st, claims := range brings {
 		for _, m := range []*schema.Image{image, nil} {
-			v := newView(m, cfg, st, now)
+			v := NewView(m, cfg, st, now)
 			if m == nil && !claims {
 				continue // a bucket that is missing is made of the configuration
 			}
 			for _, name := range []string{"ghost", "rpm", "tpm", "none"} {
-				o := op{take: true, amounts: []signed{{name, 7000}}}
-				fits := o.fits(v, nil, nil)
+				asked := []Signed{{name, 7000}}
+				fits := v.Fits(asked, nil, nil)
 				assert.Equal(t, name == "rpm" || name != "none" && claims, fits, "%s under a configuration that stands %d", name, st)
-				assert.Equal(t, !fits, v.lacks(o.amounts), name)
+				assert.Equal(t, !fits, v.Lacks(asked), name)
 				if !fits {
 					continue
 				}
-				var s sums
-				o.addTo(&s)
-				p := v.plan(s, planRules{})
+				s := Sums{{Name: name, Amounts: bucket.Amounts{Take: 7000}}}
+				p := v.Plan(s, Rules{})
 				assert.EqualValues(t, 7000, debitedBy(&p, name), "%s under a configuration that stands %d", name, st)
 			}
 		}
@@ -103,27 +102,27 @@ func TestWhatFitsIsDebited(t *testing.T) {
 }
 
 // debitedBy is what a plan adds to a limit's counter.
-func debitedBy(p *plan, name string) int64 {
-	switch p.kind {
-	case planCreate:
-		for _, l := range p.create.Limits {
+func debitedBy(p *Write, name string) int64 {
+	switch p.Kind {
+	case Create:
+		for _, l := range p.Create.Limits {
 			if l.Name == name {
 				return l.Consumed
 			}
 		}
-	case planSpend:
-		for _, l := range p.spend.Limits {
-			if p.spend.Seen.Set.Names[l.Index] == name {
+	case Spend:
+		for _, l := range p.Spend.Limits {
+			if p.Spend.Seen.Set.Names[l.Index] == name {
 				return l.Consumed
 			}
 		}
-	case planClaim:
-		for _, l := range p.claim.Limits {
+	case Claim:
+		for _, l := range p.Claim.Limits {
 			if l.Name == name {
 				return l.Consumed
 			}
 		}
-	case planNothing:
+	case Nothing:
 	}
 	return 0
 }

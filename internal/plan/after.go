@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Projected is the image as a claim of the view's configuration would leave it,
+// worth the same at the view's time.
+func (v View) Projected() *schema.Image {
+	if v.Image == nil || !v.Adopt {
+		return v.Image
+	}
+	after := *v.Image
+	after.Refilled, after.Limits = v.Now, slices.Clone(after.Limits)
+	for i := range after.Limits {
+		l, c := &after.Limits[i], v.changed(i)
+		switch {
+		case l.Ghost && c != nil:
+			l.Tokens, l.Ghost = min(c.Rate.Burst, c.Rate.Burst+l.Tokens), false
+		case !l.Ghost:
+			l.Tokens = v.state(i).Level(v.Now)
+		}
+		if c != nil {
+			l.Rate, l.Capacity = c.Rate, c.Capacity
+		}
+	}
+	return &after
+}
+
+// After is the image as it is worth at the view's time with amounts taken by a
+// plan.
+func (v View) After(taken []Signed, p *Write) *schema.Image {
+	after := *v.Projected()
+	after.Limits = slices.Clone(after.Limits)
+	for i := range after.Limits {
+		name := after.Set.Names[i]
+		if amount, ok := AmountOf(taken, name); ok {
+			state := after.State(i)
+			credit, _ := state.Credit(v.Now) // the statuses add it again
+			after.Limits[i].Tokens = state.Level(v.Now) - amount - credit
+			after.Limits[i].Consumed += amount
+		}
+	}
+	if _, list := p.touches(); p.Kind == Spend {
+		for _, t := range list {
+			if t.update.Full { // less its slack
+				after.Limits[t.index].Tokens = t.update.Put
+			}
+		}
+	}
+	if v.Adopt {
+		after.Set, after.Limits = v.withAdded(after.Limits, taken)
+	}
+	return &after
+}
+
+// withAdded are an image's limits and those that a claim of the configuration
+// adds to them.
+func (v View) withAdded(limits []schema.Stored, taken []Signed) (*schema.LimitSet, []schema.Stored) {
+	names := slices.Clone(v.Image.Set.Names)
+	for _, c := range v.Config.Limits {
+		i, known := slices.BinarySearch(names, c.Name)
+		if known {
+			continue
+		}
+		amount, _ := AmountOf(taken, c.Name)
+		names = slices.Insert(names, i, c.Name)
+		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - amount, Capacity: c.Capacity})
+	}
+	return schema.NewLimitSets().Of(names), limits
+}

@@ -1,0 +1,80 @@
+package plan
+
+import "slices"
+
+// Signed is an amount of one limit in millitokens: of a take, or positive to
+// charge and negative to give back. Lists of them are in name order and are
+// never changed once built.
+type Signed struct {
+	// Name is the limit's.
+	Name string
+	// Amount is in millitokens.
+	Amount int64
+}
+
+// AmountOf is a limit's amount; false if it is not listed.
+func AmountOf(list []Signed, name string) (int64, bool) {
+	for _, s := range list {
+		if s.Name == name {
+			return s.Amount, true
+		}
+	}
+	return 0, false
+}
+
+// Merged combines two lists by name; a name that one lacks counts as 0 there.
+func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {
+	out := make([]Signed, 0, len(a)+len(b))
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].Name < b[0].Name:
+			out = append(out, Signed{a[0].Name, combine(a[0].Amount, 0)})
+			a = a[1:]
+		case len(a) == 0 || b[0].Name < a[0].Name:
+			out = append(out, Signed{b[0].Name, combine(0, b[0].Amount)})
+			b = b[1:]
+		default:
+			out = append(out, Signed{a[0].Name, combine(a[0].Amount, b[0].Amount)})
+			a, b = a[1:], b[1:]
+		}
+	}
+	return out
+}
+
+// Plus adds two lists by name.
+func Plus(a, b []Signed) []Signed {
+	if len(a) == 0 {
+		return b
+	}
+	return Merged(a, b, func(x, y int64) int64 { return x + y })
+}
+
+// Negated returns the amounts with the other sign: what gives them back.
+func Negated(amounts []Signed) []Signed {
+	out := slices.Clone(amounts)
+	for i := range out {
+		out[i].Amount = -out[i].Amount
+	}
+	return out
+}
+
+// Absolute returns the amounts without their signs.
+func Absolute(amounts []Signed) []Signed {
+	out := make([]Signed, len(amounts))
+	for i, a := range amounts {
+		out[i] = Signed{a.Name, max(a.Amount, -a.Amount)}
+	}
+	return out
+}
+
+// Split separates charges, above 0, from give-backs.
+func Split(amounts []Signed) (charges, backs []Signed) {
+	for _, a := range amounts {
+		if a.Amount > 0 {
+			charges = append(charges, a)
+		} else {
+			backs = append(backs, a)
+		}
+	}
+	return charges, backs
+}

@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Config is what the configuration wants a bucket to be: the resolved
+// limits in millitokens. It is never changed.
+type Config struct {
+	// Limits are in name order.
+	Limits []Limit
+	// Fingerprint identifies the limits and the ttl policy; 8 bytes.
+	Fingerprint []byte
+	// Permanent means that the bucket has no ttl.
+	Permanent bool
+	// Override means that one call brings it: it is newer than whatever the
+	// bucket holds.
+	Override bool
+	// ReadAt is the instant, in Unix ms of DynamoDB's clock, before the
+	// configuration was read; Tick orders that read within the process.
+	ReadAt, Tick int64
+}
+
+// Limit is one limit as the configuration wants it.
+type Limit struct {
+	// Name identifies it.
+	Name string
+	// Capacity is its nominal allowance a period, in millitokens; it is stored,
+	// and decides nothing.
+	Capacity int64
+	// Rate is its burst and refill, in millitokens and milliseconds.
+	Rate bucket.Rate
+	// Level names the level of the configuration that it came from; it decides
+	// nothing.
+	Level string
+}
+
+// Index is the place of a limit among the limits; -1 when there is none, or no
+// configuration.
+func (c *Config) Index(name string) int {
+	if c == nil {
+		return -1
+	}
+	i, ok := slices.BinarySearchFunc(c.Limits, name, func(l Limit, name string) int { return strings.Compare(l.Name, name) })
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// Names are the names of the limits, in order.
+func (c *Config) Names() []string {
+	names := make([]string, len(c.Limits))
+	for i := range c.Limits {
+		names[i] = c.Limits[i].Name
+	}
+	return names
+}
+
+// Wrote reports whether an image was written with the configuration.
+func (c *Config) Wrote(m *schema.Image) bool {
+	return string(m.Fingerprint) == string(c.Fingerprint)
+}
+
+// RateOf is the rate of a limit; one that is not configured any more refills at
+// once, for nothing is known of it.
+func (c *Config) RateOf(name string) bucket.Rate {
+	if i := c.Index(name); i >= 0 {
+		return c.Limits[i].Rate
+	}
+	return bucket.Rate{Burst: mostTokens, Amount: mostTokens, Period: 1}
+}
+
+// mostTokens is the largest amount of a limit, in millitokens.
+const mostTokens = 1_000_000_000_000_000

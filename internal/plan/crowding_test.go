@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// milli is a token, in millitokens.
+const milli = 1000
+
+// perSecond is a limit of n tokens a second and burst seconds of them at once.
+func perSecond(n, burst int64) bucket.Rate {
+	return bucket.Rate{Burst: burst * n * milli, Amount: n * milli, Period: 1000}
+}
+
+func TestSlackOf(t *testing.T) {
+	long, short := perSecond(1000, 60), perSecond(1000, 1)
+	for _, test := range []struct {
+		name     string
+		crowding Crowding
+		rate     bucket.Rate
+		take     int64
+		want     int64
+	}{
+		{"not refused", Crowding{}, long, milli, 0},
+		{"refused once: 32 ms of refill", Crowding{Slack: firstSlack, Refused: 1}, long, milli, 32 * milli},
+		{"at most burst/32", Crowding{Slack: firstSlack}, short, milli, 1_000_000 / 32},
+		{"at most an eighth of what is left", Crowding{Slack: firstSlack}, short, 999_000, 125},
+		{"nothing beside a take of everything", Crowding{Slack: firstSlack, Refused: 20}, short, 1_000_000, 0},
+		{"the third refusal: twice burst/32", Crowding{Refused: 3}, long, milli, 60_000_000 / 16},
+		{"doubled by each more", Crowding{Slack: firstSlack, Refused: 4}, long, milli, (60_000_000 - milli) / 8},
+		{"and no further", Crowding{Slack: firstSlack, Refused: 23}, long, milli, (60_000_000 - milli) / 8},
+		{"a slow limit", Crowding{Slack: firstSlack}, bucket.Rate{Burst: 10_000, Amount: 10_000, Period: 86_400_000}, milli, 0},
+		{"more than fits", Crowding{Slack: 1 << 50}, bucket.Rate{Burst: 1 << 60, Amount: 1 << 60, Period: 1}, 0, 1 << 55},
+	} {
+		assert.Equal(t, test.want, test.crowding.slackOf(test.rate, test.take), test.name)
+	}
+}
+
+func TestGuess(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		crowding Crowding
+		want     bucket.Form
+	}{
+		{"without slack, the image", Crowding{Heard: 100, Trip: 5}, bucket.ByState},
+		{"a recent image is believed", Crowding{Slack: 1, Heard: 195, Trip: 5}, bucket.ByState},
+		{"an old one is not: add first", Crowding{Slack: 1, Heard: 194, Trip: 5}, bucket.Adding},
+		{"not what was just refused", Crowding{Slack: 1, Heard: 100, Trip: 5, Refused: 1}, bucket.ByState},
+		{"then again", Crowding{Slack: 1, Heard: 100, Trip: 5, Refused: 2}, bucket.Adding},
+		{"the form that was luckier", Crowding{Slack: 1, Heard: 100, Trip: 5, adding: .2, filling: .1}, bucket.Filling},
+		{"not from an image too old to tell who is there", Crowding{Slack: 1, Heard: -801, Trip: 5, adding: .2, filling: .1}, bucket.Adding},
+	} {
+		assert.Equal(t, test.want, test.crowding.guess(200), test.name)
+	}
+	w := Crowding{Slack: firstSlack, Heard: 100, adding: .2}.way(perSecond(1, 100), 0, 200, true)
+	assert.Equal(t, bucket.Way{Move: true, Slack: 32}, w, "filling is for what is full, and what is not adds")
+	assert.Equal(t, 2, Crowding{Refused: 5}.Within(2).Refused, "a new write is in no hurry")
+}
+
+// crowdedImage is a bucket of one limit, with so many tokens and so much consumed.
+func crowdedImage(set *schema.LimitSet, tokens, consumed int64) *schema.Image {
+	return &schema.Image{
+		Set: set, Refilled: 1000, HasRefilled: true, Fingerprint: []byte("12345678"),
+		Limits: []schema.Stored{{Rate: perSecond(1, 100), Tokens: tokens, Consumed: consumed}},
+	}
+}
+
+func TestMeets(t *testing.T) {
+	const now = 2000 // a token has been refilled
+	set := schema.NewLimitSets().Of([]string{"rpm"})
+	seen := crowdedImage(set, 99_500, 50)
+	cfg := &Config{Fingerprint: seen.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
+	v := NewView(seen, cfg, Current, now)
+	take := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}
+	fill, add := v.Plan(take, Rules{}), v.Plan(take, Rules{Crowding: Crowding{Slack: 1, Heard: 1, Trip: 1}})
+	claim := v.planClaim(take, Crowding{})
+	require.True(t, fill.Spend.Limits[0].Full)
+	require.False(t, add.Spend.Limits[0].Full)
+	require.True(t, claim.Claim.Limits[0].Full)
+	moved := crowdedImage(set, 5000, 1050)
+	moved.Refilled++
+	const most = 100_000_000 / 32 // µs
+	for _, test := range []struct {
+		name   string
+		plan   Write
+		landed bool
+		after  *schema.Image
+		want   Meeting
+	}{
+		{"landed, alone", fill, true, crowdedImage(set, 98_000, 1050), Meeting{landed: true, guessed: true}},
+		{"landed on what others wrote", fill, true, crowdedImage(set, 98_000, 2050), Meeting{landed: true, guessed: true, others: true}},
+		{"not full any more", fill, false, crowdedImage(set, 98_500, 1050), Meeting{guessed: true, others: true, clashed: true, most: most}},
+		{"a claim, the same", claim, false, crowdedImage(set, 98_500, 1050), Meeting{guessed: true, others: true, clashed: true, most: most}},
+		{"still full, and nobody wrote", add, false, seen, Meeting{guessed: true, rested: true, clashed: true, most: most}},
+		{"still full for others", add, false, crowdedImage(set, 99_100, 2050), Meeting{guessed: true, others: true, clashed: true, most: most}},
+		{"full for a quarter of a second", add, false, crowdedImage(set, 99_250, 2050), Meeting{guessed: true, others: true, rested: true, clashed: true, most: most}},
+		{"somebody claimed", fill, false, moved, Meeting{guessed: true, others: true}},
+		{"refused for what is not the limit's", fill, false, seen, Meeting{guessed: true}},
+		{"nothing is known", fill, true, nil, Meeting{landed: true, guessed: true, others: true}},
+		{"made", Write{Kind: Create}, true, seen, Meeting{landed: true}},
+	} {
+		assert.Equal(t, test.want, Meet(&test.plan, test.landed, test.after, now), test.name)
+	}
+}
+
+func TestCrowdingAfter(t *testing.T) {
+	clash := Meeting{clashed: true, guessed: true, others: true, most: 1 << 40}
+	c := Crowding{}.After(clash, bucket.ByState, 1000)
+	assert.Equal(t, Crowding{Slack: firstSlack, Refused: 1, alone: 1000}, c, "32 ms of refill")
+	c = c.After(clash, bucket.Adding, 1001)
+	assert.Equal(t, Crowding{Slack: 2 * firstSlack, Refused: 2, alone: 1001, adding: 1. / 8}, c, "doubled")
+	little := clash
+	little.most = 1000
+	assert.EqualValues(t, 1000, c.After(little, bucket.ByState, 1001).Slack, "to burst/32")
+	landed := Meeting{landed: true, guessed: true, others: true}
+	c = c.After(landed, bucket.Filling, 1002)
+	assert.Equal(t, Crowding{Slack: 62_719, alone: 1002, adding: 1./8 - fadedGuess}, c, "2 %% less by a landed write")
+	for range 1000 {
+		c = c.After(landed, bucket.ByState, 1003)
+	}
+	assert.Zero(t, c.Slack, "and none in the end")
+
+	c = Crowding{Slack: firstSlack, alone: 1000}
+	left := Meeting{clashed: true, guessed: true, most: 1 << 40}
+	assert.Zero(t, c.After(left, bucket.Adding, 1010).Slack, "a wrong guess, and nobody wrote")
+	assert.NotZero(t, c.After(left, bucket.ByState, 1010).Slack)
+	rested := clash
+	rested.rested = true
+	assert.Zero(t, c.After(rested, bucket.Adding, 1010).Slack, "nobody wrote for long")
+	still := Meeting{landed: true}
+	assert.NotZero(t, c.After(still, bucket.ByState, 1249).Slack, "nobody wrote, but not for long")
+	assert.Zero(t, c.After(still, bucket.ByState, 1250).Slack)
+}
+
+// A claim takes from a full bucket as a spend does, and a transaction supposes what
+// either leaves.
+func TestPlansLeaveTheSlack(t *testing.T) {
+	const now = 2000
+	set := schema.NewLimitSets().Of([]string{"rpm"})
+	seen := crowdedImage(set, 99_500, 50)
+	cfg := &Config{Fingerprint: seen.Fingerprint, Permanent: true, Limits: []Limit{{Name: "rpm", Rate: perSecond(1, 100)}}}
+	v := NewView(seen, cfg, Current, now)
+	take, taken := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}}}, []Signed{{"rpm", milli}}
+	others := Crowding{Slack: 2_000_000, Heard: now}
+	claim := v.planClaim(take, others)
+	assert.EqualValues(t, 97_000, claim.Claim.Limits[0].Put)
+	spend := v.Plan(take, Rules{Crowding: others})
+	after := v.After(taken, &spend)
+	assert.EqualValues(t, 97_000, after.State(0).Level(now))
+	assert.EqualValues(t, 1050, after.Limits[0].Consumed)
+	spend = v.Plan(take, Rules{})
+	assert.EqualValues(t, 99_000, v.After(taken, &spend).State(0).Level(now))
+}

@@ -1,0 +1,17 @@
+// Package plan decides what to write to a bucket, from its last image, its
+// configuration, the time and what a batch asks for. It sends nothing, keeps
+// nothing and reads no clock: time is an argument, so that every decision can be
+// tested at every moment. docs/design/protocol.md says why each bound is there.
+//
+//	amounts.go   lists of amounts by limit
+//	sums.go      what one write takes, adjusts and gives back of each limit
+//	config.go    what the configuration wants a bucket to be
+//	view.go      an image under a configuration: what fits
+//	reading.go   what an answer showed of a bucket, for statuses and forecasts
+//	forecast.go  what is left to waiters, and when a limit will hold an amount
+//	write.go     View.Plan: create, spend, claim, or nothing
+//	spend.go     claim.go   the two updates of a bucket that exists
+//	outcome.go   what the update of one limit leaves, at the least
+//	after.go     the image that a write leaves when DynamoDB returns none
+//	crowding.go  how far below full to write when processes collide at full
+package plan

@@ -1,0 +1,48 @@
+package plan
+
+import (
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Reading is what an answer showed of a bucket.
+type Reading struct {
+	// Image is the bucket; nil: there is none, and every limit is full.
+	Image *schema.Image
+	// Config is what it was read under.
+	Config *Config
+	// Now is when, in Unix ms.
+	Now int64
+}
+
+// Worth is the state of a limit with its refill up to Now put into the tokens.
+func (r Reading) Worth(name string) bucket.State {
+	state, _ := r.State(name)
+	state.Tokens, state.Refilled = state.Level(r.Now), max(state.Refilled, r.Now)
+	return state
+}
+
+// State is a limit, and its nominal capacity, as the reading shows it, else as
+// configured and full.
+func (r Reading) State(name string) (bucket.State, int64) {
+	if r.Image != nil {
+		if i := r.Image.Set.Index(name); i >= 0 && !r.Image.Limits[i].Ghost {
+			return r.Image.State(i), r.Image.Limits[i].Capacity
+		}
+	}
+	i := r.Config.Index(name)
+	if i < 0 {
+		return bucket.State{Rate: bucket.Rate{Burst: 1, Amount: 1, Period: 1}}, 0
+	}
+	l := r.Config.Limits[i]
+	return bucket.State{Rate: l.Rate, Tokens: l.Rate.Burst, Refilled: r.Now}, l.Capacity
+}
+
+// Precedence is what goes before a take: what those carried with it give back
+// and take at once, and what is left to waiters until they have been served.
+type Precedence struct {
+	// Taken is what goes at once.
+	Taken Sums
+	// Left is what is left to waiters.
+	Left Promises
+}

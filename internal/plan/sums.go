@@ -1,0 +1,109 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const (
+	// MaxSum bounds what one write gives back, or charges, of one limit: the sums
+	// of a write, beside a credit of 2^62, stay within 64 bits.
+	MaxSum = 1 << 59
+	// MaxDebt bounds the debt that a bucket stores, in millitokens: 2.3·10^15
+	// tokens. Its numbers stay within 64 bits whoever charges beside.
+	MaxDebt = 1 << 61
+)
+
+// Named is what a batch does to one limit.
+type Named struct {
+	// Name is the limit's.
+	Name string
+	// Amounts are what is taken, adjusted and given back, in millitokens.
+	bucket.Amounts
+	// Late is what the counter is charged and the tokens are not, in millitokens:
+	// it was used so long ago that the bucket has refilled it.
+	Late int64
+}
+
+// Sums are the amounts of a batch, in name order.
+type Sums []Named
+
+// At returns the entry of a limit, making one if need be.
+func (s *Sums) At(name string) *Named {
+	i, ok := slices.BinarySearchFunc(*s, name, func(n Named, name string) int { return strings.Compare(n.Name, name) })
+	if !ok {
+		*s = slices.Insert(*s, i, Named{Name: name})
+	}
+	return &(*s)[i]
+}
+
+// Of returns the amounts of a limit.
+func (s Sums) Of(name string) Named {
+	for i := range s {
+		if s[i].Name == name {
+			return s[i]
+		}
+	}
+	return Named{Name: name}
+}
+
+// Consumed is the change of the limit's counter, in millitokens.
+func (n Named) Consumed() int64 { return n.Take + n.Adjust + n.Late - n.Back }
+
+// nothing reports whether nothing is done to the limit.
+func (n Named) nothing() bool { return n.Amounts == (bucket.Amounts{}) && n.Late == 0 }
+
+// HasBack reports whether the sums give anything back.
+func (s Sums) HasBack() bool {
+	for i := range s {
+		if s[i].Back > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Taken is what the batch takes of each limit: takes and adjusts together.
+func (s Sums) Taken() Sums {
+	var taken Sums
+	for _, n := range s {
+		at := taken.At(n.Name)
+		at.Take += n.Take + n.Adjust
+		at.Back += n.Back // first, and a full bucket holds no more
+	}
+	return taken
+}
+
+// TooDeep names a limit that the adjusts of the sums put deeper into debt than
+// can be stored, "" for none.
+func (s Sums) TooDeep(m *schema.Image) string {
+	if m == nil {
+		return ""
+	}
+	for _, n := range s {
+		if i := m.Set.Index(n.Name); i >= 0 && n.Adjust > 0 && m.Limits[i].Tokens < n.Adjust-MaxDebt {
+			return n.Name
+		}
+	}
+	return ""
+}
+
+// Carriable reports whether one write can give the amounts back.
+func Carriable(amounts []Signed) bool {
+	return !slices.ContainsFunc(amounts, func(a Signed) bool { return a.Amount > MaxSum })
+}
+
+// Overflows reports whether adjusts beside the sums make one larger than a write
+// carries.
+func (s Sums) Overflows(adjusts []Signed) bool {
+	for _, a := range adjusts {
+		carried := s.Of(a.Name)
+		if a.Amount > MaxSum-carried.Adjust || -a.Amount > MaxSum-carried.Back {
+			return true
+		}
+	}
+	return false
+}

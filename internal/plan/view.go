@@ -1,0 +1,169 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Standing is how a configuration relates to the one a bucket was written with.
+type Standing uint8
+
+// How a configuration relates to a bucket's.
+const (
+	Current Standing = iota // the same
+	Newer                   // to be claimed
+	Older                   // the bucket's own decides
+	Unsure                  // too close to tell: read the configuration again
+)
+
+// Compare tells how a configuration relates to the image's. seenTick is when this process
+// first saw the image's fingerprint: a read begun after that is newer whatever
+// the clocks say.
+func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
+	switch {
+	case m == nil || m.Fingerprint == nil || !m.HasRefilled:
+		return Newer
+	case string(m.Fingerprint) == string(cfg.Fingerprint):
+		return Current
+	case cfg.Override || cfg.Tick > seenTick:
+		return Newer
+	}
+	stored := m.ConfigRead + configMarginMS // the instant itself
+	switch {
+	case cfg.ReadAt > stored+configMarginMS:
+		return Newer
+	case cfg.ReadAt < stored-configMarginMS:
+		return Older
+	}
+	return Unsure
+}
+
+// View is an image under the configuration that decides: what each limit is
+// worth, and what a write of it must do.
+type View struct {
+	// Image is the bucket as last seen, nil for none.
+	Image *schema.Image
+	// Config is the configuration that decides, nil when nothing limits the
+	// bucket any more.
+	Config *Config
+	// Adopt means that the write brings Config: parameters change, limits appear.
+	Adopt bool
+	// Now is the instant of the decision, in Unix ms.
+	Now int64
+}
+
+// NewView puts an image under a configuration that relates to it as s says.
+func NewView(m *schema.Image, cfg *Config, s Standing, now int64) View {
+	return View{Image: m, Config: cfg, Adopt: s == Newer, Now: now}
+}
+
+// state returns limit i of the image, with the smaller of both bursts where a
+// claim changes it.
+func (v View) state(i int) bucket.State {
+	s := v.Image.State(i)
+	if c := v.changed(i); c != nil && c.Rate.Burst < s.Burst {
+		s.Burst = c.Rate.Burst
+	}
+	return s
+}
+
+// changed returns the new parameters of limit i if the write brings any.
+func (v View) changed(i int) *Limit {
+	if !v.Adopt {
+		return nil
+	}
+	if j := v.Config.Index(v.Image.Set.Names[i]); j >= 0 {
+		return &v.Config.Limits[j]
+	}
+	return nil
+}
+
+// Room is what a take of a limit may use, in millitokens, after back has been
+// given back. known is false when neither the image nor an adopted configuration has the limit.
+func (v View) Room(name string, back int64) (room int64, known bool) {
+	i := -1
+	if v.Image != nil {
+		i = v.Image.Set.Index(name)
+	}
+	if i >= 0 && !v.Image.Limits[i].Ghost {
+		s := v.state(i)
+		credit, ok := s.Credit(v.Now)
+		if !ok {
+			return s.Burst, true
+		}
+		return min(s.Burst, s.Tokens+credit+back), true
+	}
+	if v.Image != nil && !v.Adopt {
+		return 0, false
+	}
+	j := v.Config.Index(name)
+	if j < 0 {
+		return 0, false
+	}
+	burst := v.Config.Limits[j].Rate.Burst
+	if i >= 0 { // a ghost: what it was charged, from full
+		return min(burst, burst+v.Image.Limits[i].Tokens+back), true
+	}
+	return burst, true
+}
+
+// Lacks reports whether the image is without one of the limits, which only a
+// claim can bring.
+func (v View) Lacks(amounts []Signed) bool {
+	return slices.ContainsFunc(amounts, func(a Signed) bool {
+		_, known := v.Room(a.Name, 0)
+		return !known
+	})
+}
+
+// Overfull names the limits that left the configuration and have not refilled
+// yet, if they and the configured ones are more than a claim can carry, and says
+// in how many ms the last of them has; nil when a claim can carry them all.
+func (v View) Overfull() (waiting []string, longest int64) {
+	if !v.Adopt || v.Image == nil || len(v.Image.Set.Names)+len(v.Config.Limits) <= schema.MaxStored {
+		return nil, 0
+	}
+	for i, name := range v.Image.Set.Names {
+		l := &v.Image.Limits[i]
+		if l.Ghost || v.Config.Index(name) >= 0 {
+			continue
+		}
+		if wait := v.Image.State(i).Wait(v.Now, l.Burst); wait > 0 {
+			waiting, longest = append(waiting, name), max(longest, wait)
+		}
+	}
+	if len(waiting)+len(v.Config.Limits) <= schema.MaxStored {
+		return nil, 0
+	}
+	return waiting, longest
+}
+
+// Fits reports whether a take fits beside the sums already carried and what is
+// left to waiters.
+func (v View) Fits(amounts []Signed, carried Sums, left Promises) bool {
+	for _, a := range amounts {
+		beside := carried.Of(a.Name)
+		room, known := v.Room(a.Name, beside.Back)
+		if !known || a.Amount > room-beside.Take-left.Of(a.Name).Amount {
+			return false
+		}
+	}
+	return true
+}
+
+// Modest reports whether a take stays within the share of what is there that is
+// left after halving it so many times.
+func (v View) Modest(amounts []Signed, carried Sums, halved int) bool {
+	for _, a := range amounts {
+		beside := carried.Of(a.Name)
+		if room, _ := v.Room(a.Name, beside.Back); beside.Take+a.Amount > room>>halved {
+			return false
+		}
+	}
+	return true
+}
+
+// Reading is what the view's bucket holds, for statuses and forecasts.
+func (v View) Reading() Reading { return Reading{Image: v.Image, Config: v.Config, Now: v.Now} }

@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const (
+	// ttlFills is how many times the longest fill an expiry lies ahead.
+	ttlFills = 7
+	// minTTLSeconds is the least an expiry lies ahead.
+	minTTLSeconds = 3600
+	// maxTTLSeconds is the most an expiry can cover; a slower bucket has none.
+	maxTTLSeconds = 50 * 365 * 24 * 3600
+	// housekeepingMS is the age of the refill instant at which a write moves it.
+	housekeepingMS = 3_600_000
+	// configMarginMS is what a stored instant of a config read lies back, and
+	// how close two such instants are too close to tell.
+	configMarginMS = 1000
+)
+
+// Kind is the shape of a write.
+type Kind uint8
+
+// The shapes of a write.
+const (
+	Nothing Kind = iota // nothing to write
+	Create              // puts a bucket that does not exist
+	Spend               // changes the tokens of the limits named
+	Claim               // credits every limit and moves the refill instant
+)
+
+// Write is a write that has been decided; the op id is added when it is sent.
+type Write struct {
+	// Kind tells which of Spend, Create and Claim is set.
+	Kind   Kind
+	Spend  schema.Spend
+	Create *schema.Create
+	Claim  *schema.Claim
+	// Housekeeping means that the claim could have been a spend.
+	Housekeeping bool
+	// Guess is the form that was chosen for full limits (see Crowding).
+	Guess bucket.Form
+}
+
+// Rules are what a caller asks of a plan besides the amounts.
+type Rules struct {
+	// Tidy allows a claim that nothing but age asks for.
+	Tidy bool
+	// Later makes an adjust commute with claims: for one that was refused
+	// again and again.
+	Later bool
+	// Crowding says what is known of others who write at full.
+	Crowding Crowding
+}
+
+// Plan decides the write for the sums, whose takes must fit (see Room). It
+// returns Nothing when there is nothing to charge and nothing to give back
+// to.
+func (v View) Plan(s Sums, rules Rules) Write {
+	if v.Image == nil {
+		return v.planCreate(s)
+	}
+	claim, housekeeping := v.mustClaim(s), false
+	if !claim && rules.Tidy && v.Now-v.Image.Refilled > housekeepingMS {
+		claim, housekeeping = true, true
+	}
+	if !claim {
+		if p, ok := v.planSpend(s, rules); ok {
+			return p
+		}
+	}
+	p := v.planClaim(s, rules.Crowding)
+	p.Housekeeping = housekeeping
+	return p
+}
+
+// planCreate puts every configured limit at its burst less what is taken. A
+// bucket is made only to be charged: a refund to a missing one is dropped.
+func (v View) planCreate(s Sums) Write {
+	charged := false
+	c := schema.Create{
+		Refilled: v.Now, Fingerprint: v.Config.Fingerprint, ConfigRead: v.Config.ReadAt - configMarginMS,
+		Limits: make([]schema.CreateLimit, len(v.Config.Limits)),
+	}
+	for i, l := range v.Config.Limits {
+		a := s.Of(l.Name)
+		out := a.Take + a.Adjust
+		charged = charged || out > 0 || a.Late > 0
+		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out, Consumed: out + a.Late, Capacity: l.Capacity, Rate: l.Rate}
+	}
+	if !charged {
+		return Write{Kind: Nothing}
+	}
+	if !v.Config.Permanent {
+		longest := int64(0)
+		for _, l := range c.Limits {
+			longest = max(longest, l.Rate.FillTime(-l.Tokens))
+		}
+		c.TTL = expiry(v.Now, longest)
+	}
+	return Write{Kind: Create, Create: &c}
+}
+
+// expiry is the ttl of a bucket whose slowest limit fills in fill ms: 0, none,
+// when that is too far ahead.
+func expiry(now, fill int64) int64 {
+	seconds := fill/1000 + 1
+	if seconds > maxTTLSeconds/ttlFills {
+		return 0
+	}
+	return now/1000 + 1 + max(minTTLSeconds, ttlFills*seconds)
+}
+
+// mustClaim reports whether a spend cannot carry the sums.
+func (v View) mustClaim(s Sums) bool {
+	if v.Adopt || !v.Image.HasRefilled || v.Image.Fingerprint == nil {
+		return true
+	}
+	for _, n := range s {
+		i := v.Image.Set.Index(n.Name)
+		if i < 0 || v.Image.Limits[i].Ghost {
+			continue // an adjust of what is not there is dropped
+		}
+		if _, ok := v.Image.State(i).Credit(v.Now); !ok {
+			return true
+		}
+	}
+	return false
+}
