@@ -96,6 +96,11 @@ var importTable = []importRow{
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
 	{
+		folder: "budget/internal/calendar",
+		std:    []string{"fmt", "slices", "strings", "sync", "time", "time/tzdata"},
+		reason: "days and periods take time as an argument, so that every zone can be walked through",
+	},
+	{
 		folder: "budget/internal/money",
 		std:    []string{"errors", "math", "math/big", "math/bits"},
 		reason: "exact arithmetic, so that every sum can be checked against math/big",
@@ -154,6 +159,7 @@ func TestImportTableRefuses(t *testing.T) {
 		{"ddbmem/internal/expr", module + "/internal/schema"},
 		{"budget", module},
 		{"budget", module + "/ddbmem"},
+		{"budget/internal/calendar", module + "/budget/internal/money"},
 		{"budget/internal/money", module + "/budget"},
 		{"llm", module + "/ddbmem"},
 		{"llm", sdk + "/service/dynamodb"},

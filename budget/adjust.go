@@ -137,7 +137,7 @@ func (k *Keeper) Adjust(ctx context.Context, org, app string, a Adjustment) (Adj
 
 // newAdjustment is the operation that applies a to the counters of its day.
 func (k *Keeper) newAdjustment(t *tenant, a Adjustment, anyDay bool) *op {
-	rule := t.calendar.of(a.Day)
+	rule := t.calendar.Of(a.Day)
 	scope := scopeKey(rule.Scope, t.org, t.app)
 	o := newOp(opAdjust)
 	o.org, o.board, o.lane = t.org, scope, laneKey(rule, scope, a.Label, a.Day)
@@ -148,11 +148,11 @@ func (k *Keeper) newAdjustment(t *tenant, a Adjustment, anyDay bool) *op {
 
 // dayOrToday checks a day that is not in the future.
 func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
-	today := t.calendar.day(now)
+	today := t.calendar.Day(now)
 	if day == "" {
 		return today, nil
 	}
-	if _, err := parseDay("day", day); err != nil {
+	if _, err := validDay("day", day); err != nil {
 		return "", err
 	}
 	if day > today {
@@ -201,5 +201,5 @@ func (k *Keeper) scopeNow(ctx context.Context, org, app string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return scopeKey(t.calendar.at(k.now()).Scope, org, app), nil
+	return scopeKey(t.calendar.At(k.now()).Scope, org, app), nil
 }

@@ -4,9 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 const adjustmentID = "11111111-1111-4111-8111-111111111111"

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 )
 
 const configTries = 10
@@ -77,8 +79,8 @@ func (k *Keeper) putOrgOnce(ctx context.Context, org Org, writer string) (orgIte
 	if err != nil {
 		return orgItem{}, err
 	}
-	next := regime{Zone: org.Timezone, Scope: org.Scope, Enforcement: org.Enforcement}
-	cal := calendar{next}
+	next := calendar.Regime{Zone: org.Timezone, Scope: org.Scope, Enforcement: org.Enforcement}
+	cal := calendar.Calendar{next}
 	if !fresh {
 		cal = seen.calendar()
 	}
@@ -86,19 +88,19 @@ func (k *Keeper) putOrgOnce(ctx context.Context, org Org, writer string) (orgIte
 	limits := [][]PeriodQuota{org.Limits}
 	for _, id := range slices.Sorted(maps.Keys(apps)) {
 		a := apps[id].app(id)
-		if err := validateApp(org, a, cal.at(now).Scope, next.Scope); err != nil {
+		if err := validateApp(org, a, cal.At(now).Scope, next.Scope); err != nil {
 			return orgItem{}, err
 		}
 		labels, limits = union(labels, a.Ordering...), append(limits, a.Limits)
 	}
 	if next.Enforcement == Hard {
-		next.Counters = counterKinds(limits...)
+		next.Counters = calendar.JoinKinds(kindsOf(limits...))
 	}
 	created := time.Unix(seen.Created, 0)
 	if fresh {
-		cal, created = calendar{next}, now
+		cal, created = calendar.Calendar{next}, now
 	} else {
-		cal = cal.change(now, next)
+		cal = cal.Change(now, next)
 	}
 	item := newOrgItem(org, cal, created, now, seen.Version+1, writer)
 	item.Labels, item.AppsVersion = labels, seen.AppsVersion
@@ -163,7 +165,7 @@ func (k *Keeper) putAppOnce(ctx context.Context, org string, app App, writer str
 	}
 	whole, cal := o.org(org, now), o.calendar()
 	last := cal[len(cal)-1]
-	if err := validateApp(whole, app, cal.at(now).Scope, last.Scope); err != nil {
+	if err := validateApp(whole, app, cal.At(now).Scope, last.Scope); err != nil {
 		return appItem{}, err
 	}
 	if last.Enforcement == Hard {
@@ -172,8 +174,8 @@ func (k *Keeper) putAppOnce(ctx context.Context, org string, app App, writer str
 		for id, a := range apps {
 			limits = append(limits, a.app(id).Limits)
 		}
-		last.Counters = counterKinds(limits...)
-		o.setCalendar(cal.change(now, last))
+		last.Counters = calendar.JoinKinds(kindsOf(limits...))
+		o.setCalendar(cal.Change(now, last))
 	}
 	created := now
 	if seen.Created != 0 {

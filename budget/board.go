@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 )
 
 // need is what must be known to judge a scope's labels.
@@ -17,7 +19,7 @@ type need struct {
 	refs   map[itemKey]bool
 	abroad span // days counted under the other scope
 
-	calendar calendar
+	calendar calendar.Calendar
 }
 
 // within says that everything n asks for is in o.
@@ -300,7 +302,7 @@ func (k *Keeper) readScope(ctx context.Context, scope string, n need) (scopeRows
 	}
 	if n.closed != "" && n.closed < n.from {
 		c := &closings{since: n.closed}
-		out.closed, err = k.closedDays(ctx, n.calendar, scope, n.labels, n.closed, addDays(n.from, -1), c)
+		out.closed, err = k.closedDays(ctx, n.calendar, scope, n.labels, n.closed, calendar.AddDays(n.from, -1), c)
 		k.closeBehind(c)
 	}
 	return out, err

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
@@ -20,16 +21,16 @@ type closedDay struct {
 }
 
 // closedDays gives the sums of days by day and label: closed totals where they
-// are, shards where not. Days that are over for openFor and not closed are left
+// are, shards where not. Days that are over for long enough and not closed are left
 // in closings. Every page must be read: a part is an error, never a smaller sum.
-func (k *Keeper) closedDays(ctx context.Context, cal calendar, scope string, labels map[string]bool, from, to string, c *closings) (map[string]map[string]counterRow, error) {
+func (k *Keeper) closedDays(ctx context.Context, cal calendar.Calendar, scope string, labels map[string]bool, from, to string, c *closings) (map[string]map[string]counterRow, error) {
 	totals, err := k.readClosed(ctx, scope, from, to)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]map[string]counterRow{}
 	missing := map[string]string{} // label → first day without a total
-	for day := to; day >= from; day = addDays(day, -1) {
+	for day := to; day >= from; day = calendar.AddDays(day, -1) {
 		out[day] = map[string]counterRow{}
 		for label := range labels {
 			if t := totals[itemKey{day, label}]; t.closed {
@@ -55,7 +56,7 @@ func (k *Keeper) closedDays(ctx context.Context, cal calendar, scope string, lab
 		if err != nil {
 			return err
 		}
-		for day := missing[label]; day <= to; day = addDays(day, 1) {
+		for day := missing[label]; day <= to; day = calendar.AddDays(day, 1) {
 			t := totals[itemKey{day, label}]
 			if t.closed {
 				continue
@@ -63,7 +64,7 @@ func (k *Keeper) closedDays(ctx context.Context, cal calendar, scope string, lab
 			mu.Lock()
 			out[day][label] = sums[day]
 			mu.Unlock()
-			if !k.now().Before(cal.end(day).Add(openFor)) {
+			if cal.Closes(day, k.now()) {
 				c.add(closing{scope, day, label, sums[day], t})
 			}
 		}

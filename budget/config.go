@@ -5,26 +5,9 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
-)
 
-// Scope says whose spend a quota counts.
-type Scope string
-
-// The scopes.
-const (
-	ScopeOrg Scope = "ORG" // one total for the organisation; apps' quotas are ignored
-	ScopeApp Scope = "APP" // each app has its own
-)
-
-// Enforcement says what happens at a quota.
-type Enforcement string
-
-// The enforcements. The zero value means Soft.
-const (
-	Soft Enforcement = "SOFT" // callers are told to move to the next label
-	Hard Enforcement = "HARD" // money is reserved before a call; never more than the quota is held and spent
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 )
 
 // PeriodQuota is a quota beside the daily quotas per label: for a longer
@@ -33,6 +16,20 @@ type PeriodQuota struct {
 	Period Period `json:"period"`          // Day, Week (ISO) or Month
 	Label  string `json:"label,omitempty"` // empty: all labels in total
 	Micros int64  `json:"micros"`          // 0 to 10^12 µ$
+}
+
+// kind is the counter that hard mode keeps for the limit.
+func (l PeriodQuota) kind() calendar.CounterKind {
+	return calendar.CounterKind{Period: l.Period, Total: l.Label == ""}
+}
+
+// kindsOf lists the counters that limits need.
+func kindsOf(limits ...[]PeriodQuota) []calendar.CounterKind {
+	var kinds []calendar.CounterKind
+	for _, l := range slices.Concat(limits...) {
+		kinds = append(kinds, l.kind())
+	}
+	return kinds
 }
 
 // Org is an organisation's configuration.
@@ -121,6 +118,15 @@ func validName(field, name string) error {
 	return nil
 }
 
+// validDay is a day's noon in UTC.
+func validDay(field, day string) (time.Time, error) {
+	noon, err := calendar.ParseDay(day)
+	if err != nil {
+		return time.Time{}, invalid(field, "%q is not a day like 20260123", day)
+	}
+	return noon, nil
+}
+
 // withDefaults fills what Org leaves open.
 func (o Org) withDefaults() Org {
 	o.Scope = cmp.Or(o.Scope, ScopeApp)
@@ -146,7 +152,7 @@ func (o Org) validate() error {
 	if err := validUUID("org_id", o.ID); err != nil {
 		return err
 	}
-	if _, err := loadZone(o.Timezone); err != nil {
+	if _, err := calendar.LoadZone(o.Timezone); err != nil {
 		return invalidConfig("timezone", "%v", err)
 	}
 	switch {
@@ -271,44 +277,4 @@ func (p policy) validateRest() error {
 		}
 	}
 	return nil
-}
-
-// counterKind is one kind of counter that hard mode keeps beside the label's
-// day.
-type counterKind struct {
-	period Period
-	total  bool
-}
-
-func (k counterKind) String() string {
-	if k.total {
-		return string(k.period) + "-total"
-	}
-	return string(k.period) + "-label"
-}
-
-// counterKinds lists the kinds that limits need, as a regime stores them.
-func counterKinds(limits ...[]PeriodQuota) string {
-	var kinds []string
-	for _, l := range slices.Concat(limits...) {
-		kinds = append(kinds, counterKind{l.Period, l.Label == ""}.String())
-	}
-	slices.Sort(kinds)
-	return strings.Join(slices.Compact(kinds), ",")
-}
-
-func (r regime) counts(k counterKind) bool {
-	return r.Enforcement == Hard && slices.Contains(strings.Split(r.Counters, ","), k.String())
-}
-
-func (r regime) kinds() []counterKind {
-	var kinds []counterKind
-	for _, p := range []Period{Day, Week, Month} {
-		for _, total := range []bool{false, true} {
-			if k := (counterKind{p, total}); r.counts(k) {
-				kinds = append(kinds, k)
-			}
-		}
-	}
-	return kinds
 }

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 const doubt = "may have been applied"

@@ -45,3 +45,8 @@ func TestNegativeDurationIsNamed(t *testing.T) {
 		assert.Equal(t, field, bad.Field)
 	}
 }
+
+func TestTimesNeedAZone(t *testing.T) {
+	_, err := ParseTime("2026-01-23T15:30:45")
+	requireCode(t, err, CodeInvalidRequest)
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
@@ -83,7 +84,7 @@ func (k *Keeper) observe(ctx context.Context, t *tenant, b *board, version int64
 		return // another call of this app is at it
 	}
 	defer v.mu.Unlock()
-	day := t.calendar.day(now)
+	day := t.calendar.Day(now)
 	if v.day != day {
 		v.day, v.version = day, 0
 		v.done, v.later, v.sticky = map[string]bool{}, map[string]time.Time{}, stickyView{}
@@ -120,7 +121,7 @@ func crossed(t *tenant, out *outlook, now time.Time) []Event {
 				return
 			}
 			e := Event{
-				Kind: EventThreshold, Org: t.org, Scope: out.scope, Period: p, PeriodKey: p.key(out.day), Label: label,
+				Kind: EventThreshold, Org: t.org, Scope: out.scope, Period: p, PeriodKey: calendar.PeriodKey(p, out.day), Label: label,
 				Percent: percent, QuotaMicros: quota, SpendMicros: a.spend.Micros(), At: now,
 			}
 			e.ID = fmt.Sprintf("%s#%s#%s#%03d#%d", out.scope, e.PeriodKey, label, percent, quota)

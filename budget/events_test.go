@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // recorder collects the events a hook was told.

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // TestPutIsFollowedDuringALoad: a load that began before the PUT is not what

@@ -16,8 +16,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
@@ -88,7 +89,7 @@ func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int
 	if _, _, err := t.cost(label, Tokens{}, now); err != nil {
 		return nil, err
 	}
-	day, rule := t.calendar.day(now), t.calendar.at(now)
+	day, rule := t.calendar.Day(now), t.calendar.At(now)
 	h := &Hold{
 		ID: newID(), Org: org, App: app, Label: label, Model: t.model(p, label), Day: day, EstimateMicros: micros, k: k, since: now,
 	}
@@ -153,15 +154,15 @@ func (k *Keeper) noRoom(ctx context.Context, t *tenant, retryAt time.Time) error
 // bounded by the quotas that are set on them.
 func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires time.Time) (*op, error) {
 	now := k.now()
-	rule, p := t.calendar.at(now), t.policy(now)
+	rule, p := t.calendar.At(now), t.policy(now)
 	scope := scopeKey(rule.Scope, t.org, t.app)
 	debits := t.debits(rule, scope, h.Label, h.Day)
-	reset := t.calendar.reset(now)
+	reset := t.calendar.Reset(now)
 	debits[0].cap(money.FromMicros(p.quotas[h.Label]), reset)
-	longest := t.calendar.end(h.Day)
-	for _, d := range rule.kinds() {
-		_, last := d.period.bounds(h.Day)
-		if end := t.calendar.end(last); end.After(longest) {
+	longest := t.calendar.End(h.Day)
+	for _, d := range rule.Kinds() {
+		_, last := calendar.Bounds(d.Period, h.Day)
+		if end := t.calendar.End(last); end.After(longest) {
 			longest = end
 		}
 	}
@@ -178,7 +179,7 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 		if err != nil {
 			return nil, err
 		}
-		quota, end := money.FromMicros(l.Micros), t.periodEnd(l.Period, h.Day, reset)
+		quota, end := money.FromMicros(l.Micros), t.calendar.PeriodEnd(l.Period, h.Day, reset)
 		bound, ref := quota.Sub(outside), limitRef(scope, l, h.Day)
 		if i := slices.IndexFunc(debits, func(d debit) bool { return d.ref() == ref }); i >= 0 {
 			debits[i].cap(bound, end)
@@ -207,7 +208,7 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 
 // outside is what a limit's period spent on days that are not in its counter.
 func (k *Keeper) outside(ctx context.Context, t *tenant, l PeriodQuota, day string) (money.Picos, error) {
-	if len(t.uncounted(l, day)) == 0 {
+	if len(t.calendar.Uncounted(l.kind(), day)) == 0 {
 		return money.Picos{}, nil
 	}
 	out, err := k.look(ctx, t, false)
@@ -278,7 +279,7 @@ func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *holdRef, 
 		at = since
 	}
 	if day == "" {
-		day = t.calendar.day(at)
+		day = t.calendar.Day(at)
 	}
 	o, refusal := k.newSubmission(t, usage, day, at)
 	if refusal != nil {

@@ -3,6 +3,8 @@ package budget
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 )
 
 // itemKey is a primary key. Every table has PK and SK.
@@ -41,7 +43,7 @@ func totalPK(scope string) string { return scope + "#TOTAL" }
 func tagPK(scope, tag string) string { return scope + "#TAG#" + tag }
 
 // shardPrefix begins the sort keys of one period's shards.
-func shardPrefix(p Period, day string) string { return p.key(day) + "#SH#" }
+func shardPrefix(p Period, day string) string { return calendar.PeriodKey(p, day) + "#SH#" }
 
 func tagPrefix(day, value string) string { return "DAY#" + day + "#" + value + "#SH#" }
 

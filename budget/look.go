@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// openFor is how long after its end a day is summed from its shards; then it
-// is closed. Records are taken for 24 h.
-const openFor = 26 * time.Hour
-
 // outlook is where an app stands at an instant.
 type outlook struct {
 	plan
@@ -44,7 +40,7 @@ func (o *outlook) label(name string) (labelState, bool) {
 // to before it returns.
 func (k *Keeper) look(ctx context.Context, t *tenant, force bool) (*outlook, error) {
 	now := k.now()
-	rule := t.calendar.at(now)
+	rule := t.calendar.At(now)
 	scope := scopeKey(rule.Scope, t.org, t.app)
 	b := k.boardOf(t.org, scope)
 	n := t.need(scope, now)
@@ -67,7 +63,7 @@ func (k *Keeper) look(ctx context.Context, t *tenant, force bool) (*outlook, err
 // outlook plans from the board; stored leaves this process's own writes out.
 func (k *Keeper) outlook(t *tenant, b *board, now time.Time, stored bool) *outlook {
 	p := t.policy(now)
-	day, reset := t.calendar.day(now), t.calendar.reset(now)
+	day, reset := t.calendar.Day(now), t.calendar.Reset(now)
 	labels := make([]labelState, len(p.ordering))
 	b.mu.Lock()
 	for i, label := range p.ordering {
@@ -79,14 +75,14 @@ func (k *Keeper) outlook(t *tenant, b *board, now time.Time, stored bool) *outlo
 		for _, l := range p.limits {
 			if l.Label == "" || l.Label == label {
 				labels[i].limits = append(labels[i].limits, limitState{
-					quota: l, amount: b.limitAmount(t, l, day, stored), resetAt: t.periodEnd(l.Period, day, reset),
+					quota: l, amount: b.limitAmount(t, l, day, stored), resetAt: t.calendar.PeriodEnd(l.Period, day, reset),
 				})
 			}
 		}
 	}
 	b.mu.Unlock()
 	override := t.activeOverride(now)
-	if t.calendar.at(now).Enforcement == Hard {
+	if t.calendar.At(now).Enforcement == Hard {
 		override = withRoom(labels, p.tight, override)
 	}
 	return &outlook{
@@ -97,14 +93,14 @@ func (k *Keeper) outlook(t *tenant, b *board, now time.Time, stored bool) *outlo
 
 // need lists what judging the tenant's labels takes.
 func (t *tenant) need(scope string, now time.Time) need {
-	p, day, rule := t.policy(now), t.calendar.day(now), t.calendar.at(now)
+	p, day, rule := t.policy(now), t.calendar.Day(now), t.calendar.At(now)
 	n := need{day: day, from: day, labels: map[string]bool{}, refs: map[itemKey]bool{}, calendar: t.calendar}
 	for _, label := range p.ordering {
 		n.labels[label] = true
 	}
 	first := day // of this scope that is summed by days
 	for _, l := range p.limits {
-		kind := counterKind{l.Period, l.Label == ""}
+		kind := l.kind()
 		if l.Label == "" {
 			for _, known := range t.labels {
 				n.labels[known] = true
@@ -112,11 +108,11 @@ func (t *tenant) need(scope string, now time.Time) need {
 		} else {
 			n.labels[l.Label] = true
 		}
-		if rule.counts(kind) {
+		if rule.Counts(kind) {
 			n.refs[limitRef(scope, l, day)] = true
 		}
-		for _, d := range t.uncounted(l, day) {
-			if t.calendar.of(d).Scope != rule.Scope {
+		for _, d := range t.calendar.Uncounted(l.kind(), day) {
+			if t.calendar.Of(d).Scope != rule.Scope {
 				n.abroad = n.abroad.join(span{d, d})
 			} else {
 				first = min(first, d)
@@ -124,24 +120,12 @@ func (t *tenant) need(scope string, now time.Time) need {
 		}
 	}
 	if first < day {
-		n.from = max(first, t.firstOpen(day, now))
+		n.from = max(first, t.calendar.FirstOpen(day, now))
 	}
 	if first < n.from {
 		n.closed = first
 	}
 	return n
-}
-
-// firstOpen is the first day whose shards may still be written.
-func (t *tenant) firstOpen(day string, now time.Time) string {
-	for n := 0; n < 4; n++ {
-		before := addDays(day, -1)
-		if !now.Before(t.calendar.end(before).Add(openFor)) {
-			break
-		}
-		day = before
-	}
-	return day
 }
 
 // limitRef is the counter hard mode keeps for a limit.
@@ -153,31 +137,12 @@ func limitRef(scope string, l PeriodQuota, day string) itemKey {
 	return itemKey{pk, shardPrefix(l.Period, day)}
 }
 
-// uncounted lists the days of the limit's period, up to day, whose spend is not
-// in the counter the limit has on day: all when it has none. A day is in it that
-// was counted under the same scope, with such a counter.
-func (t *tenant) uncounted(l PeriodQuota, day string) []string {
-	kind, rule := counterKind{l.Period, l.Label == ""}, t.calendar.of(day)
-	first, _ := l.Period.bounds(day)
-	counts := rule.counts(kind)
-	if counts && t.calendar.indexOf(first) == t.calendar.indexOf(day) {
-		return nil
-	}
-	var days []string
-	for d := first; d <= day; d = addDays(d, 1) {
-		if r := t.calendar.of(d); !counts || r.Scope != rule.Scope || !r.counts(kind) {
-			days = append(days, d)
-		}
-	}
-	return days
-}
-
 // limitAmount is what counts against a limit: its counter in hard mode, and
 // the days whose spend is in no such counter. It needs the board's lock.
 func (b *board) limitAmount(t *tenant, l PeriodQuota, day string, stored bool) amount {
-	kind := counterKind{l.Period, l.Label == ""}
+	kind := l.kind()
 	var sum amount
-	if t.calendar.of(day).counts(kind) {
+	if t.calendar.Of(day).Counts(kind) {
 		sum = b.amount(limitRef(b.scope, l, day), stored)
 	}
 	return sum.add(b.uncountedAmount(t, l, day, stored))
@@ -193,9 +158,9 @@ func (b *board) uncountedAmount(t *tenant, l PeriodQuota, day string, stored boo
 	if l.Label == "" {
 		labels = slices.Sorted(maps.Keys(b.has.labels))
 	}
-	scope := t.calendar.of(day).Scope
-	for _, d := range t.uncounted(l, day) {
-		away := t.calendar.of(d).Scope != scope
+	scope := t.calendar.Of(day).Scope
+	for _, d := range t.calendar.Uncounted(l.kind(), day) {
+		away := t.calendar.Of(d).Scope != scope
 		for _, label := range labels {
 			if away {
 				sum = sum.add(b.abroad.days[d][label])
@@ -205,12 +170,4 @@ func (b *board) uncountedAmount(t *tenant, l PeriodQuota, day string, stored boo
 		}
 	}
 	return sum
-}
-
-// periodEnd is when the period that contains day is over.
-func (t *tenant) periodEnd(p Period, day string, reset time.Time) time.Time {
-	if _, last := p.bounds(day); last > day {
-		return t.calendar.end(last)
-	}
-	return reset
 }

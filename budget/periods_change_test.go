@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 )
 
 // change puts a configuration and goes to the day it begins on.
@@ -143,7 +145,7 @@ func TestWhatAReadCloses(t *testing.T) {
 		a := Adjustment{Label: "premium", Day: "20250601", DeltaMicros: 300, Reason: "import"}
 		for range 120 {
 			require.NoError(t, adjust(t.Context(), w.a, orgO, appA, a))
-			a.Day = addDays(a.Day, 1)
+			a.Day = calendar.AddDays(a.Day, 1)
 		}
 		opened := len(w.items("T#")) // by the adjustments
 		assert.Equal(t, int64(36_000), history("20250101", "20260123"))
@@ -160,7 +162,7 @@ func TestWhatAReadCloses(t *testing.T) {
 			return n
 		}
 		assert.Equal(t, maxClosings, closed())
-		assert.Equal(t, addDays("20250601", 20), oldest, "the newest days")
+		assert.Equal(t, calendar.AddDays("20250601", 20), oldest, "the newest days")
 		assert.Len(t, w.items("T#"), opened)
 		assert.Equal(t, int64(36_000), history("20250101", "20260123"))
 		assert.Equal(t, 120, closed())

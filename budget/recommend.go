@@ -49,7 +49,7 @@ func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Re
 		return Recommendation{}, configErr
 	}
 	if fresh {
-		b := k.boardOf(org, scopeKey(t.calendar.at(k.now()).Scope, org, app))
+		b := k.boardOf(org, scopeKey(t.calendar.At(k.now()).Scope, org, app))
 		b.mu.Lock()
 		b.fetched = time.Time{}
 		b.mu.Unlock()

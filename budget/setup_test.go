@@ -15,10 +15,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -279,3 +280,10 @@ func together(goroutines, n int, f func(i int)) {
 
 // pass lets virtual time pass; it is for synctest bubbles alone.
 func pass(d time.Duration) { <-time.After(d) }
+
+func at(t testing.TB, s string) time.Time {
+	t.Helper()
+	v, err := ParseTime(s)
+	require.NoError(t, err)
+	return v
+}

@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )

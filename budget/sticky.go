@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 )
 
 // Sticky is the record of the label an app uses today. It is a record: the
@@ -50,7 +52,7 @@ func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
 		return Sticky{}, err
 	}
 	now := k.now()
-	item, err := k.store.get(ctx, k.store.tables.Usage, stickyKey(org, app, t.calendar.day(now)))
+	item, err := k.store.get(ctx, k.store.tables.Usage, stickyKey(org, app, t.calendar.Day(now)))
 	if err != nil {
 		return Sticky{}, failure("Sticky", err)
 	}
@@ -116,7 +118,7 @@ func (s stickyView) moves(index int, label string, version int64) bool {
 
 func (s stickyView) event(t *tenant, out *outlook) Event {
 	e := Event{
-		Kind: EventFlip, Org: t.org, App: t.app, Scope: out.scope, Period: Day, PeriodKey: Day.key(out.day),
+		Kind: EventFlip, Org: t.org, App: t.app, Scope: out.scope, Period: Day, PeriodKey: calendar.PeriodKey(Day, out.day),
 		Label: s.Label, From: s.Previous, At: s.At,
 	}
 	e.ID = fmt.Sprintf("%s#%s#FLIP#%s#%d#%02d", out.scope, e.PeriodKey, t.app, s.Version, s.Index)

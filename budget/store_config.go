@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 )
 
 // configItem is what organisations and apps share in the control table.
@@ -87,7 +89,7 @@ func (c configItem) fields() App {
 	return a
 }
 
-func newOrgItem(o Org, cal calendar, created, now time.Time, version int64, writer string) orgItem {
+func newOrgItem(o Org, cal calendar.Calendar, created, now time.Time, version int64, writer string) orgItem {
 	item := orgItem{
 		configItem: newConfigItem(App{
 			Ordering: o.Ordering, Quotas: o.Quotas, Limits: o.Limits, Models: o.Models,
@@ -99,17 +101,17 @@ func newOrgItem(o Org, cal calendar, created, now time.Time, version int64, writ
 	return item
 }
 
-func (i *orgItem) setCalendar(cal calendar) {
+func (i *orgItem) setCalendar(cal calendar.Calendar) {
 	i.Calendar = make([]regimeItem, len(cal))
 	for n, r := range cal {
 		i.Calendar[n] = regimeItem(r)
 	}
 }
 
-func (i orgItem) calendar() calendar {
-	cal := make(calendar, len(i.Calendar))
+func (i orgItem) calendar() calendar.Calendar {
+	cal := make(calendar.Calendar, len(i.Calendar))
 	for n, r := range i.Calendar {
-		cal[n] = regime(r)
+		cal[n] = calendar.Regime(r)
 	}
 	return cal
 }

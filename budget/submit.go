@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 )
 
 const (
@@ -176,7 +178,7 @@ func (k *Keeper) prepare(t *tenant, u Usage, received time.Time) (*op, error) {
 	if at.After(now) && k.opts.Metering != MeteringWindow {
 		at = now // a clock ahead of ours does not spend tomorrow's quota
 	}
-	return k.newSubmission(t, u, t.calendar.day(at), at)
+	return k.newSubmission(t, u, t.calendar.Day(at), at)
 }
 
 // newSubmission is the operation that counts a record on a day.
@@ -189,7 +191,7 @@ func (k *Keeper) newSubmission(t *tenant, u Usage, day string, at time.Time) (*o
 		return nil, err
 	}
 	now := k.now()
-	rule := t.calendar.of(day)
+	rule := t.calendar.Of(day)
 	scope := scopeKey(rule.Scope, t.org, t.app)
 	o := newOp(opSubmit)
 	o.org, o.board = t.org, scope
@@ -210,32 +212,32 @@ func (k *Keeper) newSubmission(t *tenant, u Usage, day string, at time.Time) (*o
 }
 
 // debits lists the counters of a label's day, that day first.
-func (t *tenant) debits(rule regime, scope, label, day string) []debit {
+func (t *tenant) debits(rule calendar.Regime, scope, label, day string) []debit {
 	d := debit{counterRef: counterRef{labelPK(scope, label), shardPrefix(Day, day), t.config.Shards}}
 	if rule.Enforcement != Hard {
 		return []debit{d}
 	}
 	d.hard, d.shards = true, 1
 	out := []debit{d}
-	for _, kind := range rule.kinds() {
+	for _, kind := range rule.Kinds() {
 		pk := labelPK(scope, label)
-		if kind.total {
+		if kind.Total {
 			pk = totalPK(scope)
 		}
 		out = append(out, debit{
-			counterRef: counterRef{pk, shardPrefix(kind.period, day), 1}, hard: true, bare: true,
+			counterRef: counterRef{pk, shardPrefix(kind.Period, day), 1}, hard: true, bare: true,
 		})
 	}
 	return out
 }
 
 // laneKey names the counters that operations share.
-func laneKey(rule regime, scope, label, day string) string {
+func laneKey(rule calendar.Regime, scope, label, day string) string {
 	if rule.Enforcement != Hard {
 		return scope + "#" + label + "#" + day
 	}
-	for _, kind := range rule.kinds() {
-		if kind.total {
+	for _, kind := range rule.Kinds() {
+		if kind.Total {
 			return scope
 		}
 	}
@@ -244,7 +246,7 @@ func laneKey(rule regime, scope, label, day string) string {
 
 // reopen names the closed total that a write to an old day makes wrong.
 func (t *tenant) reopen(scope, label, day string, now time.Time) []itemKey {
-	if now.Before(t.calendar.end(day).Add(openFor - time.Hour)) {
+	if !t.calendar.Reopens(day, now) {
 		return nil
 	}
 	return []itemKey{closedKey(scope, day, label)}
@@ -296,4 +298,14 @@ func (k *Keeper) receipt(ctx context.Context, t *tenant, label string, v verdict
 		r.RecommendedLabel = out.labels[out.index].label
 	}
 	return r, nil
+}
+
+// ParseTime reads an RFC 3339 time with its zone, as usage records carry it. A
+// time without a zone is a *ValidationError.
+func ParseTime(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return time.Time{}, invalid("timestamp", "%q is not RFC 3339 with a zone, like 2026-01-23T15:30:45Z", s)
+	}
+	return t, nil
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 )
 
 // SweepReport says what a sweep did.
@@ -72,8 +74,8 @@ func (k *Keeper) sweepOrg(ctx context.Context, org string, report *SweepReport) 
 
 func (k *Keeper) sweepDays(ctx context.Context, t *tenant, scope string, report *SweepReport) error {
 	now := k.now()
-	to := addDays(t.firstOpen(t.calendar.day(now), now), -1)
-	from := max(addDays(to, -6), t.calendar.day(t.config.CreatedAt))
+	to := calendar.AddDays(t.calendar.FirstOpen(t.calendar.Day(now), now), -1)
+	from := max(calendar.AddDays(to, -6), t.calendar.Day(t.config.CreatedAt))
 	if to < from {
 		return nil
 	}

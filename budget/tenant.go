@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 )
 
 // tenant is the configuration in hand for one app of one organisation.
@@ -19,7 +21,7 @@ type tenant struct {
 	config   Org
 	own      App
 	known    bool // the app has an item
-	calendar calendar
+	calendar calendar.Calendar
 	labels   []string // ever used in an ordering
 	override override
 	prices   priceLayers
@@ -31,11 +33,11 @@ type tenant struct {
 
 // usableFor is how long a configuration may be used while no newer one can be
 // loaded: what changes between days is announced switchNotice ahead.
-const usableFor = switchNotice / 2
+const usableFor = calendar.SwitchNotice / 2
 
 // policy is what is in effect at an instant.
 func (t *tenant) policy(now time.Time) policy {
-	return policyOf(t.config, t.own, t.calendar.at(now).Scope)
+	return policyOf(t.config, t.own, t.calendar.At(now).Scope)
 }
 
 // model is the label's model id, empty when none is configured.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
@@ -73,7 +74,7 @@ func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Se
 		c := t.closings()
 		defer k.closeBehind(c)
 		for from <= to {
-			last := min(addDays(from, 30), to)
+			last := min(calendar.AddDays(from, 30), to)
 			days, err := k.dayRange(ctx, t, from, last, c)
 			if err != nil {
 				yield(DayTotals{}, failure("History", err))
@@ -84,24 +85,24 @@ func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Se
 					return
 				}
 			}
-			from = addDays(last, 1)
+			from = calendar.AddDays(last, 1)
 		}
 	}
 }
 
 func (t *tenant) validRange(k *Keeper, from, to string) (string, error) {
-	first, err := parseDay("from", from)
+	first, err := validDay("from", from)
 	if err != nil {
 		return "", err
 	}
-	last, err := parseDay("to", to)
+	last, err := validDay("to", to)
 	if err != nil {
 		return "", err
 	}
 	if last.Before(first) || last.Sub(first).Hours() > 24*maxHistory {
 		return "", invalid("to", "%s is not 0 to %d days after %s", to, maxHistory, from)
 	}
-	return min(to, t.calendar.day(k.now())), nil
+	return min(to, t.calendar.Day(k.now())), nil
 }
 
 // target is the configuration for a read of what is stored; the app may be
@@ -125,30 +126,30 @@ func (k *Keeper) target(ctx context.Context, org, app string) (*tenant, error) {
 // closings are those of a read of days: before the organisation there was
 // nothing to sum.
 func (t *tenant) closings() *closings {
-	return &closings{since: t.calendar.day(t.config.CreatedAt)}
+	return &closings{since: t.calendar.Day(t.config.CreatedAt)}
 }
 
 // dayRange reads days; a scope that changed in between is followed.
 func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string, c *closings) ([]DayTotals, error) {
 	var out []DayTotals
 	for from <= to {
-		scope := t.calendar.of(from).Scope
+		scope := t.calendar.Of(from).Scope
 		last := from
-		for last < to && t.calendar.of(addDays(last, 1)).Scope == scope {
-			last = addDays(last, 1)
+		for last < to && t.calendar.Of(calendar.AddDays(last, 1)).Scope == scope {
+			last = calendar.AddDays(last, 1)
 		}
 		sums, err := k.scopeDays(ctx, t, scope, from, last, c)
 		if err != nil {
 			return nil, err
 		}
-		for day := from; day <= last; day = addDays(day, 1) {
+		for day := from; day <= last; day = calendar.AddDays(day, 1) {
 			totals := t.totals(day, sums[day], k)
 			if err := k.addLimits(ctx, t, &totals); err != nil {
 				return nil, err
 			}
 			out = append(out, totals)
 		}
-		from = addDays(last, 1)
+		from = calendar.AddDays(last, 1)
 	}
 	return out, nil
 }
@@ -156,8 +157,8 @@ func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string, c *cl
 // addLimits puts where further quotas stand into today's totals.
 func (k *Keeper) addLimits(ctx context.Context, t *tenant, totals *DayTotals) error {
 	now := k.now()
-	rule := t.calendar.at(now)
-	if totals.Day != t.calendar.day(now) || len(t.policy(now).limits) == 0 || rule.Scope == ScopeApp && t.app == "" {
+	rule := t.calendar.At(now)
+	if totals.Day != t.calendar.Day(now) || len(t.policy(now).limits) == 0 || rule.Scope == ScopeApp && t.app == "" {
 		return nil
 	}
 	scope := scopeKey(rule.Scope, t.org, t.app)
@@ -227,7 +228,7 @@ func (k *Keeper) scopesOf(ctx context.Context, t *tenant, scope Scope) ([]string
 
 // totals reports a day in the order of the labels.
 func (t *tenant) totals(day string, rows map[string]counterRow, k *Keeper) DayTotals {
-	p := policyOf(t.config, t.own, t.calendar.of(day).Scope)
+	p := policyOf(t.config, t.own, t.calendar.Of(day).Scope)
 	out := DayTotals{Day: day}
 	var sum money.Picos
 	order := func(label string) int {
@@ -278,7 +279,7 @@ func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]Ta
 	if day, err = t.dayOrToday(day, k.now()); err != nil {
 		return nil, err
 	}
-	scopes, err := k.scopesOf(ctx, t, t.calendar.of(day).Scope)
+	scopes, err := k.scopesOf(ctx, t, t.calendar.Of(day).Scope)
 	if err != nil {
 		return nil, failure("TagTotals", err)
 	}

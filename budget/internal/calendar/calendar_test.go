@@ -1,4 +1,4 @@
-package budget
+package calendar
 
 import (
 	"testing"
@@ -9,16 +9,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-func at(t testing.TB, s string) time.Time {
+func instant(t testing.TB, s string) time.Time {
 	t.Helper()
-	v, err := ParseTime(s)
+	v, err := time.Parse(time.RFC3339, s)
 	require.NoError(t, err)
 	return v
 }
 
 func zone(t testing.TB, name string) *time.Location {
 	t.Helper()
-	z, err := loadZone(name)
+	z, err := LoadZone(name)
 	require.NoError(t, err)
 	return z
 }
@@ -37,7 +37,7 @@ func TestNextDate(t *testing.T) {
 		{"a day left out", "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-30T10:00:00Z"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			assert.Equal(t, at(t, tc.want).UTC(), nextDate(at(t, tc.at), zone(t, tc.zone)).UTC())
+			assert.Equal(t, instant(t, tc.want).UTC(), nextDate(instant(t, tc.at), zone(t, tc.zone)).UTC())
 		})
 	}
 }
@@ -45,7 +45,7 @@ func TestNextDate(t *testing.T) {
 func TestNextDateIsTheFirstInstantOfAnotherDate(t *testing.T) {
 	names := []string{"UTC", "America/New_York", "America/Santiago", "Asia/Tokyo", "Australia/Lord_Howe", "Africa/Cairo", "Pacific/Apia", "America/St_Johns"}
 	rapid.Check(t, func(t *rapid.T) {
-		z, err := loadZone(rapid.SampledFrom(names).Draw(t, "zone"))
+		z, err := LoadZone(rapid.SampledFrom(names).Draw(t, "zone"))
 		require.NoError(t, err)
 		from := time.Unix(rapid.Int64Range(1_640_000_000, 1_900_000_000).Draw(t, "at"), 0)
 		next := nextDate(from, z)
@@ -67,64 +67,62 @@ func TestPeriods(t *testing.T) {
 		{Month, "20260228", "20260201", "20260228", "MONTH#202602"},
 		{Month, "20280229", "20280201", "20280229", "MONTH#202802"},
 	} {
-		first, last := tc.period.bounds(tc.day)
-		assert.Equal(t, []string{tc.first, tc.last, tc.key}, []string{first, last, tc.period.key(tc.day)})
+		first, last := Bounds(tc.period, tc.day)
+		assert.Equal(t, []string{tc.first, tc.last, tc.key}, []string{first, last, PeriodKey(tc.period, tc.day)})
 	}
-	assert.Equal(t, "20260301", addDays("20260228", 1))
-	_, err := parseDay("day", "2026-01-23")
+	assert.Equal(t, "20260301", AddDays("20260228", 1))
+	_, err := ParseDay("2026-01-23")
 	require.Error(t, err)
-	_, err = ParseTime("2026-01-23T15:30:45")
-	require.Error(t, err, "a time without a zone")
 }
 
-func newYork(scope Scope) regime {
-	return regime{Zone: "America/New_York", Scope: scope, Enforcement: Soft}
+func newYork(scope Scope) Regime {
+	return Regime{Zone: "America/New_York", Scope: scope, Enforcement: Soft}
 }
 
 func TestZoneChangeWaitsForTheDaysEnd(t *testing.T) {
-	now := at(t, "2026-01-23T15:30:00Z") // 10:30 in New York, already the 24th in Tokyo
-	tokyo := regime{Zone: "Asia/Tokyo", Scope: ScopeApp, Enforcement: Soft}
-	c := calendar{newYork(ScopeApp)}.change(now, tokyo)
+	now := instant(t, "2026-01-23T15:30:00Z") // 10:30 in New York, already the 24th in Tokyo
+	tokyo := Regime{Zone: "Asia/Tokyo", Scope: ScopeApp, Enforcement: Soft}
+	c := Calendar{newYork(ScopeApp)}.Change(now, tokyo)
 	require.Len(t, c, 2)
 
-	end := at(t, "2026-01-24T05:00:00Z") // New York's midnight: 14:00 on the 24th in Tokyo
+	end := instant(t, "2026-01-24T05:00:00Z") // New York's midnight: 14:00 on the 24th in Tokyo
 	assert.Equal(t, end.UnixMilli(), c[1].From)
-	assert.Equal(t, "20260123", c.day(now))
-	assert.Equal(t, end.UTC(), c.reset(now).UTC())
-	assert.Equal(t, "20260123", c.day(end.Add(-time.Millisecond)))
-	assert.Equal(t, "20260124", c.day(end))
-	assert.Equal(t, at(t, "2026-01-24T15:00:00Z").UTC(), c.reset(end).UTC())
-	assert.Equal(t, "America/New_York", c.of("20260123").Zone)
-	assert.Equal(t, "Asia/Tokyo", c.of("20260124").Zone)
-	assert.Equal(t, end.UTC(), c.end("20260123").UTC())
-	assert.Equal(t, at(t, "2026-01-24T15:00:00Z").UTC(), c.end("20260124").UTC())
+	assert.Equal(t, "20260123", c.Day(now))
+	assert.Equal(t, end.UTC(), c.Reset(now).UTC())
+	assert.Equal(t, "20260123", c.Day(end.Add(-time.Millisecond)))
+	assert.Equal(t, "20260124", c.Day(end))
+	assert.Equal(t, instant(t, "2026-01-24T15:00:00Z").UTC(), c.Reset(end).UTC())
+	assert.Equal(t, "America/New_York", c.Of("20260123").Zone)
+	assert.Equal(t, "Asia/Tokyo", c.Of("20260124").Zone)
+	assert.Equal(t, end.UTC(), c.End("20260123").UTC())
+	assert.Equal(t, instant(t, "2026-01-24T15:00:00Z").UTC(), c.End("20260124").UTC())
 }
 
 func TestZoneChangeWestwardProlongsTheDay(t *testing.T) {
 	// 23:00 on the 23rd in Tokyo; its day ends at 15:00Z, when Honolulu has 05:00 on the 23rd.
-	now := at(t, "2026-01-23T14:00:00Z")
-	c := calendar{{Zone: "Asia/Tokyo"}}.change(now, regime{Zone: "Pacific/Honolulu"})
-	midnight := at(t, "2026-01-24T10:00:00Z") // Honolulu's
+	now := instant(t, "2026-01-23T14:00:00Z")
+	c := Calendar{{Zone: "Asia/Tokyo"}}.Change(now, Regime{Zone: "Pacific/Honolulu"})
+	midnight := instant(t, "2026-01-24T10:00:00Z") // Honolulu's
 	assert.Equal(t, midnight.UnixMilli(), c[1].From)
-	assert.Equal(t, "20260123", c.day(at(t, "2026-01-23T20:00:00Z")), "the day goes on")
-	assert.Equal(t, midnight.UTC(), c.reset(at(t, "2026-01-23T20:00:00Z")).UTC())
-	assert.Equal(t, "20260124", c.day(midnight))
+	assert.Equal(t, "20260123", c.Day(instant(t, "2026-01-23T20:00:00Z")), "the day goes on")
+	assert.Equal(t, midnight.UTC(), c.Reset(instant(t, "2026-01-23T20:00:00Z")).UTC())
+	assert.Equal(t, "20260124", c.Day(midnight))
 }
 
 func TestChangeGivesTenMinutesNotice(t *testing.T) {
-	now := at(t, "2026-01-24T04:58:00Z") // two minutes before midnight
-	c := calendar{newYork(ScopeApp)}.change(now, newYork(ScopeOrg))
+	now := instant(t, "2026-01-24T04:58:00Z") // two minutes before midnight
+	c := Calendar{newYork(ScopeApp)}.Change(now, newYork(ScopeOrg))
 	assert.Equal(t, now.Add(10*time.Minute).UnixMilli(), c[1].From)
-	assert.Equal(t, "20260123", c.day(at(t, "2026-01-24T05:05:00Z")))
-	assert.Equal(t, "20260124", c.day(at(t, "2026-01-24T05:08:00Z")))
+	assert.Equal(t, "20260123", c.Day(instant(t, "2026-01-24T05:05:00Z")))
+	assert.Equal(t, "20260124", c.Day(instant(t, "2026-01-24T05:08:00Z")))
 
-	back := c.change(now.Add(time.Minute), newYork(ScopeApp))
+	back := c.Change(now.Add(time.Minute), newYork(ScopeApp))
 	assert.Len(t, back, 1, "taken back before it began")
-	late := c.change(at(t, "2026-01-24T05:04:00Z"), newYork(ScopeApp))
+	late := c.Change(instant(t, "2026-01-24T05:04:00Z"), newYork(ScopeApp))
 	require.Len(t, late, 2, "the day is already prolonged")
-	assert.Equal(t, "20260123", late.day(at(t, "2026-01-24T05:13:59Z")))
-	assert.Equal(t, "20260124", late.day(at(t, "2026-01-24T05:14:00Z")))
-	tooLate := c.change(at(t, "2026-01-24T05:07:30Z"), newYork(ScopeApp))
+	assert.Equal(t, "20260123", late.Day(instant(t, "2026-01-24T05:13:59Z")))
+	assert.Equal(t, "20260124", late.Day(instant(t, "2026-01-24T05:14:00Z")))
+	tooLate := c.Change(instant(t, "2026-01-24T05:07:30Z"), newYork(ScopeApp))
 	require.Len(t, tooLate, 3, "a change half a minute away is not taken back")
 	assert.Equal(t, "20260124", tooLate[2].Cap)
 }
@@ -135,8 +133,8 @@ func TestDaysOnlyRise(t *testing.T) {
 	names := []string{"UTC", "America/New_York", "Asia/Tokyo", "Pacific/Honolulu", "Pacific/Kiritimati", "America/Santiago"}
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1_769_182_245, 0)
-		c := calendar{{Zone: rapid.SampledFrom(names).Draw(t, "first")}}
-		day := c.day(now)
+		c := Calendar{{Zone: rapid.SampledFrom(names).Draw(t, "first")}}
+		day := c.Day(now)
 		type seen struct {
 			at  time.Time
 			day string
@@ -144,21 +142,21 @@ func TestDaysOnlyRise(t *testing.T) {
 		var past []seen
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "put") {
-				c = c.change(now, regime{Zone: rapid.SampledFrom(names).Draw(t, "zone")})
+				c = c.Change(now, Regime{Zone: rapid.SampledFrom(names).Draw(t, "zone")})
 			}
-			require.Equal(t, day, c.day(now), "a PUT never ends the running day")
-			reset := c.reset(now)
+			require.Equal(t, day, c.Day(now), "a PUT never ends the running day")
+			reset := c.Reset(now)
 			require.True(t, reset.After(now))
-			require.Equal(t, day, c.day(reset.Add(-time.Millisecond)))
-			require.Greater(t, c.day(reset), day)
-			require.Equal(t, reset.UnixMilli(), c.end(day).UnixMilli())
+			require.Equal(t, day, c.Day(reset.Add(-time.Millisecond)))
+			require.Greater(t, c.Day(reset), day)
+			require.Equal(t, reset.UnixMilli(), c.End(day).UnixMilli())
 			past = append(past, seen{now, day})
 			now = now.Add(time.Duration(rapid.Int64Range(1, 30*3600).Draw(t, "later")) * time.Second)
-			next := c.day(now)
+			next := c.Day(now)
 			require.GreaterOrEqual(t, next, day)
 			day = next
 			for _, p := range past {
-				require.Equal(t, p.day, c.day(p.at))
+				require.Equal(t, p.day, c.Day(p.at))
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-package budget
+package calendar
 
 import (
 	"archive/zip"
@@ -22,7 +22,7 @@ func everyZone(t *testing.T) (names []string) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
 	for _, f := range r.File {
-		if _, err := loadZone(f.Name); err == nil && !strings.HasSuffix(f.Name, "/") {
+		if _, err := LoadZone(f.Name); err == nil && !strings.HasSuffix(f.Name, "/") {
 			names = append(names, f.Name)
 		}
 	}
@@ -40,9 +40,9 @@ func TestDaysOfEveryZone(t *testing.T) {
 	}
 	transitions := 0
 	for _, name := range everyZone(t) {
-		zone, err := loadZone(name)
+		zone, err := LoadZone(name)
 		require.NoError(t, err)
-		cal := calendar{{Zone: name, Scope: ScopeApp, Enforcement: Soft}}
+		cal := Calendar{{Zone: name, Scope: ScopeApp, Enforcement: Soft}}
 		for at := from; ; transitions++ {
 			_, change := at.In(zone).ZoneBounds()
 			if change.IsZero() || change.After(to) {
@@ -57,11 +57,11 @@ func TestDaysOfEveryZone(t *testing.T) {
 
 // walkDays goes by half a minute from 30 hours before a transition to 30 hours
 // after it.
-func walkDays(t *testing.T, cal calendar, name string, change time.Time) {
+func walkDays(t *testing.T, cal Calendar, name string, change time.Time) {
 	const step = 30 * time.Second
 	var days []string
 	for m := change.Add(-30 * time.Hour); m.Before(change.Add(30 * time.Hour)); m = m.Add(step) {
-		day := cal.day(m)
+		day := cal.Day(m)
 		if len(days) == 0 {
 			days = append(days, day)
 		}
@@ -71,9 +71,9 @@ func walkDays(t *testing.T, cal calendar, name string, change time.Time) {
 		}
 		require.Less(t, last, day, "%s: at %s", name, m.UTC())
 		require.False(t, slices.Contains(days, day), "%s: day %s entered again at %s", name, day, m.UTC())
-		end := cal.end(last)
+		end := cal.End(last)
 		require.True(t, !m.Before(end) && m.Sub(end) < step, "%s: end(%s) = %s, the change is by %s", name, last, end.UTC(), m.UTC())
-		require.Equal(t, end.UnixMilli(), cal.reset(m.Add(-step)).UnixMilli(), "%s: the reset before %s", name, m.UTC())
+		require.Equal(t, end.UnixMilli(), cal.Reset(m.Add(-step)).UnixMilli(), "%s: the reset before %s", name, m.UTC())
 		days = append(days, day)
 	}
 }
