@@ -161,3 +161,10 @@ func TestDaysOnlyRise(t *testing.T) {
 		}
 	})
 }
+
+// TestChangeNeverBeginsBeforeItsNotice: a stored instant has whole milliseconds.
+func TestChangeNeverBeginsBeforeItsNotice(t *testing.T) {
+	now := instant(t, "2026-01-24T04:58:00Z").Add(300 * time.Microsecond)
+	c := Calendar{newYork(ScopeApp)}.Change(now, newYork(ScopeOrg))
+	assert.False(t, time.UnixMilli(c[1].From).Before(now.Add(SwitchNotice)))
+}
