@@ -1,0 +1,37 @@
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// Within a configuration the record of the label in use moves forward alone; a newer
+// configuration may move it either way, and an older one not at all.
+func TestStickyMovesForwardWithinAConfiguration(t *testing.T) {
+	s := stickyView{Sticky: Sticky{Label: "standard", Index: 1, Version: 5}, exists: true}
+	assert.False(t, s.moves(0, "premium", 5))
+	assert.False(t, s.moves(1, "standard", 5))
+	assert.True(t, s.moves(2, "economy", 5))
+	assert.True(t, s.moves(0, "premium", 6))
+	assert.False(t, s.moves(2, "economy", 4))
+}
+
+// A record is known for as long as the same one may come again: accepted a day
+// late, and then from a spool.
+func TestCountedRecordIsKnownForTwoDays(t *testing.T) {
+	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, _ *ddbmem.DB, k *Keeper) {
+		_, err := k.Submit(t.Context(), orgO, appA, call(1))
+		require.NoError(t, err)
+		item, err := k.store.get(t.Context(), k.store.tables.Usage, dedupKey(orgO, appA, uuid(1)))
+		require.NoError(t, err)
+		var d decoder
+		kept := time.Unix(d.int(item, attrTTL), 0).Sub(time.Now())
+		require.NoError(t, d.err)
+		assert.GreaterOrEqual(t, kept, 2*acceptPast)
+	})
+}
