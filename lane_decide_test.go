@@ -30,24 +30,6 @@ func TestLaterFormCountsOnNoCreditForItsDebt(t *testing.T) {
 	assert.Equal(t, plan.Claim, v.Plan(charge, plan.Rules{Later: true}).Kind, "the 10 may be in the tokens already")
 }
 
-// A bucket is made to be charged, and not to be given something back.
-func TestBucketIsMadeOnlyToBeCharged(t *testing.T) {
-	rate := bucket.Rate{Burst: 100 * milli, Amount: milli, Period: 1000}
-	v := newView(nil, &bucketConfig{fingerprint: []byte("12345678"), limits: []configured{{name: "rpm", rate: rate}}}, current, 1_000_000)
-	for _, test := range []struct {
-		amounts bucket.Amounts
-		late    int64
-		kind    planKind
-	}{
-		{amounts: bucket.Amounts{Adjust: -5 * milli}, kind: planNothing},
-		{amounts: bucket.Amounts{Adjust: -5 * milli, Take: 5 * milli}, kind: planNothing},
-		{amounts: bucket.Amounts{Take: 5 * milli}, kind: planCreate},
-		{late: 5 * milli, kind: planCreate},
-	} {
-		assert.Equal(t, test.kind, v.plan(sums{{name: "rpm", Amounts: test.amounts, Late: test.late}}, planRules{}).kind, "%+v", test)
-	}
-}
-
 // A refusal after a try that nobody answered says nothing about that try.
 func TestRefusalAfterAnUnansweredTryIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
