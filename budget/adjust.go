@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // Adjustment is an audited credit or charge.
@@ -40,30 +41,30 @@ type adjustment struct {
 	anyDay bool // no day was named: the first one stands
 }
 
-func (a *adjustment) key(org string) itemKey {
-	return itemKey{auditPK(org), auditSK(a.App) + a.ID}
+func (a *adjustment) key(org string) store.Key {
+	return store.Key{PK: auditPK(org), SK: auditSK(a.App) + a.ID}
 }
 
-func (a *adjustment) item(key itemKey) attrs {
-	item := key.attrs()
+func (a *adjustment) item(key store.Key) store.Item {
+	item := key.Item()
 	for name, v := range map[string]string{
-		"adjustment_id": a.ID, "reason": a.Reason, attrLabel: a.Label, attrDay: a.Day, "app_id": a.App, attrWriter: a.writer,
+		"adjustment_id": a.ID, "reason": a.Reason, store.AttrLabel: a.Label, store.AttrDay: a.Day, "app_id": a.App, store.AttrWriter: a.writer,
 	} {
-		item[name] = str(v)
+		item[name] = store.String(v)
 	}
-	item["change_picos"] = picosValue(a.change)
-	item["at_epoch_ms"] = num(a.At.UnixMilli())
+	item["change_picos"] = store.Picos(a.change)
+	item["at_epoch_ms"] = store.Int(a.At.UnixMilli())
 	return item
 }
 
-func decodeAdjustment(item attrs) (*adjustment, error) {
-	var d decoder
-	a := &adjustment{writer: d.str(item, attrWriter), change: d.picos(item, "change_picos")}
+func decodeAdjustment(item store.Item) (*adjustment, error) {
+	var d store.Decoder
+	a := &adjustment{writer: d.String(item, store.AttrWriter), change: d.Picos(item, "change_picos")}
 	a.Adjustment = Adjustment{
-		ID: d.str(item, "adjustment_id"), App: d.str(item, "app_id"), Label: d.str(item, attrLabel), Day: d.str(item, attrDay),
-		DeltaMicros: a.change.Micros(), Reason: d.str(item, "reason"), At: time.UnixMilli(d.int(item, "at_epoch_ms")),
+		ID: d.String(item, "adjustment_id"), App: d.String(item, "app_id"), Label: d.String(item, store.AttrLabel), Day: d.String(item, store.AttrDay),
+		DeltaMicros: a.change.Micros(), Reason: d.String(item, "reason"), At: time.UnixMilli(d.Int(item, "at_epoch_ms")),
 	}
-	return a, d.err
+	return a, d.Err
 }
 
 // repeats says that the adjustment asks for what stored did.
@@ -95,7 +96,7 @@ func (a Adjustment) validate() error {
 // send just that again.
 func (k *Keeper) Adjust(ctx context.Context, org, app string, a Adjustment) (Adjustment, error) {
 	if a.ID == "" {
-		a.ID = newID()
+		a.ID = store.NewID()
 	}
 	if err := validTarget(org, app); err != nil {
 		return a, err
@@ -174,7 +175,7 @@ func (k *Keeper) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adj
 			prefix = auditSK(app)
 		}
 		var all []Adjustment
-		err := k.store.query(ctx, k.store.tables.Usage, auditPK(org), prefix, prefix+"~", func(item attrs) error {
+		err := k.store.Query(ctx, k.store.Usage, auditPK(org), prefix, prefix+"~", func(item store.Item) error {
 			a, err := decodeAdjustment(item)
 			all = append(all, a.Adjustment)
 			return err

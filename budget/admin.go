@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 const configTries = 10
@@ -26,7 +28,7 @@ func (k *Keeper) PutOrg(ctx context.Context, org Org) (Org, error) {
 	if err := org.validate(); err != nil {
 		return Org{}, err
 	}
-	writer := newID()
+	writer := store.NewID()
 	stored, err := k.putting(ctx, func() (orgItem, error) { return k.putOrgOnce(ctx, org, writer) })
 	k.tenants.evict(org.ID)
 	if err != nil {
@@ -40,13 +42,13 @@ func (k *Keeper) putting(ctx context.Context, put func() (orgItem, error)) (orgI
 	var unanswered error // of a write
 	for n := 0; ; n++ {
 		stored, err := put()
-		t, last := diagnose(err), err
-		if unanswered == nil && inDoubt(err) {
+		t, last := store.Diagnose(err), err
+		if unanswered == nil && store.InDoubt(err) {
 			unanswered = err
 		} else if unanswered != nil && t.Unavailable() {
 			err = unanswered // that write may have landed, whatever failed since
 		}
-		if err == nil || errors.Is(err, ErrNotFound) || t != troubleRefused && !t.Unavailable() {
+		if err == nil || errors.Is(err, ErrNotFound) || t != ddb.Refused && !t.Unavailable() {
 			return stored, err
 		}
 		var bad *ValidationError
@@ -54,12 +56,12 @@ func (k *Keeper) putting(ctx context.Context, put func() (orgItem, error)) (orgI
 			return stored, err
 		}
 		if n == configTries {
-			if t == troubleRefused {
+			if t == ddb.Refused {
 				err = fmt.Errorf("%w: %w", ErrConflict, errLostRace)
 			}
 			return stored, err
 		}
-		if giveUp(ctx, n, last) {
+		if store.GiveUp(ctx, n, last) {
 			return stored, err
 		}
 	}
@@ -105,9 +107,9 @@ func (k *Keeper) putOrgOnce(ctx context.Context, org Org, writer string) (orgIte
 	item := newOrgItem(org, cal, created, now, seen.Version+1, writer)
 	item.Labels, item.AppsVersion = labels, seen.AppsVersion
 	if fresh {
-		return item, k.store.putOrg(ctx, org.ID, item, nil)
+		return item, k.putOrg(ctx, org.ID, item, nil)
 	}
-	return item, k.store.putOrg(ctx, org.ID, item, &seen)
+	return item, k.putOrg(ctx, org.ID, item, &seen)
 }
 
 // validateApp checks what is in effect for an app under every scope that is or
@@ -135,7 +137,7 @@ func (k *Keeper) PutApp(ctx context.Context, org string, app App) (App, error) {
 		return App{}, err
 	}
 	app.Limits = withPeriods(app.Limits)
-	writer := newID()
+	writer := store.NewID()
 	var stored appItem
 	_, err := k.putting(ctx, func() (orgItem, error) {
 		var err error
@@ -183,7 +185,7 @@ func (k *Keeper) putAppOnce(ctx context.Context, org string, app App, writer str
 	}
 	o.Labels = union(o.Labels, app.Ordering...)
 	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
-	return item, k.store.putApp(ctx, org, app.ID, item, seen, o, newID())
+	return item, k.putApp(ctx, org, app.ID, item, seen, o, store.NewID())
 }
 
 func (k *Keeper) adminError(operation string, err error) error {
@@ -214,7 +216,7 @@ func (k *Keeper) GetApp(ctx context.Context, org, app string) (App, error) {
 	if err := validName("app_id", app); err != nil {
 		return App{}, err
 	}
-	item, err := k.store.get(ctx, k.store.tables.Control, appKey(org, app))
+	item, err := k.store.Get(ctx, k.store.Control, appKey(org, app))
 	if err == nil && item == nil {
 		err = notFound("app %q of organisation %s", app, org)
 	}
@@ -246,19 +248,19 @@ func (k *Keeper) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 	return func(yield func(Org, error) bool) {
 		filter := "#sk = :root AND begins_with(#pk, :org)"
-		pages := dynamodb.NewScanPaginator(k.store.client, &dynamodb.ScanInput{
-			TableName: &k.store.tables.Control, FilterExpression: &filter,
+		pages := dynamodb.NewScanPaginator(k.store.Client, &dynamodb.ScanInput{
+			TableName: &k.store.Control, FilterExpression: &filter,
 			ExpressionAttributeNames:  map[string]string{"#pk": "PK", "#sk": "SK"},
-			ExpressionAttributeValues: attrs{":root": str(rootSK), ":org": str("ORG#")},
+			ExpressionAttributeValues: store.Item{":root": store.String(rootSK), ":org": store.String("ORG#")},
 		})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield(Org{}, failure("Orgs", reading(err)))
+				yield(Org{}, failure("Orgs", store.Reading(err)))
 				return
 			}
 			for _, item := range page.Items {
-				id := keyOf(item).pk[len("ORG#"):]
+				id := store.KeyOf(item).PK[len("ORG#"):]
 				o, err := decodeOrg(id, item)
 				if !yield(o.org(id, k.now()), err) || err != nil {
 					return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // need is what must be known to judge a scope's labels.
@@ -16,7 +17,7 @@ type need struct {
 	from   string          // first day summed from its shards
 	closed string          // first day taken from the closed totals before from; empty: none
 	labels map[string]bool // whose counters to read
-	refs   map[itemKey]bool
+	refs   map[store.Key]bool
 	abroad span // days counted under the other scope
 
 	calendar calendar.Calendar
@@ -72,12 +73,12 @@ type board struct {
 	mu      sync.Mutex
 	want    need
 	has     need
-	rows    map[itemKey]map[string]counterRow // partition and prefix → sort key → row
-	totals  map[string]map[string]counterRow  // closed day → label → sum
+	rows    map[store.Key]map[string]counterRow // partition and prefix → sort key → row
+	totals  map[string]map[string]counterRow    // closed day → label → sum
 	abroad  abroadDays
-	own     map[itemKey]*ownAmount
-	full    map[itemKey]fullCounter // that refused a moment ago
-	live    []*holdRef              // the next to end, when last read
+	own     map[store.Key]*ownAmount
+	full    map[store.Key]fullCounter // that refused a moment ago
+	live    []*holdRef                // the next to end, when last read
 	liveAt  time.Time
 	fetched time.Time
 	version int64 // rises with every query
@@ -97,8 +98,8 @@ func (k *Keeper) boardOf(org, scope string) *board {
 	}
 	b := &board{
 		k: k, org: org, scope: scope, apps: map[string]bool{},
-		rows: map[itemKey]map[string]counterRow{}, own: map[itemKey]*ownAmount{},
-		full: map[itemKey]fullCounter{},
+		rows: map[store.Key]map[string]counterRow{}, own: map[store.Key]*ownAmount{},
+		full: map[store.Key]fullCounter{},
 	}
 	k.boards.byScope.Add(scope, b)
 	return b
@@ -112,7 +113,7 @@ func (b *board) note(o *op) {
 	defer b.mu.Unlock()
 	for _, d := range o.debits {
 		row := o.delta(d)
-		ref := itemKey{d.pk, d.prefix}
+		ref := store.Key{PK: d.pk, SK: d.prefix}
 		if b.own[ref] == nil {
 			b.own[ref] = &ownAmount{}
 		}
@@ -212,13 +213,13 @@ func (b *board) refresh(n need, flight chan struct{}) {
 
 // scopeRows is what one query of a scope found.
 type scopeRows struct {
-	rows   map[itemKey]map[string]counterRow
+	rows   map[store.Key]map[string]counterRow
 	closed map[string]map[string]counterRow
 }
 
 // take merges a query's rows and forgets days that are no longer asked for.
 func (b *board) take(loaded scopeRows) {
-	rows := map[itemKey]map[string]counterRow{}
+	rows := map[store.Key]map[string]counterRow{}
 	for ref, shards := range loaded.rows {
 		rows[ref] = shards
 		for sk, old := range b.rows[ref] {
@@ -249,7 +250,7 @@ func (b *board) heldLocked() bool {
 }
 
 // amount is what counts on one counter; stored leaves own writes out.
-func (b *board) amount(ref itemKey, stored bool) amount {
+func (b *board) amount(ref store.Key, stored bool) amount {
 	var sum counterRow
 	for _, row := range b.rows[ref] {
 		sum = sum.add(row)
@@ -266,13 +267,13 @@ func (b *board) dayAmount(label, day string, stored bool) amount {
 	if row, ok := b.totals[day][label]; ok {
 		return amount{spend: row.spend()}
 	}
-	return b.amount(itemKey{labelPK(b.scope, label), shardPrefix(Day, day)}, stored)
+	return b.amount(store.Key{PK: labelPK(b.scope, label), SK: shardPrefix(Day, day)}, stored)
 }
 
 // readScope reads counters consistently: one query per label, and the period
 // counters in one batch.
 func (k *Keeper) readScope(ctx context.Context, scope string, n need) (scopeRows, error) {
-	out := scopeRows{rows: map[itemKey]map[string]counterRow{}}
+	out := scopeRows{rows: map[store.Key]map[string]counterRow{}}
 	var mu sync.Mutex
 	err := parallel(ctx, maps.Keys(n.labels), func(ctx context.Context, label string) error {
 		pk := labelPK(scope, label)
@@ -285,11 +286,11 @@ func (k *Keeper) readScope(ctx context.Context, scope string, n need) (scopeRows
 	if err != nil {
 		return out, err
 	}
-	keys := make([]itemKey, 0, len(n.refs))
+	keys := make([]store.Key, 0, len(n.refs))
 	for ref := range n.refs {
-		keys = append(keys, shardKey(ref.pk, ref.sk, 0))
+		keys = append(keys, shardKey(ref.PK, ref.SK, 0))
 	}
-	items, err := k.store.batchGet(ctx, k.store.tables.Usage, keys...)
+	items, err := k.store.BatchGet(ctx, k.store.Usage, keys...)
 	if err != nil {
 		return out, err
 	}
@@ -298,7 +299,7 @@ func (k *Keeper) readScope(ctx context.Context, scope string, n need) (scopeRows
 		if err != nil {
 			return out, err
 		}
-		addShard(out.rows, key.pk, key.sk, row)
+		addShard(out.rows, key.PK, key.SK, row)
 	}
 	if n.closed != "" && n.closed < n.from {
 		c := &closings{since: n.closed}
@@ -309,21 +310,21 @@ func (k *Keeper) readScope(ctx context.Context, scope string, n need) (scopeRows
 }
 
 func (k *Keeper) readShards(ctx context.Context, pk, from, to string, each func(sk string, row counterRow)) error {
-	return k.store.query(ctx, k.store.tables.Usage, pk, from, to, func(item attrs) error {
+	return k.store.Query(ctx, k.store.Usage, pk, from, to, func(item store.Item) error {
 		row, err := decodeCounter(item)
 		if err == nil {
-			each(keyOf(item).sk, row)
+			each(store.KeyOf(item).SK, row)
 		}
 		return err
 	})
 }
 
-func addShard(rows map[itemKey]map[string]counterRow, pk, sk string, row counterRow) {
+func addShard(rows map[store.Key]map[string]counterRow, pk, sk string, row counterRow) {
 	end := strings.LastIndex(sk, "#SH#")
 	if end < 0 {
 		return
 	}
-	ref := itemKey{pk, sk[:end+len("#SH#")]}
+	ref := store.Key{PK: pk, SK: sk[:end+len("#SH#")]}
 	if rows[ref] == nil {
 		rows[ref] = map[string]counterRow{}
 	}

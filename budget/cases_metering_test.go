@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -127,12 +128,12 @@ func TestCaseB13VolumePastTheWall(t *testing.T) {
 }
 
 // itemSize is a bound on an item's size as DynamoDB counts it.
-func itemSize(item attrs) int {
+func itemSize(item store.Item) int {
 	n := 0
 	for name, v := range item {
 		n += len(name) + 22 // of a number
-		var d decoder
-		n += len(d.str(attrs{name: v}, name))
+		var d store.Decoder
+		n += len(d.String(store.Item{name: v}, name))
 	}
 	return n
 }
@@ -275,7 +276,7 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 		require.ErrorAs(t, err, &u)
 		k.closingDays.Wait()
 		key := closedKey(scopeKey(ScopeApp, orgO, appA), "20260123", "premium")
-		item, err := w.a.store.get(t.Context(), w.tables.Usage, key)
+		item, err := w.a.store.Get(t.Context(), w.tables.Usage, key)
 		require.NoError(t, err)
 		assert.Empty(t, item, "no total is written")
 
@@ -284,7 +285,7 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, int64(64*16_500), got.CostMicros)
 		k.closingDays.Wait()
-		item, err = w.a.store.get(t.Context(), w.tables.Usage, key)
+		item, err = w.a.store.Get(t.Context(), w.tables.Usage, key)
 		require.NoError(t, err)
 		assert.NotEmpty(t, item, "the day is closed")
 	})

@@ -11,6 +11,8 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // closedDay is a stored total of a day and label.
@@ -33,7 +35,7 @@ func (k *Keeper) closedDays(ctx context.Context, cal calendar.Calendar, scope st
 	for day := to; day >= from; day = calendar.AddDays(day, -1) {
 		out[day] = map[string]counterRow{}
 		for label := range labels {
-			if t := totals[itemKey{day, label}]; t.closed {
+			if t := totals[store.Key{PK: day, SK: label}]; t.closed {
 				out[day][label] = t.row
 			} else {
 				missing[label] = day
@@ -42,7 +44,7 @@ func (k *Keeper) closedDays(ctx context.Context, cal calendar.Calendar, scope st
 	}
 	for key, t := range totals {
 		if t.closed { // of a label nobody listed
-			out[key.pk][key.sk] = t.row
+			out[key.PK][key.SK] = t.row
 		}
 	}
 	var mu sync.Mutex
@@ -57,7 +59,7 @@ func (k *Keeper) closedDays(ctx context.Context, cal calendar.Calendar, scope st
 			return err
 		}
 		for day := missing[label]; day <= to; day = calendar.AddDays(day, 1) {
-			t := totals[itemKey{day, label}]
+			t := totals[store.Key{PK: day, SK: label}]
 			if t.closed {
 				continue
 			}
@@ -74,18 +76,18 @@ func (k *Keeper) closedDays(ctx context.Context, cal calendar.Calendar, scope st
 }
 
 // readClosed reads the stored totals of days, by day and label.
-func (k *Keeper) readClosed(ctx context.Context, scope, from, to string) (map[itemKey]closedDay, error) {
-	totals := map[itemKey]closedDay{}
-	err := k.store.query(ctx, k.store.tables.Usage, closedPK(scope), from, to+"~", func(item attrs) error {
+func (k *Keeper) readClosed(ctx context.Context, scope, from, to string) (map[store.Key]closedDay, error) {
+	totals := map[store.Key]closedDay{}
+	err := k.store.Query(ctx, k.store.Usage, closedPK(scope), from, to+"~", func(item store.Item) error {
 		row, err := decodeCounter(item)
 		if err != nil {
 			return err
 		}
-		var d decoder
-		day, label, _ := strings.Cut(keyOf(item).sk, "#")
+		var d store.Decoder
+		day, label, _ := strings.Cut(store.KeyOf(item).SK, "#")
 		_, closed := item[attrSeq]
-		totals[itemKey{day, label}] = closedDay{row, closed, d.int(item, attrReopened)}
-		return d.err
+		totals[store.Key{PK: day, SK: label}] = closedDay{row, closed, d.Int(item, attrReopened)}
+		return d.Err
 	})
 	return totals, err
 }
@@ -95,10 +97,10 @@ func (k *Keeper) readClosed(ctx context.Context, scope, from, to string) (map[it
 func (k *Keeper) closeDay(ctx context.Context, scope, day, label string, sum counterRow, seen closedDay) error {
 	sum.hard, sum.used = false, money.Picos{}
 	names := map[string]string{"#re": attrReopened, "#c": attrCost, "#cr": attrCredit}
-	values := attrs{":c": picosValue(sum.cost), ":cr": picosValue(sum.credit)}
+	values := store.Item{":c": store.Picos(sum.cost), ":cr": store.Picos(sum.credit)}
 	set := make([]string, 0, 8)
 	have := map[string]bool{}
-	for _, v := range append(encodeCounter(sum), namedValue{attrCost, picosValue(sum.cost)}, namedValue{attrCredit, picosValue(sum.credit)}) {
+	for _, v := range append(encodeCounter(sum), namedValue{attrCost, store.Picos(sum.cost)}, namedValue{attrCredit, store.Picos(sum.credit)}) {
 		if have[v.name] {
 			continue
 		}
@@ -107,23 +109,23 @@ func (k *Keeper) closeDay(ctx context.Context, scope, day, label string, sum cou
 		names["#"+key], values[":"+key] = v.name, v.value
 		set = append(set, "#"+key+" = :"+key)
 	}
-	names["#n"], values[":n"] = attrSeq, num(sum.n)
+	names["#n"], values[":n"] = attrSeq, store.Int(sum.n)
 	again := "attribute_not_exists(#re)"
 	if seen.reopened > 0 {
 		again = "#re = :re"
-		values[":re"] = num(seen.reopened)
+		values[":re"] = store.Int(seen.reopened)
 	}
 	cond := "(attribute_not_exists(#n) OR (#n < :n AND #c <= :c AND #cr <= :cr)) AND " + again
 	key := closedKey(scope, day, label)
-	err := retry(ctx, func() error {
-		_, err := k.store.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &k.store.tables.Usage, Key: key.attrs(),
+	err := store.Retry(ctx, func() error {
+		_, err := k.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &k.store.Usage, Key: key.Item(),
 			UpdateExpression:    aws.String("SET " + strings.Join(set, ", ")),
 			ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
-		}, once)
+		}, store.Once)
 		return err
 	})
-	if diagnose(err) == troubleRefused {
+	if store.Diagnose(err) == ddb.Refused {
 		return nil
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // counterRow is what one counter item holds. All but used only rise.
@@ -59,4 +60,4 @@ func (d *debit) cap(bound money.Picos, resetAt time.Time) {
 }
 
 // ref is the counter, whatever its shard.
-func (d debit) ref() itemKey { return itemKey{d.pk, d.prefix} }
+func (d debit) ref() store.Key { return store.Key{PK: d.pk, SK: d.prefix} }

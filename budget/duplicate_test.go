@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // requireNothingHeld: no hold is left, and every counter of hard mode has what
@@ -19,9 +20,9 @@ func (w *world) requireNothingHeld(n int64) {
 	for _, item := range w.items("ORG#") {
 		row, err := decodeCounter(item)
 		require.NoError(w.t, err)
-		require.Equal(w.t, money.FromMicros(n*16_500), row.cost, keyOf(item))
+		require.Equal(w.t, money.FromMicros(n*16_500), row.cost, store.KeyOf(item))
 		if row.hard {
-			require.Equal(w.t, row.cost, row.used, keyOf(item))
+			require.Equal(w.t, row.cost, row.used, store.KeyOf(item))
 			counters++
 		}
 	}

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -156,4 +158,21 @@ func RetryAt(err error) (time.Time, bool) {
 		return exceeded.RetryAt, !exceeded.RetryAt.IsZero()
 	}
 	return time.Time{}, false
+}
+
+// failure wraps a store error for the caller: unavailable, or a bug.
+func failure(operation string, err error) error {
+	if err == nil || unavailable(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if store.Diagnose(err).Unavailable() {
+		return &UnavailableError{Operation: operation, Err: err, Ambiguous: store.InDoubt(err), RetryAfter: ddb.Classify(err, context.Background()).RetryAfter}
+	}
+	return fmt.Errorf("budget: %s: %w", operation, err)
+}
+
+// unavailable says that err is a failure of the store.
+func unavailable(err error) bool {
+	var u *UnavailableError
+	return errors.As(err, &u)
 }

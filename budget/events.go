@@ -12,6 +12,8 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // EventKind says what an event is about.
@@ -141,30 +143,30 @@ func crossed(t *tenant, out *outlook, now time.Time) []Event {
 }
 
 // key is the event's item, under its scope.
-func (e Event) key() itemKey { return itemKey{eventPK(e.Scope), e.ID[len(e.Scope)+1:]} }
+func (e Event) key() store.Key { return store.Key{PK: eventPK(e.Scope), SK: e.ID[len(e.Scope)+1:]} }
 
-func (e Event) item(writer string, claimed time.Time) attrs {
-	item := e.key().attrs()
+func (e Event) item(writer string, claimed time.Time) store.Item {
+	item := e.key().Item()
 	for name, v := range map[string]string{
-		"event_id": e.ID, "kind": string(e.Kind), "org_id": e.Org, "app_id": e.App, attrScope: e.Scope, "period": string(e.Period),
-		"period_key": e.PeriodKey, attrLabel: e.Label, "previous_model_label": e.From, attrWriter: writer,
+		"event_id": e.ID, "kind": string(e.Kind), "org_id": e.Org, "app_id": e.App, store.AttrScope: e.Scope, "period": string(e.Period),
+		"period_key": e.PeriodKey, store.AttrLabel: e.Label, "previous_model_label": e.From, store.AttrWriter: writer,
 	} {
-		item[name] = str(v)
+		item[name] = store.String(v)
 	}
-	item["percent"], item["quota_micros"], item["spend_micros"] = num(e.Percent), num(e.QuotaMicros), num(e.SpendMicros)
-	item["at_epoch_ms"], item["claimed_at_ms"], item["delivered"] = num(e.At.UnixMilli()), num(claimed.UnixMilli()), flag(false)
-	item[attrTTL] = num(e.At.Add(eventsKept).Unix())
+	item["percent"], item["quota_micros"], item["spend_micros"] = store.Int(e.Percent), store.Int(e.QuotaMicros), store.Int(e.SpendMicros)
+	item["at_epoch_ms"], item["claimed_at_ms"], item["delivered"] = store.Int(e.At.UnixMilli()), store.Int(claimed.UnixMilli()), store.Bool(false)
+	item[store.AttrTTL] = store.Int(e.At.Add(eventsKept).Unix())
 	return item
 }
 
-func decodeEvent(item attrs) (Event, error) {
-	var d decoder
+func decodeEvent(item store.Item) (Event, error) {
+	var d store.Decoder
 	return Event{
-		ID: d.str(item, "event_id"), Kind: EventKind(d.str(item, "kind")), Org: d.str(item, "org_id"), App: d.str(item, "app_id"),
-		Scope: d.str(item, attrScope), Period: Period(d.str(item, "period")), PeriodKey: d.str(item, "period_key"),
-		Label: d.str(item, attrLabel), From: d.str(item, "previous_model_label"), Percent: d.int(item, "percent"),
-		QuotaMicros: d.int(item, "quota_micros"), SpendMicros: d.int(item, "spend_micros"), At: time.UnixMilli(d.int(item, "at_epoch_ms")),
-	}, d.err
+		ID: d.String(item, "event_id"), Kind: EventKind(d.String(item, "kind")), Org: d.String(item, "org_id"), App: d.String(item, "app_id"),
+		Scope: d.String(item, store.AttrScope), Period: Period(d.String(item, "period")), PeriodKey: d.String(item, "period_key"),
+		Label: d.String(item, store.AttrLabel), From: d.String(item, "previous_model_label"), Percent: d.Int(item, "percent"),
+		QuotaMicros: d.Int(item, "quota_micros"), SpendMicros: d.Int(item, "spend_micros"), At: time.UnixMilli(d.Int(item, "at_epoch_ms")),
+	}, d.Err
 }
 
 // deliver claims an event, tells the hook and marks it delivered. One that
@@ -173,23 +175,23 @@ func (k *Keeper) deliver(ctx context.Context, v *view, e Event, now time.Time) e
 	if v.done[e.ID] || now.Before(v.later[e.ID]) {
 		return nil
 	}
-	writer := newID()
-	err := retry(ctx, func() error {
-		return k.store.put(ctx, k.store.tables.Usage, e.item(writer, now),
+	writer := store.NewID()
+	err := store.Retry(ctx, func() error {
+		return k.store.Put(ctx, k.store.Usage, e.item(writer, now),
 			"attribute_not_exists(#pk) OR (#d = :false AND #at <= :stale)",
 			map[string]string{"#pk": "PK", "#d": "delivered", "#at": "claimed_at_ms"},
-			attrs{":false": flag(false), ":stale": num(now.Add(-takeOverAfter).UnixMilli())})
+			store.Item{":false": store.Bool(false), ":stale": store.Int(now.Add(-takeOverAfter).UnixMilli())})
 	})
-	if diagnose(err) == troubleRefused {
-		var d decoder
-		image := refusedImage(err)
+	if store.Diagnose(err) == ddb.Refused {
+		var d store.Decoder
+		image := store.RefusedItem(err)
 		switch {
-		case d.str(image, attrWriter) == writer: // ours: the answer was lost
-		case d.bool(image, "delivered"):
+		case d.String(image, store.AttrWriter) == writer: // ours: the answer was lost
+		case d.Bool(image, "delivered"):
 			v.done[e.ID] = true
 			return nil
 		default:
-			v.later[e.ID] = time.UnixMilli(d.int(image, "claimed_at_ms")).Add(takeOverAfter)
+			v.later[e.ID] = time.UnixMilli(d.Int(image, "claimed_at_ms")).Add(takeOverAfter)
 			return nil
 		}
 	} else if err != nil {
@@ -201,16 +203,16 @@ func (k *Keeper) deliver(ctx context.Context, v *view, e Event, now time.Time) e
 }
 
 func (k *Keeper) markDelivered(ctx context.Context, e Event, writer string) error {
-	err := retry(ctx, func() error {
-		_, err := k.store.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &k.store.tables.Usage, Key: e.key().attrs(), UpdateExpression: aws.String("SET #d = :true"),
+	err := store.Retry(ctx, func() error {
+		_, err := k.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &k.store.Usage, Key: e.key().Item(), UpdateExpression: aws.String("SET #d = :true"),
 			ConditionExpression:       aws.String("#w = :w"),
-			ExpressionAttributeNames:  map[string]string{"#d": "delivered", "#w": attrWriter},
-			ExpressionAttributeValues: attrs{":true": flag(true), ":w": str(writer)},
-		}, once)
+			ExpressionAttributeNames:  map[string]string{"#d": "delivered", "#w": store.AttrWriter},
+			ExpressionAttributeValues: store.Item{":true": store.Bool(true), ":w": store.String(writer)},
+		}, store.Once)
 		return err
 	})
-	if diagnose(err) == troubleRefused { // taken over meanwhile: delivered twice
+	if store.Diagnose(err) == ddb.Refused { // taken over meanwhile: delivered twice
 		return nil
 	}
 	return err
@@ -241,11 +243,11 @@ func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, e
 // readEvents reads a scope's events, and which were delivered.
 func (k *Keeper) readEvents(ctx context.Context, scope string) (events []Event, delivered map[string]bool, err error) {
 	delivered = map[string]bool{}
-	err = k.store.query(ctx, k.store.tables.Usage, eventPK(scope), "0", "~", func(item attrs) error {
-		var d decoder
+	err = k.store.Query(ctx, k.store.Usage, eventPK(scope), "0", "~", func(item store.Item) error {
+		var d store.Decoder
 		e, err := decodeEvent(item)
 		events = append(events, e)
-		delivered[e.ID] = d.bool(item, "delivered")
+		delivered[e.ID] = d.Bool(item, "delivered")
 		return err
 	})
 	return events, delivered, err

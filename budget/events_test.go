@@ -92,7 +92,7 @@ func TestUndeliveredEventIsTakenOver(t *testing.T) {
 			Scope: scopeKey(ScopeApp, orgO, appA), Period: Day, PeriodKey: "DAY#20260123", Label: "premium", Percent: 50,
 			QuotaMicros: 10_000_000, At: w.clock.now(),
 		}
-		require.NoError(t, claimed.store.put(t.Context(), w.tables.Usage, e.item("dead", w.clock.now()), "", nil, nil))
+		require.NoError(t, claimed.store.Put(t.Context(), w.tables.Usage, e.item("dead", w.clock.now()), "", nil, nil))
 		k := w.keeper(&Options{OnEvent: alive.hook})
 		w.recommend(k, appA)
 		assert.Empty(t, alive.take(), "left to the process that claimed it")

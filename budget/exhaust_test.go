@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // The search below visits every state of one scope, label and day shared by
@@ -101,14 +102,14 @@ type xStep struct {
 
 var xRef = counterRef{"c", "DAY#SH#", 1}
 
-func xKey(kind string, i int) itemKey { return itemKey{kind, fmt.Sprint(i)} }
+func xKey(kind string, i int) store.Key { return store.Key{PK: kind, SK: fmt.Sprint(i)} }
 
 func (w *xWorld) op(s xState, kind opKind, i int) *op {
 	o := newOp(kind)
 	o.writer = fmt.Sprint("writer ", i)
 	o.debits = []debit{{counterRef: xRef, hard: true, bound: money.Of(int64(s.quota)), capped: true}}
 	if kind != opSubmit {
-		o.hold = &holdRef{id: fmt.Sprint(i), keys: []itemKey{xKey("hold", i)}, estimate: money.Of(xEstimate), debits: o.debits}
+		o.hold = &holdRef{id: fmt.Sprint(i), keys: []store.Key{xKey("hold", i)}, estimate: money.Of(xEstimate), debits: o.debits}
 	}
 	if kind == opSettle || kind == opSubmit {
 		o.record = &record{key: xKey("dedup", i), cost: money.Of(xCost), hash: "h"}
@@ -121,7 +122,7 @@ func (w *xWorld) apply(s xState, items []txnItem) (xState, []refusal) {
 	var refused []refusal
 	index := func(it txnItem) int {
 		var i int
-		_, _ = fmt.Sscan(it.key.sk, &i)
+		_, _ = fmt.Sscan(it.key.SK, &i)
 		return i
 	}
 	for n, it := range items {

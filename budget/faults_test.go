@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -95,7 +96,7 @@ type forgetful struct{ Client }
 
 func (f forgetful) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	copied := *in
-	token := newID()
+	token := store.NewID()
 	copied.ClientRequestToken = &token
 	return f.Client.TransactWriteItems(ctx, &copied, o...)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // mortal is a node's client: at one of its writes the node dies, before or
@@ -286,20 +287,20 @@ func (h *history) rest() {
 // check: what is recorded is what the calls cost, each once; used is what is
 // recorded; no hold is open.
 func (h *history) check(k *Keeper) {
-	w := &world{t: h.t, a: k, tables: k.store.tables}
+	w := &world{t: h.t, a: k, tables: Tables{Usage: k.store.Usage}}
 	var want, got, adjusted money.Picos
 	for _, c := range h.calls {
 		want = want.Add(c.cost)
 	}
-	var d decoder
+	var d store.Decoder
 	for _, item := range w.items("AUDIT#") {
-		adjusted = adjusted.Add(d.picos(item, "change_picos"))
+		adjusted = adjusted.Add(d.Picos(item, "change_picos"))
 	}
 	requests := int64(0)
 	for _, item := range w.items("ORG#") {
 		row, err := decodeCounter(item)
 		require.NoError(h.t, err)
-		key := keyOf(item)
+		key := store.KeyOf(item)
 		if row.hard {
 			require.Equal(h.t, row.spend().String(), row.used.String(), "used of %v", key)
 		}
@@ -312,7 +313,7 @@ func (h *history) check(k *Keeper) {
 	require.Equal(h.t, int64(len(h.calls)), requests)
 	require.Len(h.t, w.items("DEDUP#"), len(h.calls))
 	require.Empty(h.t, w.items("HOLD#"))
-	require.NoError(h.t, d.err)
+	require.NoError(h.t, d.Err)
 }
 
 func runHistory(t *testing.T, seed uint64) {
@@ -359,6 +360,6 @@ func TestHistories(t *testing.T) {
 
 // isLabelDay tells a label's day, which every record is in once, from the
 // counters of tags, totals and longer periods.
-func isLabelDay(key itemKey) bool {
-	return strings.Contains(key.pk, "#LABEL#") && strings.HasPrefix(key.sk, "DAY#")
+func isLabelDay(key store.Key) bool {
+	return strings.Contains(key.PK, "#LABEL#") && strings.HasPrefix(key.SK, "DAY#")
 }

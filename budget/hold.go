@@ -14,6 +14,8 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 const (
@@ -69,7 +71,7 @@ func (k *Keeper) Reserve(ctx context.Context, org, app, label string, micros int
 	if err != nil && unavailable(err) && k.opts.OnUnavailable.Reserve == Allow {
 		k.opts.Logger.WarnContext(ctx, "budget: reserved nothing", "error", err)
 		return &Hold{
-			ID: newID(), Org: org, App: app, Label: label, Model: k.modelInHand(org, app, label),
+			ID: store.NewID(), Org: org, App: app, Label: label, Model: k.modelInHand(org, app, label),
 			EstimateMicros: micros, Degraded: true, k: k, since: now,
 		}, nil
 	}
@@ -91,7 +93,7 @@ func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int
 	}
 	day, rule := t.calendar.Day(now), t.calendar.At(now)
 	h := &Hold{
-		ID: newID(), Org: org, App: app, Label: label, Model: t.model(p, label), Day: day, EstimateMicros: micros, k: k, since: now,
+		ID: store.NewID(), Org: org, App: app, Label: label, Model: t.model(p, label), Day: day, EstimateMicros: micros, k: k, since: now,
 	}
 	if err := k.register(ctx, t); err != nil {
 		return nil, err
@@ -200,7 +202,7 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 	o := newOp(opReserve)
 	o.org, o.board, o.lane, o.debits = t.org, scope, laneKey(rule, scope, h.Label, h.Day), debits
 	o.hold = &holdRef{
-		id: h.ID, keys: []itemKey{holdKey(scope, expires.UnixMilli(), h.ID)}, scope: scope, label: h.Label, day: h.Day,
+		id: h.ID, keys: []store.Key{holdKey(scope, expires.UnixMilli(), h.ID)}, scope: scope, label: h.Label, day: h.Day,
 		estimate: estimate, debits: debits, expireMs: expires.UnixMilli(), ttl: longest.Add(holdMargin).Unix(), lane: o.lane,
 	}
 	return o, nil
@@ -376,7 +378,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	}
 	switch {
 	case err == nil:
-		moved.keys = []itemKey{to}
+		moved.keys = []store.Key{to}
 		h.ref.Store(&moved)
 	case !errors.Is(err, ErrNotFound): // may have moved: both places are tried
 		moved.keys = append(slices.Clone(ref.keys), to)
@@ -385,26 +387,26 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-func (k *Keeper) moveHold(ctx context.Context, moved *holdRef, from, to itemKey) error {
+func (k *Keeper) moveHold(ctx context.Context, moved *holdRef, from, to store.Key) error {
 	if from == to {
 		return nil
 	}
-	token := newID()
-	put := k.store.putAbsent(moved.item(to))
-	err := retry(ctx, func() error {
-		_, err := k.store.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+	token := store.NewID()
+	put := putAbsent(k.store.Usage, moved.item(to))
+	err := store.Retry(ctx, func() error {
+		_, err := k.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
 			ClientRequestToken: &token,
 			TransactItems: []types.TransactWriteItem{
 				{Delete: &types.Delete{
-					TableName: &k.store.tables.Usage, Key: from.attrs(), ConditionExpression: aws.String("attribute_exists(#pk)"),
+					TableName: &k.store.Usage, Key: from.Item(), ConditionExpression: aws.String("attribute_exists(#pk)"),
 					ExpressionAttributeNames: map[string]string{"#pk": "PK"},
 				}},
 				put,
 			},
-		}, once)
+		}, store.Once)
 		return err
 	})
-	if diagnose(err) == troubleRefused {
+	if store.Diagnose(err) == ddb.Refused {
 		return notFound("hold %s: its lease has ended", moved.id)
 	}
 	return failure("Extend", err)

@@ -5,10 +5,8 @@ import (
 	"strconv"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
-
-// itemKey is a primary key. Every table has PK and SK.
-type itemKey struct{ pk, sk string }
 
 const (
 	rootSK     = "#" // a sort key must not be empty
@@ -18,10 +16,10 @@ const (
 
 // The control table.
 
-func orgKey(org string) itemKey           { return itemKey{"ORG#" + org, rootSK} }
-func appKey(org, app string) itemKey      { return itemKey{"ORG#" + org, appPrefix + app} }
-func overrideKey(org, app string) itemKey { return itemKey{"ORG#" + org, overPrefix + app} }
-func priceKey(name string) itemKey        { return itemKey{"PRICE#" + name, rootSK} }
+func orgKey(org string) store.Key           { return store.Key{PK: "ORG#" + org, SK: rootSK} }
+func appKey(org, app string) store.Key      { return store.Key{PK: "ORG#" + org, SK: appPrefix + app} }
+func overrideKey(org, app string) store.Key { return store.Key{PK: "ORG#" + org, SK: overPrefix + app} }
+func priceKey(name string) store.Key        { return store.Key{PK: "PRICE#" + name, SK: rootSK} }
 
 // The usage table.
 
@@ -47,30 +45,30 @@ func shardPrefix(p Period, day string) string { return calendar.PeriodKey(p, day
 
 func tagPrefix(day, value string) string { return "DAY#" + day + "#" + value + "#SH#" }
 
-func shardKey(pk, prefix string, shard int) itemKey {
-	return itemKey{pk, prefix + strconv.Itoa(shard)}
+func shardKey(pk, prefix string, shard int) store.Key {
+	return store.Key{PK: pk, SK: prefix + strconv.Itoa(shard)}
 }
 
-func dedupKey(org, app, request string) itemKey {
-	return itemKey{"DEDUP#" + org + "#" + app + "#" + request, rootSK}
+func dedupKey(org, app, request string) store.Key {
+	return store.Key{PK: "DEDUP#" + org + "#" + app + "#" + request, SK: rootSK}
 }
 
 // closedPK holds the closed totals of a scope, by day and label.
 func closedPK(scope string) string { return "T#" + scope }
 
-func closedKey(scope, day, label string) itemKey {
-	return itemKey{closedPK(scope), day + "#" + label}
+func closedKey(scope, day, label string) store.Key {
+	return store.Key{PK: closedPK(scope), SK: day + "#" + label}
 }
 
-func stickyKey(org, app, day string) itemKey {
-	return itemKey{"STICKY#" + scopeKey(ScopeApp, org, app), "DAY#" + day}
+func stickyKey(org, app, day string) store.Key {
+	return store.Key{PK: "STICKY#" + scopeKey(ScopeApp, org, app), SK: "DAY#" + day}
 }
 
 func holdPK(scope string) string { return "HOLD#" + scope }
 
 // holdKey sorts a scope's holds by expiry.
-func holdKey(scope string, expiresMs int64, id string) itemKey {
-	return itemKey{holdPK(scope), fmt.Sprintf("%013d#%s", expiresMs, id)}
+func holdKey(scope string, expiresMs int64, id string) store.Key {
+	return store.Key{PK: holdPK(scope), SK: fmt.Sprintf("%013d#%s", expiresMs, id)}
 }
 
 func eventPK(scope string) string { return "EVENT#" + scope }

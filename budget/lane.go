@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -19,7 +20,7 @@ const (
 
 // conflictBackoff is the wait after a conflict: a transaction is over in
 // milliseconds, and who waits longer than others is served last.
-var conflictBackoff = ddb.Backoff{First: backoff.First, Most: 50 * time.Millisecond}
+var conflictBackoff = ddb.Backoff{First: store.Backoff.First, Most: 50 * time.Millisecond}
 
 var (
 	errCrowded = errors.New("too many operations wait for one counter; send it again later")
@@ -50,7 +51,7 @@ const (
 )
 
 func newOp(kind opKind) *op {
-	return &op{kind: kind, writer: newID(), done: make(chan struct{})}
+	return &op{kind: kind, writer: store.NewID(), done: make(chan struct{})}
 }
 
 // enqueue hands operations to a lane and wakes it.
@@ -161,7 +162,7 @@ func (k *Keeper) dropAbandoned(ops []*op) []*op {
 
 // mergeRepeats lets a record sent twice at once follow the first.
 func mergeRepeats(ops []*op) []*op {
-	first := map[itemKey]*op{}
+	first := map[store.Key]*op{}
 	kept := ops[:0]
 	for _, o := range ops {
 		if o.record != nil && o.kind == opSubmit {
@@ -185,24 +186,24 @@ func (k *Keeper) transact(ops []*op) (left []*op) {
 	ctx, cancel := context.WithTimeout(k.base, writeTimeout)
 	defer cancel()
 	t, left := compose(ops, rand.IntN)
-	token, doubt, nowSec := newID(), false, k.now().Unix()
+	token, doubt, nowSec := store.NewID(), false, k.now().Unix()
 	for n := 0; len(t.ops) > 0; n++ {
-		err := k.store.send(ctx, t, token, nowSec)
-		trouble := diagnose(err)
+		err := t.send(ctx, k.store, token, nowSec)
+		v := store.Diagnose(err)
 		again := t.ops
-		switch trouble {
-		case troubleNone:
+		switch v {
+		case ddb.Landed:
 			k.landed(t)
 			return left
-		case troubleAmbiguous: // resent unchanged, with the same token
+		case ddb.Ambiguous: // resent unchanged, with the same token
 			doubt = true
 			for _, o := range t.ops {
 				o.doubt = true
 			}
-		case troubleThrottled, troubleUnsent:
-		case troubleConflict: // nothing applied: another shard, a new token
+		case ddb.Throttled, ddb.Unsent:
+		case ddb.Conflicted: // nothing applied: another shard, a new token
 			return append(k.backOff(ctx, t.ops, err, doubt), left...)
-		case troubleRefused:
+		case ddb.Refused:
 			refused, decodeErr := t.refusals(err)
 			if decodeErr != nil || len(refused) == 0 {
 				k.fail(again, failure("write", err))
@@ -210,14 +211,14 @@ func (k *Keeper) transact(ops []*op) (left []*op) {
 			}
 			again, deferred := k.settle(ctx, t, refused)
 			t, _ = compose(again, rand.IntN)
-			token, doubt = newID(), false
+			token, doubt = store.NewID(), false
 			left = append(deferred, left...)
 			continue
 		default:
 			k.isolate(t, err)
 			return left
 		}
-		if giveUp(ctx, n, err) {
+		if store.GiveUp(ctx, n, err) {
 			k.fail(again, &UnavailableError{Operation: "write", Err: err, Ambiguous: doubt, RetryAfter: k.breaker.RetryAfter()})
 			return left
 		}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // outlook is where an app stands at an instant.
@@ -94,7 +96,7 @@ func (k *Keeper) outlook(t *tenant, b *board, now time.Time, stored bool) *outlo
 // need lists what judging the tenant's labels takes.
 func (t *tenant) need(scope string, now time.Time) need {
 	p, day, rule := t.policy(now), t.calendar.Day(now), t.calendar.At(now)
-	n := need{day: day, from: day, labels: map[string]bool{}, refs: map[itemKey]bool{}, calendar: t.calendar}
+	n := need{day: day, from: day, labels: map[string]bool{}, refs: map[store.Key]bool{}, calendar: t.calendar}
 	for _, label := range p.ordering {
 		n.labels[label] = true
 	}
@@ -129,12 +131,12 @@ func (t *tenant) need(scope string, now time.Time) need {
 }
 
 // limitRef is the counter hard mode keeps for a limit.
-func limitRef(scope string, l PeriodQuota, day string) itemKey {
+func limitRef(scope string, l PeriodQuota, day string) store.Key {
 	pk := totalPK(scope)
 	if l.Label != "" {
 		pk = labelPK(scope, l.Label)
 	}
-	return itemKey{pk, shardPrefix(l.Period, day)}
+	return store.Key{PK: pk, SK: shardPrefix(l.Period, day)}
 }
 
 // limitAmount is what counts against a limit: its counter in hard mode, and

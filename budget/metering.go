@@ -7,6 +7,9 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // counterOnly says that a record is counted without an item of its own. Hard
@@ -19,16 +22,16 @@ func (k *Keeper) counterOnly(o *op) bool {
 func (k *Keeper) submitUnkept(ctx context.Context, o *op) error {
 	o.unkept = true
 	r := o.record
-	sum := sha256.Sum256([]byte(k.store.tables.Usage + "#" + r.key.pk)) // a token is one account's, not one table's
+	sum := sha256.Sum256([]byte(k.store.Usage + "#" + r.key.PK)) // a token is one account's, not one table's
 	draw := func(shards int) int { return int(binary.BigEndian.Uint32(sum[16:]) % uint32(shards)) }
 	t, _ := compose([]*op{o}, draw)
 	var err error
 	if k.opts.Metering == MeteringWindow {
-		err = k.sendWindow(ctx, t, uuidOf([16]byte(sum[:16])), r.atSec)
+		err = k.sendWindow(ctx, t, store.UUID([16]byte(sum[:16])), r.atSec)
 	} else {
 		err = k.sendPlain(ctx, t, k.now().Unix())
 	}
-	if diagnose(err) == troubleMismatch {
+	if store.Diagnose(err) == ddb.TokenMismatch {
 		o.verdict.conflict = true
 		return nil
 	}
@@ -44,7 +47,7 @@ func (k *Keeper) submitUnkept(ctx context.Context, o *op) error {
 // again within ten minutes it is applied once. Everything in it comes from the
 // record alone, so that it is the same request whoever sends it.
 func (k *Keeper) sendWindow(ctx context.Context, t *txn, token string, atSec int64) error {
-	return retry(ctx, func() error { return k.store.send(ctx, t, token, atSec) })
+	return store.Retry(ctx, func() error { return t.send(ctx, k.store, token, atSec) })
 }
 
 // sendPlain adds to the counters; what may have been applied is not sent again.
@@ -55,15 +58,15 @@ func (k *Keeper) sendPlain(ctx context.Context, t *txn, nowSec int64) error {
 		}
 		update := counterUpdate(it.sum, nowSec)
 		for n := 0; ; n++ {
-			_, err := k.store.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-				TableName: &k.store.tables.Usage, Key: it.key.attrs(), UpdateExpression: update.UpdateExpression,
+			_, err := k.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+				TableName: &k.store.Usage, Key: it.key.Item(), UpdateExpression: update.UpdateExpression,
 				ExpressionAttributeNames: update.ExpressionAttributeNames, ExpressionAttributeValues: update.ExpressionAttributeValues,
-			}, once)
+			}, store.Once)
 			if err == nil {
 				break
 			}
-			d := diagnose(err)
-			if d != troubleConflict && d != troubleThrottled && d != troubleUnsent || giveUp(ctx, n, err) {
+			d := store.Diagnose(err)
+			if d != ddb.Conflicted && d != ddb.Throttled && d != ddb.Unsent || store.GiveUp(ctx, n, err) {
 				if i > 0 {
 					err = fmt.Errorf("counted, but not by tag: %w", err)
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // opKind is what a caller asks of the counters.
@@ -22,7 +23,7 @@ const (
 // record is a usage record ready to be counted.
 type record struct {
 	org, app, request string
-	key               itemKey // of its dedup item
+	key               store.Key // of its dedup item
 	hash              string
 	label, scope, day string
 	cost              money.Picos
@@ -35,7 +36,7 @@ type record struct {
 // holdRef is a hold as stored.
 type holdRef struct {
 	id       string
-	keys     []itemKey // where it may be: one, or two when moving it was not answered
+	keys     []store.Key // where it may be: one, or two when moving it was not answered
 	scope    string
 	label    string
 	day      string
@@ -54,13 +55,13 @@ type op struct {
 	hold   *holdRef
 	debits []debit
 	adjust *adjustment
-	reopen []itemKey // closed totals this write makes open again
-	tried  int       // hold keys found gone
+	reopen []store.Key // closed totals this write makes open again
+	tried  int         // hold keys found gone
 
 	followers []*op
-	full      map[itemKey]money.Picos // counters without room for it, with what they held
-	live      []*holdRef              // of its scope, when it was refused
-	denied    bool                    // refused for lack of room once, expired holds released
+	full      map[store.Key]money.Picos // counters without room for it, with what they held
+	live      []*holdRef                // of its scope, when it was refused
+	denied    bool                      // refused for lack of room once, expired holds released
 	verdict   verdict
 
 	org       string
@@ -112,12 +113,12 @@ func (o *op) releaseOnly() {
 }
 
 // fullAt notes the counter that has no room for the operation.
-func (o *op) fullAt(key itemKey, used money.Picos) {
+func (o *op) fullAt(key store.Key, used money.Picos) {
 	if o.full == nil {
-		o.full = map[itemKey]money.Picos{}
+		o.full = map[store.Key]money.Picos{}
 	}
 	for _, d := range o.debits {
-		if d.pk == key.pk && strings.HasPrefix(key.sk, d.prefix) {
+		if d.pk == key.PK && strings.HasPrefix(key.SK, d.prefix) {
 			o.full[d.ref()] = used
 		}
 	}
@@ -170,7 +171,7 @@ const (
 // txnItem is one write; op is nil where several share it.
 type txnItem struct {
 	kind   itemKind
-	key    itemKey
+	key    store.Key
 	op     *op
 	sum    counterRow
 	bound  money.Picos
@@ -181,7 +182,7 @@ type txnItem struct {
 type txn struct {
 	ops    []*op
 	items  []txnItem
-	shards map[itemKey]int // drawn per counter: partition and prefix
+	shards map[store.Key]int // drawn per counter: partition and prefix
 }
 
 const maxTxnItems = 100
@@ -190,13 +191,13 @@ const maxTxnItems = 100
 // and one write for each counter they share. What does not fit, or needs an
 // item that is already taken, is left over.
 func compose(ops []*op, draw func(shards int) int) (t *txn, left []*op) {
-	t = &txn{shards: map[itemKey]int{}}
-	at := map[itemKey]int{}
+	t = &txn{shards: map[store.Key]int{}}
+	at := map[store.Key]int{}
 	for i, o := range ops {
 		own := o.items()
 		count := len(own)
 		for _, d := range o.debits {
-			if _, ok := t.shards[itemKey{d.pk, d.prefix}]; !ok {
+			if _, ok := t.shards[store.Key{PK: d.pk, SK: d.prefix}]; !ok {
 				count++
 			}
 		}
@@ -243,9 +244,9 @@ func (o *op) items() []txnItem {
 	return items
 }
 
-func (t *txn) addCounters(o *op, at map[itemKey]int, draw func(int) int) {
+func (t *txn) addCounters(o *op, at map[store.Key]int, draw func(int) int) {
 	for _, d := range o.debits {
-		ref := itemKey{d.pk, d.prefix}
+		ref := store.Key{PK: d.pk, SK: d.prefix}
 		shard, ok := t.shards[ref]
 		if !ok {
 			shard = draw(d.shards)
@@ -280,7 +281,7 @@ func (t *txn) shardOf(o *op) int {
 	if len(o.debits) == 0 {
 		return 0
 	}
-	return t.shards[itemKey{o.debits[0].pk, o.debits[0].prefix}]
+	return t.shards[store.Key{PK: o.debits[0].pk, SK: o.debits[0].prefix}]
 }
 
 // refusal is a condition of a transaction that did not hold, with what the
@@ -365,7 +366,7 @@ func (t *txn) resolve(refused []refusal) (finished, again, deferred []*op) {
 // other operations: nobody is denied for a write that has not landed. A
 // counter's strictest bound holds for all, as it did in the write.
 func (t *txn) deny(stored map[int]money.Picos, over map[*op]bool) (wait map[*op]bool) {
-	at := make(map[itemKey]int, len(stored))
+	at := make(map[store.Key]int, len(stored))
 	used := make(map[int]money.Picos, len(stored))
 	for i, u := range stored {
 		at[t.items[i].key] = i
@@ -374,7 +375,7 @@ func (t *txn) deny(stored map[int]money.Picos, over map[*op]bool) (wait map[*op]
 	touched := func(o *op) map[int]money.Picos { // refusing counters it debits → what it adds
 		adds := map[int]money.Picos{}
 		for _, d := range o.debits {
-			key := shardKey(d.pk, d.prefix, t.shards[itemKey{d.pk, d.prefix}])
+			key := shardKey(d.pk, d.prefix, t.shards[store.Key{PK: d.pk, SK: d.prefix}])
 			if i, ok := at[key]; ok {
 				adds[i] = o.delta(d).used
 			}

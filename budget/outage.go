@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -57,16 +58,17 @@ func (k *Keeper) connect(client Client, tables Tables) {
 	}
 	k.breaker, k.control = breaker(tables.Usage), breaker(tables.Control)
 	patient = ddb.Watch(client, k.breaker, k.clock, k.opts.RequestTimeout).Beside(tables.Control, k.control)
-	k.store = &store{client: patient.Hasty(), tables: tables}
+	k.client = patient.Hasty()
+	k.store = &store.Store{Client: k.client, Control: tables.Control, Usage: tables.Usage}
 }
 
 // probe asks a table for proof that it takes writes: an update of an absent item
 // whose condition cannot hold, so that it never writes.
 func probe(ctx context.Context, client Client, table string) error {
 	_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &table, Key: itemKey{"PROBE#" + newID(), "PROBE"}.attrs(),
+		TableName: &table, Key: store.Key{PK: "PROBE#" + store.NewID(), SK: "PROBE"}.Item(),
 		ConditionExpression: aws.String("attribute_exists(PK) AND attribute_not_exists(PK)"),
-	}, once)
+	}, store.Once)
 	return err
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // override is a label forced by an administrator until an instant.
@@ -17,9 +19,9 @@ type override struct {
 
 const attrUntil = "until_epoch_ms"
 
-func decodeOverride(item attrs) (override, error) {
-	var d decoder
-	return override{d.str(item, attrLabel), time.UnixMilli(d.int(item, attrUntil))}, d.err
+func decodeOverride(item store.Item) (override, error) {
+	var d store.Decoder
+	return override{d.String(item, store.AttrLabel), time.UnixMilli(d.Int(item, attrUntil))}, d.Err
 }
 
 // Override forces an app's recommendation to one label of its ordering until an
@@ -46,10 +48,10 @@ func (k *Keeper) Override(ctx context.Context, org, app, label string, until tim
 	if _, _, err := t.cost(label, Tokens{}, now); err != nil {
 		return err
 	}
-	item := overrideKey(org, app).attrs()
-	item[attrLabel], item[attrUntil] = str(label), num(until.UnixMilli())
-	item[attrTTL] = num(until.Unix() + 1)
-	err = retry(ctx, func() error { return k.store.put(ctx, k.store.tables.Control, item, "", nil, nil) })
+	item := overrideKey(org, app).Item()
+	item[store.AttrLabel], item[attrUntil] = store.String(label), store.Int(until.UnixMilli())
+	item[store.AttrTTL] = store.Int(until.Unix() + 1)
+	err = store.Retry(ctx, func() error { return k.store.Put(ctx, k.store.Control, item, "", nil, nil) })
 	k.tenants.evict(org)
 	return failure("Override", err)
 }
@@ -59,7 +61,7 @@ func (k *Keeper) ClearOverride(ctx context.Context, org, app string) error {
 	if err := validTarget(org, app); err != nil {
 		return err
 	}
-	err := k.store.delete(ctx, k.store.tables.Control, overrideKey(org, app))
+	err := k.store.Delete(ctx, k.store.Control, overrideKey(org, app))
 	k.tenants.evict(org)
 	return failure("ClearOverride", err)
 }
@@ -80,12 +82,12 @@ type priceRow struct {
 	CacheWrite1h  int64      `dynamodbav:"cache_write_1h,omitempty"`
 }
 
-func decodePrices(item attrs) ([]Price, error) {
+func decodePrices(item store.Item) ([]Price, error) {
 	var stored struct {
 		Rows []priceRow `dynamodbav:"rows"`
 	}
 	if err := attributevalue.UnmarshalMap(item, &stored); err != nil {
-		return nil, fmt.Errorf("%w: prices: %w", errItem, err)
+		return nil, fmt.Errorf("%w: prices: %w", store.ErrMalformed, err)
 	}
 	rows := make([]Price, len(stored.Rows))
 	for i, r := range stored.Rows {
@@ -106,7 +108,7 @@ func (k *Keeper) Prices(ctx context.Context, model string) ([]Price, error) {
 	if name == "" {
 		return nil, invalidConfig("model", "%q is not a model id", model)
 	}
-	item, err := k.store.get(ctx, k.store.tables.Control, priceKey(name))
+	item, err := k.store.Get(ctx, k.store.Control, priceKey(name))
 	if err != nil || item == nil {
 		return nil, failure("Prices", err)
 	}
@@ -145,8 +147,8 @@ func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) err
 		return err
 	}
 	key := priceKey(name)
-	item["PK"], item["SK"] = str(key.pk), str(key.sk)
-	err = retry(ctx, func() error { return k.store.put(ctx, k.store.tables.Control, item, "", nil, nil) })
+	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
+	err = store.Retry(ctx, func() error { return k.store.Put(ctx, k.store.Control, item, "", nil, nil) })
 	k.tenants.evictAll()
 	return failure("PutPrices", err)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // change puts a configuration and goes to the day it begins on.
@@ -154,7 +155,7 @@ func TestWhatAReadCloses(t *testing.T) {
 			for _, item := range w.items("T#") {
 				if _, ok := item[attrSeq]; ok {
 					n++
-					if day := keyOf(item).sk[:8]; oldest == "" || day < oldest {
+					if day := store.KeyOf(item).SK[:8]; oldest == "" || day < oldest {
 						oldest = day
 					}
 				}

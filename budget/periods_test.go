@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 func TestPeriodsAndTotals(t *testing.T) {
@@ -86,7 +87,7 @@ func TestHardPeriods(t *testing.T) {
 			row, err := decodeCounter(item)
 			require.NoError(t, err)
 			if row.hard {
-				assert.Equal(t, "3000000000000", row.used.String(), "%v", keyOf(item))
+				assert.Equal(t, "3000000000000", row.used.String(), "%v", store.KeyOf(item))
 			}
 		}
 	})
@@ -164,7 +165,7 @@ func TestLateCloserDoesNotHideALateWrite(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "premium", Day: "20260123", DeltaMicros: 500, Reason: "late"}))
 		sum := counterRow{n: 1, cost: money.FromMicros(16_500)}
-		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", sum, stale[itemKey{"20260123", "premium"}]))
+		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", sum, stale[store.Key{PK: "20260123", SK: "premium"}]))
 		assert.Equal(t, int64(17_000), w.total(appA, "premium", "20260123").CostMicros)
 		w.b.closingDays.Wait()
 		older := counterRow{n: 1, cost: money.FromMicros(1)}

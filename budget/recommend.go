@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // Recommendation is the label an app may use now.
@@ -129,7 +130,7 @@ func (k *Keeper) estimateByOptions(label string, tokens Tokens, err error) (int6
 
 // modelInHand is a label's model as far as it is known without the store.
 func (k *Keeper) modelInHand(org, app, label string) string {
-	if t, ok := k.tenants.cache.Peek(itemKey{org, app}); ok {
+	if t, ok := k.tenants.cache.Peek(store.Key{PK: org, SK: app}); ok {
 		return t.model(t.policy(k.now()), label)
 	}
 	return k.opts.Models[label]

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 const (
@@ -25,13 +26,13 @@ const (
 // freeAt is when the hold can be given back by anybody.
 func (h *holdRef) freeAt() time.Time { return time.UnixMilli(h.expireMs).Add(leaseMargin) }
 
-func (h *holdRef) debitsCounter(ref itemKey) bool {
+func (h *holdRef) debitsCounter(ref store.Key) bool {
 	return slices.ContainsFunc(h.debits, func(d debit) bool { return d.ref() == ref })
 }
 
 // freeWhen is when so much of what is held on a counter has ended, holds in the
 // order of their leases; false when all of it is not enough.
-func freeWhen(holds []*holdRef, ref itemKey, missing money.Picos) (time.Time, bool) {
+func freeWhen(holds []*holdRef, ref store.Key, missing money.Picos) (time.Time, bool) {
 	for _, h := range holds {
 		if !h.debitsCounter(ref) {
 			continue
@@ -73,10 +74,10 @@ func (b *board) remember(o *op, holds []*holdRef, now time.Time) {
 
 // refuses says which counters are remembered to have no room for a reservation;
 // none when it must be asked.
-func (b *board) refuses(o *op, now time.Time) map[itemKey]money.Picos {
+func (b *board) refuses(o *op, now time.Time) map[store.Key]money.Picos {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	full := map[itemKey]money.Picos{}
+	full := map[store.Key]money.Picos{}
 	for _, d := range o.debits {
 		if f, ok := b.full[d.ref()]; d.capped && ok && now.Before(f.until) && f.used.Add(o.hold.estimate).Cmp(d.bound) > 0 {
 			full[d.ref()] = f.used
@@ -87,7 +88,7 @@ func (b *board) refuses(o *op, now time.Time) map[itemKey]money.Picos {
 
 // forget drops what is remembered of a counter that a write of this process left
 // with more room. It needs the board's lock.
-func (b *board) forget(ref itemKey, change money.Picos) {
+func (b *board) forget(ref store.Key, change money.Picos) {
 	if change.IsNegative() {
 		delete(b.full, ref)
 	}
@@ -118,15 +119,15 @@ func (b *board) roomAt(o *op) time.Time {
 // expired, and the next holdsRead at least of the others, if there are so many.
 func (k *Keeper) readHolds(ctx context.Context, scope string, now time.Time) (expired, live []*holdRef, err error) {
 	in := &dynamodb.QueryInput{
-		TableName: &k.store.tables.Usage, ConsistentRead: aws.Bool(true), Limit: aws.Int32(holdsRead),
+		TableName: &k.store.Usage, ConsistentRead: aws.Bool(true), Limit: aws.Int32(holdsRead),
 		KeyConditionExpression:    aws.String("#pk = :pk"),
 		ExpressionAttributeNames:  map[string]string{"#pk": "PK"},
-		ExpressionAttributeValues: attrs{":pk": str(holdPK(scope))},
+		ExpressionAttributeValues: store.Item{":pk": store.String(holdPK(scope))},
 	}
 	for {
-		out, err := k.store.client.Query(ctx, in)
+		out, err := k.store.Client.Query(ctx, in)
 		if err != nil {
-			return nil, nil, reading(err)
+			return nil, nil, store.Reading(err)
 		}
 		for _, item := range out.Items {
 			h, err := decodeHold(item)
@@ -187,7 +188,7 @@ func (l labelState) freeOfHolds(out *outlook, holds []*holdRef) (time.Time, bool
 		return time.Time{}, false
 	}
 	var last time.Time
-	check := func(ref itemKey, a amount, quota int64) bool {
+	check := func(ref store.Key, a amount, quota int64) bool {
 		missing := a.spend.Add(a.held).Sub(money.FromMicros(quota)).Add(money.Of(1))
 		if missing.Sign() <= 0 {
 			return true
@@ -196,7 +197,7 @@ func (l labelState) freeOfHolds(out *outlook, holds []*holdRef) (time.Time, bool
 		last = latest(last, at)
 		return ok
 	}
-	ok := check(itemKey{labelPK(out.scope, l.label), shardPrefix(Day, out.day)}, l.amount, l.quota)
+	ok := check(store.Key{PK: labelPK(out.scope, l.label), SK: shardPrefix(Day, out.day)}, l.amount, l.quota)
 	for _, lim := range l.limits {
 		ok = ok && check(limitRef(out.scope, lim.quota, out.day), lim.amount, lim.quota.Micros)
 	}

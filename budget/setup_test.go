@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -236,20 +237,20 @@ func (w *world) recommend(k *Keeper, app string) Recommendation {
 }
 
 // items reads the whole usage table.
-func (w *world) items(prefix string) []attrs {
+func (w *world) items(prefix string) []store.Item {
 	w.t.Helper()
 	for _, k := range []*Keeper{w.a, w.b} {
 		if k != nil {
 			k.closingDays.Wait()
 		}
 	}
-	var out []attrs
-	pages := dynamodb.NewScanPaginator(w.a.store.client, &dynamodb.ScanInput{TableName: &w.tables.Usage, ConsistentRead: aws.Bool(true)})
+	var out []store.Item
+	pages := dynamodb.NewScanPaginator(w.a.store.Client, &dynamodb.ScanInput{TableName: &w.tables.Usage, ConsistentRead: aws.Bool(true)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(context.Background())
 		require.NoError(w.t, err)
 		for _, item := range page.Items {
-			if strings.HasPrefix(keyOf(item).pk, prefix) {
+			if strings.HasPrefix(store.KeyOf(item).PK, prefix) {
 				out = append(out, item)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // soak is everything at once: two nodes, hard quotas of every period, faults,
@@ -246,7 +247,7 @@ func (s *soak) records() map[string]countedSum {
 		key := r.scope + "|" + r.label + "|" + r.day
 		costs[key] = costs[key].Add(r.cost)
 		requests[key]++
-		parts := strings.Split(keyOf(item).pk, "#")
+		parts := strings.Split(store.KeyOf(item).PK, "#")
 		delete(s.acked, parts[2]+parts[3])
 	}
 	return sums(costs, requests)
@@ -258,15 +259,15 @@ func (s *soak) counters() map[string]countedSum {
 	for _, item := range s.items("ORG#") {
 		row, err := decodeCounter(item)
 		require.NoError(s.t, err)
-		key := keyOf(item)
+		key := store.KeyOf(item)
 		if row.hard {
 			assert.Equal(s.t, row.spend().String(), row.used.String(), "%v: used and spent", key)
 		}
-		scope, label, ok := strings.Cut(key.pk, "#LABEL#")
-		if !ok || !strings.HasPrefix(key.sk, "DAY#") {
+		scope, label, ok := strings.Cut(key.PK, "#LABEL#")
+		if !ok || !strings.HasPrefix(key.SK, "DAY#") {
 			continue
 		}
-		at := scope + "|" + label + "|" + key.sk[4:12]
+		at := scope + "|" + label + "|" + key.SK[4:12]
 		costs[at] = costs[at].Add(row.cost)
 		requests[at] += row.requests
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // SpooledUsage is a record that the store has not accepted yet.
@@ -50,7 +51,7 @@ func (h *holdRef) spooled(day string) *SpooledHold {
 		ExpireMs: h.expireMs, TTL: h.ttl, Lane: h.lane, HoldsMoney: true,
 	}
 	for _, key := range h.keys {
-		s.Keys = append(s.Keys, [2]string{key.pk, key.sk})
+		s.Keys = append(s.Keys, [2]string{key.PK, key.SK})
 	}
 	for _, d := range h.debits {
 		s.Counters = append(s.Counters, spooledCounter{d.pk, d.prefix, d.bare})
@@ -71,7 +72,7 @@ func (s *SpooledHold) ref() (*holdRef, error) {
 		expireMs: s.ExpireMs, ttl: s.TTL, lane: s.Lane,
 	}
 	for _, key := range s.Keys {
-		h.keys = append(h.keys, itemKey{key[0], key[1]})
+		h.keys = append(h.keys, store.Key{PK: key[0], SK: key[1]})
 	}
 	for _, c := range s.Counters {
 		h.debits = append(h.debits, debit{counterRef: counterRef{c.PK, c.Prefix, 1}, hard: true, bare: c.Bare})

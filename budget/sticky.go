@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // Sticky is the record of the label an app uses today. It is a record: the
@@ -31,12 +33,12 @@ type stickyView struct {
 	read   time.Time
 }
 
-func decodeSticky(item attrs, read time.Time) (stickyView, error) {
-	var d decoder
+func decodeSticky(item store.Item, read time.Time) (stickyView, error) {
+	var d store.Decoder
 	return stickyView{Sticky: Sticky{
-		Label: d.str(item, "active_model_label"), Index: int(d.int(item, "idx")), Previous: d.str(item, "previous_model_label"),
-		Reason: d.str(item, "reason"), Version: d.int(item, "cfg_version"), At: time.Unix(d.int(item, "activated_at_epoch"), 0),
-	}, exists: item != nil, read: read}, d.err
+		Label: d.String(item, "active_model_label"), Index: int(d.Int(item, "idx")), Previous: d.String(item, "previous_model_label"),
+		Reason: d.String(item, "reason"), Version: d.Int(item, "cfg_version"), At: time.Unix(d.Int(item, "activated_at_epoch"), 0),
+	}, exists: item != nil, read: read}, d.Err
 }
 
 // Sticky reads the record; ErrNotFound when the app has used its first label
@@ -52,7 +54,7 @@ func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
 		return Sticky{}, err
 	}
 	now := k.now()
-	item, err := k.store.get(ctx, k.store.tables.Usage, stickyKey(org, app, t.calendar.Day(now)))
+	item, err := k.store.Get(ctx, k.store.Usage, stickyKey(org, app, t.calendar.Day(now)))
 	if err != nil {
 		return Sticky{}, failure("Sticky", err)
 	}
@@ -86,7 +88,7 @@ func (k *Keeper) forced(ctx context.Context, t *tenant) (Sticky, bool) {
 func (k *Keeper) moveSticky(ctx context.Context, t *tenant, v *view, out *outlook, now time.Time) error {
 	index := out.bySpend()
 	if v.sticky.read.IsZero() || now.Sub(v.sticky.read) >= k.opts.ConfigTTL {
-		item, err := k.store.get(ctx, k.store.tables.Usage, stickyKey(t.org, t.app, out.day))
+		item, err := k.store.Get(ctx, k.store.Usage, stickyKey(t.org, t.app, out.day))
 		if err != nil {
 			return err
 		}
@@ -139,29 +141,29 @@ func (k *Keeper) writeSticky(ctx context.Context, t *tenant, v *view, out *outlo
 	}
 	key := stickyKey(t.org, t.app, out.day)
 	put := &types.Put{
-		TableName:           &k.store.tables.Usage,
+		TableName:           &k.store.Usage,
 		ConditionExpression: aws.String("attribute_not_exists(#pk) OR #v < :v OR (#v = :v AND #i < :i)"),
-		Item: attrs{
-			"PK": str(key.pk), "SK": str(key.sk), "active_model_label": str(next.Label), "idx": num(int64(index)),
-			"previous_model_label": str(previous), "reason": str(next.Reason), "cfg_version": num(next.Version),
-			"activated_at_epoch": num(now.Unix()), attrTTL: num(out.resetAt.Unix() + 3600),
+		Item: store.Item{
+			"PK": store.String(key.PK), "SK": store.String(key.SK), "active_model_label": store.String(next.Label), "idx": store.Int(int64(index)),
+			"previous_model_label": store.String(previous), "reason": store.String(next.Reason), "cfg_version": store.Int(next.Version),
+			"activated_at_epoch": store.Int(now.Unix()), store.AttrTTL: store.Int(out.resetAt.Unix() + 3600),
 		},
 		ExpressionAttributeNames:            map[string]string{"#pk": "PK", "#v": "cfg_version", "#i": "idx"},
-		ExpressionAttributeValues:           attrs{":v": num(next.Version), ":i": num(int64(index))},
+		ExpressionAttributeValues:           store.Item{":v": store.Int(next.Version), ":i": store.Int(int64(index))},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
-	event := &types.Put{TableName: &k.store.tables.Usage, Item: next.event(t, out).item("", time.UnixMilli(0))}
-	token := newID()
-	err := retry(ctx, func() error {
-		_, err := k.store.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+	event := &types.Put{TableName: &k.store.Usage, Item: next.event(t, out).item("", time.UnixMilli(0))}
+	token := store.NewID()
+	err := store.Retry(ctx, func() error {
+		_, err := k.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
 			ClientRequestToken: &token,
 			TransactItems:      []types.TransactWriteItem{{Put: put}, {Put: event}},
-		}, once)
+		}, store.Once)
 		return err
 	})
-	if diagnose(err) == troubleRefused { // another process was first: take what it wrote
+	if store.Diagnose(err) == ddb.Refused { // another process was first: take what it wrote
 		v.sticky.read = time.Time{}
-		item, err := k.store.get(ctx, k.store.tables.Usage, key)
+		item, err := k.store.Get(ctx, k.store.Usage, key)
 		if err != nil {
 			return err
 		}

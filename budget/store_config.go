@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // configItem is what organisations and apps share in the control table.
@@ -140,12 +141,12 @@ func (i appItem) app(id string) App {
 
 // setAll is an update that replaces the given attributes and removes those
 // listed that are absent, leaving all others of the item alone.
-func setAll(item any, optional ...string) (expression string, names map[string]string, values attrs, err error) {
+func setAll(item any, optional ...string) (expression string, names map[string]string, values store.Item, err error) {
 	m, err := attributevalue.MarshalMap(item)
 	if err != nil {
 		return "", nil, nil, err
 	}
-	names, values = map[string]string{}, attrs{}
+	names, values = map[string]string{}, store.Item{}
 	set, remove := "", ""
 	i := 0
 	for name, v := range m {
@@ -175,28 +176,28 @@ var optionalConfig = []string{
 
 // loadOrg reads an organisation and its item; ErrNotFound when there is none.
 func (k *Keeper) loadOrg(ctx context.Context, org string) (orgItem, error) {
-	item, err := k.store.get(ctx, k.store.tables.Control, orgKey(org))
+	item, err := k.store.Get(ctx, k.store.Control, orgKey(org))
 	if err != nil {
 		return orgItem{}, err
 	}
 	return decodeOrg(org, item)
 }
 
-func decodeOrg(org string, item attrs) (orgItem, error) {
+func decodeOrg(org string, item store.Item) (orgItem, error) {
 	var o orgItem
 	if item == nil || item["calendar"] == nil {
 		return o, notFound("organisation %s; create it with PutOrg", org)
 	}
 	if err := attributevalue.UnmarshalMap(item, &o); err != nil || len(o.Calendar) == 0 {
-		return o, fmt.Errorf("%w: organisation: %w", errItem, err)
+		return o, fmt.Errorf("%w: organisation: %w", store.ErrMalformed, err)
 	}
 	return o, nil
 }
 
-func decodeApp(item attrs) (appItem, error) {
+func decodeApp(item store.Item) (appItem, error) {
 	var a appItem
 	if err := attributevalue.UnmarshalMap(item, &a); err != nil {
-		return a, fmt.Errorf("%w: app: %w", errItem, err)
+		return a, fmt.Errorf("%w: app: %w", store.ErrMalformed, err)
 	}
 	return a, nil
 }
@@ -204,9 +205,9 @@ func decodeApp(item attrs) (appItem, error) {
 // loadApps reads every app of an organisation.
 func (k *Keeper) loadApps(ctx context.Context, org string) (map[string]appItem, error) {
 	apps := map[string]appItem{}
-	err := k.store.query(ctx, k.store.tables.Control, orgKey(org).pk, appPrefix, appPrefix+"~", func(item attrs) error {
+	err := k.store.Query(ctx, k.store.Control, orgKey(org).PK, appPrefix, appPrefix+"~", func(item store.Item) error {
 		a, err := decodeApp(item)
-		apps[keyOf(item).sk[len(appPrefix):]] = a
+		apps[store.KeyOf(item).SK[len(appPrefix):]] = a
 		return err
 	})
 	return apps, err
@@ -214,7 +215,7 @@ func (k *Keeper) loadApps(ctx context.Context, org string) (map[string]appItem, 
 
 // putOrg writes an organisation if nobody else changed it or its apps since it
 // was read.
-func (s *store) putOrg(ctx context.Context, id string, item orgItem, seen *orgItem) error {
+func (k *Keeper) putOrg(ctx context.Context, id string, item orgItem, seen *orgItem) error {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
 		return err
@@ -224,39 +225,39 @@ func (s *store) putOrg(ctx context.Context, id string, item orgItem, seen *orgIt
 	if seen != nil {
 		cond = "#v = :seen AND #apps = :apps"
 		names["#apps"] = "apps_version"
-		values[":seen"], values[":apps"] = num(seen.Version), num(seen.AppsVersion)
+		values[":seen"], values[":apps"] = store.Int(seen.Version), store.Int(seen.AppsVersion)
 	}
-	_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &s.tables.Control, Key: orgKey(id).attrs(), UpdateExpression: &expression,
+	_, err = k.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &k.store.Control, Key: orgKey(id).Item(), UpdateExpression: &expression,
 		ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, once)
+	}, store.Once)
 	return err
 }
 
 // putApp writes an app together with what it changes in its organisation.
-func (s *store) putApp(ctx context.Context, org, app string, item appItem, seen appItem, o orgItem, token string) error {
+func (k *Keeper) putApp(ctx context.Context, org, app string, item appItem, seen appItem, o orgItem, token string) error {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
 		return err
 	}
 	names["#v"] = "cfg_version"
 	cond := "attribute_not_exists(#v) OR #v = :seen"
-	values[":seen"] = num(seen.Version)
+	values[":seen"] = store.Int(seen.Version)
 	calendar, err := attributevalue.Marshal(o.Calendar)
 	if err != nil {
 		return err
 	}
 	orgUpdate := "SET #cal = :cal ADD #apps :one, #labels :labels"
-	orgValues := attrs{
-		":cal": calendar, ":one": num(1), ":seen": num(o.Version), ":apps": num(o.AppsVersion),
+	orgValues := store.Item{
+		":cal": calendar, ":one": store.Int(1), ":seen": store.Int(o.Version), ":apps": store.Int(o.AppsVersion),
 		":labels": &types.AttributeValueMemberSS{Value: o.Labels},
 	}
-	_, err = s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+	_, err = k.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
 		ClientRequestToken: &token,
 		TransactItems: []types.TransactWriteItem{
 			{Update: &types.Update{
-				TableName: &s.tables.Control, Key: orgKey(org).attrs(), UpdateExpression: &orgUpdate,
+				TableName: &k.store.Control, Key: orgKey(org).Item(), UpdateExpression: &orgUpdate,
 				ConditionExpression: aws.String("#v = :seen AND #apps = :apps"),
 				ExpressionAttributeNames: map[string]string{
 					"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels", "#cal": "calendar",
@@ -264,11 +265,11 @@ func (s *store) putApp(ctx context.Context, org, app string, item appItem, seen 
 				ExpressionAttributeValues: orgValues,
 			}},
 			{Update: &types.Update{
-				TableName: &s.tables.Control, Key: appKey(org, app).attrs(), UpdateExpression: &expression,
+				TableName: &k.store.Control, Key: appKey(org, app).Item(), UpdateExpression: &expression,
 				ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 			}},
 		},
-	}, once)
+	}, store.Once)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -18,45 +19,45 @@ const ifAbsent = "attribute_not_exists(#pk)"
 
 // send writes a transaction under its token. Sent again with the same token
 // within ten minutes, it is applied once.
-func (s *store) send(ctx context.Context, t *txn, token string, nowSec int64) error {
+func (t *txn) send(ctx context.Context, s *store.Store, token string, nowSec int64) error {
 	in := &dynamodb.TransactWriteItemsInput{
 		ClientRequestToken: &token,
 		TransactItems:      make([]types.TransactWriteItem, len(t.items)),
 	}
 	for i, it := range t.items {
-		in.TransactItems[i] = s.write(t, it, nowSec)
+		in.TransactItems[i] = t.write(s.Usage, it, nowSec)
 	}
-	_, err := s.client.TransactWriteItems(ctx, in, once)
+	_, err := s.Client.TransactWriteItems(ctx, in, store.Once)
 	return err
 }
 
-func (s *store) write(t *txn, it txnItem, nowSec int64) types.TransactWriteItem {
+func (t *txn) write(table string, it txnItem, nowSec int64) types.TransactWriteItem {
 	switch it.kind {
 	case putDedup:
-		return s.putAbsent(it.op.record.item(it.op.writer, t.shardOf(it.op)))
+		return putAbsent(table, it.op.record.item(it.op.writer, t.shardOf(it.op)))
 	case putHold:
-		return s.putAbsent(it.op.hold.item(it.key))
+		return putAbsent(table, it.op.hold.item(it.key))
 	case putAudit:
-		return s.putAbsent(it.op.adjust.item(it.key))
+		return putAbsent(table, it.op.adjust.item(it.key))
 	case barHold:
-		return s.putAbsent(it.op.hold.barred().item(it.key))
+		return putAbsent(table, it.op.hold.barred().item(it.key))
 	case deleteHold:
 		return types.TransactWriteItem{Delete: &types.Delete{
-			TableName: &s.tables.Usage, Key: it.key.attrs(),
+			TableName: &table, Key: it.key.Item(),
 			ConditionExpression:       aws.String("#e = :e"), // there, and not a hold of nothing in its place
 			ExpressionAttributeNames:  map[string]string{"#e": attrEstimate},
-			ExpressionAttributeValues: attrs{":e": picosValue(it.op.hold.estimate)},
+			ExpressionAttributeValues: store.Item{":e": store.Picos(it.op.hold.estimate)},
 		}}
 	case reopenDay:
 		return types.TransactWriteItem{Update: &types.Update{
-			TableName: &s.tables.Usage, Key: it.key.attrs(),
+			TableName: &table, Key: it.key.Item(),
 			UpdateExpression:          aws.String("ADD #0 :0 REMOVE #1"),
 			ExpressionAttributeNames:  map[string]string{"#0": attrReopened, "#1": attrSeq},
-			ExpressionAttributeValues: attrs{":0": num(1)},
+			ExpressionAttributeValues: store.Item{":0": store.Int(1)},
 		}}
 	}
 	update := counterUpdate(it.sum, nowSec)
-	update.TableName, update.Key = &s.tables.Usage, it.key.attrs()
+	update.TableName, update.Key = &table, it.key.Item()
 	if it.capped {
 		room := it.room()
 		cond := "#used <= :room"
@@ -65,15 +66,15 @@ func (s *store) write(t *txn, it txnItem, nowSec int64) types.TransactWriteItem 
 		}
 		update.ConditionExpression = &cond
 		update.ExpressionAttributeNames["#used"] = attrUsed
-		update.ExpressionAttributeValues[":room"] = picosValue(room)
+		update.ExpressionAttributeValues[":room"] = store.Picos(room)
 		update.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
 	}
 	return types.TransactWriteItem{Update: update}
 }
 
-func (s *store) putAbsent(item attrs) types.TransactWriteItem {
+func putAbsent(table string, item store.Item) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{
-		TableName: &s.tables.Usage, Item: item, ConditionExpression: aws.String(ifAbsent),
+		TableName: &table, Item: item, ConditionExpression: aws.String(ifAbsent),
 		ExpressionAttributeNames:            map[string]string{"#pk": "PK"},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}}
@@ -82,7 +83,7 @@ func (s *store) putAbsent(item attrs) types.TransactWriteItem {
 // counterUpdate adds to a counter and stamps it.
 func counterUpdate(sum counterRow, nowSec int64) *types.Update {
 	names := map[string]string{"#t": attrUpdated}
-	values := attrs{":t": num(nowSec)}
+	values := store.Item{":t": store.Int(nowSec)}
 	var add strings.Builder
 	for i, v := range encodeCounter(sum) {
 		if i > 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 const (
@@ -245,17 +246,17 @@ func laneKey(rule calendar.Regime, scope, label, day string) string {
 }
 
 // reopen names the closed total that a write to an old day makes wrong.
-func (t *tenant) reopen(scope, label, day string, now time.Time) []itemKey {
+func (t *tenant) reopen(scope, label, day string, now time.Time) []store.Key {
 	if !t.calendar.Reopens(day, now) {
 		return nil
 	}
-	return []itemKey{closedKey(scope, day, label)}
+	return []store.Key{closedKey(scope, day, label)}
 }
 
 // countedBefore answers a record that would be refused now: one that was
 // counted stays a duplicate.
 func (k *Keeper) countedBefore(ctx context.Context, t *tenant, u Usage, refusal error) (Receipt, error) {
-	item, err := k.store.get(ctx, k.store.tables.Usage, dedupKey(t.org, t.app, u.RequestID))
+	item, err := k.store.Get(ctx, k.store.Usage, dedupKey(t.org, t.app, u.RequestID))
 	if err != nil {
 		return Receipt{}, failure("Submit", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // tenant is the configuration in hand for one app of one organisation.
@@ -72,7 +74,7 @@ func (t *tenant) activeOverride(now time.Time) string {
 // and evicted at once where they are written.
 type tenants struct {
 	k     *Keeper
-	cache *lru.Cache[itemKey, *tenant]
+	cache *lru.Cache[store.Key, *tenant]
 	load  singleflight.Group
 
 	mu  sync.Mutex
@@ -81,7 +83,7 @@ type tenants struct {
 }
 
 func newTenants(k *Keeper) *tenants {
-	cache, _ := lru.New[itemKey, *tenant](cacheEntries)
+	cache, _ := lru.New[store.Key, *tenant](cacheEntries)
 	return &tenants{k: k, cache: cache, gen: map[string]int64{}}
 }
 
@@ -90,7 +92,7 @@ func (ts *tenants) evict(org string) {
 	defer ts.mu.Unlock()
 	ts.gen[org]++
 	for _, key := range ts.cache.Keys() {
-		if key.pk == org {
+		if key.PK == org {
 			ts.cache.Remove(key)
 		}
 	}
@@ -114,14 +116,14 @@ func (ts *tenants) keep(t *tenant, gen int64) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if gen == ts.gen[t.org]+ts.all {
-		ts.cache.Add(itemKey{t.org, t.app}, t)
+		ts.cache.Add(store.Key{PK: t.org, SK: t.app}, t)
 	}
 }
 
 // get is the configuration, at most ConfigTTL old, or usableFor when the store
 // does not answer; an older one comes with the error.
 func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
-	key := itemKey{org, app}
+	key := store.Key{PK: org, SK: app}
 	now := ts.k.now()
 	old, ok := ts.cache.Get(key)
 	if ok && !now.Before(old.loaded) && (now.Sub(old.loaded) < ts.k.opts.ConfigTTL || now.Before(old.retry)) {
@@ -174,11 +176,11 @@ func (ts *tenants) useOld(old *tenant, now time.Time, err error) (*tenant, error
 
 func (k *Keeper) loadTenant(ctx context.Context, org, app string) (*tenant, error) {
 	t := &tenant{org: org, app: app, loaded: k.now(), options: k.opts.Models}
-	keys := []itemKey{orgKey(org)}
+	keys := []store.Key{orgKey(org)}
 	if app != "" {
 		keys = append(keys, appKey(org, app), overrideKey(org, app))
 	}
-	items, err := k.store.batchGet(ctx, k.store.tables.Control, keys...)
+	items, err := k.store.BatchGet(ctx, k.store.Control, keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -207,8 +209,8 @@ func (k *Keeper) loadTenant(ctx context.Context, org, app string) (*tenant, erro
 // tablePrices puts the stored prices of the organisation's models before the
 // keeper's own.
 func (k *Keeper) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
-	var keys []itemKey
-	seen := map[itemKey]bool{}
+	var keys []store.Key
+	seen := map[store.Key]bool{}
 	for _, label := range union(t.labels, t.config.Ordering...) {
 		for _, scope := range []Scope{ScopeApp, ScopeOrg} {
 			model := t.model(policyOf(t.config, t.own, scope), label)
@@ -220,7 +222,7 @@ func (k *Keeper) tablePrices(ctx context.Context, t *tenant) (priceLayers, error
 			}
 		}
 	}
-	items, err := k.store.batchGet(ctx, k.store.tables.Control, keys...)
+	items, err := k.store.BatchGet(ctx, k.store.Control, keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -257,14 +259,14 @@ func (k *Keeper) register(ctx context.Context, t *tenant) error {
 		return err
 	}
 	names["#pk"] = "PK"
-	err = retry(ctx, func() error {
-		_, err := k.store.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &k.store.tables.Control, Key: appKey(t.org, t.app).attrs(), UpdateExpression: &expression,
+	err = store.Retry(ctx, func() error {
+		_, err := k.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &k.store.Control, Key: appKey(t.org, t.app).Item(), UpdateExpression: &expression,
 			ConditionExpression: aws.String(ifAbsent), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
-		}, once)
+		}, store.Once)
 		return err
 	})
-	if err != nil && diagnose(err) != troubleRefused {
+	if err != nil && store.Diagnose(err) != ddb.Refused {
 		return failure("app", err)
 	}
 	registered := *t
@@ -277,7 +279,7 @@ func (k *Keeper) register(ctx context.Context, t *tenant) error {
 func (ts *tenants) replace(old, with *tenant) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	key := itemKey{old.org, old.app}
+	key := store.Key{PK: old.org, SK: old.app}
 	if now, ok := ts.cache.Peek(key); ok && now == old {
 		ts.cache.Add(key, with)
 	}

@@ -1,0 +1,27 @@
+package store
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Item is an item: its attributes by name.
+type Item = map[string]types.AttributeValue
+
+// Key is a primary key. Every table has PK and SK.
+type Key struct{ PK, SK string }
+
+// NewID is a random UUID, used for tokens, holds and as the mark of a writer.
+func NewID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return UUID(b)
+}
+
+// UUID formats bytes as a random UUID of version 4.
+func UUID(b [16]byte) string {
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

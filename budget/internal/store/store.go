@@ -1,0 +1,134 @@
+// Package store is how budget reads and writes its two tables: keys, attributes,
+// whole reads, and writes that are sent again. It does not know what is stored.
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+// Client is what the tables are read and written with.
+type Client interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// Store is the two tables and what asks them. Reads are consistent.
+type Store struct {
+	Client  Client
+	Control string // the table of configuration and prices
+	Usage   string // the table of counters, records and holds
+}
+
+// Get reads one item consistently; nil when there is none.
+func (s *Store) Get(ctx context.Context, table string, key Key) (Item, error) {
+	out, err := s.Client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: &table, Key: key.Item(), ConsistentRead: aws.Bool(true),
+	})
+	if err != nil {
+		return nil, Reading(err)
+	}
+	return out.Item, nil
+}
+
+// BatchGet reads items consistently. Keys that stay unprocessed are an error,
+// never absent items.
+func (s *Store) BatchGet(ctx context.Context, table string, keys ...Key) (map[Key]Item, error) {
+	found := map[Key]Item{}
+	for chunk := range slices.Chunk(keys, 100) {
+		request := make([]Item, len(chunk))
+		for i, key := range chunk {
+			request[i] = key.Item()
+		}
+		if err := s.getAll(ctx, table, request, found); err != nil {
+			return nil, Reading(err)
+		}
+	}
+	return found, nil
+}
+
+// getAll reads the keys of one request, and those that it leaves unprocessed.
+func (s *Store) getAll(ctx context.Context, table string, request []Item, found map[Key]Item) error {
+	for n := 0; len(request) > 0; n++ {
+		if n == batchTries {
+			return ddb.ErrUnprocessed
+		}
+		if n > 0 && !Backoff.Pause(ctx, n) {
+			return fmt.Errorf("%w: %w", ddb.ErrUnprocessed, ctx.Err())
+		}
+		out, err := s.Client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+			RequestItems: map[string]types.KeysAndAttributes{
+				table: {Keys: request, ConsistentRead: aws.Bool(true)},
+			},
+		})
+		if err != nil {
+			return err
+		}
+		for _, item := range out.Responses[table] {
+			found[KeyOf(item)] = item
+		}
+		request = out.UnprocessedKeys[table].Keys
+	}
+	return nil
+}
+
+// Query walks all pages of the items of one partition with from <= SK <= to. A
+// page that cannot be read is an error, never an end.
+func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func(Item) error) error {
+	in := &dynamodb.QueryInput{
+		TableName:              &table,
+		ConsistentRead:         aws.Bool(true),
+		KeyConditionExpression: aws.String("#pk = :pk AND #sk BETWEEN :from AND :to"),
+		ExpressionAttributeNames: map[string]string{
+			"#pk": "PK", "#sk": "SK",
+		},
+		ExpressionAttributeValues: Item{":pk": String(pk), ":from": String(from), ":to": String(to)},
+	}
+	for {
+		out, err := s.Client.Query(ctx, in)
+		if err != nil {
+			return Reading(err)
+		}
+		for _, item := range out.Items {
+			if err := each(item); err != nil {
+				return err
+			}
+		}
+		if len(out.LastEvaluatedKey) == 0 {
+			return nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// Put writes an item if cond holds (empty: always).
+func (s *Store) Put(ctx context.Context, table string, item Item, cond string, names map[string]string, values Item) error {
+	in := &dynamodb.PutItemInput{TableName: &table, Item: item}
+	if cond != "" {
+		in.ConditionExpression = &cond
+		in.ExpressionAttributeNames, in.ExpressionAttributeValues = names, values
+		in.ReturnValuesOnConditionCheckFailure = types.ReturnValuesOnConditionCheckFailureAllOld
+	}
+	_, err := s.Client.PutItem(ctx, in, Once)
+	return err
+}
+
+func (s *Store) Delete(ctx context.Context, table string, key Key) error {
+	return Retry(ctx, func() error {
+		_, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: key.Item()}, Once)
+		return err
+	})
+}

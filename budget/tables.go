@@ -1,0 +1,62 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// CreateTables creates the two tables, on-demand and with TTL on ttl_epoch, and
+// waits until they can be used. Tables that exist are left as they are.
+func (k *Keeper) CreateTables(ctx context.Context) error {
+	for _, name := range []string{k.store.Control, k.store.Usage} {
+		_, err := k.client.CreateTable(ctx, &dynamodb.CreateTableInput{
+			TableName:   &name,
+			BillingMode: types.BillingModePayPerRequest,
+			KeySchema: []types.KeySchemaElement{
+				{AttributeName: aws.String("PK"), KeyType: types.KeyTypeHash},
+				{AttributeName: aws.String("SK"), KeyType: types.KeyTypeRange},
+			},
+			AttributeDefinitions: []types.AttributeDefinition{
+				{AttributeName: aws.String("PK"), AttributeType: types.ScalarAttributeTypeS},
+				{AttributeName: aws.String("SK"), AttributeType: types.ScalarAttributeTypeS},
+			},
+		})
+		var exists *types.ResourceInUseException
+		if err != nil && !errors.As(err, &exists) {
+			return failure("CreateTables", err)
+		}
+		waiter := dynamodb.NewTableExistsWaiter(k.client)
+		if err := waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {
+			return failure("CreateTables", err)
+		}
+		if err := k.enableTTL(ctx, name); err != nil {
+			return failure("CreateTables", err)
+		}
+	}
+	return nil
+}
+
+func (k *Keeper) enableTTL(ctx context.Context, name string) error {
+	out, err := k.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil {
+		return err
+	}
+	if d := out.TimeToLiveDescription; d != nil &&
+		(d.TimeToLiveStatus == types.TimeToLiveStatusEnabled || d.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
+		return nil
+	}
+	_, err = k.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+		TableName: &name,
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{
+			AttributeName: aws.String(store.AttrTTL), Enabled: aws.Bool(true),
+		},
+	})
+	return err
+}
