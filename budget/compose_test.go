@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // Reservations that share a transaction may know different quotas of a counter, for
@@ -17,7 +18,7 @@ func TestStrictestBoundOfATransactionHolds(t *testing.T) {
 		d.cap(money.FromMicros(quota), fixtureNow)
 		return &op{
 			kind: opReserve, debits: []debit{d},
-			hold: &holdRef{id: id, estimate: money.FromMicros(10), keys: []itemKey{{"HOLD#" + id, rootSK}}},
+			hold: &holdRef{id: id, estimate: money.FromMicros(10), keys: []store.Key{{PK: "HOLD#" + id, SK: rootSK}}},
 		}
 	}
 	for _, quotas := range [][]int64{{100, 50, 70}, {50, 100, 70}, {70, 100, 50}} {

@@ -198,12 +198,12 @@ func TestProbeLeavesNothingBehind(t *testing.T) {
 	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
 		client := ddb.Watch(db.Client(), nil, k.clock, time.Second)
 		count := func() int32 {
-			out, err := db.Client().Scan(t.Context(), &dynamodb.ScanInput{TableName: &k.store.tables.Usage})
+			out, err := db.Client().Scan(t.Context(), &dynamodb.ScanInput{TableName: &k.store.Usage})
 			require.NoError(t, err)
 			return out.Count
 		}
 		before := count()
-		d := ddb.Classify(probe(t.Context(), client, k.store.tables.Usage), t.Context())
+		d := ddb.Classify(probe(t.Context(), client, k.store.Usage), t.Context())
 		assert.True(t, d.Answered)
 		assert.Equal(t, ddb.Refused, d.Verdict)
 		assert.Equal(t, before, count())
