@@ -92,7 +92,7 @@ func (l *RateLimiter) chain(ctx context.Context, r request, until time.Time) ([]
 			if err != nil {
 				return nil, policy, err
 			}
-			lane.offer(image, asked)
+			lane.seed(image, asked)
 		}
 		if l.systemPolicy.Load() != &resolved.onUnavailable {
 			l.systemPolicy.Store(&resolved.onUnavailable)
@@ -352,7 +352,7 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 			}
 			r := v.Reading()
 			r.Image = v.Projected()
-			results[i] = result{image: r.Image, now: v.Now, cfg: v.Config, before: plan.Precedence{Left: lv.lane.leftTo(at.rank(), nil, r)}}
+			results[i] = result{image: r.Image, now: v.Now, cfg: v.Config, before: plan.Precedence{Left: lv.lane.leftTo(at.rank(), r)}}
 		}
 		lv.saw(results[i])
 	}

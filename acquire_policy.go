@@ -237,10 +237,10 @@ func (l *lane) memory(cfg *plan.Config) result {
 	now := l.owner.nowMS()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known || l.image == nil {
+	if !l.sight.known || l.sight.image == nil {
 		return result{}
 	}
-	return result{image: l.image, cfg: cfg, now: now, degraded: true}
+	return result{image: l.sight.image, cfg: cfg, now: now, degraded: true}
 }
 
 // cause is why the table does not answer.

@@ -9,16 +9,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// proposal is one level's part of a transaction.
-type proposal struct {
-	view plan.View
-	plan plan.Write
-	sums plan.Sums
-	// waits says that the take does not fit beside what is left to waiters.
-	waits bool
-	left  plan.Promises
-}
-
 // takeTogether charges all levels in one transaction. A denial by a recent
 // image writes nothing; one that must bring a newer configuration first takes
 // the parallel way.
@@ -121,99 +111,12 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round
 		if lv.skipped() {
 			continue
 		}
-		o := op{take: true, amounts: lv.asked}
 		var err error
-		if p.view, err = lv.lane.consider(ctx, lv.cfg, &o, certain); err != nil {
+		if *p, err = lv.lane.propose(ctx, lv.cfg, lv.asked, at.rank(), round, certain); err != nil {
 			return nil, err
 		}
-		p.left = lv.lane.leftTo(at.rank(), nil, p.view.Reading())
-		if p.waits = !p.view.Fits(o.amounts, nil, p.left); p.waits {
-			continue
-		}
-		o.addTo(&p.sums)
-		p.plan = p.view.Plan(p.sums, plan.Rules{Crowding: lv.lane.among(round)})
 	}
 	return proposals, nil
-}
-
-// consider puts a recent image of the bucket under a configuration, without the
-// lane's queue: a denial needs an image no older than a second, and so does
-// what is to be certain.
-func (l *lane) consider(ctx context.Context, cfg *plan.Config, o *op, certain bool) (plan.View, error) {
-	shadow := l.shadow()
-	b := batch{takes: []*op{{take: true, amounts: o.amounts, cfg: cfg}}}
-	for {
-		looked := false
-		if !shadow.known {
-			if err := shadow.look(ctx); err != nil {
-				return plan.View{}, err
-			}
-			looked = true
-		}
-		v, err := shadow.view(ctx, b, nil)
-		if err == nil && v.Lacks(o.amounts) {
-			err = l.outdated(v, o.amounts)
-		}
-		if err != nil || looked || plan.Fresh(shadow.seenAt, v.Now) || !certain && v.Fits(o.amounts, nil, nil) {
-			if looked {
-				l.correct(shadow.image, shadow.seenAt)
-			}
-			return v, err
-		}
-		shadow.known = false
-	}
-}
-
-// shadow is a copy that looks and decides beside the lane's own work.
-func (l *lane) shadow() *lane {
-	s := &lane{owner: l.owner, entity: l.entity, resource: l.resource, key: l.key}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s.known, s.image, s.seenAt, s.seenTick = l.known, l.image, l.seenAt, l.seenTick
-	return s
-}
-
-// inspect reads the bucket and puts it under a configuration.
-func (l *lane) inspect(ctx context.Context, cfg *plan.Config) (plan.View, error) {
-	s := l.shadow()
-	if err := s.look(ctx); err != nil {
-		return plan.View{}, err
-	}
-	l.correct(s.image, s.seenAt)
-	return s.view(ctx, batch{takes: []*op{{take: true, cfg: cfg}}}, nil)
-}
-
-// correct gives a resting lane an image seen by a request of another's.
-func (l *lane) correct(image *schema.Image, asked int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.running && asked >= l.seenAt {
-		l.remember(image, asked)
-	}
-}
-
-// suppose gives a resting lane whose image is still before the one that a
-// committed transaction must have left: others may have written since, so it is
-// good to spend from, which the store decides, not to deny from.
-func (l *lane) suppose(before, after *schema.Image) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running {
-		return
-	}
-	if !l.known || l.image == before {
-		l.remember(after, 0)
-	}
-	l.seenAt = 0
-}
-
-// forget makes a resting lane read the bucket before its next write.
-func (l *lane) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.running {
-		l.known, l.seenAt = false, 0
-	}
 }
 
 // committed is what a level was granted by a transaction, which returns no image:
@@ -226,9 +129,9 @@ func (lv *level) committed(p *proposal, decode func(schema.Item, int) (*schema.I
 		image = p.view.After(lv.asked, &p.plan)
 	}
 	if p.plan.Kind == plan.Claim {
-		lv.lane.forget()
+		lv.lane.drop()
 	} else {
-		lv.lane.suppose(p.view.Image, image)
+		lv.lane.assume(p.view.Image, image)
 	}
 	return result{image: image, cfg: p.view.Config, now: p.view.Now}
 }

@@ -116,7 +116,7 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 		link.cfg = v.Config // it may have been read again
 		shown := levelReading{entity: link.lane.entity, resource: link.lane.resource, Reading: v.Reading()}
 		shown.Image = v.Projected()
-		shown.before.Left = link.lane.leftTo(lastRank, nil, shown.Reading) // as an acquire would
+		shown.before.Left = link.lane.leftTo(lastRank, shown.Reading) // as an acquire would
 		readings = append(readings, shown)
 	}
 	return readings, policy, checkKnown(r, links)

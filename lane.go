@@ -33,15 +33,10 @@ type lane struct {
 	mu      sync.Mutex
 	queue   []*op
 	running bool
-	// known says that image is what the store held at seenAt (ms, this
-	// process's clock); a nil image is no item.
-	known  bool
-	image  *schema.Image
-	seenAt int64
-	// seenTick is when the image's config fingerprint was first seen here.
-	seenTick int64
-	// crowding is what is known of others who write to the bucket at full.
-	crowding plan.Crowding
+	// sight is what is known of the bucket. While the lane runs, only the running
+	// goroutine replaces the image, and so reads it without the lock; a resting
+	// lane is given images by others.
+	sight sight
 
 	// line holds the waiters, in order of arrival.
 	line []*waiter
@@ -392,62 +387,18 @@ func (l *lane) carrySolo(o *op) batch {
 	return batch{adjusts: []*op{o}}
 }
 
-// learn remembers an image seen by a request sent at asked.
-func (l *lane) learn(image *schema.Image, asked int64) {
-	l.mu.Lock()
-	foreign := l.known && image.ForeignSince(l.image)
-	l.remember(image, asked)
-	l.mu.Unlock()
-	if foreign {
-		l.noticeForeign()
-	}
-}
-
-func (l *lane) remember(image *schema.Image, asked int64) {
-	if !l.known || !sameFingerprint(l.image, image) {
-		l.seenTick = l.owner.tick()
-	}
-	l.known, l.image, l.seenAt = true, image, asked
-	l.hears(asked)
-	for _, w := range l.line {
-		if w.head {
-			w.rouse() // its wait may be shorter now
-		}
-	}
-}
-
-// offer gives the lane an image from a read made elsewhere, if it has none.
-func (l *lane) offer(image *schema.Image, asked int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.known && !l.running {
-		l.remember(image, asked)
-	}
-}
-
-// outdate makes the image too old to deny from: the store may hold more.
-func (l *lane) outdate() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.seenAt = 0
-}
-
-func sameFingerprint(a, b *schema.Image) bool {
-	return a != nil && b != nil && string(a.Fingerprint) == string(b.Fingerprint)
-}
-
 // recall decides a take from memory: whether it fits the last image, if that is
 // recent. It says nothing when it does not fit but something may just have been
 // given back by this process.
 func (l *lane) recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r result, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known || l.image == nil || !plan.Fresh(l.seenAt, now) || !cfg.Wrote(l.image) {
+	if !l.sight.known || l.sight.image == nil || !l.sight.fresh(now) || !cfg.Wrote(l.sight.image) {
 		return result{}, false
 	}
-	v := plan.NewView(l.image, cfg, plan.Current, now)
+	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
 	o := op{take: true, amounts: amounts}
-	r = result{image: l.image, now: now, cfg: cfg, before: plan.Precedence{Left: l.promised(rank, nil, v.Reading())}}
+	r = result{image: l.sight.image, now: now, cfg: cfg, before: plan.Precedence{Left: promised(l.atHead(), rank, nil, v.Reading())}}
 	r.denied = !v.Fits(o.amounts, nil, r.before.Left)
 	if r.denied && (slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take }) || v.Lacks(amounts)) { // what is in flight is still in the queue
 		return result{}, false

@@ -30,7 +30,7 @@ const (
 func (l *lane) carry(dr driver, b batch) (handed bool) {
 	ctx := dr.of(&b)
 	l.wrote = false
-	if !l.known && b.charges() || l.strays(b.adjusts) {
+	if !l.sight.known && b.charges() || l.strays(b.adjusts) {
 		if err := l.look(ctx); err != nil {
 			return l.fail(dr, b.ops(), err)
 		}
@@ -47,7 +47,7 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 	if !b.charges() {
 		return l.giveBack(ctx, dr, b, s)
 	}
-	v, err := l.view(ctx, b, s)
+	v, err := l.view(ctx, &l.sight, b, s)
 	if err != nil && errors.As(err, new(*ValidationError)) && len(b.takes) > 0 { // of their configuration alone
 		l.finish(b.takes, result{err: err})
 		l.requeue(b.adjusts)
@@ -108,183 +108,43 @@ func (l *lane) fail(dr driver, ops []*op, err error) (handed bool) {
 	return false
 }
 
-// look reads the bucket.
-func (l *lane) look(ctx context.Context) error {
-	asked := l.owner.nowMS()
-	image, err := l.owner.store.readBucket(ctx, l.key, l.hint(), l.owner.ids.slot)
-	if heard(err) {
-		l.heard.Store(time.Now().UnixNano())
-	}
-	if err == nil {
-		l.learn(image, asked)
-	}
-	return err
-}
-
-// view puts the image under the batch's configuration, which is read again when
-// the image may hold a newer one that matters.
-func (l *lane) view(ctx context.Context, b batch, s plan.Sums) (plan.View, error) {
-	cfg := b.config()
-	st := plan.Compare(l.image, cfg, l.seenTick)
-	missing := l.misses(b, s, cfg)
-	if len(b.takes) == 0 && !missing && l.image != nil && l.image.Fingerprint != nil && l.image.HasRefilled {
-		st = plan.Older // an adjust charges what is there; configuration comes with takes
-	} else if st == plan.Older {
-		l.owner.store.forgetConfig(l.entity, l.resource)
-	}
-	if st == plan.Unsure || st == plan.Older && missing {
-		resolved, err := l.owner.store.rereadConfig(ctx, l.entity, l.resource)
-		if err != nil {
-			return plan.View{}, err
-		}
-		if cfg, err = l.reconsider(resolved, b); err != nil {
-			return plan.View{}, err
-		}
-		if st = plan.Older; cfg != nil {
-			st = plan.Compare(l.image, cfg, l.seenTick)
-		}
-		missing = l.misses(b, s, cfg)
-	}
-	if missing && st == plan.Current {
-		st = plan.Newer
-	}
-	if l.image == nil {
-		st = plan.Newer
-	}
-	v := plan.NewView(l.image, cfg, st, l.owner.nowMS())
-	return v, refuseOverfull(v, l.entity, l.resource)
-}
-
-// reconsider puts the batch under a configuration that was read again; nil, for
-// adjusts, when nothing limits the bucket any more.
-func (l *lane) reconsider(resolved *resolvedConfig, b batch) (*plan.Config, error) {
-	cfg := l.owner.compile(resolved)
-	if cfg == nil && len(b.takes) > 0 {
-		return nil, invalid("limits", "none are configured for entity %q on resource %q any more", l.entity, l.resource)
-	}
-	for _, o := range b.takes {
-		o.cfg = cfg
-	}
-	return cfg, nil
-}
-
-// config is what the batch is decided under: the takes', else the last adjust's.
-func (b *batch) config() *plan.Config {
-	if len(b.takes) > 0 {
-		return b.takes[0].cfg
-	}
-	return b.adjusts[len(b.adjusts)-1].cfg
-}
-
-// misses reports whether the batch charges a configured limit that the image
-// does not have.
-func (l *lane) misses(b batch, s plan.Sums, cfg *plan.Config) bool {
-	lacks := func(name string) bool {
-		return cfg.Index(name) >= 0 && (l.image == nil || l.image.Set.Index(name) < 0 || l.image.Limits[l.image.Set.Index(name)].Ghost)
-	}
-	for _, n := range s {
-		if n.Adjust > 0 && lacks(n.Name) {
-			return true
-		}
-	}
-	for _, o := range b.takes {
-		for _, a := range o.amounts {
-			if lacks(a.Name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // admit carries the adjusts and as many takes as fit, in their order.
 func (l *lane) admit(ctx context.Context, dr driver, v plan.View, b batch, s plan.Sums) (handed bool) {
-	c := l.choose(v, b.takes, s)
-	carried := c.admitted
-	if len(b.adjusts) > 0 {
-		carried = append(b.adjusts, c.admitted...)
+	known := l.glance()
+	d := choose(&known, v, queue{adjusts: b.adjusts, takes: b.takes, sums: s, heads: l.heads(), halved: l.halved, tidy: !l.tidied})
+	if len(d.carried) == 0 {
+		return l.deny(ctx, dr, v, d.left)
 	}
-	if len(carried) == 0 {
-		return l.deny(ctx, dr, v, c.left)
-	}
-	l.postpone(v, c)
+	l.postpone(v, d)
 	for _, o := range b.adjusts {
 		o.dropsIn(v)
 	}
-	oldest := 0
-	for _, o := range carried {
-		oldest = max(oldest, o.refusals)
-	}
-	p := v.Plan(c.sums, plan.Rules{Tidy: !l.tidied, Later: len(c.admitted) == 0 && oldest >= laterAfter, Crowding: l.among(oldest)})
-	if p.Kind == plan.Nothing {
-		l.finish(carried, result{image: v.Image, now: v.Now, cfg: v.Config})
+	if d.write.Kind == plan.Nothing {
+		l.finish(d.carried, result{image: v.Image, now: v.Now, cfg: v.Config})
 		return false
 	}
-	housekeeping, adjusts := p.Housekeeping, len(b.adjusts) > 0
-	return l.write(ctx, dr, p, c.sums, carried, func(a answer) { l.settle(carried, v, housekeeping, a, adjusts) })
-}
-
-// choice is what became of a batch's takes.
-type choice struct {
-	sums plan.Sums
-	// admitted ride in the write; left do not fit beside them; spared would,
-	// but other processes were faster of late.
-	admitted, left, spared []*op
-}
-
-// choose admits takes in their order. After refusals it takes only a share of
-// what is there: processes that all take the whole of it refuse each other, those
-// that take a part commute.
-func (l *lane) choose(v plan.View, takes []*op, s plan.Sums) choice {
-	c := choice{sums: s}
-	ahead := s // and what those spared will take
-	for _, o := range takes {
-		left := l.leftTo(o.rank, c.admitted, v.Reading())
-		switch {
-		case !v.Fits(o.amounts, ahead, left):
-			o.before = plan.Precedence{Taken: ahead.Taken(), Left: left}
-			c.left = append(c.left, o)
-			continue
-		case len(c.admitted) > 0 && !v.Modest(o.amounts, c.sums, l.halved):
-			if c.spared == nil {
-				ahead = slices.Clone(c.sums)
-			}
-			c.spared = append(c.spared, o)
-		default:
-			o.addTo(&c.sums)
-			if len(takes) == 1 {
-				c.admitted = takes
-			} else {
-				c.admitted = append(c.admitted, o)
-			}
-		}
-		if c.spared == nil {
-			ahead = c.sums
-		} else {
-			o.addTo(&ahead)
-		}
-	}
-	return c
+	carried, housekeeping, adjusts := d.carried, d.write.Housekeeping, len(b.adjusts) > 0
+	return l.write(ctx, dr, d.write, d.sums, carried, func(a answer) { l.settle(carried, v, housekeeping, a, adjusts) })
 }
 
 // postpone leaves takes for the next write, to be decided from this one's answer.
 // What was left behind once already, and does not fit a recent image beside those
 // that go first, is denied: nobody who asks not to wait waits in line.
-func (l *lane) postpone(v plan.View, c choice) {
+func (l *lane) postpone(v plan.View, c decision) {
 	next := c.spared
 	for _, o := range next {
 		o.passed++
 	}
 	denied := result{denied: true, image: v.Image, now: v.Now, cfg: v.Config}
-	recent := plan.Fresh(l.seenAt, v.Now) && !v.Adopt
-	for _, o := range c.left {
-		if !recent || o.passed == 0 && o.refusals == 0 {
-			o.passed++
-			next = append(next, o)
+	recent := l.sight.fresh(v.Now) && !v.Adopt
+	for _, x := range c.left {
+		if !recent || x.op.passed == 0 && x.op.refusals == 0 {
+			x.op.passed++
+			next = append(next, x.op)
 			continue
 		}
-		denied.before = o.before
-		l.finish([]*op{o}, denied)
+		denied.before = x.before
+		l.finish([]*op{x.op}, denied)
 	}
 	if len(next) > 0 {
 		l.requeue(next)
@@ -293,8 +153,12 @@ func (l *lane) postpone(v plan.View, c choice) {
 
 // deny ends takes that do not fit, on a state that is known to be recent; else
 // it looks once, and leaves them for the next round.
-func (l *lane) deny(ctx context.Context, dr driver, v plan.View, left []*op) (handed bool) {
-	if !plan.Fresh(l.seenAt, v.Now) && slices.ContainsFunc(left, func(o *op) bool { return !o.looked }) {
+func (l *lane) deny(ctx context.Context, dr driver, v plan.View, out []excluded) (handed bool) {
+	left := make([]*op, len(out))
+	for i := range out {
+		left[i] = out[i].op
+	}
+	if !l.sight.fresh(v.Now) && slices.ContainsFunc(left, func(o *op) bool { return !o.looked }) {
 		if err := l.look(ctx); err != nil {
 			return l.fail(dr, left, err)
 		}
@@ -317,9 +181,9 @@ func (l *lane) deny(ctx context.Context, dr driver, v plan.View, left []*op) (ha
 		})
 	}
 	denied := result{denied: true, image: v.Image, now: v.Now, cfg: v.Config}
-	for _, o := range left {
-		denied.before = o.before
-		l.finish([]*op{o}, denied)
+	for _, x := range out {
+		denied.before = x.before
+		l.finish([]*op{x.op}, denied)
 	}
 	return false
 }
@@ -374,10 +238,10 @@ func (l *lane) arrive(d *delivery, a answer, asked int64, end, then func(answer)
 	if a.seen {
 		l.learn(a.image, asked)
 	} else {
-		l.outdate()
+		l.markStale()
 	}
 	if d.kind != WriteGiveBack {
-		l.met(&d.plan, a.verdict, a.image)
+		l.meet(&d.plan, a.verdict, a.image)
 	}
 	then(a)
 }
@@ -495,10 +359,11 @@ func (l *lane) turnAway(carried []*op, v plan.View, a answer) []*op {
 	}
 	v = plan.NewView(a.image, v.Config, plan.Current, v.Now)
 	var s plan.Sums
+	heads := l.heads()
 	again := make([]*op, 0, len(carried))
 	for _, o := range carried {
 		if o.take {
-			if left := l.leftTo(o.rank, again, v.Reading()); !v.Fits(o.amounts, s, left) {
+			if left := promised(heads, o.rank, again, v.Reading()); !v.Fits(o.amounts, s, left) {
 				l.finish([]*op{o}, result{denied: true, image: a.image, now: v.Now, cfg: v.Config, before: plan.Precedence{Taken: s.Taken(), Left: left}})
 				continue
 			}
@@ -536,7 +401,7 @@ func (l *lane) refuse(ops []*op) []*op {
 func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (handed bool) {
 	g := schema.GiveBack{Incarnation: b.adjusts[0].incarnation}
 	for _, n := range s {
-		if l.known && !l.image.Holds(n.Name) {
+		if l.sight.known && !l.sight.image.Holds(n.Name) {
 			continue
 		}
 		if n.Back > 0 {
@@ -545,7 +410,7 @@ func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (h
 	}
 	now := l.owner.nowMS()
 	if len(g.Limits) == 0 {
-		l.finish(b.adjusts, result{image: l.image, now: now, cfg: b.config()})
+		l.finish(b.adjusts, result{image: l.sight.image, now: now, cfg: b.config()})
 		return false
 	}
 	d := &delivery{kind: WriteGiveBack, giveBack: g, carried: b.adjusts, backs: true}

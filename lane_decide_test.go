@@ -161,9 +161,9 @@ func TestRefusedTakeThatDoesNotFitIsTurnedAway(t *testing.T) {
 		require.NoError(t, err)
 		lane, cfg := l.lanes.of("u", "m"), lease.levels[0].cfg
 		fits, large := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * milli}}, cfg), newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 11 * milli}}, cfg)
-		v := plan.NewView(lane.image, cfg, plan.Current, l.nowMS())
+		v := plan.NewView(lane.sight.image, cfg, plan.Current, l.nowMS())
 		elapse(5 * time.Second) // the round trip
-		again := lane.turnAway([]*op{large, fits}, v, answer{verdict: refused, seen: true, image: lane.image})
+		again := lane.turnAway([]*op{large, fits}, v, answer{verdict: refused, seen: true, image: lane.sight.image})
 		assert.Equal(t, []*op{fits}, again)
 		<-large.done
 		assert.True(t, large.result.denied)

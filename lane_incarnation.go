@@ -23,11 +23,11 @@ func (o *op) strays(m *schema.Image) bool {
 // given back to, or none, or one without a limit that is, and is not known to be
 // newer than the grant: a transaction's shows in none.
 func (l *lane) strays(adjusts []*op) bool {
-	if !l.known {
+	if !l.sight.known {
 		return false
 	}
 	for _, o := range adjusts {
-		if o.refusals == 0 && o.givesBack() && (o.strays(l.image) || o.misses(l.image)) {
+		if o.refusals == 0 && o.givesBack() && (o.strays(l.sight.image) || o.misses(l.sight.image)) {
 			return true
 		}
 	}
@@ -43,17 +43,17 @@ func (o *op) misses(m *schema.Image) bool {
 // adjusts of the one that is there. Where none is known, a write gives back to
 // one incarnation, and leaves the others for the next.
 func (l *lane) sift(adjusts []*op) []*op {
-	if !l.known {
+	if !l.sight.known {
 		return l.siftUnseen(adjusts)
 	}
-	if l.image == nil {
+	if l.sight.image == nil {
 		return adjusts
 	}
 	kept := adjusts[:0]
 	for _, o := range adjusts {
-		o.forgone = o.forgone || o.strays(l.image)
+		o.forgone = o.forgone || o.strays(l.sight.image)
 		if o.forgone && !o.charges() {
-			l.finish(o.alone(), result{image: l.image, now: l.owner.nowMS(), cfg: o.cfg})
+			l.finish(o.alone(), result{image: l.sight.image, now: l.owner.nowMS(), cfg: o.cfg})
 			continue
 		}
 		kept = append(kept, o)
@@ -79,10 +79,10 @@ func (l *lane) siftUnseen(adjusts []*op) []*op {
 func (l *lane) imageOf() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known {
+	if !l.sight.known {
 		return nil
 	}
-	return l.image.Of()
+	return l.sight.image.Of()
 }
 
 // bereft reports whether a batch charges what another incarnation of the bucket
@@ -92,5 +92,5 @@ func (l *lane) bereft(b batch) bool {
 		return false
 	}
 	owedTo := b.adjusts[0].owedTo
-	return owedTo != nil && l.image != nil && !bytes.Equal(owedTo, l.image.Of())
+	return owedTo != nil && l.sight.image != nil && !bytes.Equal(owedTo, l.sight.image.Of())
 }

@@ -100,8 +100,8 @@ func TestOlderAnswerDoesNotCorrect(t *testing.T) {
 	l := &lane{owner: &lanes{tick: func() int64 { return 1 }, nowMS: func() int64 { return 100 }}}
 	newer, older := &schema.Image{Refilled: 2}, &schema.Image{Refilled: 1}
 	l.learn(newer, 100)
-	l.correct(older, 99)
-	require.Same(t, newer, l.image)
-	l.correct(older, 100)
-	require.Same(t, older, l.image)
+	l.observe(older, 99)
+	require.Same(t, newer, l.sight.image)
+	l.observe(older, 100)
+	require.Same(t, older, l.sight.image)
 }

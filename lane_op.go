@@ -64,7 +64,6 @@ type op struct {
 	refusals   int
 	passed     int    // writes that left it behind
 	rank       uint64 // the caller's among waiters
-	before     plan.Precedence
 	dropped    []string
 
 	result result

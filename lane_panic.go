@@ -31,7 +31,7 @@ func (l *lane) broke(p any, stack []byte) {
 			carried = append(carried, o)
 		}
 	}
-	l.known = false // whatever it saw, look again
+	l.sight.drop() // whatever it saw, look again
 	l.mu.Unlock()
 	l.finish(carried, result{err: err, unknown: l.wrote})
 }

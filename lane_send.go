@@ -51,8 +51,8 @@ type delivery struct {
 // is resent only when every try requires the slot's last write to be this
 // client's own, so that it lands once.
 func (l *lane) prepare(d *delivery) {
-	if l.image != nil {
-		d.last = l.image.Op
+	if l.sight.image != nil {
+		d.last = l.sight.image.Op
 	}
 	d.own = len(l.lastOp) > 0 && bytes.Equal(d.last, l.lastOp)
 	if d.backs && d.own {
@@ -144,7 +144,7 @@ func (l *lane) attempt(ctx context.Context, d *delivery, o schema.Op) answer {
 	switch d.kind {
 	case WriteCreate:
 		d.plan.Create.OpID = o.ID
-		return l.owner.store.createBucket(ctx, d.plan.Create, l.hint(), o.Slot)
+		return l.owner.store.createBucket(ctx, d.plan.Create, l.sight.hint(), o.Slot)
 	case WriteSpend:
 		d.plan.Spend.Op = o
 		st = d.plan.Spend.Statement()
@@ -155,7 +155,7 @@ func (l *lane) attempt(ctx context.Context, d *delivery, o schema.Op) answer {
 		d.giveBack.Op = o
 		st = d.giveBack.Statement()
 	}
-	return l.owner.store.updateBucket(ctx, l.key, st, l.hint(), o.Slot)
+	return l.owner.store.updateBucket(ctx, l.key, st, l.sight.hint(), o.Slot)
 }
 
 // orUnknown makes an answer ambiguous if an earlier try went unanswered.
@@ -187,7 +187,7 @@ var errUnrecognised = errors.New("a try went unanswered and cannot be recognised
 
 // lookFor asks by one consistent read what became of an unanswered write.
 func (l *lane) lookFor(ctx context.Context, d *delivery) answer {
-	image, err := l.owner.store.readBucket(ctx, l.key, l.hint(), l.owner.ids.slot)
+	image, err := l.owner.store.readBucket(ctx, l.key, l.sight.hint(), l.owner.ids.slot)
 	if err != nil {
 		return answer{verdict: ambiguous, err: err}
 	}
@@ -197,11 +197,4 @@ func (l *lane) lookFor(ctx context.Context, d *delivery) answer {
 	}
 	err = &UnavailableError{Op: "write the bucket", Err: errUnrecognised}
 	return answer{verdict: ambiguous, image: image, seen: true, err: err}
-}
-
-func (l *lane) hint() *schema.LimitSet {
-	if l.image == nil {
-		return nil
-	}
-	return l.image.Set
 }

@@ -80,7 +80,7 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 		deep := s.item("u")
 		deep["b_x_tk"] = schema.Number(-plan.MaxDebt + 10*milli)
 		put(t, s.repo, deep)
-		s.limiter.lanes.of("u", model).forget()
+		s.limiter.lanes.of("u", model).drop()
 
 		require.NoError(t, s.acquire("u", Amounts{"x": 0}).Adjust(t.Context(), Amounts{"x": 4}))
 		notWritten(t, s.acquire("u", Amounts{"x": 0}).Adjust(t.Context(), Amounts{"x": maxTokens}))

@@ -73,18 +73,18 @@ func (l *lane) correctLocally(changes []plan.Signed, cfg *plan.Config, share flo
 // rateNow is the rate of a limit as last known: of the configuration, else of
 // the bucket's image.
 func (l *lane) rateNow(name string, cfg *plan.Config) bucket.Rate {
-	if cfg.Index(name) < 0 && l.known && l.image.Holds(name) {
-		return l.image.Limits[l.image.Set.Index(name)].Rate
+	if cfg.Index(name) < 0 && l.sight.known && l.sight.image.Holds(name) {
+		return l.sight.image.Limits[l.sight.image.Set.Index(name)].Rate
 	}
 	return cfg.RateOf(name)
 }
 
 // usedShare is the process's share of what the last image shows as used at now.
 func (l *lane) usedShare(name string, share float64, now int64) int64 {
-	if !l.known || !l.image.Holds(name) {
+	if !l.sight.known || !l.sight.image.Holds(name) {
 		return 0
 	}
-	state := l.image.State(l.image.Set.Index(name))
+	state := l.sight.image.State(l.sight.image.Set.Index(name))
 	return int64(float64(state.Burst-state.Level(now)) * share)
 }
 

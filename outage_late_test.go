@@ -153,7 +153,7 @@ func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
 			return ddbmem.Fault{Lose: r.Operation == "UpdateItem" && writes.Add(1) == 1}
 		})
 		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * milli}}, lease.levels[0].cfg)
-		l.submit(l.returning(take, result{image: l.image}))
+		l.submit(l.returning(take, result{image: l.sight.image}))
 		elapse(5 * time.Second)
 		s.recovers()
 		elapse(5 * time.Second)
@@ -171,10 +171,10 @@ func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
 		take.state, take.dropped, l.queue = opCarried, []string{"rpm"}, []*op{take}
 		l.giveUp(take, l.owner.silence(errTripped))
 		require.True(t, take.result.pending)
-		l.finish([]*op{take}, result{image: l.image})
+		l.finish([]*op{take}, result{image: l.sight.image})
 		var outcome result
 		l.bequeath(take, func(r result) { outcome = r })
-		assert.Same(t, l.image, outcome.image)
+		assert.Same(t, l.sight.image, outcome.image)
 		assert.Equal(t, []string{"rpm"}, outcome.dropped, "with the limits that were gone")
 	})
 }

@@ -23,7 +23,7 @@ func TestGrantOfACallerWhoHasGoneIsGivenBackAfterAnOutage(t *testing.T) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		require.True(t, l.tripped.Load())
 		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 5 * milli}}, lease.levels[0].cfg)
-		l.submit(l.returning(take, result{image: l.image}))
+		l.submit(l.returning(take, result{image: l.sight.image}))
 		assert.Equal(t, 1, s.limiter.Health().OwedBuckets)
 		s.recovers()
 		elapse(time.Second)

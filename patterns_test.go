@@ -76,7 +76,7 @@ func TestPatternSlowLimitBesideFast(t *testing.T) {
 		}
 		bucket := l[0].lanes.of("key", "gpt-4")
 		require.NoError(t, bucket.look(t.Context()))
-		day := bucket.image.State(bucket.image.Set.Index("day"))
+		day := bucket.sight.image.State(bucket.sight.image.Set.Index("day"))
 		until := began.Add(12 * time.Second).UnixMilli()
 		assert.Equal(t, grid(until, 1_000_000, 86_400_000)-grid(began.UnixMilli(), 1_000_000, 86_400_000), day.Level(until))
 		assert.InDelta(t, 138, day.Level(until), 1)
@@ -124,7 +124,7 @@ func TestPatternLostAnswers(t *testing.T) {
 		defer mu.Unlock()
 		assert.GreaterOrEqual(t, lost, 40)
 		assert.GreaterOrEqual(t, granted, int64(180))
-		consumed := bucket.image.Limits[0].Consumed / milli
+		consumed := bucket.sight.image.Limits[0].Consumed / milli
 		assert.GreaterOrEqual(t, consumed, granted, "%d unknown", unknown)
 		assert.LessOrEqual(t, consumed, granted+unknown, "what is found to have landed for nobody is given back")
 	}, Limit{Name: "rpm", Capacity: 1000, RefillAmount: 1, RefillPeriod: 24 * time.Hour})

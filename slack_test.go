@@ -92,12 +92,13 @@ func TestALaneHears(t *testing.T) {
 	require.NoError(t, err)
 	l := lanes.of("shared", model)
 	l.learn(nil, 993)
-	assert.Equal(t, plan.Crowding{Heard: 1000, Trip: 7}, l.crowding)
+	assert.Equal(t, plan.Crowding{Heard: 1000, Trip: 7}, l.sight.crowding)
 	now = 1100
-	l.suppose(nil, nil) // asked nobody
-	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7}, l.crowding)
-	l.crowding.Refused = 9
-	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7, Refused: 2}, l.among(2))
+	l.assume(nil, nil) // asked nobody
+	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7}, l.sight.crowding)
+	l.sight.crowding.Refused = 9
+	known := l.glance()
+	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7, Refused: 2}, known.crowding.Within(2))
 }
 
 // Transactions of many processes on full buckets commute too, and one that is left

@@ -75,7 +75,7 @@ func (l *RateLimiter) metTogether(lease *Lease, proposals []proposal, t *transac
 	switch a.verdict {
 	case landed:
 		for _, i := range t.charged {
-			lease.levels[i].lane.met(&proposals[i].plan, landed, nil)
+			lease.levels[i].lane.meet(&proposals[i].plan, landed, nil)
 			lv := &lease.levels[i]
 			r := lv.committed(&proposals[i], l.store.decodeBucket)
 			lv.grant(r.image)
@@ -85,8 +85,8 @@ func (l *RateLimiter) metTogether(lease *Lease, proposals []proposal, t *transac
 	case refused:
 		for place, image := range a.images {
 			i := t.charged[place]
-			lease.levels[i].lane.met(&proposals[i].plan, refused, image)
-			lease.levels[i].lane.correct(image, asked)
+			lease.levels[i].lane.meet(&proposals[i].plan, refused, image)
+			lease.levels[i].lane.observe(image, asked)
 		}
 		return false, nil
 	case conflicted, throttled, unsent:

@@ -135,6 +135,16 @@ func (l *lane) order() {
 	}
 }
 
+// rouseHeads wakes those at the head, whose wait may be shorter now; l.mu must be
+// held.
+func (l *lane) rouseHeads() {
+	for _, w := range l.line {
+		if w.head {
+			w.rouse()
+		}
+	}
+}
+
 // mayTry reports whether a waiter is at the head, or has been called.
 func (l *lane) mayTry(w *waiter) (head, called bool) {
 	l.mu.Lock()
@@ -153,10 +163,10 @@ func (l *lane) callAlong(at place, cfg *plan.Config) {
 	now := l.owner.nowMS()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known || l.image == nil || len(l.line) < 2 || !cfg.Wrote(l.image) {
+	if !l.sight.current(cfg) || len(l.line) < 2 {
 		return
 	}
-	v := plan.NewView(l.image, cfg, plan.Current, now)
+	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
 	var s plan.Sums
 	for _, o := range l.line {
 		if o.served {
@@ -177,19 +187,44 @@ func (l *lane) callAlong(at place, cfg *plan.Config) {
 	}
 }
 
-// leftTo is what a take leaves to the heads of the line who came before its
-// caller, beside those that are carried with it; r says what the bucket holds.
-func (l *lane) leftTo(rank uint64, carried []*op, r plan.Reading) plan.Promises {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.promised(rank, carried, r)
+// head is a waiter at the head of a line, and what it needs.
+type head struct {
+	waiter  *waiter
+	rank    uint64
+	amounts []plan.Signed
 }
 
-func (l *lane) promised(rank uint64, carried []*op, r plan.Reading) plan.Promises {
-	var f plan.Forecast
+// heads are the waiters at the head of the line, in order.
+func (l *lane) heads() []head {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.atHead()
+}
+
+// atHead is heads; l.mu must be held.
+func (l *lane) atHead() []head {
+	var heads []head
 	for _, w := range l.line {
-		if w.head && !w.served && w.rank < rank && !slices.ContainsFunc(carried, func(o *op) bool { return o.waiter == w }) {
-			f.Serve(r, w.amounts)
+		if w.head && !w.served {
+			heads = append(heads, head{w, w.rank, w.amounts})
+		}
+	}
+	return heads
+}
+
+// leftTo is what a take leaves to the heads of the line who came before its
+// caller; r says what the bucket holds.
+func (l *lane) leftTo(rank uint64, r plan.Reading) plan.Promises {
+	return promised(l.heads(), rank, nil, r)
+}
+
+// promised is what a take leaves to the heads of a line who came before its
+// caller, beside those that are carried with it; r says what the bucket holds.
+func promised(heads []head, rank uint64, carried []*op, r plan.Reading) plan.Promises {
+	var f plan.Forecast
+	for _, h := range heads {
+		if h.rank < rank && !slices.ContainsFunc(carried, func(o *op) bool { return o.waiter == h.waiter }) {
+			f.Serve(r, h.amounts)
 		}
 	}
 	return f.Limits
@@ -201,11 +236,11 @@ func (l *lane) promised(rank uint64, carried []*op, r plan.Reading) plan.Promise
 func (l *lane) disputed(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known || l.image == nil || w.cfg == nil || w.cfg.Wrote(l.image) {
+	if !l.sight.known || l.sight.image == nil || w.cfg == nil || w.cfg.Wrote(l.sight.image) {
 		return false
 	}
-	again := bytes.Equal(w.dispute, l.image.Fingerprint)
-	w.dispute = l.image.Fingerprint
+	again := bytes.Equal(w.dispute, l.sight.image.Fingerprint)
+	w.dispute = l.sight.image.Fingerprint
 	return again
 }
 
@@ -216,10 +251,10 @@ func (l *lane) due(w *waiter, clock time.Time) (left time.Duration, known bool) 
 	now := clock.UnixMilli()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known || l.image == nil || w.cfg == nil || !w.cfg.Wrote(l.image) || !plan.Fresh(l.seenAt, now) {
+	if !l.sight.current(w.cfg) || !l.sight.fresh(now) {
 		return 0, false
 	}
-	r := plan.Reading{Image: l.image, Config: w.cfg, Now: now}
+	r := plan.Reading{Image: l.sight.image, Config: w.cfg, Now: now}
 	var f plan.Forecast
 	for _, o := range l.line {
 		if o == w {

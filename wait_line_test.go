@@ -169,9 +169,9 @@ func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
 		{rank: 8, head: true, served: true, amounts: []plan.Signed{{Name: "rpm", Amount: 7000}}},
 	}}
 	for rank, want := range map[uint64]int64{2: 0, 3: 0, 5: 20_000, 7: 20_000, 9: 50_000, lastRank: 50_000} {
-		assert.Equal(t, want, l.leftTo(rank, nil, r).Of("rpm").Amount, "rank %d", rank)
+		assert.Equal(t, want, l.leftTo(rank, r).Of("rpm").Amount, "rank %d", rank)
 	}
-	all := l.leftTo(lastRank, nil, r).Of("rpm")
+	all := l.leftTo(lastRank, r).Of("rpm")
 	assert.EqualValues(t, 0, all.After.Tokens)
 	assert.EqualValues(t, 50_000, all.After.Refilled, "one after the other")
 	assert.EqualValues(t, 60_000, all.Wait(r.Worth("rpm"), 0, 10_000), "10 more after the 50 fit a full bucket of 60")
@@ -249,7 +249,7 @@ func TestBucketsHoldDynamoDBsTime(t *testing.T) {
 			_, err = l.Available(t.Context(), "u", "m") // learns the time
 			require.NoError(t, err)
 			drain(t, l, Amounts{"rpm": 60})
-			image := l.lanes.of("u", "m").image
+			image := l.lanes.of("u", "m").sight.image
 			require.InDelta(t, theirs().UnixMilli(), image.Refilled, 1000, "skew %v", skew)
 		})
 	}
@@ -308,5 +308,5 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	o.waiter = first
 	l.finish([]*op{o}, result{})
 	require.True(t, second.head)
-	require.EqualValues(t, 5000, l.leftTo(lastRank, nil, plan.Reading{Config: cfg}).Of("rpm").Amount)
+	require.EqualValues(t, 5000, l.leftTo(lastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
 }

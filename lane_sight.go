@@ -1,0 +1,193 @@
+package dynalimit
+
+import (
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// sight is what a process knows of a bucket. Its verbs keep no lock and read no
+// clock: whoever holds it says when.
+type sight struct {
+	// known means that image is what the store held at seenAt; a nil image is a
+	// bucket that does not exist.
+	known bool
+	image *schema.Image
+	// seenAt is when the request was sent that showed the image, in Unix ms of
+	// this process's clock; 0 for an image that is good to write from, not to
+	// deny from.
+	seenAt int64
+	// seenTick is when the image's configuration was first seen in the bucket.
+	seenTick int64
+	// crowding is what is known of others who write to the bucket at full.
+	crowding plan.Crowding
+}
+
+// replace installs the image that a request sent at asked has shown at now; tick
+// numbers the first sight of another configuration.
+func (s *sight) replace(image *schema.Image, asked, now int64, tick func() int64) {
+	if !s.known || !sameFingerprint(s.image, image) {
+		s.seenTick = tick()
+	}
+	s.known, s.image, s.seenAt = true, image, asked
+	s.crowding.Heard = now
+	if asked > 0 {
+		s.crowding.Trip = now - asked
+	}
+}
+
+// seed installs the image of a read that was made for something else, if none is
+// known.
+func (s *sight) seed(image *schema.Image, asked, now int64, tick func() int64) (replaced bool) {
+	if !s.known {
+		s.replace(image, asked, now, tick)
+		return true
+	}
+	return false
+}
+
+// markStale makes the image too old to deny from: the store may hold more.
+func (s *sight) markStale() { s.seenAt = 0 }
+
+// assume installs after, the state that a committed transaction must have left,
+// if the image is still before: DynamoDB returns no images of a transaction.
+// Others may have written since, so a write may be based on it, which the store
+// decides, but not a denial.
+func (s *sight) assume(before, after *schema.Image, now int64, tick func() int64) (replaced bool) {
+	if replaced = !s.known || s.image == before; replaced {
+		s.replace(after, 0, now, tick)
+	}
+	s.markStale()
+	return replaced
+}
+
+// drop forgets the image: the bucket is read before its next write.
+func (s *sight) drop() { s.known, s.seenAt = false, 0 }
+
+// fresh reports whether the image is recent enough to deny from.
+func (s *sight) fresh(now int64) bool { return plan.Fresh(s.seenAt, now) }
+
+// current reports whether there is a bucket, written with a configuration.
+func (s *sight) current(cfg *plan.Config) bool {
+	return s.known && s.image != nil && cfg != nil && cfg.Wrote(s.image)
+}
+
+// whole reports whether there is a bucket that a client of this library wrote.
+func (s *sight) whole() bool {
+	return s.image != nil && s.image.Fingerprint != nil && s.image.HasRefilled
+}
+
+// standing is how a configuration that was read just now relates to the bucket's;
+// none is older than any.
+func (s *sight) standing(cfg *plan.Config) plan.Standing {
+	if cfg == nil {
+		return plan.Older
+	}
+	return plan.Compare(s.image, cfg, s.seenTick)
+}
+
+// meet learns from the answer to a write, which left the image or was refused by
+// it, of others who write.
+func (s *sight) meet(w *plan.Write, landed bool, image *schema.Image, now int64) {
+	if landed && s.crowding.Slack == 0 {
+		s.crowding.Refused = 0
+		return
+	}
+	s.crowding = s.crowding.After(plan.Meet(w, landed, image, now), w.Guess, now)
+}
+
+// hint is the set of limits that an answer will probably show.
+func (s *sight) hint() *schema.LimitSet {
+	if s.image == nil {
+		return nil
+	}
+	return s.image.Set
+}
+
+func sameFingerprint(a, b *schema.Image) bool {
+	return a != nil && b != nil && string(a.Fingerprint) == string(b.Fingerprint)
+}
+
+// glance is a copy of what the lane knows, to decide from beside its own work.
+func (l *lane) glance() sight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sight
+}
+
+// learn installs an image that a request of the lane's own, sent at asked, has
+// shown. Only the running goroutine may call it.
+func (l *lane) learn(image *schema.Image, asked int64) {
+	l.mu.Lock()
+	foreign := l.sight.known && image.ForeignSince(l.sight.image)
+	l.replace(image, asked)
+	l.mu.Unlock()
+	if foreign {
+		l.noticeForeign()
+	}
+}
+
+// replace installs an image and wakes the heads of the line, whose wait may be
+// shorter now; l.mu must be held.
+func (l *lane) replace(image *schema.Image, asked int64) {
+	l.sight.replace(image, asked, l.owner.nowMS(), l.owner.tick)
+	l.rouseHeads()
+}
+
+// seed gives a resting lane an image from a read made elsewhere, if it has none.
+func (l *lane) seed(image *schema.Image, asked int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running && l.sight.seed(image, asked, l.owner.nowMS(), l.owner.tick) {
+		l.rouseHeads()
+	}
+}
+
+// observe gives a resting lane an image that a transaction, or a read beside the
+// lane's work, has seen: unless the lane has seen a later one.
+func (l *lane) observe(image *schema.Image, asked int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running && asked >= l.sight.seenAt {
+		l.replace(image, asked)
+	}
+}
+
+// assume gives a resting lane the image that a committed transaction must have
+// left.
+func (l *lane) assume(before, after *schema.Image) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running {
+		return
+	}
+	if l.sight.assume(before, after, l.owner.nowMS(), l.owner.tick) {
+		l.rouseHeads()
+	}
+}
+
+// drop makes a resting lane read the bucket before its next write.
+func (l *lane) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.running {
+		l.sight.drop()
+	}
+}
+
+// markStale keeps the lane from denying by its image.
+func (l *lane) markStale() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sight.markStale()
+}
+
+// meet learns of others who write from the answer to a write that landed or was
+// refused.
+func (l *lane) meet(w *plan.Write, v verdict, image *schema.Image) {
+	if v != landed && v != refused {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sight.meet(w, v == landed, image, l.owner.nowMS())
+}

@@ -1,0 +1,167 @@
+package dynalimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// read reads the bucket, and says when it was asked to.
+func (l *lane) read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked int64, err error) {
+	asked = l.owner.nowMS()
+	image, err = l.owner.store.readBucket(ctx, l.key, hint, l.owner.ids.slot)
+	if heard(err) {
+		l.heard.Store(time.Now().UnixNano())
+	}
+	return image, asked, err
+}
+
+// look reads the bucket for the lane. Only the running goroutine may call it.
+func (l *lane) look(ctx context.Context) error {
+	image, asked, err := l.read(ctx, l.sight.hint())
+	if err == nil {
+		l.learn(image, asked)
+	}
+	return err
+}
+
+// lookBeside reads the bucket into a copy of what the lane knows, and tells the
+// lane.
+func (l *lane) lookBeside(ctx context.Context, known *sight) error {
+	image, asked, err := l.read(ctx, known.hint())
+	if err != nil {
+		return err
+	}
+	if known.known && image.ForeignSince(known.image) {
+		l.noticeForeign()
+	}
+	known.replace(image, asked, l.owner.nowMS(), l.owner.tick)
+	l.observe(image, asked)
+	return nil
+}
+
+// inspect reads the bucket and puts it under a configuration.
+func (l *lane) inspect(ctx context.Context, cfg *plan.Config) (plan.View, error) {
+	known := l.glance()
+	if err := l.lookBeside(ctx, &known); err != nil {
+		return plan.View{}, err
+	}
+	return l.view(ctx, &known, batch{takes: []*op{{take: true, cfg: cfg}}}, nil)
+}
+
+// proposal is one bucket's part of a transaction.
+type proposal struct {
+	view plan.View
+	plan plan.Write
+	sums plan.Sums
+	// waits means that the take does not fit beside what is left to waiters.
+	waits bool
+	left  plan.Promises
+}
+
+// propose decides how to charge the bucket together with others, beside the
+// lane's own work: for a caller of a rank whose call was refused so many times.
+// A denial needs an image no older than a second, and so does what is to be
+// certain.
+func (l *lane) propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, rank uint64, refused int, certain bool) (proposal, error) {
+	o := &op{take: true, amounts: amounts, cfg: cfg, rank: rank, refusals: refused}
+	known, v, err := l.consider(ctx, o, certain)
+	if err != nil {
+		return proposal{}, err
+	}
+	d := choose(&known, v, queue{takes: o.alone(), heads: l.heads()})
+	return proposal{view: v, plan: d.write, sums: d.sums, waits: len(d.left) > 0, left: d.promised}, nil
+}
+
+// consider puts a recent image of the bucket under the configuration of a take.
+func (l *lane) consider(ctx context.Context, o *op, certain bool) (sight, plan.View, error) {
+	known, b := l.glance(), batch{takes: o.alone()}
+	for looked := false; ; looked = true {
+		if !known.known || looked {
+			looked = true
+			if err := l.lookBeside(ctx, &known); err != nil {
+				return known, plan.View{}, err
+			}
+		}
+		v, err := l.view(ctx, &known, b, nil)
+		if err == nil && v.Lacks(o.amounts) {
+			err = l.outdated(v, o.amounts)
+		}
+		if err != nil || looked || known.fresh(v.Now) || !certain && v.Fits(o.amounts, nil, nil) {
+			return known, v, err
+		}
+	}
+}
+
+// view puts what is known under the batch's configuration, which is read again
+// when the image may hold a newer one that matters.
+func (l *lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (plan.View, error) {
+	cfg := b.config()
+	st := plan.Compare(known.image, cfg, known.seenTick)
+	missing := b.misses(known.image, s, cfg)
+	if len(b.takes) == 0 && !missing && known.whole() {
+		st = plan.Older // an adjust charges what is there; configuration comes with takes
+	} else if st == plan.Older {
+		l.owner.store.forgetConfig(l.entity, l.resource)
+	}
+	if st == plan.Unsure || st == plan.Older && missing {
+		var err error
+		if cfg, err = l.reread(ctx, b); err != nil {
+			return plan.View{}, err
+		}
+		st, missing = known.standing(cfg), b.misses(known.image, s, cfg)
+	}
+	if missing && st == plan.Current || known.image == nil {
+		st = plan.Newer
+	}
+	v := plan.NewView(known.image, cfg, st, l.owner.nowMS())
+	return v, refuseOverfull(v, l.entity, l.resource)
+}
+
+// reread puts the batch under the configuration as it is now; nil, for adjusts,
+// when nothing limits the bucket any more.
+func (l *lane) reread(ctx context.Context, b batch) (*plan.Config, error) {
+	resolved, err := l.owner.store.rereadConfig(ctx, l.entity, l.resource)
+	if err != nil {
+		return nil, err
+	}
+	cfg := l.owner.compile(resolved)
+	if cfg == nil && len(b.takes) > 0 {
+		return nil, invalid("limits", "none are configured for entity %q on resource %q any more", l.entity, l.resource)
+	}
+	for _, o := range b.takes {
+		o.cfg = cfg
+	}
+	return cfg, nil
+}
+
+// config is what the batch is decided under: the takes', else the last adjust's.
+func (b *batch) config() *plan.Config {
+	if len(b.takes) > 0 {
+		return b.takes[0].cfg
+	}
+	return b.adjusts[len(b.adjusts)-1].cfg
+}
+
+// misses reports whether the batch charges a configured limit that the image
+// does not have.
+func (b *batch) misses(image *schema.Image, s plan.Sums, cfg *plan.Config) bool {
+	lacks := func(name string) bool {
+		return cfg.Index(name) >= 0 && (image == nil || image.Set.Index(name) < 0 || image.Limits[image.Set.Index(name)].Ghost)
+	}
+	for _, n := range s {
+		if n.Adjust > 0 && lacks(n.Name) {
+			return true
+		}
+	}
+	for _, o := range b.takes {
+		for _, a := range o.amounts {
+			if lacks(a.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
