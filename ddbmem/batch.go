@@ -66,25 +66,11 @@ func (c *call) readBatch(asked []tableKeys, process int) error {
 		}
 	}
 	rest := make([][]value.Map, len(asked))
-	bytes := 0
+	room := batchRoom{process, maxBatchBytes}
 	c.out = append(wire.Field(c.out, "Responses"), '{')
 	for i, a := range asked {
-		t := c.tables[a.name]
 		c.out = append(wire.Field(c.out, a.name), '[')
-		for j, key := range a.keys {
-			item, size := t.read(key)
-			if process <= 0 || bytes+size > maxBatchBytes {
-				rest[i] = a.keys[j:]
-				process = 0
-				break
-			}
-			process--
-			bytes += size
-			c.use.of(t).read += readHalves(size, a.consistent)
-			if item != nil {
-				c.out = value.AppendMap(wire.Comma(c.out), a.projected(item))
-			}
-		}
+		rest[i] = c.readKeys(a, &room)
 		c.out = append(c.out, ']')
 	}
 	c.out = append(c.out, '}')
@@ -96,6 +82,29 @@ func (c *call) readBatch(asked []tableKeys, process int) error {
 	}
 	c.out = append(c.out, '}')
 	c.appendCapacity(true, false)
+	return nil
+}
+
+// batchRoom is what a batch may still answer.
+type batchRoom struct{ items, bytes int }
+
+// readKeys appends the items of one table while there is room, and returns the
+// keys for which there is none.
+func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
+	t := c.tables[a.name]
+	for i, key := range a.keys {
+		item, size := t.read(key)
+		if room.items <= 0 || size > room.bytes {
+			room.items = 0
+			return a.keys[i:]
+		}
+		room.items--
+		room.bytes -= size
+		c.use.of(t).read += readHalves(size, a.consistent)
+		if item != nil {
+			c.out = value.AppendMap(wire.Comma(c.out), a.projected(item))
+		}
+	}
 	return nil
 }
 

@@ -219,24 +219,18 @@ func (d *definition) check() error {
 // indexes are sound.
 func checkSchema(keys keySchema, kinds map[string]string, indexes []*index) error {
 	used := map[string]bool{}
-	var names []string
 	for _, k := range append([]keySchema{keys}, mapSlice(indexes, func(ix *index) keySchema { return ix.keySchema })...) {
-		if err := required(k.hash != "", "keySchema"); err != nil {
+		if err := k.checkDefined(kinds); err != nil {
 			return err
 		}
 		for _, name := range k.names() {
 			used[name] = true
-			if kinds[name] == "" {
-				return validation("One or more parameter values were invalid: Some index key attributes are not defined in AttributeDefinitions. Keys: [%s], AttributeDefinitions: %v", name, sortedKeys(kinds))
-			}
-			if len(name) > maxKeyNameBytes {
-				return validation("1 validation error detected: Value '%s' at 'keySchema.member.attributeName' failed to satisfy constraint: Member must have length less than or equal to 255", name)
-			}
 		}
 	}
 	if len(used) != len(kinds) {
 		return validation("One or more parameter values were invalid: Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions")
 	}
+	var names []string
 	for _, ix := range indexes {
 		if err := checkIndex(ix); err != nil {
 			return err
@@ -245,6 +239,22 @@ func checkSchema(keys keySchema, kinds map[string]string, indexes []*index) erro
 			return validation("One or more parameter values were invalid: Duplicate index name: %s", ix.name)
 		}
 		names = append(names, ix.name)
+	}
+	return nil
+}
+
+// checkDefined fails unless k has a hash key and kinds defines what it names.
+func (k keySchema) checkDefined(kinds map[string]string) error {
+	if err := required(k.hash != "", "keySchema"); err != nil {
+		return err
+	}
+	for _, name := range k.names() {
+		if kinds[name] == "" {
+			return validation("One or more parameter values were invalid: Some index key attributes are not defined in AttributeDefinitions. Keys: [%s], AttributeDefinitions: %v", name, sortedKeys(kinds))
+		}
+		if len(name) > maxKeyNameBytes {
+			return validation("1 validation error detected: Value '%s' at 'keySchema.member.attributeName' failed to satisfy constraint: Member must have length less than or equal to 255", name)
+		}
 	}
 	return nil
 }

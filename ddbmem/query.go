@@ -50,13 +50,21 @@ func (s source) checkSelect(st *statement) error {
 		return validation("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
 	case s.index == nil:
 		return nil
-	case st.selects == "ALL_ATTRIBUTES" && s.index.projection != "ALL":
-		return validation("One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", s.index.name)
-	case st.projection != nil:
-		for _, name := range st.projection.TopLevel(&st.env) {
-			if !s.index.projects(s.table, name) {
-				return validation("One or more parameter values were invalid: Global secondary index %s does not project [%s]", s.index.name, name)
-			}
+	}
+	return s.index.checkHolds(s.table, st)
+}
+
+// checkHolds fails when ix lacks what st asks for.
+func (ix *index) checkHolds(t *table, st *statement) error {
+	if st.selects == "ALL_ATTRIBUTES" && ix.projection != "ALL" {
+		return validation("One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", ix.name)
+	}
+	if st.projection == nil {
+		return nil
+	}
+	for _, name := range st.projection.TopLevel(&st.env) {
+		if !ix.projects(t, name) {
+			return validation("One or more parameter values were invalid: Global secondary index %s does not project [%s]", ix.name, name)
 		}
 	}
 	return nil

@@ -80,6 +80,7 @@ func readStatement(r *wire.Reader, kind string) *statement {
 	return st
 }
 
+//nolint:cyclop // a flat switch: one case per member
 func (st *statement) readMember(r *wire.Reader, member string) {
 	text := func() *string { s := r.String(); return &s }
 	switch member {
@@ -177,13 +178,16 @@ func tableName(r *wire.Reader) string {
 func checkName(member, s string) error {
 	ok := len(s) >= 3 && len(s) <= 255
 	for i := 0; i < len(s); i++ {
-		c := s[i]
-		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.')
+		ok = ok && isNameByte(s[i])
 	}
 	if ok {
 		return nil
 	}
 	return validation("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+ and have a length between 3 and 255", s, member)
+}
+
+func isNameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
 type expressionKey struct {
@@ -206,76 +210,90 @@ func parsed[T any](db *DB, kind byte, text string, parse func(string) (T, error)
 
 // bind parses and checks st's expressions.
 func (st *statement) bind(db *DB) error {
-	if err := st.checkPlaceholders(); err != nil {
+	err := st.checkPlaceholders()
+	if err != nil {
 		return err
 	}
+	if st.keyCondition, err = bound(st, db, 'c', "KeyConditionExpression", st.keyConditionText, expr.ParseCondition); err != nil {
+		return err
+	}
+	if st.filter, err = bound(st, db, 'c', "FilterExpression", st.filterText, expr.ParseCondition); err != nil {
+		return err
+	}
+	if st.condition, err = bound(st, db, 'c', "ConditionExpression", st.conditionText, expr.ParseCondition); err != nil {
+		return err
+	}
+	if st.update, err = bound(st, db, 'u', "UpdateExpression", st.updateText, expr.ParseUpdate); err != nil {
+		return err
+	}
+	if st.projection, err = bound(st, db, 'p', "ProjectionExpression", st.projectionText, expr.ParseProjection); err != nil {
+		return err
+	}
+	return st.checkUnused(st.refs())
+}
+
+// bound is the expression of st that the request member name gives as text,
+// checked; nil if it gives none.
+func bound[T interface{ Check(*expr.Env) error }](st *statement, db *DB, kind byte, name string, text *string, parse func(string) (T, error)) (T, error) {
+	var none T
+	if text == nil {
+		return none, nil
+	}
+	e, err := parsed(db, kind, *text, parse)
+	if err == nil {
+		err = e.Check(&st.env)
+	}
+	if err != nil {
+		return none, validation("Invalid %s: %v", name, err)
+	}
+	return e, nil
+}
+
+// refs are the placeholders of each of st's expressions.
+func (st *statement) refs() []expr.Refs {
 	var used []expr.Refs
-	use := func(name string, refs func() expr.Refs, err error, check func(*expr.Env) error) error {
-		if err == nil {
-			used = append(used, refs())
-			err = check(&st.env)
+	for _, c := range []*expr.Condition{st.keyCondition, st.filter, st.condition} {
+		if c != nil {
+			used = append(used, c.Refs)
 		}
-		if err != nil {
-			return validation("Invalid %s: %v", name, err)
-		}
-		return nil
 	}
-	conditions := []struct {
-		name string
-		text *string
-		to   **expr.Condition
-	}{
-		{"KeyConditionExpression", st.keyConditionText, &st.keyCondition},
-		{"FilterExpression", st.filterText, &st.filter},
-		{"ConditionExpression", st.conditionText, &st.condition},
+	if st.update != nil {
+		used = append(used, st.update.Refs)
 	}
-	for _, c := range conditions {
-		if c.text == nil {
-			continue
-		}
-		parsed, err := parsed(db, 'c', *c.text, expr.ParseCondition)
-		if err := use(c.name, func() expr.Refs { return parsed.Refs }, err, parsed.Check); err != nil {
-			return err
-		}
-		*c.to = parsed
+	if st.projection != nil {
+		used = append(used, st.projection.Refs)
 	}
-	if st.updateText != nil {
-		parsed, err := parsed(db, 'u', *st.updateText, expr.ParseUpdate)
-		if err := use("UpdateExpression", func() expr.Refs { return parsed.Refs }, err, parsed.Check); err != nil {
-			return err
-		}
-		st.update = parsed
-	}
-	if st.projectionText != nil {
-		parsed, err := parsed(db, 'p', *st.projectionText, expr.ParseProjection)
-		if err := use("ProjectionExpression", func() expr.Refs { return parsed.Refs }, err, parsed.Check); err != nil {
-			return err
-		}
-		st.projection = parsed
-	}
-	return st.checkUnused(used)
+	return used
 }
 
 func (st *statement) checkPlaceholders() error {
-	none := st.conditionText == nil && st.updateText == nil && st.filterText == nil && st.keyConditionText == nil
+	values := st.takesValues()
 	switch {
-	case st.namesGiven && none && st.projectionText == nil:
+	case st.namesGiven && !values && st.projectionText == nil:
 		return validation("ExpressionAttributeNames can only be specified when using expressions")
-	case st.valuesSeen && none:
+	case st.valuesSeen && !values:
 		return validation("ExpressionAttributeValues can only be specified when using expressions")
 	case st.namesGiven && len(st.env.Names) == 0:
 		return validation("ExpressionAttributeNames must not be empty")
 	case st.valuesSeen && len(st.env.Values) == 0:
 		return validation("ExpressionAttributeValues must not be empty")
 	}
-	for k := range st.env.Names {
-		if !expr.ValidPlaceholder(k, '#') {
-			return validation("ExpressionAttributeNames contains invalid key: Syntax error; key: %q", k)
-		}
+	if err := checkPlaceholderKeys("ExpressionAttributeNames", st.env.Names, '#'); err != nil {
+		return err
 	}
-	for k := range st.env.Values {
-		if !expr.ValidPlaceholder(k, ':') {
-			return validation("ExpressionAttributeValues contains invalid key: Syntax error; key: %q", k)
+	return checkPlaceholderKeys("ExpressionAttributeValues", st.env.Values, ':')
+}
+
+// takesValues reports whether st has an expression in which values may stand; in
+// a projection only names may.
+func (st *statement) takesValues() bool {
+	return st.conditionText != nil || st.updateText != nil || st.filterText != nil || st.keyConditionText != nil
+}
+
+func checkPlaceholderKeys[V any](member string, given map[string]V, prefix byte) error {
+	for k := range given {
+		if !expr.ValidPlaceholder(k, prefix) {
+			return validation("%s contains invalid key: Syntax error; key: %q", member, k)
 		}
 	}
 	return nil

@@ -226,8 +226,8 @@ func (c *call) readIterator(iterator string) (*stream, int64, error) {
 	return s, from, nil
 }
 
-func (c *call) getRecords() error {
-	iterator, limit := "", int64(maxStreamRecords)
+func (c *call) readGetRecords() (iterator string, limit int64, err error) {
+	limit = maxStreamRecords
 	c.in.Object(func(member string) {
 		switch member {
 		case "ShardIterator":
@@ -239,10 +239,18 @@ func (c *call) getRecords() error {
 		}
 	})
 	if err := c.in.Err(); err != nil {
-		return err
+		return "", 0, err
 	}
 	if limit < 1 || limit > maxStreamRecords {
-		return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 1000", limit)
+		return "", 0, validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 1000", limit)
+	}
+	return iterator, limit, nil
+}
+
+func (c *call) getRecords() error {
+	iterator, limit, err := c.readGetRecords()
+	if err != nil {
+		return err
 	}
 	c.mu.Lock() // trims
 	defer c.mu.Unlock()

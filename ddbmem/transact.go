@@ -113,28 +113,16 @@ func (it transactItem) check(db *DB) error {
 
 // transact commits all items or none; the commit lock must be held.
 func (c *call) transact(items []transactItem, token string) error {
-	tables := make([]*table, len(items))
-	for i, it := range items {
-		t, err := c.lookup(it.table)
-		if err != nil {
-			return err
-		}
-		tables[i] = t
+	tables, err := c.transactTables(items)
+	if err != nil {
+		return err
 	}
 	if token != "" {
 		if done, err := c.repeated(items, tables, token); done || err != nil {
 			return err
 		}
 	}
-	changes := make([]*change, len(items))
-	reasons := make([]Reason, len(items))
-	for i, it := range items {
-		ch, err := tables[i].plan(it.statement, it.verb, c.operation)
-		if err != nil {
-			reasons[i] = Reason{Code: "ValidationError", Message: asError(err).Message}
-		}
-		changes[i] = ch
-	}
+	changes, reasons := c.planTransact(items, tables)
 	if err := checkTransactKeys(changes); err != nil {
 		return err
 	}
@@ -158,6 +146,33 @@ func (c *call) transact(items []transactItem, token string) error {
 	}
 	c.appendCapacity(true, true)
 	return nil
+}
+
+func (c *call) transactTables(items []transactItem) ([]*table, error) {
+	tables := make([]*table, len(items))
+	for i, it := range items {
+		t, err := c.lookup(it.table)
+		if err != nil {
+			return nil, err
+		}
+		tables[i] = t
+	}
+	return tables, nil
+}
+
+// planTransact plans every item's change; an item that cannot be planned has a
+// reason instead.
+func (c *call) planTransact(items []transactItem, tables []*table) ([]*change, []Reason) {
+	changes := make([]*change, len(items))
+	reasons := make([]Reason, len(items))
+	for i, it := range items {
+		ch, err := tables[i].plan(it.statement, it.verb, c.operation)
+		if err != nil {
+			reasons[i] = Reason{Code: "ValidationError", Message: asError(err).Message}
+		}
+		changes[i] = ch
+	}
+	return changes, reasons
 }
 
 func checkTransactKeys(changes []*change) error {

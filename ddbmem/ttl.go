@@ -12,9 +12,9 @@ import (
 // DynamoDB leaves items alone whose time is more than five years past.
 const staleExpiry = 5 * 365 * 24 * 3600
 
-func (c *call) updateTimeToLive() error {
-	var name, attribute string
-	var enabled, specified bool
+// readTimeToLive reads the table's name and the TimeToLiveSpecification.
+func (c *call) readTimeToLive() (name, attribute string, enabled bool, err error) {
+	specified := false
 	c.in.Object(func(member string) {
 		switch member {
 		case "TableName":
@@ -36,9 +36,14 @@ func (c *call) updateTimeToLive() error {
 		}
 	})
 	if err := c.in.Err(); err != nil {
-		return err
+		return "", "", false, err
 	}
-	if err := required(specified && attribute != "", "timeToLiveSpecification"); err != nil {
+	return name, attribute, enabled, required(specified && attribute != "", "timeToLiveSpecification")
+}
+
+func (c *call) updateTimeToLive() error {
+	name, attribute, enabled, err := c.readTimeToLive()
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()

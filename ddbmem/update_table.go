@@ -91,23 +91,11 @@ func (a *alteration) check(t *table) error {
 	if a.create != nil && a.drop != "" || a.actions > 1+len(a.indexUpdates) {
 		return fail("LimitExceededException", "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table")
 	}
-	if a.stream != nil {
-		enabled := t.stream != nil && t.stream.disabled.IsZero()
-		switch {
-		case *a.stream != "" && enabled:
-			return validation("Table already has an enabled stream: TableName: %s", t.name)
-		case *a.stream == "" && !enabled:
-			return validation("Table has no stream to disable: TableName: %s", t.name)
-		}
+	if err := a.checkStream(t); err != nil {
+		return err
 	}
-	names := []string{a.drop}
-	for name := range a.indexUpdates {
-		names = append(names, name)
-	}
-	for _, name := range names {
-		if name != "" && t.index(name) == nil {
-			return fail("ResourceNotFoundException", "Requested resource not found: Index: %s not found", name)
-		}
+	if err := a.checkNamed(t); err != nil {
+		return err
 	}
 	if a.create == nil {
 		return nil
@@ -119,6 +107,34 @@ func (a *alteration) check(t *table) error {
 		return fail("LimitExceededException", "GlobalSecondaryIndex count exceeds the per-table limit of 20")
 	}
 	return checkSchema(t.keySchema, a.kindsAfter(t), append(t.indexes[:len(t.indexes):len(t.indexes)], a.create))
+}
+
+func (a *alteration) checkStream(t *table) error {
+	if a.stream == nil {
+		return nil
+	}
+	enabled := t.stream != nil && t.stream.disabled.IsZero()
+	switch {
+	case *a.stream != "" && enabled:
+		return validation("Table already has an enabled stream: TableName: %s", t.name)
+	case *a.stream == "" && !enabled:
+		return validation("Table has no stream to disable: TableName: %s", t.name)
+	}
+	return nil
+}
+
+// checkNamed fails unless t has the indexes that a drops or changes.
+func (a *alteration) checkNamed(t *table) error {
+	names := []string{a.drop}
+	for name := range a.indexUpdates {
+		names = append(names, name)
+	}
+	for _, name := range names {
+		if name != "" && t.index(name) == nil {
+			return fail("ResourceNotFoundException", "Requested resource not found: Index: %s not found", name)
+		}
+	}
+	return nil
 }
 
 // kindsAfter are t's attribute definitions with a's; those of t that a leaves out

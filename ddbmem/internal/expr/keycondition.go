@@ -23,27 +23,42 @@ func (c *Condition) Key(e *Env, hash, sort string) (KeyCondition, error) {
 	var k KeyCondition
 	parts := flattenAnd(c.root, nil)
 	for _, part := range parts {
-		name, op, low, high, ok := keyTerm(e, part)
-		switch {
-		case !ok || op == "<>":
-			return k, errors.New("Invalid operator used in KeyConditionExpression: " + describe(part))
-		case name == hash && op == "=" && k.Hash == nil:
-			k.Hash = low
-		case name == sort && sort != "" && k.Op == "":
-			k.Op, k.Low, k.High = op, low, high
-		case name == hash:
-			return k, errKeyCondition
+		if err := k.add(e, part, hash, sort); err != nil {
+			return k, err
 		}
 	}
+	return k, k.checkComplete(len(parts), hash, sort)
+}
+
+// add takes in one part of the condition. A part about any other attribute is
+// left for checkComplete to count.
+func (k *KeyCondition) add(e *Env, part node, hash, sort string) error {
+	name, op, low, high, ok := keyTerm(e, part)
+	switch {
+	case !ok || op == "<>":
+		return errors.New("Invalid operator used in KeyConditionExpression: " + describe(part))
+	case name == hash && op == "=" && k.Hash == nil:
+		k.Hash = low
+	case name == sort && sort != "" && k.Op == "":
+		k.Op, k.Low, k.High = op, low, high
+	case name == hash:
+		return errKeyCondition
+	}
+	return nil
+}
+
+// checkComplete fails unless k, read from so many parts, names the whole hash key
+// and nothing beside the sort key.
+func (k *KeyCondition) checkComplete(parts int, hash, sort string) error {
 	switch {
 	case k.Hash == nil:
-		return k, fmt.Errorf("Query condition missed key schema element: %s", hash) //nolint:staticcheck // DynamoDB's wording
-	case k.Op == "" && len(parts) > 1 && sort != "":
-		return k, fmt.Errorf("Query condition missed key schema element: %s", sort) //nolint:staticcheck // DynamoDB's wording
-	case len(parts) > 2 || k.Op == "" && len(parts) > 1:
-		return k, errKeyCondition
+		return fmt.Errorf("Query condition missed key schema element: %s", hash) //nolint:staticcheck // DynamoDB's wording
+	case k.Op == "" && parts > 1 && sort != "":
+		return fmt.Errorf("Query condition missed key schema element: %s", sort) //nolint:staticcheck // DynamoDB's wording
+	case parts > 2 || k.Op == "" && parts > 1:
+		return errKeyCondition
 	}
-	return k, nil
+	return nil
 }
 
 func flattenAnd(n node, parts []node) []node {

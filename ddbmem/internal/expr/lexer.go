@@ -37,6 +37,7 @@ func (t token) is(s string) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+func isSpace(c byte) bool  { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 func isWordByte(c byte) bool {
 	return isLetter(c) || isDigit(c) || c == '_'
 }
@@ -45,41 +46,38 @@ func isWordByte(c byte) bool {
 func lex(src string) ([]token, error) {
 	tokens := make([]token, 0, len(src)/3+2)
 	for i := 0; i < len(src); {
-		c := src[i]
-		start := i
-		kind := tokenSymbol
-		switch {
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+		if isSpace(src[i]) {
 			i++
 			continue
-		case isLetter(c):
-			kind, i = tokenWord, wordEnd(src, i)
-		case isDigit(c):
-			kind = tokenNumber
-			for i < len(src) && isDigit(src[i]) {
-				i++
-			}
-		case c == '#' || c == ':':
-			kind, i = tokenName, wordEnd(src, i+1)
-			if c == ':' {
-				kind = tokenValue
-			}
-			if i == start+1 {
-				return nil, syntaxError(src, start, i, start, i)
-			}
-		case strings.IndexByte("()[],.=+-", c) >= 0:
-			i++
-		case c == '<' || c == '>':
-			i++
-			if i < len(src) && (src[i] == '=' || c == '<' && src[i] == '>') {
-				i++
-			}
-		default:
-			return nil, syntaxError(src, start, start+1, start, start+1)
 		}
-		tokens = append(tokens, token{kind, src[start:i], start})
+		kind, end := scan(src, i)
+		if end == i {
+			return nil, syntaxError(src[i : i+1])
+		}
+		tokens = append(tokens, token{kind, src[i:end], i})
+		i = end
 	}
 	return append(tokens, token{kind: tokenEnd, text: "<EOF>", pos: len(src)}), nil
+}
+
+// scan is the kind of the token that begins at start and where it ends, which is
+// start itself when none begins there.
+func scan(src string, start int) (kind tokenKind, end int) {
+	switch c := src[start]; {
+	case isLetter(c):
+		return tokenWord, wordEnd(src, start)
+	case isDigit(c):
+		return tokenNumber, numberEnd(src, start)
+	case c == '#':
+		return tokenName, placeholderEnd(src, start)
+	case c == ':':
+		return tokenValue, placeholderEnd(src, start)
+	case strings.IndexByte("()[],.=+-", c) >= 0:
+		return tokenSymbol, start + 1
+	case c == '<' || c == '>':
+		return tokenSymbol, comparisonEnd(src, start)
+	}
+	return tokenSymbol, start
 }
 
 func wordEnd(src string, i int) int {
@@ -89,8 +87,33 @@ func wordEnd(src string, i int) int {
 	return i
 }
 
-func syntaxError(src string, from, to, nearFrom, nearTo int) error {
-	return fmt.Errorf("Syntax error; token: %q, near: %q", src[from:to], src[nearFrom:nearTo]) //nolint:staticcheck // DynamoDB's wording
+func numberEnd(src string, i int) int {
+	for i < len(src) && isDigit(src[i]) {
+		i++
+	}
+	return i
+}
+
+// placeholderEnd is start when no name follows the prefix.
+func placeholderEnd(src string, start int) int {
+	end := wordEnd(src, start+1)
+	if end == start+1 {
+		return start
+	}
+	return end
+}
+
+// comparisonEnd is the end of < <= <> > or >=.
+func comparisonEnd(src string, start int) int {
+	next := start + 1
+	if next < len(src) && (src[next] == '=' || src[start] == '<' && src[next] == '>') {
+		next++
+	}
+	return next
+}
+
+func syntaxError(at string) error {
+	return fmt.Errorf("Syntax error; token: %q, near: %q", at, at) //nolint:staticcheck // DynamoDB's wording
 }
 
 // ValidPlaceholder reports whether key may name a placeholder of the given

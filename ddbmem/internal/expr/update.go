@@ -112,37 +112,16 @@ func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 	if err := u.applySets(e, item, next); err != nil {
 		return nil, err
 	}
-	for _, a := range u.adds {
-		v, err := sum(a.at.lookup(e, item), a.with.literal(e))
-		if err != nil {
-			return nil, err
-		}
-		if err := put(next, a.at.resolve(e), v); err != nil {
-			return nil, err
-		}
+	if err := u.applyAdds(e, item, next); err != nil {
+		return nil, err
 	}
 	var removes []path
 	if item != nil { // whatever REMOVE names, an item that does not exist lacks it
 		removes = resolveAll(u.removes, e)
 	}
-	for _, a := range u.deletes {
-		at := a.at.resolve(e)
-		old := a.at.lookup(e, item)
-		if old == nil {
-			if err := put(next, at, nil); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		rest, ok := value.Difference(old, a.with.literal(e))
-		if !ok {
-			return nil, ErrOperandType
-		}
-		if rest == nil {
-			removes = append(removes, at)
-		} else if err := put(next, at, rest); err != nil {
-			return nil, err
-		}
+	removes, err := u.applyDeletes(e, item, next, removes)
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(removes, func(a, b path) int { return -comparePaths(a, b) })
 	for _, at := range removes {
@@ -151,6 +130,42 @@ func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 		}
 	}
 	return next, nil
+}
+
+func (u *Update) applyAdds(e *Env, item, next value.Map) error {
+	for _, a := range u.adds {
+		v, err := sum(a.at.lookup(e, item), a.with.literal(e))
+		if err != nil {
+			return err
+		}
+		if err := put(next, a.at.resolve(e), v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyDeletes takes members out of sets and appends the sets of which none is
+// left to removes.
+func (u *Update) applyDeletes(e *Env, item, next value.Map, removes []path) ([]path, error) {
+	for _, a := range u.deletes {
+		at := a.at.resolve(e)
+		var rest value.Value
+		if old := a.at.lookup(e, item); old != nil {
+			var ok bool
+			if rest, ok = value.Difference(old, a.with.literal(e)); !ok {
+				return nil, ErrOperandType
+			}
+			if rest == nil {
+				removes = append(removes, at)
+				continue
+			}
+		}
+		if err := put(next, at, rest); err != nil {
+			return nil, err
+		}
+	}
+	return removes, nil
 }
 
 // applySets writes elements past the end of a list in the order of their index,

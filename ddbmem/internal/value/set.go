@@ -31,27 +31,31 @@ func Difference(a, b Value) (v Value, ok bool) {
 	switch a := a.(type) {
 	case StringSet:
 		if b, same := b.(StringSet); same {
-			if rest := without(a, b); len(rest) > 0 {
-				return StringSet(rest), true
-			}
-			return nil, true
+			return orNil(without(a, b)), true
 		}
 	case NumberSet:
 		if b, same := b.(NumberSet); same {
-			if rest := without(a, b); len(rest) > 0 {
-				return NumberSet(rest), true
-			}
-			return nil, true
+			return orNil(without(a, b)), true
 		}
 	case BinarySet:
 		if b, same := b.(BinarySet); same {
-			if rest := without(a, b); len(rest) > 0 {
-				return BinarySet(rest), true
-			}
-			return nil, true
+			return orNil(without(a, b)), true
 		}
 	}
 	return nil, false
+}
+
+type setOf[T any] interface {
+	Value
+	~[]T
+}
+
+// orNil is s, or nil when it is empty: DynamoDB has no empty sets.
+func orNil[S setOf[T], T any](s S) Value {
+	if len(s) == 0 {
+		return nil
+	}
+	return s
 }
 
 func sortedSet[T comparable](members []T, compare func(a, b T) int) []T {
@@ -59,8 +63,8 @@ func sortedSet[T comparable](members []T, compare func(a, b T) int) []T {
 	return slices.Compact(members)
 }
 
-func without[T comparable](a, b []T) []T {
-	var rest []T
+func without[S ~[]T, T comparable](a, b S) S {
+	var rest S
 	for _, x := range a {
 		if !slices.Contains(b, x) {
 			rest = append(rest, x)

@@ -210,15 +210,21 @@ func (r *Reader) escape(out []byte) []byte {
 	case 't':
 		return append(out, '\t')
 	case 'u':
-		first := r.hex4()
-		if utf16.IsSurrogate(first) && r.pos+1 < len(r.data) && r.data[r.pos] == '\\' && r.data[r.pos+1] == 'u' {
-			r.pos += 2
-			return utf8.AppendRune(out, utf16.DecodeRune(first, r.hex4()))
-		}
-		return utf8.AppendRune(out, first)
+		return utf8.AppendRune(out, r.codePoint())
 	}
 	r.syntax("a known escape")
 	return out
+}
+
+// codePoint reads what follows \u: a character of its own, or the first half of
+// a surrogate pair, whose second half is an escape too.
+func (r *Reader) codePoint() rune {
+	first := r.hex4()
+	if utf16.IsSurrogate(first) && r.pos+1 < len(r.data) && r.data[r.pos] == '\\' && r.data[r.pos+1] == 'u' {
+		r.pos += 2
+		return utf16.DecodeRune(first, r.hex4())
+	}
+	return first
 }
 
 func (r *Reader) hex4() rune {
@@ -244,13 +250,17 @@ func (r *Reader) Skip() {
 	case c == '"':
 		_ = r.String()
 	case c == '-' || c >= '0' && c <= '9':
-		for r.pos < len(r.data) && isNumberByte(r.data[r.pos]) {
-			r.pos++
-		}
+		r.skipNumber()
 	default:
 		if !r.literal("null") && !r.literal("true") && !r.literal("false") {
 			r.syntax("a value")
 		}
+	}
+}
+
+func (r *Reader) skipNumber() {
+	for r.pos < len(r.data) && isNumberByte(r.data[r.pos]) {
+		r.pos++
 	}
 }
 

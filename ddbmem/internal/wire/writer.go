@@ -23,23 +23,26 @@ func AppendString(b []byte, s string) []byte {
 			i++
 			continue
 		}
-		b = append(b, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
+		b = appendEscaped(append(b, s[start:i]...), c)
 		i++
 		start = i
 	}
 	return append(append(b, s[start:]...), '"')
+}
+
+// appendEscaped appends a character that a JSON string cannot hold as it is.
+func appendEscaped(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\n':
+		return append(b, '\\', 'n')
+	case '\r':
+		return append(b, '\\', 'r')
+	case '\t':
+		return append(b, '\\', 't')
+	}
+	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
 // Field appends `,"name":`, or `"name":` directly after the '{' of an object.
