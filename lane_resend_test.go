@@ -1,0 +1,41 @@
+package dynalimit
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// A give-back is sent again only if the last write in its slot was this client's own:
+// after another's it could land twice.
+func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
+	for name, test := range map[string]struct {
+		last, own string
+		again     bool
+	}{
+		"own": {"a", "a", true}, "another's": {"b", "a", false}, "the first": {"", "", false}, "none known": {"b", "", false},
+	} {
+		l := &lane{image: &schema.Image{Op: []byte(test.last)}, lastOp: []byte(test.own)}
+		d := &delivery{backs: true}
+		l.prepare(d)
+		assert.Equal(t, test.again, d.own, name)
+		assert.Equal(t, test.again, d.rule == schema.OpLast, name)
+	}
+}
+
+// A caller who leaves before its op is carried is charged nothing.
+func TestOpThatIsLeftInTheQueueIsNotCarried(t *testing.T) {
+	s := memStage(t, perMinute())
+	l := s.limiter.lanes.of("user-1", model)
+	cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
+	o := newTake(t.Context(), signedOf(Amounts{"rpm": 1}), cfg)
+	require.True(t, l.enqueue(o), "the lane rested")
+	_, done := l.leave(o)
+	require.False(t, done)
+	_, carried := l.next()
+	assert.False(t, carried)
+	l.owner.stopped()
+}
