@@ -18,7 +18,8 @@ func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
 	}{
 		"own": {"a", "a", true}, "another's": {"b", "a", false}, "the first": {"", "", false}, "none known": {"b", "", false},
 	} {
-		l := &lane{image: &schema.Image{Op: []byte(test.last)}, lastOp: []byte(test.own)}
+		l := &lane{lastOp: []byte(test.own)}
+		l.sight.image = &schema.Image{Op: []byte(test.last)}
 		d := &delivery{backs: true}
 		l.prepare(d)
 		assert.Equal(t, test.again, d.own, name)
