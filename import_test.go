@@ -96,9 +96,22 @@ var importTable = []importRow{
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
 	{
+		folder: "budget/internal/background",
+		std:    []string{"context", "sync"},
+		reason: "what closing waits for, whoever began it",
+	},
+	{
 		folder: "budget/internal/calendar",
 		std:    []string{"fmt", "slices", "strings", "sync", "time", "time/tzdata"},
 		reason: "days and periods take time as an argument, so that every zone can be walked through",
+	},
+	{
+		folder: "budget/internal/ledger",
+		project: []string{
+			"budget/internal/background", "budget/internal/calendar", "budget/internal/money", "budget/internal/store", "internal/ddb",
+		},
+		others: []string{sdk, "github.com/hashicorp/golang-lru/v2"},
+		reason: "what is counted and held: it takes a clock and a store, returns values, and knows no keeper, price or configuration",
 	},
 	{
 		folder: "budget/internal/money",
@@ -108,7 +121,7 @@ var importTable = []importRow{
 	{
 		folder:  "budget/internal/store",
 		project: []string{"budget/internal/money", "internal/ddb"},
-		others:  []string{sdk},
+		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "how the two tables are asked, whatever is in them: it knows no organisation, counter or hold",
 	},
 	{
@@ -166,6 +179,7 @@ func TestImportTableRefuses(t *testing.T) {
 		{"budget", module},
 		{"budget", module + "/ddbmem"},
 		{"budget/internal/calendar", module + "/budget/internal/money"},
+		{"budget/internal/ledger", module + "/budget"},
 		{"budget/internal/money", module + "/budget"},
 		{"budget/internal/store", module + "/budget/internal/calendar"},
 		{"llm", module + "/ddbmem"},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -205,22 +204,17 @@ func TestCloseIsBoundedWithAbandonedReservations(t *testing.T) {
 // for ever; it expires.
 func TestAbandonedHoldIsGivenUpInTheEnd(t *testing.T) {
 	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
-		h, err := k.Reserve(t.Context(), orgO, appA, "premium", 1, time.Hour)
-		require.NoError(t, err)
-		db.SetFaults(onTransactions(func(int) ddbmem.Fault { return conflicted }))
-		k.abandon(h.ref.Load())
+		db.SetFaults(onTransactions(func(n int) ddbmem.Fault {
+			if n == 1 {
+				return ddbmem.Fault{Lose: true} // it is held, and nobody knows
+			}
+			return conflicted
+		}))
+		_, err := k.Reserve(t.Context(), orgO, appA, "premium", 1, time.Hour)
+		require.ErrorIs(t, err, ErrUnavailable)
 		pass(3 * time.Minute)
 		before := db.Meter().Requests()
 		pass(time.Minute)
 		assert.Equal(t, before, db.Meter().Requests(), "nobody tries any more")
 	})
-}
-
-// TestAbandonedHoldsAreBounded: of very many, the rest expires.
-func TestAbandonedHoldsAreBounded(t *testing.T) {
-	k := &Keeper{opts: Options{Logger: slog.New(slog.DiscardHandler)}, abandoned: abandonedHolds{running: true}}
-	for range maxAbandoned + 5 {
-		k.abandon(&holdRef{})
-	}
-	assert.Len(t, k.abandoned.take(), maxAbandoned)
 }

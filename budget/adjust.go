@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -33,43 +34,11 @@ type Adjustment struct {
 	Duplicate bool      // it was applied before, under this ID
 }
 
-// adjustment is an Adjustment as stored.
-type adjustment struct {
-	Adjustment
-	writer string
-	change money.Picos
-	anyDay bool // no day was named: the first one stands
-}
-
-func (a *adjustment) key(org string) store.Key {
-	return store.Key{PK: auditPK(org), SK: auditSK(a.App) + a.ID}
-}
-
-func (a *adjustment) item(key store.Key) store.Item {
-	item := key.Item()
-	for name, v := range map[string]string{
-		"adjustment_id": a.ID, "reason": a.Reason, store.AttrLabel: a.Label, store.AttrDay: a.Day, "app_id": a.App, store.AttrWriter: a.writer,
-	} {
-		item[name] = store.String(v)
+// adjustmentOf is a stored adjustment.
+func adjustmentOf(a ledger.Adjustment) Adjustment {
+	return Adjustment{
+		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, DeltaMicros: a.Change.Micros(), Reason: a.Reason, At: a.At,
 	}
-	item["change_picos"] = store.Picos(a.change)
-	item["at_epoch_ms"] = store.Int(a.At.UnixMilli())
-	return item
-}
-
-func decodeAdjustment(item store.Item) (*adjustment, error) {
-	var d store.Decoder
-	a := &adjustment{writer: d.String(item, store.AttrWriter), change: d.Picos(item, "change_picos")}
-	a.Adjustment = Adjustment{
-		ID: d.String(item, "adjustment_id"), App: d.String(item, "app_id"), Label: d.String(item, store.AttrLabel), Day: d.String(item, store.AttrDay),
-		DeltaMicros: a.change.Micros(), Reason: d.String(item, "reason"), At: time.UnixMilli(d.Int(item, "at_epoch_ms")),
-	}
-	return a, d.Err
-}
-
-// repeats says that the adjustment asks for what stored did.
-func (a *adjustment) repeats(stored *adjustment) bool {
-	return a.Label == stored.Label && a.change == stored.change && a.Reason == stored.Reason && (a.anyDay || a.Day == stored.Day)
 }
 
 const maxReason = 256
@@ -120,31 +89,25 @@ func (k *Keeper) Adjust(ctx context.Context, org, app string, a Adjustment) (Adj
 	}
 	a.App, a.At, a.Duplicate = app, now, false
 	o := k.newAdjustment(t, a, anyDay)
-	if err := k.enqueue(o.lane, o); err != nil {
-		return a, err
-	}
-	if err := k.wait(ctx, o); err != nil {
+	if err := k.ledger.Write(ctx, o); err != nil {
 		return a, asUnavailable("Adjust", err)
 	}
-	if v := o.verdict; v.conflict {
+	if v := o.Verdict; v.Conflict {
 		return a, fmt.Errorf("%w: the adjustment id %s was used with other contents, on day %s for label %q", ErrConflict,
-			a.ID, v.adjusted.Day, v.adjusted.Label)
-	} else if v.duplicate {
-		a = v.adjusted.Adjustment
+			a.ID, v.Adjusted.Day, v.Adjusted.Label)
+	} else if v.Duplicate {
+		a = adjustmentOf(*v.Adjusted)
 		a.Duplicate = true
 	}
 	return a, nil
 }
 
 // newAdjustment is the operation that applies a to the counters of its day.
-func (k *Keeper) newAdjustment(t *tenant, a Adjustment, anyDay bool) *op {
-	rule := t.calendar.Of(a.Day)
-	scope := scopeKey(rule.Scope, t.org, t.app)
-	o := newOp(opAdjust)
-	o.org, o.board, o.lane = t.org, scope, laneKey(rule, scope, a.Label, a.Day)
-	o.debits, o.reopen = t.debits(rule, scope, a.Label, a.Day), t.reopen(scope, a.Label, a.Day, a.At)
-	o.adjust = &adjustment{Adjustment: a, writer: o.writer, change: money.FromMicros(a.DeltaMicros), anyDay: anyDay}
-	return o
+func (k *Keeper) newAdjustment(t *tenant, a Adjustment, anyDay bool) *ledger.Operation {
+	return t.account(t.calendar.Of(a.Day), a.Label, a.Day).Adjustment(ledger.Adjustment{
+		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, Reason: a.Reason, At: a.At,
+		Change: money.FromMicros(a.DeltaMicros), AnyDay: anyDay,
+	}, t.calendar.Reopens(a.Day, a.At))
 }
 
 // dayOrToday checks a day that is not in the future.
@@ -172,12 +135,12 @@ func (k *Keeper) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adj
 		}
 		prefix := appPrefix
 		if app != "" {
-			prefix = auditSK(app)
+			prefix = ledger.AuditKey(app)
 		}
 		var all []Adjustment
-		err := k.store.Query(ctx, k.store.Usage, auditPK(org), prefix, prefix+"~", func(item store.Item) error {
-			a, err := decodeAdjustment(item)
-			all = append(all, a.Adjustment)
+		err := k.store.Query(ctx, k.store.Usage, ledger.AuditPartition(org), prefix, prefix+"~", func(item store.Item) error {
+			a, err := ledger.DecodeAdjustment(item)
+			all = append(all, adjustmentOf(*a))
 			return err
 		})
 		if err != nil {
@@ -202,5 +165,5 @@ func (k *Keeper) scopeNow(ctx context.Context, org, app string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return scopeKey(t.calendar.At(k.now()).Scope, org, app), nil
+	return ledger.ScopeKey(t.calendar.At(k.now()).Scope, org, app), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -251,7 +252,7 @@ func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 		pages := dynamodb.NewScanPaginator(k.store.Client, &dynamodb.ScanInput{
 			TableName: &k.store.Control, FilterExpression: &filter,
 			ExpressionAttributeNames:  map[string]string{"#pk": "PK", "#sk": "SK"},
-			ExpressionAttributeValues: store.Item{":root": store.String(rootSK), ":org": store.String("ORG#")},
+			ExpressionAttributeValues: store.Item{":root": store.String(ledger.RootSK), ":org": store.String("ORG#")},
 		})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)

@@ -2,6 +2,9 @@ package budget
 
 import (
 	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
 const maxBatch = 100
@@ -50,39 +53,40 @@ func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []Usag
 
 func (k *Keeper) submitAll(ctx context.Context, t *tenant, usages []Usage, results []BatchResult) {
 	received := k.now()
-	ops := make([]*op, len(usages))
-	byLane := map[string][]*op{}
+	ops := make([]*ledger.Operation, len(usages))
 	for i, u := range usages {
-		if results[i].Err = u.Validate(); results[i].Err != nil {
-			continue
-		}
-		o, refusal := k.prepare(t, u, received)
-		if refusal != nil {
-			results[i].Receipt, results[i].Err = k.countedBefore(ctx, t, u, refusal)
-			continue
-		}
-		if k.counterOnly(o) {
-			if results[i].Err = k.submitUnkept(ctx, o); results[i].Err == nil {
-				results[i].Receipt, results[i].Err = k.receipt(ctx, t, u.Label, o.verdict)
-			}
-			continue
-		}
-		ops[i] = o
-		byLane[o.lane] = append(byLane[o.lane], o)
+		ops[i], results[i] = k.beginSubmission(ctx, t, u, received)
 	}
-	for lane, group := range byLane {
-		if err := k.enqueue(lane, group...); err != nil {
-			k.fail(group, err)
-		}
-	}
-	for i, o := range ops {
-		if o == nil {
-			continue
-		}
-		if err := k.wait(ctx, o); err != nil {
+	for i, err := range k.ledger.WriteAll(ctx, ops) {
+		switch o := ops[i]; {
+		case o == nil:
+		case err != nil:
 			results[i].Err = asUnavailable("SubmitBatch", err)
-			continue
+		default:
+			results[i].Receipt, results[i].Err = k.receipt(ctx, t, usages[i].Label, o.Verdict)
 		}
-		results[i].Receipt, results[i].Err = k.receipt(ctx, t, o.record.label, o.verdict)
 	}
+}
+
+// beginSubmission is the operation that counts a record of a batch; nil when the
+// result is known already.
+func (k *Keeper) beginSubmission(ctx context.Context, t *tenant, u Usage, received time.Time) (*ledger.Operation, BatchResult) {
+	var r BatchResult
+	if r.Err = u.Validate(); r.Err != nil {
+		return nil, r
+	}
+	o, refusal := k.prepare(t, u, received)
+	if refusal != nil {
+		r.Receipt, r.Err = k.countedBefore(ctx, t, u, refusal)
+		return nil, r
+	}
+	if !k.counterOnly(o) {
+		return o, r
+	}
+	if err := k.ledger.WriteUnkept(ctx, o, k.opts.Metering == MeteringWindow); err != nil {
+		r.Err = failure("Submit", err)
+		return nil, r
+	}
+	r.Receipt, r.Err = k.receipt(ctx, t, u.Label, o.Verdict)
+	return nil, r
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -28,10 +29,10 @@ func TestCountedRecordIsKnownForTwoDays(t *testing.T) {
 	simulated(t, Options{}, fixtureOrg(), func(t *testing.T, _ *ddbmem.DB, k *Keeper) {
 		_, err := k.Submit(t.Context(), orgO, appA, call(1))
 		require.NoError(t, err)
-		item, err := k.store.Get(t.Context(), k.store.Usage, dedupKey(orgO, appA, uuid(1)))
+		item, err := k.store.Get(t.Context(), k.store.Usage, ledger.DedupKey(orgO, appA, uuid(1)))
 		require.NoError(t, err)
 		var d store.Decoder
-		kept := time.Unix(d.Int(item, store.AttrTTL), 0).Sub(time.Now())
+		kept := time.Until(time.Unix(d.Int(item, store.AttrTTL), 0))
 		require.NoError(t, d.Err)
 		assert.GreaterOrEqual(t, kept, 2*acceptPast)
 	})

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
 func TestCaseC20ThresholdsAreExact(t *testing.T) {
@@ -271,11 +273,11 @@ func TestCaseC30HoldsHeal(t *testing.T) {
 		reserve(w.a, 9_959_998) // a client that dies
 		_, err = w.b.Reserve(t.Context(), orgO, appA, "premium", 1, time.Minute)
 		require.ErrorIs(t, err, ErrQuotaExceeded)
-		w.clock.advance(time.Minute + leaseMargin)
+		w.clock.advance(time.Minute + ledger.LeaseMargin)
 		assert.Equal(t, "premium", w.recommend(w.b, appA).Label, "no sweeper ran")
 		check(40_002, 0)
 		reserve(w.b, 1)
-		w.clock.advance(time.Minute + leaseMargin)
+		w.clock.advance(time.Minute + ledger.LeaseMargin)
 
 		r, err = settle(h, 1, 13_334)
 		require.NoError(t, err)
@@ -284,7 +286,7 @@ func TestCaseC30HoldsHeal(t *testing.T) {
 		w.clock.advance(2 * time.Minute)
 		_, err = w.b.Reserve(t.Context(), orgO, appA, "premium", 9_959_998, time.Minute) // releases both
 		require.NoError(t, err)
-		w.clock.advance(time.Minute + leaseMargin)
+		w.clock.advance(time.Minute + ledger.LeaseMargin)
 		r, err = settle(late, 2, 1000)
 		require.NoError(t, err)
 		assert.False(t, r.Duplicate, "after the lease it counts all the same")

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -122,7 +123,7 @@ func TestCaseB13VolumePastTheWall(t *testing.T) {
 	got := w.total(appA, "premium", "")
 	assert.Equal(t, int64(12_003), got.Requests)
 	assert.Equal(t, int64(12_003*16_500), got.CostMicros)
-	counters := w.items(labelPK(scopeKey(ScopeApp, orgO, appA), "premium"))
+	counters := w.items(ledger.LabelPartition(ledger.ScopeKey(ScopeApp, orgO, appA), "premium"))
 	require.Len(t, counters, 1)
 	assert.Less(t, itemSize(counters[0]), 1024)
 }
@@ -274,8 +275,8 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 		_, err = k.Totals(t.Context(), orgO, appA, "20260123")
 		var u *UnavailableError
 		require.ErrorAs(t, err, &u)
-		k.closingDays.Wait()
-		key := closedKey(scopeKey(ScopeApp, orgO, appA), "20260123", "premium")
+		k.ledger.WaitForTotals()
+		key := ledger.ClosedKey(ledger.ScopeKey(ScopeApp, orgO, appA), "20260123", "premium")
 		item, err := w.a.store.Get(t.Context(), w.tables.Usage, key)
 		require.NoError(t, err)
 		assert.Empty(t, item, "no total is written")
@@ -284,7 +285,7 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 		got, err := k.Totals(t.Context(), orgO, appA, "20260123")
 		require.NoError(t, err)
 		assert.Equal(t, int64(64*16_500), got.CostMicros)
-		k.closingDays.Wait()
+		k.ledger.WaitForTotals()
 		item, err = w.a.store.Get(t.Context(), w.tables.Usage, key)
 		require.NoError(t, err)
 		assert.NotEmpty(t, item, "the day is closed")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
 // PeriodQuota is a quota beside the daily quotas per label: for a longer
@@ -18,16 +19,22 @@ type PeriodQuota struct {
 	Micros int64  `json:"micros"`          // 0 to 10^12 µ$
 }
 
-// kind is the counter that hard mode keeps for the limit.
-func (l PeriodQuota) kind() calendar.CounterKind {
-	return calendar.CounterKind{Period: l.Period, Total: l.Label == ""}
+// limit is what the quota counts.
+func (l PeriodQuota) limit() ledger.Limit { return ledger.Limit{Period: l.Period, Label: l.Label} }
+
+func limitsOf(quotas []PeriodQuota) []ledger.Limit {
+	limits := make([]ledger.Limit, len(quotas))
+	for i, q := range quotas {
+		limits[i] = q.limit()
+	}
+	return limits
 }
 
 // kindsOf lists the counters that limits need.
 func kindsOf(limits ...[]PeriodQuota) []calendar.CounterKind {
 	var kinds []calendar.CounterKind
 	for _, l := range slices.Concat(limits...) {
-		kinds = append(kinds, l.kind())
+		kinds = append(kinds, l.limit().Kind())
 	}
 	return kinds
 }

@@ -137,7 +137,7 @@ func TestCostOfOperations(t *testing.T) {
 				}
 			}
 			read()
-			w.a.closingDays.Wait()
+			w.a.ledger.WaitForTotals()
 			return read
 		}, cost{2, 0, 4}},
 	} {

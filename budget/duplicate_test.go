@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -18,11 +19,11 @@ func (w *world) requireNothingHeld(n int64) {
 	require.Empty(w.t, w.items("HOLD#"))
 	counters := 0
 	for _, item := range w.items("ORG#") {
-		row, err := decodeCounter(item)
+		row, err := ledger.DecodeCounter(item)
 		require.NoError(w.t, err)
-		require.Equal(w.t, money.FromMicros(n*16_500), row.cost, store.KeyOf(item))
-		if row.hard {
-			require.Equal(w.t, row.cost, row.used, store.KeyOf(item))
+		require.Equal(w.t, money.FromMicros(n*16_500), row.Cost, store.KeyOf(item))
+		if row.Hard {
+			require.Equal(w.t, row.Cost, row.Used, store.KeyOf(item))
 			counters++
 		}
 	}

@@ -1,15 +1,14 @@
 package budget
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
-	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -29,7 +28,7 @@ var (
 	// file of Options.Spool.
 	ErrSpoolInUse = errors.New("budget: spool in use")
 	// ErrClosed is returned by a keeper after Close.
-	ErrClosed = errors.New("budget: the keeper is closed; make a new one with New")
+	ErrClosed = ledger.ErrClosed
 )
 
 // Code is the closed set of reasons a request is refused for, as a REST API
@@ -162,13 +161,27 @@ func RetryAt(err error) (time.Time, bool) {
 
 // failure wraps a store error for the caller: unavailable, or a bug.
 func failure(operation string, err error) error {
-	if err == nil || unavailable(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotFound) {
+	if err == nil || unavailable(err) || errors.Is(err, ErrNotFound) {
 		return err
 	}
-	if store.Diagnose(err).Unavailable() {
-		return &UnavailableError{Operation: operation, Err: err, Ambiguous: store.InDoubt(err), RetryAfter: ddb.Classify(err, context.Background()).RetryAfter}
+	return told(ledger.Judge(operation, err))
+}
+
+// told is an error of the ledger as callers know it.
+func told(err error) error {
+	var reach *ledger.Unavailable
+	if !errors.As(err, &reach) {
+		return err
 	}
-	return fmt.Errorf("budget: %s: %w", operation, err)
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		errs := many.Unwrap()
+		all := make([]error, len(errs))
+		for i, e := range errs {
+			all[i] = told(e)
+		}
+		return errors.Join(all...)
+	}
+	return &UnavailableError{Operation: reach.Operation, Err: reach.Err, Ambiguous: reach.Ambiguous, RetryAfter: reach.RetryAfter}
 }
 
 // unavailable says that err is a failure of the store.

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -64,8 +65,8 @@ type view struct {
 }
 
 func (k *Keeper) viewOf(t *tenant) *view {
-	k.boards.Lock()
-	defer k.boards.Unlock()
+	k.watches.Lock()
+	defer k.watches.Unlock()
 	key := t.org + "/" + t.app
 	v, ok := k.views.Get(key)
 	if !ok {
@@ -77,7 +78,7 @@ func (k *Keeper) viewOf(t *tenant) *view {
 
 // observe sees to what a query brought to light: once per query and app. It
 // never fails the call it happens in.
-func (k *Keeper) observe(ctx context.Context, t *tenant, b *board, version int64, now time.Time) {
+func (k *Keeper) observe(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
 	if k.opts.OnEvent == nil && !t.config.Sticky {
 		return
 	}
@@ -95,7 +96,7 @@ func (k *Keeper) observe(ctx context.Context, t *tenant, b *board, version int64
 		return
 	}
 	v.version, v.config = version, t.version
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledger.WriteTimeout)
 	defer cancel()
 	out := k.outlook(t, b, now, true)
 	if t.config.Sticky {
@@ -117,14 +118,14 @@ func (k *Keeper) observe(ctx context.Context, t *tenant, b *board, version int64
 func crossed(t *tenant, out *outlook, now time.Time) []Event {
 	var events []Event
 	seen := map[string]bool{}
-	add := func(p Period, label string, quota int64, a amount) {
+	add := func(p Period, label string, quota int64, a ledger.Amount) {
 		for _, percent := range thresholds {
-			if quota <= 0 || a.spend.Mul(100).Cmp(money.FromMicros(quota).Mul(percent)) < 0 {
+			if quota <= 0 || a.Spend.Mul(100).Cmp(money.FromMicros(quota).Mul(percent)) < 0 {
 				return
 			}
 			e := Event{
 				Kind: EventThreshold, Org: t.org, Scope: out.scope, Period: p, PeriodKey: calendar.PeriodKey(p, out.day), Label: label,
-				Percent: percent, QuotaMicros: quota, SpendMicros: a.spend.Micros(), At: now,
+				Percent: percent, QuotaMicros: quota, SpendMicros: a.Spend.Micros(), At: now,
 			}
 			e.ID = fmt.Sprintf("%s#%s#%s#%03d#%d", out.scope, e.PeriodKey, label, percent, quota)
 			if !seen[e.ID] {
@@ -134,9 +135,9 @@ func crossed(t *tenant, out *outlook, now time.Time) []Event {
 		}
 	}
 	for _, l := range out.labels {
-		add(Day, l.label, l.quota, l.amount)
+		add(Day, l.label, l.quota, l.Amount)
 		for _, lim := range l.limits {
-			add(lim.quota.Period, lim.quota.Label, lim.quota.Micros, lim.amount)
+			add(lim.quota.Period, lim.quota.Label, lim.quota.Micros, lim.Amount)
 		}
 	}
 	return events

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -88,8 +89,8 @@ func TestUndeliveredEventIsTakenOver(t *testing.T) {
 		claimed := w.keeper(&Options{OnEvent: dead.hook})
 		w.spend(appA, "premium", 5_000_000)
 		e := Event{
-			ID: scopeKey(ScopeApp, orgO, appA) + "#DAY#20260123#premium#050#10000000", Kind: EventThreshold, Org: orgO,
-			Scope: scopeKey(ScopeApp, orgO, appA), Period: Day, PeriodKey: "DAY#20260123", Label: "premium", Percent: 50,
+			ID: ledger.ScopeKey(ScopeApp, orgO, appA) + "#DAY#20260123#premium#050#10000000", Kind: EventThreshold, Org: orgO,
+			Scope: ledger.ScopeKey(ScopeApp, orgO, appA), Period: Day, PeriodKey: "DAY#20260123", Label: "premium", Percent: 50,
 			QuotaMicros: 10_000_000, At: w.clock.now(),
 		}
 		require.NoError(t, claimed.store.Put(t.Context(), w.tables.Usage, e.item("dead", w.clock.now()), "", nil, nil))

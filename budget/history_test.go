@@ -20,6 +20,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -298,15 +299,15 @@ func (h *history) check(k *Keeper) {
 	}
 	requests := int64(0)
 	for _, item := range w.items("ORG#") {
-		row, err := decodeCounter(item)
+		row, err := ledger.DecodeCounter(item)
 		require.NoError(h.t, err)
 		key := store.KeyOf(item)
-		if row.hard {
-			require.Equal(h.t, row.spend().String(), row.used.String(), "used of %v", key)
+		if row.Hard {
+			require.Equal(h.t, row.Spend().String(), row.Used.String(), "used of %v", key)
 		}
 		if isLabelDay(key) {
-			got = got.Add(row.spend())
-			requests += row.requests
+			got = got.Add(row.Spend())
+			requests += row.Requests
 		}
 	}
 	require.Equal(h.t, want.Add(adjusted).String(), got.String())

@@ -8,14 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 const (
@@ -41,9 +37,9 @@ type Hold struct {
 	Degraded bool
 
 	k     *Keeper
-	since time.Time               // of the reservation: no price from before it holds for the call
-	mu    sync.Mutex              // one of Settle, Release and Extend at a time
-	ref   atomic.Pointer[holdRef] // nil when nothing is held; changed under mu
+	since time.Time                   // of the reservation: no price from before it holds for the call
+	mu    sync.Mutex                  // one of Settle, Release and Extend at a time
+	ref   atomic.Pointer[ledger.Hold] // nil when nothing is held; changed under mu
 	end   bool
 }
 
@@ -109,19 +105,16 @@ func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int
 	if err != nil {
 		return nil, err
 	}
-	b := k.board(o)
-	if o.full = b.refuses(o, now); len(o.full) > 0 {
-		return nil, k.noRoom(ctx, t, b.roomAt(o))
+	b := k.ledger.Board(t.org, o.Scope)
+	if b.Refuses(o, now) {
+		return nil, k.noRoom(ctx, t, b.RoomAt(o))
 	}
-	h.ref.Store(o.hold)
-	if err := k.enqueue(o.lane, o); err != nil {
-		return nil, err
-	}
-	if err := k.wait(ctx, o); err != nil {
+	h.ref.Store(o.Hold)
+	if err := k.ledger.Write(ctx, o); err != nil {
 		return nil, asUnavailable("Reserve", err)
 	}
-	if o.verdict.noRoom {
-		return nil, k.noRoom(ctx, t, b.roomAt(o))
+	if o.Verdict.NoRoom {
+		return nil, k.noRoom(ctx, t, b.RoomAt(o))
 	}
 	return h, nil
 }
@@ -154,74 +147,76 @@ func (k *Keeper) noRoom(ctx context.Context, t *tenant, retryAt time.Time) error
 
 // newReservation debits every counter the label has under hard enforcement,
 // bounded by the quotas that are set on them.
-func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires time.Time) (*op, error) {
+func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires time.Time) (*ledger.Operation, error) {
 	now := k.now()
 	rule, p := t.calendar.At(now), t.policy(now)
-	scope := scopeKey(rule.Scope, t.org, t.app)
-	debits := t.debits(rule, scope, h.Label, h.Day)
 	reset := t.calendar.Reset(now)
-	debits[0].cap(money.FromMicros(p.quotas[h.Label]), reset)
-	longest := t.calendar.End(h.Day)
-	for _, d := range rule.Kinds() {
-		_, last := calendar.Bounds(d.Period, h.Day)
-		if end := t.calendar.End(last); end.After(longest) {
-			longest = end
-		}
-	}
 	estimate := money.FromMicros(h.EstimateMicros)
 	if estimate.IsZero() {
 		estimate = money.Of(1) // so that nothing fits at a quota that is used up
 	}
-	var blocked time.Time // until then by what was spent outside the counters
+	o := t.account(rule, h.Label, h.Day).Reservation(h.ID, estimate, expires, t.keepHold(rule, h.Day))
+	quota := money.FromMicros(p.quotas[h.Label])
+	o.Cap(ledger.LabelDay(o.Scope, h.Label, h.Day), quota, reset)
+	blocked, err := k.capByLimits(ctx, t, p, h, o, reset)
+	if err != nil {
+		return nil, err
+	}
+	if estimate.Cmp(quota) > 0 {
+		return nil, k.noRoom(ctx, t, time.Time{})
+	}
+	if !blocked.IsZero() {
+		return nil, k.noRoom(ctx, t, blocked)
+	}
+	return o, nil
+}
+
+// capByLimits bounds a reservation by the further quotas on its label. Where what
+// was spent outside a quota's counter leaves no room, it returns the end of that
+// quota's period, the last of several.
+func (k *Keeper) capByLimits(ctx context.Context, t *tenant, p policy, h *Hold, o *ledger.Operation, reset time.Time) (blocked time.Time, err error) {
 	for _, l := range p.limits {
 		if l.Label != "" && l.Label != h.Label {
 			continue
 		}
 		outside, err := k.outside(ctx, t, l, h.Day)
 		if err != nil {
-			return nil, err
+			return time.Time{}, err
 		}
 		quota, end := money.FromMicros(l.Micros), t.calendar.PeriodEnd(l.Period, h.Day, reset)
-		bound, ref := quota.Sub(outside), limitRef(scope, l, h.Day)
-		if i := slices.IndexFunc(debits, func(d debit) bool { return d.ref() == ref }); i >= 0 {
-			debits[i].cap(bound, end)
-		}
+		bound := quota.Sub(outside)
+		o.Cap(l.limit().Ref(o.Scope, h.Day), bound, end)
 		switch { // whether it is counted yet or from the next day on
-		case estimate.Cmp(quota) > 0:
-			return nil, k.noRoom(ctx, t, time.Time{})
-		case estimate.Cmp(bound) > 0:
-			blocked = latest(blocked, end)
+		case o.Hold.Estimate.Cmp(quota) > 0:
+			return time.Time{}, k.noRoom(ctx, t, time.Time{})
+		case o.Hold.Estimate.Cmp(bound) > 0:
+			blocked = calendar.Latest(blocked, end)
 		}
 	}
-	if estimate.Cmp(debits[0].bound) > 0 {
-		return nil, k.noRoom(ctx, t, time.Time{})
+	return blocked, nil
+}
+
+// keepHold is until when a hold of a day is kept at most, in unix seconds: holdMargin
+// after the longest period it counts in.
+func (t *tenant) keepHold(rule calendar.Regime, day string) int64 {
+	longest := t.calendar.End(day)
+	for _, kind := range rule.Kinds() {
+		_, last := calendar.Bounds(kind.Period, day)
+		longest = calendar.Latest(longest, t.calendar.End(last))
 	}
-	if !blocked.IsZero() {
-		return nil, k.noRoom(ctx, t, blocked)
-	}
-	o := newOp(opReserve)
-	o.org, o.board, o.lane, o.debits = t.org, scope, laneKey(rule, scope, h.Label, h.Day), debits
-	o.hold = &holdRef{
-		id: h.ID, keys: []store.Key{holdKey(scope, expires.UnixMilli(), h.ID)}, scope: scope, label: h.Label, day: h.Day,
-		estimate: estimate, debits: debits, expireMs: expires.UnixMilli(), ttl: longest.Add(holdMargin).Unix(), lane: o.lane,
-	}
-	return o, nil
+	return longest.Add(holdMargin).Unix()
 }
 
 // outside is what a limit's period spent on days that are not in its counter.
 func (k *Keeper) outside(ctx context.Context, t *tenant, l PeriodQuota, day string) (money.Picos, error) {
-	if len(t.calendar.Uncounted(l.kind(), day)) == 0 {
+	if len(t.calendar.Uncounted(l.limit().Kind(), day)) == 0 {
 		return money.Picos{}, nil
 	}
 	out, err := k.look(ctx, t, false)
 	if err != nil {
 		return money.Picos{}, err
 	}
-	b := out.board
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	sum := b.uncountedAmount(t, l, day, false)
-	return sum.spend.Add(sum.held), nil
+	return out.board.Uncounted(t.calendar, l.limit(), day).Sum(), nil
 }
 
 // ExpiresAt is when the lease ends, as far as is known; the zero time when
@@ -231,7 +226,7 @@ func (h *Hold) ExpiresAt() time.Time {
 	if ref == nil {
 		return time.Time{}
 	}
-	return time.UnixMilli(ref.expireMs)
+	return time.UnixMilli(ref.ExpireMs)
 }
 
 // Settle counts what the call cost, as Submit does, and gives the hold back in
@@ -257,7 +252,7 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	received := h.k.now()
 	ref := h.ref.Load()
 	receipt, err := h.k.settleHold(ctx, h.Org, h.App, ref, h.Day, h.since, usage, received)
-	entry := SpooledUsage{Org: h.Org, App: h.App, Usage: usage, Received: received, Hold: ref.spooled(h.Day)}
+	entry := SpooledUsage{Org: h.Org, App: h.App, Usage: usage, Received: received, Hold: spooledHold(ref, h.Day)}
 	entry.Hold.Reserved = h.since
 	receipt, err = h.k.orSpool(receipt, err, entry)
 	if err == nil {
@@ -268,7 +263,7 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 
 // settleHold counts a record in place of a hold of since; ref is nil when
 // nothing was held, day empty when it is not known.
-func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *holdRef, day string, since time.Time, usage Usage, received time.Time) (Receipt, error) {
+func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *ledger.Hold, day string, since time.Time, usage Usage, received time.Time) (Receipt, error) {
 	t, err := k.tenants.get(ctx, org, app)
 	if err != nil {
 		return Receipt{}, err
@@ -295,17 +290,12 @@ func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *holdRef, 
 		return Receipt{}, err
 	}
 	if ref != nil {
-		tags := slices.DeleteFunc(o.debits, func(d debit) bool { return d.hard || !d.bare })
-		o.kind, o.hold, o.lane, o.board = opSettle, ref, ref.lane, ref.scope
-		o.debits = append(slices.Clone(ref.debits), tags...)
+		o.Settles(ref)
 	}
-	if err := k.enqueue(o.lane, o); err != nil {
-		return Receipt{}, err
-	}
-	if err := k.wait(ctx, o); err != nil {
+	if err := k.ledger.Write(ctx, o); err != nil {
 		return Receipt{}, asUnavailable("Settle", err)
 	}
-	return k.receipt(ctx, t, usage.Label, o.verdict)
+	return k.receipt(ctx, t, usage.Label, o.Verdict)
 }
 
 // Release gives the hold back: the call did not happen. After Settle, after
@@ -318,7 +308,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	if ref == nil || h.end {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledger.WriteTimeout)
 	defer cancel()
 	if err := h.k.giveBack(ctx, "Release", ref); err != nil {
 		return err
@@ -328,26 +318,9 @@ func (h *Hold) Release(ctx context.Context) error {
 }
 
 // giveBack releases a hold, which does nothing where it was done.
-func (k *Keeper) giveBack(ctx context.Context, operation string, ref *holdRef) error {
-	o := k.releaseOp(ref)
-	if err := k.enqueue(o.lane, o); err != nil {
-		return err
-	}
-	if err := k.wait(ctx, o); err != nil {
-		return asUnavailable(operation, err)
-	}
-	return nil
+func (k *Keeper) giveBack(ctx context.Context, operation string, ref *ledger.Hold) error {
+	return asUnavailable(operation, k.ledger.Write(ctx, ledger.GiveBack(ref)))
 }
-
-func (k *Keeper) releaseOp(ref *holdRef) *op {
-	o := newOp(opRelease)
-	o.org, o.board, o.lane = orgOf(ref.scope), ref.scope, ref.lane
-	o.hold, o.debits = ref, ref.debits
-	return o
-}
-
-// orgOf is the organisation's id within a scope's key.
-func orgOf(scope string) string { return scope[len("ORG#"):][:36] }
 
 // Extend moves the end of the lease to d from now, for a call that takes
 // longer. ErrNotFound: the lease had ended and the money was given back.
@@ -364,72 +337,10 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if ref == nil {
 		return nil
 	}
-	moved := *ref
-	moved.expireMs = h.k.now().Add(d).UnixMilli()
-	if moved.expireMs == ref.expireMs {
-		return nil
-	}
-	to := holdKey(moved.scope, moved.expireMs, moved.id)
-	var err error
-	for _, from := range ref.keys {
-		if err = h.k.moveHold(ctx, &moved, from, to); !errors.Is(err, ErrNotFound) {
-			break
-		}
-	}
-	switch {
-	case err == nil:
-		moved.keys = []store.Key{to}
-		h.ref.Store(&moved)
-	case !errors.Is(err, ErrNotFound): // may have moved: both places are tried
-		moved.keys = append(slices.Clone(ref.keys), to)
-		h.ref.Store(&moved)
-	}
-	return err
-}
-
-func (k *Keeper) moveHold(ctx context.Context, moved *holdRef, from, to store.Key) error {
-	if from == to {
-		return nil
-	}
-	token := store.NewID()
-	put := putAbsent(k.store.Usage, moved.item(to))
-	err := store.Retry(ctx, func() error {
-		_, err := k.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
-			ClientRequestToken: &token,
-			TransactItems: []types.TransactWriteItem{
-				{Delete: &types.Delete{
-					TableName: &k.store.Usage, Key: from.Item(), ConditionExpression: aws.String("attribute_exists(#pk)"),
-					ExpressionAttributeNames: map[string]string{"#pk": "PK"},
-				}},
-				put,
-			},
-		}, store.Once)
-		return err
-	})
-	if store.Diagnose(err) == ddb.Refused {
-		return notFound("hold %s: its lease has ended", moved.id)
+	moved, err := h.k.ledger.Move(ctx, ref, h.k.now().Add(d))
+	h.ref.Store(moved)
+	if errors.Is(err, ledger.ErrNoHold) {
+		return notFound("hold %s: its lease has ended", h.ID)
 	}
 	return failure("Extend", err)
-}
-
-// releaseExpired gives back every hold of a scope whose lease has ended, and
-// tells which end next.
-func (k *Keeper) releaseExpired(ctx context.Context, scope string) (released int, live []*holdRef, err error) {
-	expired, live, err := k.readHolds(ctx, scope, k.now())
-	if err != nil {
-		return 0, nil, err
-	}
-	ops := make([]*op, len(expired))
-	for i, ref := range expired {
-		ops[i] = k.releaseOp(ref)
-	}
-	for left := slices.Clone(ops); len(left) > 0; {
-		left = k.transact(left)
-	}
-	for _, o := range ops {
-		if o.verdict.err != nil {
-			err = errors.Join(err, o.verdict.err)
-		}
-	}
-	return len(ops), live, err
 }

@@ -9,6 +9,8 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/dynalimit/dynalimit/budget/internal/background"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -24,24 +26,16 @@ type Keeper struct {
 	own     priceLayers // options and catalog
 
 	tenants *tenants
-	boards  struct {
+	ledger  *ledger.Ledger
+	views   *lru.Cache[string, *view]
+	watches struct {
 		sync.Mutex
-		byScope *lru.Cache[string, *board]
+		byScope *lru.Cache[string, *watch]
 	}
-	views *lru.Cache[string, *view]
-	lanes lanes
 
-	abandoned abandonedHolds
-	spool     *spool
-
-	base    context.Context // of writes: outlives a caller, ends with Close
-	cancel  context.CancelFunc
-	closing chan struct{}
-	closed  sync.Once
-	tasks   running
-
-	closers     chan struct{} // see closeBehind
-	closingDays running       // for tests
+	spool  *spool
+	life   *background.Life
+	closed sync.Once
 }
 
 const cacheEntries = 10_000
@@ -74,26 +68,36 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{
-		clock:   ddb.NewClock(opts.Now, *opts.CorrectClock),
-		opts:    opts,
-		own:     priceLayers{{"options", optionBook}, {"catalog", catalogBook}},
-		closing: make(chan struct{}),
-		closers: make(chan struct{}, maxClosers),
+		clock: ddb.NewClock(opts.Now, *opts.CorrectClock),
+		opts:  opts,
+		own:   priceLayers{{"options", optionBook}, {"catalog", catalogBook}},
+		life:  background.New(),
 	}
 	k.connect(client, tables)
-	k.base, k.cancel = context.WithCancel(context.Background())
-	k.lanes.open = map[string]*lane{}
 	k.tenants = newTenants(k)
-	k.boards.byScope, _ = lru.New[string, *board](cacheEntries) // fails only for a size below 1
+	k.ledger = ledger.New(k.ledgerOptions())
+	k.watches.byScope, _ = lru.New[string, *watch](cacheEntries) // fails only for a size below 1
 	k.views, _ = lru.New[string, *view](cacheEntries)
 	if opts.Spool != "" {
 		if k.spool, err = openSpool(opts.Spool); err != nil {
 			return nil, err
 		}
-		k.tasks.Add(1)
+		k.life.Begin(false)
 		go k.replayLoop()
 	}
 	return k, nil
+}
+
+func (k *Keeper) ledgerOptions() ledger.Options {
+	o := ledger.Options{
+		Store: k.store, Breaker: k.breaker, Life: k.life, Now: k.now, Logger: k.opts.Logger,
+		Linger: k.opts.Linger, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness, Settled: k.opts.ConfigTTL,
+		Apps: k.appIDs,
+	}
+	if k.opts.OnEvent != nil {
+		o.Wrote = k.wrote
+	}
+	return o
 }
 
 func (k *Keeper) now() time.Time { return k.clock.Now() }
@@ -103,16 +107,14 @@ func (k *Keeper) now() time.Time { return k.clock.Now() }
 func (k *Keeper) Close(ctx context.Context) error {
 	var err error
 	k.closed.Do(func() {
-		k.lanes.mu.Lock()
-		k.lanes.closed = true
-		k.lanes.mu.Unlock()
-		close(k.closing)
+		k.ledger.Close()
+		k.life.Close()
 		done := make(chan struct{})
 		k.stopTimers()
 		go func() {
-			k.lanes.running.Wait()
-			k.tasks.Wait()
-			k.lanes.running.Wait() // of what the tasks wrote
+			k.ledger.Wait()
+			k.life.Wait()
+			k.ledger.Wait() // for what the tasks wrote
 			k.observeAll(ctx)
 			close(done)
 		}()
@@ -120,10 +122,10 @@ func (k *Keeper) Close(ctx context.Context) error {
 		case <-done:
 		case <-ctx.Done():
 			err = ctx.Err()
-			k.cancel()
+			k.life.Cancel()
 			<-done
 		}
-		k.cancel()
+		k.life.Cancel()
 		k.breaker.Stop()
 		k.control.Stop()
 		if k.spool != nil {
@@ -131,13 +133,4 @@ func (k *Keeper) Close(ctx context.Context) error {
 		}
 	})
 	return err
-}
-
-func (k *Keeper) isClosed() bool {
-	select {
-	case <-k.closing:
-		return true
-	default:
-		return false
-	}
 }

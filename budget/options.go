@@ -170,8 +170,12 @@ func (o Options) validDurations() error {
 		field string
 		value time.Duration
 	}{
-		{"staleness", o.Staleness}, {"config_ttl", o.ConfigTTL}, {"linger", o.Linger},
-		{"spool_interval", o.SpoolInterval}, {"request_timeout", o.RequestTimeout}, {"timeout", o.Timeout},
+		{"staleness", o.Staleness},
+		{"config_ttl", o.ConfigTTL},
+		{"linger", o.Linger},
+		{"spool_interval", o.SpoolInterval},
+		{"request_timeout", o.RequestTimeout},
+		{"timeout", o.Timeout},
 	} {
 		if d.value < 0 {
 			return invalid("options."+d.field, "is %v; give a positive duration, or 0 for the default", d.value)

@@ -33,16 +33,11 @@ func (k *Keeper) Health() Health {
 	if control := k.control.State(); !s.Open && control.Open {
 		s = control
 	}
-	h := Health{Open: s.Open, Spooled: k.Spooled()}
+	h := Health{Open: s.Open, Queued: k.ledger.Queued(), Spooled: k.Spooled()}
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}
 	h.Ready = !s.Open || k.opts.OnUnavailable.Recommend == Allow && k.opts.OnUnavailable.Reserve == Allow
-	k.lanes.mu.Lock()
-	defer k.lanes.mu.Unlock()
-	for _, l := range k.lanes.open {
-		h.Queued += len(l.queue)
-	}
 	return h
 }
 
@@ -75,35 +70,4 @@ func probe(ctx context.Context, client Client, table string) error {
 // patience bounds a call's use of the store.
 func (k *Keeper) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, k.opts.Timeout)
-}
-
-// away is the error of what need not wait any longer: a table does not answer.
-func away(operation string, table *ddb.Breaker) *UnavailableError {
-	cause := table.State().Cause
-	if cause == nil { // it has just come back
-		cause = errAway
-	}
-	return &UnavailableError{Operation: operation, Err: cause, RetryAfter: table.RetryAfter()}
-}
-
-// withdraw takes an operation that nobody waits for any more out of its lane's
-// queue; false if it has left the queue, and so may have been sent. What gives
-// money back stays: nobody else does it.
-func (k *Keeper) withdraw(o *op) bool {
-	if o.kind != opSubmit && o.kind != opReserve {
-		return false
-	}
-	k.lanes.mu.Lock()
-	defer k.lanes.mu.Unlock()
-	l := k.lanes.open[o.lane]
-	if l == nil {
-		return false
-	}
-	for i, queued := range l.queue {
-		if queued == o {
-			l.queue = append(l.queue[:i:i], l.queue[i+1:]...)
-			return true
-		}
-	}
-	return false
 }

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -208,19 +207,6 @@ func TestProbeLeavesNothingBehind(t *testing.T) {
 		assert.Equal(t, ddb.Refused, d.Verdict)
 		assert.Equal(t, before, count())
 	})
-}
-
-// What gives money back stays in its queue, whoever waits for it.
-func TestOnlyRecordsAndReservationsAreWithdrawn(t *testing.T) {
-	k := &Keeper{lanes: lanes{open: map[string]*lane{}}}
-	for kind, leaves := range map[opKind]bool{opSubmit: true, opReserve: true, opSettle: false, opRelease: false, opAdjust: false} {
-		o, other := newOp(kind), newOp(opSubmit)
-		o.lane = "lane"
-		k.lanes.open["lane"] = &lane{queue: []*op{other, o, other}}
-		assert.Equal(t, leaves, k.withdraw(o))
-		assert.Equal(t, !leaves, slices.Contains(k.lanes.open["lane"].queue, o))
-		assert.False(t, leaves && k.withdraw(o), "it has left")
-	}
 }
 
 // Callers that give up leave nothing behind, whatever the store does.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -153,7 +154,7 @@ func TestWhatAReadCloses(t *testing.T) {
 		oldest := ""
 		closed := func() (n int) {
 			for _, item := range w.items("T#") {
-				if _, ok := item[attrSeq]; ok {
+				if _, ok := item[ledger.AttrSeq]; ok {
 					n++
 					if day := store.KeyOf(item).SK[:8]; oldest == "" || day < oldest {
 						oldest = day
@@ -162,7 +163,7 @@ func TestWhatAReadCloses(t *testing.T) {
 			}
 			return n
 		}
-		assert.Equal(t, maxClosings, closed())
+		assert.Equal(t, ledger.MaxClosings, closed())
 		assert.Equal(t, calendar.AddDays("20250601", 20), oldest, "the newest days")
 		assert.Len(t, w.items("T#"), opened)
 		assert.Equal(t, int64(36_000), history("20250101", "20260123"))

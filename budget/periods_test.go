@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -83,11 +83,11 @@ func TestHardPeriods(t *testing.T) {
 		require.ErrorIs(t, err, ErrQuotaExceeded)
 		w.clock.advance(time.Minute)
 		assert.Equal(t, "premium", w.recommend(w.b, appA).Label, "the hold has expired")
-		for _, item := range append(w.items(labelPK(scopeKey(ScopeApp, orgO, appA), "premium")), w.items(totalPK(scopeKey(ScopeApp, orgO, appA)))...) {
-			row, err := decodeCounter(item)
+		for _, item := range append(w.items(ledger.LabelPartition(ledger.ScopeKey(ScopeApp, orgO, appA), "premium")), w.items(ledger.TotalPartition(ledger.ScopeKey(ScopeApp, orgO, appA)))...) {
+			row, err := ledger.DecodeCounter(item)
 			require.NoError(t, err)
-			if row.hard {
-				assert.Equal(t, "3000000000000", row.used.String(), "%v", store.KeyOf(item))
+			if row.Hard {
+				assert.Equal(t, "3000000000000", row.Used.String(), "%v", store.KeyOf(item))
 			}
 		}
 	})
@@ -160,17 +160,15 @@ func TestLateCloserDoesNotHideALateWrite(t *testing.T) {
 		w.org(fixtureOrg())
 		w.submit(w.a, call(1))
 		w.clock.advance(72 * time.Hour)
-		scope := scopeKey(ScopeApp, orgO, appA)
-		stale, err := w.b.readClosed(t.Context(), scope, "20260123", "20260123")
+		scope := ledger.ScopeKey(ScopeApp, orgO, appA)
+		tenant, err := w.b.tenants.get(t.Context(), orgO, appA)
 		require.NoError(t, err)
+		stale, err := w.b.ledger.SumDays(t.Context(), tenant.calendar, scope, map[string]bool{"premium": true}, "20260123", "20260123")
+		require.NoError(t, err)
+		require.Len(t, stale.Complete, 1)
 		require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "premium", Day: "20260123", DeltaMicros: 500, Reason: "late"}))
-		sum := counterRow{n: 1, cost: money.FromMicros(16_500)}
-		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", sum, stale[store.Key{PK: "20260123", SK: "premium"}]))
+		w.b.ledger.CloseAll(t.Context(), stale.Complete)
 		assert.Equal(t, int64(17_000), w.total(appA, "premium", "20260123").CostMicros)
-		w.b.closingDays.Wait()
-		older := counterRow{n: 1, cost: money.FromMicros(1)}
-		require.NoError(t, w.b.closeDay(t.Context(), scope, "20260123", "premium", older, closedDay{reopened: 1}))
-		assert.Equal(t, int64(17_000), w.total(appA, "premium", "20260123").CostMicros, "an older sum is refused")
 	})
 }
 

@@ -3,6 +3,7 @@ package budget
 import (
 	"time"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
@@ -57,17 +58,9 @@ type LimitStatus struct {
 	ResetAt     time.Time // when its next period begins
 }
 
-// amount is what counts against one quota.
-type amount struct {
-	spend money.Picos // charges less credits
-	held  money.Picos // reserved and not settled
-}
-
-func (a amount) add(b amount) amount { return amount{a.spend.Add(b.spend), a.held.Add(b.held)} }
-
-// status compares exactly: exceeded from 100 % on, tight from the threshold on.
-func (a amount) status(quotaMicros, tightPercent int64) Status {
-	sum := a.spend.Add(a.held)
+// statusOf compares exactly: exceeded from 100 % on, tight from the threshold on.
+func statusOf(a ledger.Amount, quotaMicros, tightPercent int64) Status {
+	sum := a.Sum()
 	switch {
 	case sum.Cmp(money.FromMicros(quotaMicros)) >= 0:
 		return StatusExceeded
@@ -80,7 +73,7 @@ func (a amount) status(quotaMicros, tightPercent int64) Status {
 // limitState is a further quota with what counts against it.
 type limitState struct {
 	quota PeriodQuota
-	amount
+	ledger.Amount
 	resetAt time.Time
 }
 
@@ -89,7 +82,7 @@ type labelState struct {
 	label, model string
 	priced       bool
 	quota        int64
-	amount
+	ledger.Amount
 	limits []limitState
 }
 
@@ -98,9 +91,9 @@ func (l labelState) status(tight int64) Status {
 	if !l.priced {
 		return StatusUnpriced
 	}
-	worst := l.amount.status(l.quota, tight)
+	worst := statusOf(l.Amount, l.quota, tight)
 	for _, lim := range l.limits {
-		worst = worse(worst, lim.amount.status(lim.quota.Micros, tight))
+		worst = worse(worst, statusOf(lim.Amount, lim.quota.Micros, tight))
 	}
 	return worst
 }
@@ -122,11 +115,11 @@ func (l labelState) selectable(tight int64) bool {
 // blocks it is reset.
 func (l labelState) freeAt(tight int64, reset time.Time) time.Time {
 	var at time.Time
-	if l.amount.status(l.quota, tight) == StatusExceeded {
+	if statusOf(l.Amount, l.quota, tight) == StatusExceeded {
 		at = reset
 	}
 	for _, lim := range l.limits {
-		if lim.amount.status(lim.quota.Micros, tight) == StatusExceeded && lim.resetAt.After(at) {
+		if statusOf(lim.Amount, lim.quota.Micros, tight) == StatusExceeded && lim.resetAt.After(at) {
 			at = lim.resetAt
 		}
 	}
@@ -136,15 +129,15 @@ func (l labelState) freeAt(tight int64, reset time.Time) time.Time {
 func (l labelState) export(tight int64) LabelStatus {
 	s := LabelStatus{
 		Label: l.label, Model: l.model, QuotaMicros: l.quota,
-		SpendMicros: l.spend.Micros(), HeldMicros: l.held.Micros(),
-		Percent: l.spend.PercentOf(l.quota), Status: l.status(tight),
+		SpendMicros: l.Spend.Micros(), HeldMicros: l.Held.Micros(),
+		Percent: l.Spend.PercentOf(l.quota), Status: l.status(tight),
 	}
 	for _, lim := range l.limits {
 		s.Limits = append(s.Limits, LimitStatus{
 			PeriodQuota: lim.quota,
-			SpendMicros: lim.spend.Micros(), HeldMicros: lim.held.Micros(),
-			Percent: lim.spend.PercentOf(lim.quota.Micros),
-			Status:  lim.amount.status(lim.quota.Micros, tight), ResetAt: lim.resetAt,
+			SpendMicros: lim.Spend.Micros(), HeldMicros: lim.Held.Micros(),
+			Percent: lim.Spend.PercentOf(lim.quota.Micros),
+			Status:  statusOf(lim.Amount, lim.quota.Micros, tight), ResetAt: lim.resetAt,
 		})
 	}
 	return s
@@ -190,10 +183,10 @@ func withRoom(labels []labelState, tight int64, override string) string {
 // out; len(labels) when nothing has room.
 func (p plan) bySpend() int {
 	for i, l := range p.labels {
-		l.held = money.Picos{}
+		l.Held = money.Picos{}
 		l.limits = append([]limitState(nil), l.limits...)
 		for j := range l.limits {
-			l.limits[j].held = money.Picos{}
+			l.limits[j].Held = money.Picos{}
 		}
 		if l.selectable(p.tight) {
 			return i
@@ -237,7 +230,7 @@ func (p plan) exceeded() *QuotaExceededError {
 	err := &QuotaExceededError{Labels: p.statuses()}
 	var over money.Picos
 	for _, l := range p.labels {
-		if d := l.spend.Sub(money.FromMicros(l.quota)); d.Sign() > 0 {
+		if d := l.Spend.Sub(money.FromMicros(l.quota)); d.Sign() > 0 {
 			over = over.Add(d)
 		}
 		if at := l.freeAt(p.tight, p.resetAt); l.priced && !at.IsZero() && (err.RetryAt.IsZero() || at.Before(err.RetryAt)) {

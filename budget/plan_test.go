@@ -7,31 +7,32 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
-func spent(micros int64) amount { return amount{spend: money.FromMicros(micros)} }
+func spent(micros int64) ledger.Amount { return ledger.Amount{Spend: money.FromMicros(micros)} }
 
-func three(premium, standard, economy amount) []labelState {
+func three(premium, standard, economy ledger.Amount) []labelState {
 	return []labelState{
-		{label: "premium", priced: true, quota: 10_000_000, amount: premium},
-		{label: "standard", priced: true, quota: 5_000_000, amount: standard},
-		{label: "economy", priced: true, quota: 2_000_000, amount: economy},
+		{label: "premium", priced: true, quota: 10_000_000, Amount: premium},
+		{label: "standard", priced: true, quota: 5_000_000, Amount: standard},
+		{label: "economy", priced: true, quota: 2_000_000, Amount: economy},
 	}
 }
 
 func TestChoose(t *testing.T) {
-	unpriced := three(amount{}, amount{}, amount{})
+	unpriced := three(ledger.Amount{}, ledger.Amount{}, ledger.Amount{})
 	unpriced[0].priced = false
-	zero := three(amount{}, amount{}, amount{})
+	zero := three(ledger.Amount{}, ledger.Amount{}, ledger.Amount{})
 	zero[0].quota = 0
-	weekly := three(amount{}, amount{}, amount{})
-	weekly[0].limits = []limitState{{quota: PeriodQuota{Week, "premium", 100}, amount: spent(100)}}
-	tightAndSpent := three(spent(9_500_000), amount{}, amount{})
+	weekly := three(ledger.Amount{}, ledger.Amount{}, ledger.Amount{})
+	weekly[0].limits = []limitState{{quota: PeriodQuota{Week, "premium", 100}, Amount: spent(100)}}
+	tightAndSpent := three(spent(9_500_000), ledger.Amount{}, ledger.Amount{})
 	tightAndSpent[0].limits = weekly[0].limits
-	tightTotal := three(amount{}, amount{}, amount{})
-	tightTotal[0].limits = []limitState{{quota: PeriodQuota{Day, "", 100}, amount: spent(95)}}
-	onePico := three(amount{spend: money.FromMicros(10_000_000).Sub(money.Of(1))}, amount{}, amount{})
+	tightTotal := three(ledger.Amount{}, ledger.Amount{}, ledger.Amount{})
+	tightTotal[0].limits = []limitState{{quota: PeriodQuota{Day, "", 100}, Amount: spent(95)}}
+	onePico := three(ledger.Amount{Spend: money.FromMicros(10_000_000).Sub(money.Of(1))}, ledger.Amount{}, ledger.Amount{})
 	for _, tc := range []struct {
 		name     string
 		labels   []labelState
@@ -47,7 +48,7 @@ func TestChoose(t *testing.T) {
 		{"one pico left", onePico, "", 0, ModeTight, "WITHIN_QUOTA"},
 		{"exceeded", three(spent(10_000_000), spent(0), spent(0)), "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
 		{"two exceeded", three(spent(10_000_000), spent(5_000_000), spent(0)), "", 2, ModeNormal, "QUOTA_EXCEEDED_standard"},
-		{"held counts", three(amount{held: money.FromMicros(10_000_000)}, spent(0), spent(0)), "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
+		{"held counts", three(ledger.Amount{Held: money.FromMicros(10_000_000)}, spent(0), spent(0)), "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
 		{"unpriced", unpriced, "", 1, ModeNormal, "UNPRICED_premium"},
 		{"unpriced override", unpriced, "premium", 1, ModeNormal, "UNPRICED_premium"},
 		{"quota 0", zero, "", 1, ModeNormal, "QUOTA_EXCEEDED_premium"},
@@ -81,7 +82,7 @@ func TestAllExceeded(t *testing.T) {
 	assert.Len(t, err.Labels, 3)
 
 	for i := range labels {
-		labels[i].limits = []limitState{{quota: PeriodQuota{Month, "", 1}, amount: spent(1), resetAt: later}}
+		labels[i].limits = []limitState{{quota: PeriodQuota{Month, "", 1}, Amount: spent(1), resetAt: later}}
 	}
 	assert.Equal(t, later, choose(labels, 95, reset, "").exceeded().RetryAt, "the month blocks for longer")
 	got, ok := RetryAt(choose(labels, 95, reset, "").exceeded())
@@ -92,7 +93,7 @@ func TestAllExceeded(t *testing.T) {
 // TestNoPriceIsNoWait: the next day brings no price, so the error says what does.
 func TestNoPriceIsNoWait(t *testing.T) {
 	reset := time.Unix(100, 0)
-	labels := three(spent(10_000_000), amount{}, amount{})
+	labels := three(spent(10_000_000), ledger.Amount{}, ledger.Amount{})
 	labels[1].priced, labels[2].priced = false, false
 	err := choose(labels, 95, reset, "").exceeded()
 	assert.Equal(t, reset, err.RetryAt, "the priced label has room then")
@@ -106,7 +107,7 @@ func TestNoPriceIsNoWait(t *testing.T) {
 }
 
 func TestHoldsDoNotMoveTheStickyIndex(t *testing.T) {
-	labels := three(amount{held: money.FromMicros(10_000_000)}, spent(0), spent(0))
+	labels := three(ledger.Amount{Held: money.FromMicros(10_000_000)}, spent(0), spent(0))
 	p := choose(labels, 95, time.Time{}, "")
 	assert.Equal(t, 1, p.index)
 	assert.Zero(t, p.bySpend())

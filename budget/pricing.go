@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
@@ -30,12 +31,13 @@ type tokenClass struct {
 	rate  func(*Rates) *int64
 }
 
+// tokenClasses has the order of the ledger's counts.
 var tokenClasses = [...]tokenClass{
-	{"input", func(t *Tokens) *int64 { return &t.Input }, func(r *Rates) *int64 { return &r.Input }},
-	{"cache_read", func(t *Tokens) *int64 { return &t.CacheRead }, func(r *Rates) *int64 { return &r.CacheRead }},
-	{"cache_write_5m", func(t *Tokens) *int64 { return &t.CacheWrite5m }, func(r *Rates) *int64 { return &r.CacheWrite5m }},
-	{"cache_write_1h", func(t *Tokens) *int64 { return &t.CacheWrite1h }, func(r *Rates) *int64 { return &r.CacheWrite1h }},
-	{"output", func(t *Tokens) *int64 { return &t.Output }, func(r *Rates) *int64 { return &r.Output }},
+	{ledger.TokenClasses[0], func(t *Tokens) *int64 { return &t.Input }, func(r *Rates) *int64 { return &r.Input }},
+	{ledger.TokenClasses[1], func(t *Tokens) *int64 { return &t.CacheRead }, func(r *Rates) *int64 { return &r.CacheRead }},
+	{ledger.TokenClasses[2], func(t *Tokens) *int64 { return &t.CacheWrite5m }, func(r *Rates) *int64 { return &r.CacheWrite5m }},
+	{ledger.TokenClasses[3], func(t *Tokens) *int64 { return &t.CacheWrite1h }, func(r *Rates) *int64 { return &r.CacheWrite1h }},
+	{ledger.TokenClasses[4], func(t *Tokens) *int64 { return &t.Output }, func(r *Rates) *int64 { return &r.Output }},
 }
 
 // ParseTokens reads counts keyed by class name (input, cache_read,
@@ -62,9 +64,20 @@ func (t Tokens) validate() error {
 	return nil
 }
 
-func (t Tokens) add(o Tokens) Tokens {
-	for _, c := range tokenClasses {
-		*c.count(&t) += *c.count(&o)
+// counts are the tokens by class, as counters have them.
+func (t Tokens) counts() ledger.Tokens {
+	var counts ledger.Tokens
+	for i, c := range tokenClasses {
+		counts[i] = *c.count(&t)
+	}
+	return counts
+}
+
+// tokensOf is what counts returned.
+func tokensOf(counts ledger.Tokens) Tokens {
+	var t Tokens
+	for i, c := range tokenClasses {
+		*c.count(&t) = counts[i]
 	}
 	return t
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -40,7 +41,7 @@ func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Re
 	if err := validTarget(org, app); err != nil {
 		return Recommendation{}, err
 	}
-	if k.isClosed() {
+	if k.life.Closed() {
 		return Recommendation{}, ErrClosed
 	}
 	ctx, cancel := k.patience(ctx)
@@ -50,10 +51,7 @@ func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Re
 		return Recommendation{}, configErr
 	}
 	if fresh {
-		b := k.boardOf(org, scopeKey(t.calendar.At(k.now()).Scope, org, app))
-		b.mu.Lock()
-		b.fetched = time.Time{}
-		b.mu.Unlock()
+		k.ledger.Board(org, ledger.ScopeKey(t.calendar.At(k.now()).Scope, org, app)).Outdate()
 	}
 	out, err := k.look(ctx, t, false)
 	if err == nil {

@@ -70,18 +70,18 @@ func (k *Keeper) orSpoolAll(results []BatchResult, entry func(i int) SpooledUsag
 }
 
 func (k *Keeper) replayLoop() {
-	defer k.tasks.Done()
+	defer k.life.Done()
 	ticker := time.NewTicker(k.opts.SpoolInterval)
 	defer ticker.Stop()
 	for {
 		if k.Spooled() > 0 {
-			if err := k.Replay(k.base); err != nil {
+			if err := k.Replay(k.life.Context()); err != nil {
 				k.opts.Logger.Warn("budget: replaying the spool", "error", err, "left", k.Spooled())
 			}
 		}
 		select {
 		case <-ticker.C:
-		case <-k.closing:
+		case <-k.life.Closing():
 			return
 		}
 	}

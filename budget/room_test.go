@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
 func reserveFor(t *testing.T, k *Keeper, label string, micros int64, lease time.Duration) (*Hold, error) {
@@ -48,13 +50,13 @@ func TestRetryAtOfHolds(t *testing.T) {
 		now := w.clock.now()
 		for micros, lease := range map[int64]time.Duration{1: time.Minute, 2_000_000: time.Minute, 2_000_001: 2 * time.Minute, 5_000_001: 3 * time.Minute} {
 			_, err := reserveFor(t, w.b, "premium", micros, time.Minute)
-			assert.Equal(t, now.Add(lease+leaseMargin).UnixMilli(), retryAt(t, err).UnixMilli(), "%d", micros)
+			assert.Equal(t, now.Add(lease+ledger.LeaseMargin).UnixMilli(), retryAt(t, err).UnixMilli(), "%d", micros)
 			assert.ErrorContains(t, err, "premium 0.0% and 100.0% held")
 		}
 		w.spend(appA, "standard", 5_000_000)
 		w.spend(appA, "economy", 2_000_000)
 		_, err := w.b.Recommend(t.Context(), orgO, appA)
-		assert.Equal(t, now.Add(time.Minute+leaseMargin).UnixMilli(), retryAt(t, err).UnixMilli())
+		assert.Equal(t, now.Add(time.Minute+ledger.LeaseMargin).UnixMilli(), retryAt(t, err).UnixMilli())
 		w.clock.set(retryAt(t, err))
 		_, err = reserveFor(t, w.b, "premium", 2_000_000, time.Minute)
 		require.NoError(t, err)
@@ -72,10 +74,10 @@ func TestRetryAtOfOtherHolds(t *testing.T) {
 	require.NoError(t, err)
 	now := w.clock.now()
 	_, err = reserveFor(t, w.a, "premium", 5_000_000, time.Minute)
-	assert.Equal(t, now.Add(10*time.Minute+leaseMargin).UnixMilli(), retryAt(t, err).UnixMilli())
+	assert.Equal(t, now.Add(10*time.Minute+ledger.LeaseMargin).UnixMilli(), retryAt(t, err).UnixMilli())
 	_, err = reserveFor(t, w.a, "premium", 4_000_000, 24*time.Hour)
 	require.NoError(t, err)
-	w.clock.advance(denialFor)
+	w.clock.advance(ledger.DenialFor)
 	_, err = reserveFor(t, w.a, "premium", 7_000_000, time.Minute)
 	assert.Equal(t, at(t, "2026-01-24T05:00:00Z").Unix(), retryAt(t, err).Unix(), "a new day has its own quota")
 }
@@ -146,9 +148,9 @@ func TestDenialIsRemembered(t *testing.T) {
 	require.NoError(t, err)
 
 	assert.Equal(t, int64(3), denied(1))
-	w.clock.advance(denialFor)
+	w.clock.advance(ledger.DenialFor)
 	assert.Equal(t, int64(3), denied(1), "a second later it is asked again")
-	w.clock.advance(time.Minute + leaseMargin - denialFor - 500*time.Millisecond)
+	w.clock.advance(time.Minute + ledger.LeaseMargin - ledger.DenialFor - 500*time.Millisecond)
 	assert.Positive(t, denied(1))
 	w.clock.advance(500 * time.Millisecond)
 	_, err = reserveFor(t, w.a, "premium", 10_000_000, time.Minute)
@@ -180,7 +182,7 @@ func TestLeaseMargin(t *testing.T) {
 		w.org(hardOrg())
 		_, err := reserveFor(t, w.a, "premium", 10_000_000, time.Minute)
 		require.NoError(t, err)
-		w.clock.advance(time.Minute + leaseMargin - time.Millisecond)
+		w.clock.advance(time.Minute + ledger.LeaseMargin - time.Millisecond)
 		_, err = reserveFor(t, w.b, "premium", 10_000_000, time.Minute)
 		require.ErrorIs(t, err, ErrQuotaExceeded)
 		w.clock.advance(time.Millisecond)

@@ -241,7 +241,7 @@ func (w *world) items(prefix string) []store.Item {
 	w.t.Helper()
 	for _, k := range []*Keeper{w.a, w.b} {
 		if k != nil {
-			k.closingDays.Wait()
+			k.ledger.WaitForTotals()
 		}
 	}
 	var out []store.Item

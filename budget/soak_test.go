@@ -16,6 +16,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -242,10 +243,10 @@ func (s *soak) check() {
 func (s *soak) records() map[string]countedSum {
 	costs, requests := map[string]money.Picos{}, map[string]int64{}
 	for _, item := range s.items("DEDUP#") {
-		r, err := decodeRecord(item)
+		r, err := ledger.DecodeRecord(item)
 		require.NoError(s.t, err)
-		key := r.scope + "|" + r.label + "|" + r.day
-		costs[key] = costs[key].Add(r.cost)
+		key := r.Scope + "|" + r.Label + "|" + r.Day
+		costs[key] = costs[key].Add(r.Cost)
 		requests[key]++
 		parts := strings.Split(store.KeyOf(item).PK, "#")
 		delete(s.acked, parts[2]+parts[3])
@@ -257,19 +258,19 @@ func (s *soak) records() map[string]countedSum {
 func (s *soak) counters() map[string]countedSum {
 	costs, requests := map[string]money.Picos{}, map[string]int64{}
 	for _, item := range s.items("ORG#") {
-		row, err := decodeCounter(item)
+		row, err := ledger.DecodeCounter(item)
 		require.NoError(s.t, err)
 		key := store.KeyOf(item)
-		if row.hard {
-			assert.Equal(s.t, row.spend().String(), row.used.String(), "%v: used and spent", key)
+		if row.Hard {
+			assert.Equal(s.t, row.Spend().String(), row.Used.String(), "%v: used and spent", key)
 		}
 		scope, label, ok := strings.Cut(key.PK, "#LABEL#")
 		if !ok || !strings.HasPrefix(key.SK, "DAY#") {
 			continue
 		}
 		at := scope + "|" + label + "|" + key.SK[4:12]
-		costs[at] = costs[at].Add(row.cost)
-		requests[at] += row.requests
+		costs[at] = costs[at].Add(row.Cost)
+		requests[at] += row.Requests
 	}
 	return sums(costs, requests)
 }

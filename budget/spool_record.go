@@ -3,6 +3,7 @@ package budget
 import (
 	"time"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -40,26 +41,26 @@ type spooledCounter struct {
 	Bare   bool   `json:"bare,omitempty"`
 }
 
-// spooled is the hold as the spool keeps it; nil holds nothing but the day.
-func (h *holdRef) spooled(day string) *SpooledHold {
+// spooledHold is the hold as the spool keeps it; nil holds nothing but the day.
+func spooledHold(h *ledger.Hold, day string) *SpooledHold {
 	s := &SpooledHold{Day: day}
 	if h == nil {
 		return s
 	}
 	*s = SpooledHold{
-		ID: h.id, Scope: h.scope, Label: h.label, Day: h.day, Estimate: h.estimate.String(),
-		ExpireMs: h.expireMs, TTL: h.ttl, Lane: h.lane, HoldsMoney: true,
+		ID: h.ID, Scope: h.Scope, Label: h.Label, Day: h.Day, Estimate: h.Estimate.String(),
+		ExpireMs: h.ExpireMs, TTL: h.TTL, Lane: h.Lane, HoldsMoney: true,
 	}
-	for _, key := range h.keys {
+	for _, key := range h.Keys {
 		s.Keys = append(s.Keys, [2]string{key.PK, key.SK})
 	}
-	for _, d := range h.debits {
-		s.Counters = append(s.Counters, spooledCounter{d.pk, d.prefix, d.bare})
+	for _, d := range h.Debits {
+		s.Counters = append(s.Counters, spooledCounter{d.PK, d.Prefix, d.Bare})
 	}
 	return s
 }
 
-func (s *SpooledHold) ref() (*holdRef, error) {
+func (s *SpooledHold) ref() (*ledger.Hold, error) {
 	if !s.HoldsMoney {
 		return nil, nil
 	}
@@ -67,15 +68,15 @@ func (s *SpooledHold) ref() (*holdRef, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &holdRef{
-		id: s.ID, scope: s.Scope, label: s.Label, day: s.Day, estimate: estimate,
-		expireMs: s.ExpireMs, ttl: s.TTL, lane: s.Lane,
+	h := &ledger.Hold{
+		ID: s.ID, Scope: s.Scope, Label: s.Label, Day: s.Day, Estimate: estimate,
+		ExpireMs: s.ExpireMs, TTL: s.TTL, Lane: s.Lane,
 	}
 	for _, key := range s.Keys {
-		h.keys = append(h.keys, store.Key{PK: key[0], SK: key[1]})
+		h.Keys = append(h.Keys, store.Key{PK: key[0], SK: key[1]})
 	}
 	for _, c := range s.Counters {
-		h.debits = append(h.debits, debit{counterRef: counterRef{c.PK, c.Prefix, 1}, hard: true, bare: c.Bare})
+		h.Debits = append(h.Debits, ledger.Debit{CounterRef: ledger.CounterRef{PK: c.PK, Prefix: c.Prefix, Shards: 1}, Hard: true, Bare: c.Bare})
 	}
 	return h, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -211,6 +212,12 @@ func (k *Keeper) loadApps(ctx context.Context, org string) (map[string]appItem, 
 		return err
 	})
 	return apps, err
+}
+
+// appIDs lists the apps of an organisation.
+func (k *Keeper) appIDs(ctx context.Context, org string) ([]string, error) {
+	apps, err := k.loadApps(ctx, org)
+	return slices.Collect(maps.Keys(apps)), err
 }
 
 // putOrg writes an organisation if nobody else changed it or its apps since it

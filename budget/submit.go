@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
-	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
 const (
@@ -134,25 +134,20 @@ func (k *Keeper) submitAt(ctx context.Context, org, app string, usage Usage, rec
 		return Receipt{}, err
 	}
 	if k.counterOnly(o) {
-		if err := k.submitUnkept(ctx, o); err != nil {
-			return Receipt{}, err
+		if err := k.ledger.WriteUnkept(ctx, o, k.opts.Metering == MeteringWindow); err != nil {
+			return Receipt{}, failure("Submit", err)
 		}
-	} else {
-		if err := k.enqueue(o.lane, o); err != nil {
-			return Receipt{}, err
-		}
-		if err := k.wait(ctx, o); err != nil {
-			return Receipt{}, asUnavailable("Submit", err)
-		}
+	} else if err := k.ledger.Write(ctx, o); err != nil {
+		return Receipt{}, asUnavailable("Submit", err)
 	}
-	return k.receipt(ctx, t, o.record.label, o.verdict)
+	return k.receipt(ctx, t, usage.Label, o.Verdict)
 }
 
-// asUnavailable names the operation; a caller's own deadline counts as the
-// store not answering in time.
+// asUnavailable names the operation that the ledger did not write; a caller's own
+// deadline counts as the store not answering in time.
 func asUnavailable(operation string, err error) error {
 	var u *UnavailableError
-	switch {
+	switch err = told(err); {
 	case errors.As(err, &u):
 		return &UnavailableError{Operation: operation, Err: u.Err, Ambiguous: u.Ambiguous, RetryAfter: u.RetryAfter}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -162,7 +157,7 @@ func asUnavailable(operation string, err error) error {
 }
 
 // prepare checks a record against the configuration and prices it.
-func (k *Keeper) prepare(t *tenant, u Usage, received time.Time) (*op, error) {
+func (k *Keeper) prepare(t *tenant, u Usage, received time.Time) (*ledger.Operation, error) {
 	now := k.now()
 	if !slices.Contains(t.policy(now).ordering, u.Label) {
 		return nil, invalidLabel(u.Label)
@@ -183,7 +178,7 @@ func (k *Keeper) prepare(t *tenant, u Usage, received time.Time) (*op, error) {
 }
 
 // newSubmission is the operation that counts a record on a day.
-func (k *Keeper) newSubmission(t *tenant, u Usage, day string, at time.Time) (*op, error) {
+func (k *Keeper) newSubmission(t *tenant, u Usage, day string, at time.Time) (*ledger.Operation, error) {
 	if model := t.model(t.policy(at), u.Label); u.Model != "" && model != "" && u.Model != model {
 		return nil, invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
 	}
@@ -192,93 +187,41 @@ func (k *Keeper) newSubmission(t *tenant, u Usage, day string, at time.Time) (*o
 		return nil, err
 	}
 	now := k.now()
-	rule := t.calendar.Of(day)
-	scope := scopeKey(rule.Scope, t.org, t.app)
-	o := newOp(opSubmit)
-	o.org, o.board = t.org, scope
-	o.debits = t.debits(rule, scope, u.Label, day)
-	for _, name := range slices.Sorted(maps.Keys(u.Tags)) {
-		o.debits = append(o.debits, debit{
-			counterRef: counterRef{tagPK(scope, name), tagPrefix(day, u.Tags[name]), t.config.Shards}, bare: true,
-		})
-	}
-	o.lane = laneKey(rule, scope, u.Label, day)
-	o.record = &record{
-		org: t.org, app: t.app, request: u.RequestID, key: dedupKey(t.org, t.app, u.RequestID), hash: u.hash(),
-		label: u.Label, scope: scope, day: day, cost: cost, tokens: u.Tokens, priceVersion: version,
-		expires: now.Add(dedupFor).Unix(), atSec: at.Unix(),
-	}
-	o.reopen = t.reopen(scope, u.Label, day, now)
-	return o, nil
+	return t.account(t.calendar.Of(day), u.Label, day).Submission(ledger.Record{
+		Key: ledger.DedupKey(t.org, t.app, u.RequestID), Hash: u.hash(), Cost: cost, Tokens: u.Tokens.counts(), PriceVersion: version,
+		Expires: now.Add(dedupFor).Unix(), At: at.Unix(),
+	}, u.Tags, t.calendar.Reopens(day, now)), nil
 }
 
-// debits lists the counters of a label's day, that day first.
-func (t *tenant) debits(rule calendar.Regime, scope, label, day string) []debit {
-	d := debit{counterRef: counterRef{labelPK(scope, label), shardPrefix(Day, day), t.config.Shards}}
-	if rule.Enforcement != Hard {
-		return []debit{d}
+// account is where the tenant's calls of a label are counted on a day.
+func (t *tenant) account(rule calendar.Regime, label, day string) ledger.Account {
+	return ledger.Account{
+		Org: t.org, Scope: ledger.ScopeKey(rule.Scope, t.org, t.app), Label: label, Day: day, Rule: rule, Shards: t.config.Shards,
 	}
-	d.hard, d.shards = true, 1
-	out := []debit{d}
-	for _, kind := range rule.Kinds() {
-		pk := labelPK(scope, label)
-		if kind.Total {
-			pk = totalPK(scope)
-		}
-		out = append(out, debit{
-			counterRef: counterRef{pk, shardPrefix(kind.Period, day), 1}, hard: true, bare: true,
-		})
-	}
-	return out
-}
-
-// laneKey names the counters that operations share.
-func laneKey(rule calendar.Regime, scope, label, day string) string {
-	if rule.Enforcement != Hard {
-		return scope + "#" + label + "#" + day
-	}
-	for _, kind := range rule.Kinds() {
-		if kind.Total {
-			return scope
-		}
-	}
-	return scope + "#" + label
-}
-
-// reopen names the closed total that a write to an old day makes wrong.
-func (t *tenant) reopen(scope, label, day string, now time.Time) []store.Key {
-	if !t.calendar.Reopens(day, now) {
-		return nil
-	}
-	return []store.Key{closedKey(scope, day, label)}
 }
 
 // countedBefore answers a record that would be refused now: one that was
 // counted stays a duplicate.
 func (k *Keeper) countedBefore(ctx context.Context, t *tenant, u Usage, refusal error) (Receipt, error) {
-	item, err := k.store.Get(ctx, k.store.Usage, dedupKey(t.org, t.app, u.RequestID))
+	stored, counted, err := k.ledger.Recorded(ctx, ledger.DedupKey(t.org, t.app, u.RequestID))
 	if err != nil {
 		return Receipt{}, failure("Submit", err)
 	}
-	if item == nil {
+	if !counted {
 		return Receipt{}, refusal
 	}
-	stored, err := decodeRecord(item)
-	if err != nil {
-		return Receipt{}, failure("Submit", err)
-	}
-	return k.receipt(ctx, t, stored.label, verdict{duplicate: true, conflict: stored.hash != u.hash(), stored: stored})
+	return k.receipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != u.hash(), Stored: stored})
 }
 
 // receipt reports a counted record. The record is counted whatever happens to
 // the look at where the app stands.
-func (k *Keeper) receipt(ctx context.Context, t *tenant, label string, v verdict) (Receipt, error) {
-	if v.conflict {
-		return Receipt{}, conflictError(v.stored)
+func (k *Keeper) receipt(ctx context.Context, t *tenant, label string, v ledger.Verdict) (Receipt, error) {
+	if v.Conflict {
+		return Receipt{}, conflictError(v.Stored)
 	}
 	r := Receipt{
-		CostMicros: v.stored.cost.Micros(), Duplicate: v.duplicate, Day: v.stored.day,
-		Shard: v.stored.shard, PriceVersion: v.stored.priceVersion,
+		CostMicros: v.Stored.Cost.Micros(), Duplicate: v.Duplicate, Day: v.Stored.Day,
+		Shard: v.Stored.Shard, PriceVersion: v.Stored.PriceVersion,
 	}
 	out, err := k.look(ctx, t, false)
 	if err != nil {

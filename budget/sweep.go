@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
 // SweepReport says what a sweep did.
@@ -51,13 +52,13 @@ func (k *Keeper) sweepOrg(ctx context.Context, org string, report *SweepReport) 
 		return failure("Sweep", err)
 	}
 	report.Orgs++
-	scopes := []string{scopeKey(ScopeOrg, org, "")}
+	scopes := []string{ledger.ScopeKey(ScopeOrg, org, "")}
 	for _, app := range slices.Sorted(maps.Keys(apps)) {
-		scopes = append(scopes, scopeKey(ScopeApp, org, app))
+		scopes = append(scopes, ledger.ScopeKey(ScopeApp, org, app))
 	}
 	var errs []error
 	for _, scope := range scopes {
-		n, _, err := k.releaseExpired(ctx, scope)
+		n, _, err := k.ledger.ReleaseExpired(ctx, scope)
 		report.Released += n
 		for _, err := range []error{err, k.sweepDays(ctx, t, scope, report), k.sweepEvents(ctx, scope, report)} {
 			errs = append(errs, failure("Sweep", err))
@@ -83,10 +84,9 @@ func (k *Keeper) sweepDays(ctx context.Context, t *tenant, scope string, report 
 	for _, l := range t.labels {
 		labels[l] = true
 	}
-	c := &closings{since: from}
-	days, err := k.closedDays(ctx, t.calendar, scope, labels, from, to, c)
-	k.closeAll(ctx, c.found)
-	for _, rows := range days {
+	days, err := k.ledger.SumDays(ctx, t.calendar, scope, labels, from, to)
+	k.ledger.CloseAll(ctx, ledger.CollectClosings(from, days.Complete).Found)
+	for _, rows := range days.Rows {
 		report.Closed += len(rows)
 	}
 	return err

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -131,7 +132,7 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	}
 	gen := ts.generation(org) // a load from before an eviction is not waited for
 	results := ts.load.DoChan(fmt.Sprintf("%s/%s/%d", org, app, gen), func() (any, error) {
-		ctx, cancel := context.WithTimeout(ts.k.base, writeTimeout)
+		ctx, cancel := context.WithTimeout(ts.k.life.Context(), ledger.WriteTimeout)
 		defer cancel()
 		t, err := ts.k.loadTenant(ctx, org, app)
 		if err == nil {
@@ -153,9 +154,9 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 		}
 		return r.Val.(*tenant), nil
 	case <-usage:
-		return ts.useOld(old, now, away("configuration", ts.k.breaker))
+		return ts.useOld(old, now, told(ledger.Away("configuration", ts.k.breaker)))
 	case <-ts.k.control.Lasting():
-		return ts.useOld(old, now, away("configuration", ts.k.control))
+		return ts.useOld(old, now, told(ledger.Away("configuration", ts.k.control)))
 	case <-ctx.Done():
 		return old, &UnavailableError{Operation: "configuration", Err: ctx.Err()}
 	}
@@ -262,7 +263,7 @@ func (k *Keeper) register(ctx context.Context, t *tenant) error {
 	err = store.Retry(ctx, func() error {
 		_, err := k.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &k.store.Control, Key: appKey(t.org, t.app).Item(), UpdateExpression: &expression,
-			ConditionExpression: aws.String(ifAbsent), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+			ConditionExpression: aws.String(store.IfAbsent), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}, store.Once)
 		return err
 	})

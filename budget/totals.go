@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
@@ -49,7 +50,7 @@ func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, e
 	}
 	c := t.closings()
 	days, err := k.dayRange(ctx, t, day, day, c)
-	k.closeBehind(c)
+	k.ledger.CloseBehind(c)
 	if err != nil {
 		return DayTotals{}, failure("Totals", err)
 	}
@@ -72,7 +73,7 @@ func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Se
 			return
 		}
 		c := t.closings()
-		defer k.closeBehind(c)
+		defer k.ledger.CloseBehind(c)
 		for from <= to {
 			last := min(calendar.AddDays(from, 30), to)
 			days, err := k.dayRange(ctx, t, from, last, c)
@@ -125,12 +126,12 @@ func (k *Keeper) target(ctx context.Context, org, app string) (*tenant, error) {
 
 // closings are those of a read of days: before the organisation there was
 // nothing to sum.
-func (t *tenant) closings() *closings {
-	return &closings{since: t.calendar.Day(t.config.CreatedAt)}
+func (t *tenant) closings() *ledger.Closings {
+	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
 }
 
 // dayRange reads days; a scope that changed in between is followed.
-func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string, c *closings) ([]DayTotals, error) {
+func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
 	var out []DayTotals
 	for from <= to {
 		scope := t.calendar.Of(from).Scope
@@ -161,10 +162,10 @@ func (k *Keeper) addLimits(ctx context.Context, t *tenant, totals *DayTotals) er
 	if totals.Day != t.calendar.Day(now) || len(t.policy(now).limits) == 0 || rule.Scope == ScopeApp && t.app == "" {
 		return nil
 	}
-	scope := scopeKey(rule.Scope, t.org, t.app)
-	b := k.boardOf(t.org, scope)
-	if err := b.ensure(ctx, t.need(scope, now), false); err != nil {
-		return err
+	scope := ledger.ScopeKey(rule.Scope, t.org, t.app)
+	b := k.ledger.Board(t.org, scope)
+	if err := b.Ensure(ctx, t.need(scope, now), false); err != nil {
+		return told(err)
 	}
 	out := k.outlook(t, b, now, false)
 	for i := range totals.Labels {
@@ -182,7 +183,7 @@ func (k *Keeper) addLimits(ctx context.Context, t *tenant, totals *DayTotals) er
 }
 
 // scopeDays sums days of one scope; of all apps when none is named.
-func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to string, c *closings) (map[string]map[string]counterRow, error) {
+func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to string, c *ledger.Closings) (map[string]map[string]ledger.Counter, error) {
 	labels := map[string]bool{}
 	for _, l := range union(t.labels, t.config.Ordering...) {
 		labels[l] = true
@@ -191,18 +192,19 @@ func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to
 	if err != nil {
 		return nil, err
 	}
-	sums := map[string]map[string]counterRow{}
+	sums := map[string]map[string]ledger.Counter{}
 	for _, key := range keys {
-		days, err := k.closedDays(ctx, t.calendar, key, labels, from, to, c)
+		days, err := k.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
+		c.Add(days.Complete...)
 		if err != nil {
 			return nil, err
 		}
-		for day, rows := range days {
+		for day, rows := range days.Rows {
 			if sums[day] == nil {
-				sums[day] = map[string]counterRow{}
+				sums[day] = map[string]ledger.Counter{}
 			}
 			for label, row := range rows {
-				sums[day][label] = sums[day][label].add(row)
+				sums[day][label] = sums[day][label].Add(row)
 			}
 		}
 	}
@@ -213,7 +215,7 @@ func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to
 // apps when none is named.
 func (k *Keeper) scopesOf(ctx context.Context, t *tenant, scope Scope) ([]string, error) {
 	if scope == ScopeOrg || t.app != "" {
-		return []string{scopeKey(scope, t.org, t.app)}, nil
+		return []string{ledger.ScopeKey(scope, t.org, t.app)}, nil
 	}
 	apps, err := k.loadApps(ctx, t.org)
 	if err != nil {
@@ -221,13 +223,13 @@ func (k *Keeper) scopesOf(ctx context.Context, t *tenant, scope Scope) ([]string
 	}
 	keys := make([]string, 0, len(apps))
 	for _, app := range slices.Sorted(maps.Keys(apps)) {
-		keys = append(keys, scopeKey(ScopeApp, t.org, app))
+		keys = append(keys, ledger.ScopeKey(ScopeApp, t.org, app))
 	}
 	return keys, nil
 }
 
 // totals reports a day in the order of the labels.
-func (t *tenant) totals(day string, rows map[string]counterRow, k *Keeper) DayTotals {
+func (t *tenant) totals(day string, rows map[string]ledger.Counter, k *Keeper) DayTotals {
 	p := policyOf(t.config, t.own, t.calendar.Of(day).Scope)
 	out := DayTotals{Day: day}
 	var sum money.Picos
@@ -243,17 +245,17 @@ func (t *tenant) totals(day string, rows map[string]counterRow, k *Keeper) DayTo
 	})
 	for _, label := range labels {
 		row := rows[label]
-		if row.n == 0 && order(label) == len(p.ordering) {
+		if row.Writes == 0 && order(label) == len(p.ordering) {
 			continue
 		}
-		a := row.amount()
+		a := row.Amount()
 		_, _, _, priced := t.price(p, label, k.now())
-		state := labelState{label: label, priced: priced, quota: p.quotas[label], amount: a}
+		state := labelState{label: label, priced: priced, quota: p.quotas[label], Amount: a}
 		out.Labels = append(out.Labels, LabelTotals{
-			Label: label, CostMicros: a.spend.Micros(), Tokens: row.tokens, Requests: row.requests,
-			HeldMicros: a.held.Micros(), Quota: state.quota, Percent: a.spend.PercentOf(state.quota), Status: state.status(p.tight),
+			Label: label, CostMicros: a.Spend.Micros(), Tokens: tokensOf(row.Tokens), Requests: row.Requests,
+			HeldMicros: a.Held.Micros(), Quota: state.quota, Percent: a.Spend.PercentOf(state.quota), Status: state.status(p.tight),
 		})
-		sum = sum.Add(a.spend)
+		sum = sum.Add(a.Spend)
 	}
 	out.CostMicros = sum.Micros()
 	return out
@@ -283,12 +285,12 @@ func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]Ta
 	if err != nil {
 		return nil, failure("TagTotals", err)
 	}
-	rows := map[string]counterRow{}
+	rows := map[string]ledger.Counter{}
 	prefix := "DAY#" + day + "#"
 	for _, scope := range scopes {
-		err = k.readShards(ctx, tagPK(scope, tag), prefix, prefix+"~", func(sk string, row counterRow) {
+		err = k.ledger.ReadShards(ctx, ledger.TagPartition(scope, tag), prefix, prefix+"~", func(sk string, row ledger.Counter) {
 			value, _, _ := strings.Cut(sk[len(prefix):], "#SH#")
-			rows[value] = rows[value].add(row)
+			rows[value] = rows[value].Add(row)
 		})
 		if err != nil {
 			return nil, failure("TagTotals", err)
@@ -296,7 +298,7 @@ func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]Ta
 	}
 	out := make([]TagTotal, 0, len(rows))
 	for _, value := range slices.Sorted(maps.Keys(rows)) {
-		out = append(out, TagTotal{value, rows[value].spend().Micros(), rows[value].requests})
+		out = append(out, TagTotal{value, rows[value].Spend().Micros(), rows[value].Requests})
 	}
 	slices.SortStableFunc(out, func(a, b TagTotal) int { return cmp.Compare(b.CostMicros, a.CostMicros) })
 	return out, nil

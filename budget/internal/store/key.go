@@ -13,6 +13,9 @@ type Item = map[string]types.AttributeValue
 // Key is a primary key. Every table has PK and SK.
 type Key struct{ PK, SK string }
 
+// IfAbsent is the condition that there is no item yet; #pk names PK.
+const IfAbsent = "attribute_not_exists(#pk)"
+
 // NewID is a random UUID, used for tokens, holds and as the mark of a writer.
 func NewID() string {
 	var b [16]byte

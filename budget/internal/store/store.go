@@ -28,7 +28,7 @@ type Client interface {
 
 // Store is the two tables and what asks them. Reads are consistent.
 type Store struct {
-	Client  Client
+	Client  Client // sends every request
 	Control string // the table of configuration and prices
 	Usage   string // the table of counters, records and holds
 }
@@ -126,6 +126,7 @@ func (s *Store) Put(ctx context.Context, table string, item Item, cond string, n
 	return err
 }
 
+// Delete deletes an item; there need not be one.
 func (s *Store) Delete(ctx context.Context, table string, key Key) error {
 	return Retry(ctx, func() error {
 		_, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: key.Item()}, Once)

@@ -1,4 +1,4 @@
-package budget
+package background
 
 import (
 	"sync"
@@ -9,7 +9,7 @@ import (
 
 // TestRunningRisesAgainWhileWaitedFor: a WaitGroup would panic.
 func TestRunningRisesAgainWhileWaitedFor(t *testing.T) {
-	var r running
+	var r Running
 	r.Wait()
 	ended := 0
 	var mu sync.Mutex

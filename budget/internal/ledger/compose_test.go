@@ -1,7 +1,8 @@
-package budget
+package ledger
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,16 +14,16 @@ import (
 // Reservations that share a transaction may know different quotas of a counter, for
 // one was asked before a change: the strictest holds, in whatever order they come.
 func TestStrictestBoundOfATransactionHolds(t *testing.T) {
-	reservation := func(id string, quota int64) *op {
-		d := debit{counterRef: counterRef{"DAY#o", "premium", 1}, hard: true}
-		d.cap(money.FromMicros(quota), fixtureNow)
-		return &op{
-			kind: opReserve, debits: []debit{d},
-			hold: &holdRef{id: id, estimate: money.FromMicros(10), keys: []store.Key{{PK: "HOLD#" + id, SK: rootSK}}},
+	reservation := func(id string, quota int64) *Operation {
+		d := Debit{CounterRef: CounterRef{"DAY#o", "premium", 1}, Hard: true}
+		d.cap(money.FromMicros(quota), time.Now())
+		return &Operation{
+			kind: opReserve, debits: []Debit{d},
+			Hold: &Hold{ID: id, Estimate: money.FromMicros(10), Keys: []store.Key{{PK: "HOLD#" + id, SK: RootSK}}},
 		}
 	}
 	for _, quotas := range [][]int64{{100, 50, 70}, {50, 100, 70}, {70, 100, 50}} {
-		var ops []*op
+		var ops []*Operation
 		for i, quota := range quotas {
 			ops = append(ops, reservation(string(rune('a'+i)), quota))
 		}

@@ -1,4 +1,4 @@
-package budget
+package store
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// parallel runs f for each element, eight at a time; the first error ends it.
-func parallel[T any](ctx context.Context, elements iter.Seq[T], f func(context.Context, T) error) error {
+// Each runs f for each element, eight at a time; the first error ends it.
+func Each[T any](ctx context.Context, elements iter.Seq[T], f func(context.Context, T) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for e := range elements {

@@ -1,4 +1,4 @@
-package budget
+package ledger
 
 import (
 	"context"
@@ -15,11 +15,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-const ifAbsent = "attribute_not_exists(#pk)"
-
 // send writes a transaction under its token. Sent again with the same token
 // within ten minutes, it is applied once.
-func (t *txn) send(ctx context.Context, s *store.Store, token string, nowSec int64) error {
+func (t *transaction) send(ctx context.Context, s *store.Store, token string, nowSec int64) error {
 	in := &dynamodb.TransactWriteItemsInput{
 		ClientRequestToken: &token,
 		TransactItems:      make([]types.TransactWriteItem, len(t.items)),
@@ -31,28 +29,28 @@ func (t *txn) send(ctx context.Context, s *store.Store, token string, nowSec int
 	return err
 }
 
-func (t *txn) write(table string, it txnItem, nowSec int64) types.TransactWriteItem {
+func (t *transaction) write(table string, it write, nowSec int64) types.TransactWriteItem {
 	switch it.kind {
 	case putDedup:
 		return putAbsent(table, it.op.record.item(it.op.writer, t.shardOf(it.op)))
 	case putHold:
-		return putAbsent(table, it.op.hold.item(it.key))
+		return putAbsent(table, it.op.Hold.item(it.key))
 	case putAudit:
 		return putAbsent(table, it.op.adjust.item(it.key))
 	case barHold:
-		return putAbsent(table, it.op.hold.barred().item(it.key))
+		return putAbsent(table, it.op.Hold.barred().item(it.key))
 	case deleteHold:
 		return types.TransactWriteItem{Delete: &types.Delete{
 			TableName: &table, Key: it.key.Item(),
 			ConditionExpression:       aws.String("#e = :e"), // there, and not a hold of nothing in its place
 			ExpressionAttributeNames:  map[string]string{"#e": attrEstimate},
-			ExpressionAttributeValues: store.Item{":e": store.Picos(it.op.hold.estimate)},
+			ExpressionAttributeValues: store.Item{":e": store.Picos(it.op.Hold.Estimate)},
 		}}
 	case reopenDay:
 		return types.TransactWriteItem{Update: &types.Update{
 			TableName: &table, Key: it.key.Item(),
 			UpdateExpression:          aws.String("ADD #0 :0 REMOVE #1"),
-			ExpressionAttributeNames:  map[string]string{"#0": attrReopened, "#1": attrSeq},
+			ExpressionAttributeNames:  map[string]string{"#0": attrReopened, "#1": AttrSeq},
 			ExpressionAttributeValues: store.Item{":0": store.Int(1)},
 		}}
 	}
@@ -74,14 +72,14 @@ func (t *txn) write(table string, it txnItem, nowSec int64) types.TransactWriteI
 
 func putAbsent(table string, item store.Item) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{
-		TableName: &table, Item: item, ConditionExpression: aws.String(ifAbsent),
+		TableName: &table, Item: item, ConditionExpression: aws.String(store.IfAbsent),
 		ExpressionAttributeNames:            map[string]string{"#pk": "PK"},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}}
 }
 
 // counterUpdate adds to a counter and stamps it.
-func counterUpdate(sum counterRow, nowSec int64) *types.Update {
+func counterUpdate(sum Counter, nowSec int64) *types.Update {
 	names := map[string]string{"#t": attrUpdated}
 	values := store.Item{":t": store.Int(nowSec)}
 	var add strings.Builder
@@ -100,7 +98,7 @@ func counterUpdate(sum counterRow, nowSec int64) *types.Update {
 }
 
 // refusals reads which conditions of a cancelled transaction did not hold.
-func (t *txn) refusals(err error) ([]refusal, error) {
+func (t *transaction) refusals(err error) ([]refusal, error) {
 	d := ddb.Classify(err, context.Background())
 	if d.Items == nil {
 		return nil, err
@@ -114,13 +112,13 @@ func (t *txn) refusals(err error) ([]refusal, error) {
 		var decodeErr error
 		switch t.items[i].kind {
 		case putDedup:
-			r.stored, decodeErr = decodeRecord(d.Items[i])
+			r.stored, decodeErr = DecodeRecord(d.Items[i])
 		case putAudit:
-			r.adjusted, decodeErr = decodeAdjustment(d.Items[i])
+			r.adjusted, decodeErr = DecodeAdjustment(d.Items[i])
 		case barHold:
 			r.hold, decodeErr = decodeHold(d.Items[i])
 		case addCounter:
-			r.counter, decodeErr = decodeCounter(d.Items[i])
+			r.counter, decodeErr = DecodeCounter(d.Items[i])
 		}
 		if decodeErr != nil {
 			return nil, decodeErr

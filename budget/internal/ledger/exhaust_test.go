@@ -1,4 +1,4 @@
-package budget
+package ledger
 
 import (
 	"fmt"
@@ -100,27 +100,27 @@ type xStep struct {
 	what string
 }
 
-var xRef = counterRef{"c", "DAY#SH#", 1}
+var xRef = CounterRef{"c", "DAY#SH#", 1}
 
 func xKey(kind string, i int) store.Key { return store.Key{PK: kind, SK: fmt.Sprint(i)} }
 
-func (w *xWorld) op(s xState, kind opKind, i int) *op {
+func (w *xWorld) op(s xState, kind opKind, i int) *Operation {
 	o := newOp(kind)
 	o.writer = fmt.Sprint("writer ", i)
-	o.debits = []debit{{counterRef: xRef, hard: true, bound: money.Of(int64(s.quota)), capped: true}}
+	o.debits = []Debit{{CounterRef: xRef, Hard: true, bound: money.Of(int64(s.quota)), capped: true}}
 	if kind != opSubmit {
-		o.hold = &holdRef{id: fmt.Sprint(i), keys: []store.Key{xKey("hold", i)}, estimate: money.Of(xEstimate), debits: o.debits}
+		o.Hold = &Hold{ID: fmt.Sprint(i), Keys: []store.Key{xKey("hold", i)}, Estimate: money.Of(xEstimate), Debits: o.debits}
 	}
 	if kind == opSettle || kind == opSubmit {
-		o.record = &record{key: xKey("dedup", i), cost: money.Of(xCost), hash: "h"}
+		o.record = &Record{Key: xKey("dedup", i), Cost: money.Of(xCost), Hash: "h"}
 	}
 	return o
 }
 
 // apply is DynamoDB: all conditions, then all writes.
-func (w *xWorld) apply(s xState, items []txnItem) (xState, []refusal) {
+func (w *xWorld) apply(s xState, items []write) (xState, []refusal) {
 	var refused []refusal
-	index := func(it txnItem) int {
+	index := func(it write) int {
 		var i int
 		_, _ = fmt.Sscan(it.key.SK, &i)
 		return i
@@ -130,9 +130,9 @@ func (w *xWorld) apply(s xState, items []txnItem) (xState, []refusal) {
 		case putDedup:
 			switch i := index(it); s.dedup[i] {
 			case xOwn:
-				refused = append(refused, refusal{item: n, stored: storedRecord{hash: "h", writer: fmt.Sprint("writer ", i)}})
+				refused = append(refused, refusal{item: n, stored: Stored{Hash: "h", writer: fmt.Sprint("writer ", i)}})
 			case xOthers:
-				refused = append(refused, refusal{item: n, stored: storedRecord{hash: "h", writer: "another"}})
+				refused = append(refused, refusal{item: n, stored: Stored{Hash: "h", writer: "another"}})
 			}
 		case putHold:
 			if s.holds[index(it)] != xNone {
@@ -144,7 +144,7 @@ func (w *xWorld) apply(s xState, items []txnItem) (xState, []refusal) {
 			}
 		case addCounter:
 			if it.capped && !w.fits(s, it) {
-				refused = append(refused, refusal{item: n, counter: counterRow{used: w.usedOf(s), hard: true}})
+				refused = append(refused, refusal{item: n, counter: Counter{Used: w.usedOf(s), Hard: true}})
 			}
 		}
 	}
@@ -166,8 +166,8 @@ func (w *xWorld) apply(s xState, items []txnItem) (xState, []refusal) {
 		case deleteHold:
 			s.holds[index(it)] = xNone
 		case addCounter:
-			s.spent += small(it.sum.cost)
-			s.used = w.debit(s, small(it.sum.used), it.capped)
+			s.spent += small(it.sum.Cost)
+			s.used = w.debit(s, small(it.sum.Used), it.capped)
 		}
 	}
 	return s, nil
@@ -182,13 +182,13 @@ func small(p money.Picos) int {
 	return n
 }
 
-func (w *xWorld) fits(s xState, it txnItem) bool {
+func (w *xWorld) fits(s xState, it write) bool {
 	room := it.room()
 	if s.used == xMissing {
 		return !room.IsNegative()
 	}
 	if w.rules.storeLeft {
-		return s.used >= small(it.sum.used)
+		return s.used >= small(it.sum.Used)
 	}
 	return money.Of(int64(s.used)).Cmp(room) <= 0
 }
@@ -223,8 +223,8 @@ func (w *xWorld) debit(s xState, delta int, reservation bool) int {
 // send runs one transaction of some clients' operations to its decision: the
 // state after it if it is answered, and if the answer is lost.
 func (w *xWorld) send(s xState, what string, clients ...int) {
-	var ops []*op
-	who := map[*op]int{}
+	var ops []*Operation
+	who := map[*Operation]int{}
 	for _, i := range clients {
 		kind := opSettle
 		switch s.clients[i].phase {
@@ -243,18 +243,18 @@ func (w *xWorld) send(s xState, what string, clients ...int) {
 	}
 	items := t.items
 	if w.rules.noDedup {
-		items = keepItems(items, func(it txnItem) bool { return it.kind != putDedup })
+		items = keepItems(items, func(it write) bool { return it.kind != putDedup })
 	}
 	if w.rules.splitReserve && ops[0].kind == opReserve {
-		items = keepItems(items, func(it txnItem) bool { return it.kind != putHold })
+		items = keepItems(items, func(it write) bool { return it.kind != putHold })
 	}
 	after, refused := w.apply(s, items)
-	finished, again := t.ops, []*op(nil)
+	finished, again := t.ops, []*Operation(nil)
 	if len(refused) > 0 {
 		for n := range refused { // positions in the whole transaction
 			refused[n].item = indexOf(t.items, items[refused[n].item])
 		}
-		var deferred []*op
+		var deferred []*Operation
 		finished, again, deferred = t.resolve(refused)
 		again = append(again, deferred...)
 	} else { // answer lost: the clients only know that they sent
@@ -285,8 +285,8 @@ func (w *xWorld) send(s xState, what string, clients ...int) {
 	w.add(s, what, next)
 }
 
-func keepItems(items []txnItem, keep func(txnItem) bool) []txnItem {
-	var kept []txnItem
+func keepItems(items []write, keep func(write) bool) []write {
+	var kept []write
 	for _, it := range items {
 		if keep(it) {
 			kept = append(kept, it)
@@ -295,7 +295,7 @@ func keepItems(items []txnItem, keep func(txnItem) bool) []txnItem {
 	return kept
 }
 
-func indexOf(items []txnItem, it txnItem) int {
+func indexOf(items []write, it write) int {
 	for i := range items {
 		if items[i].key == it.key {
 			return i
@@ -315,15 +315,15 @@ func sent(c xClient) xClient {
 }
 
 // finish moves a client on by its verdict.
-func (w *xWorld) finish(s *xState, i int, o *op) {
+func (w *xWorld) finish(s *xState, i int, o *Operation) {
 	c := &s.clients[i]
 	switch {
-	case o.kind == opReserve && o.verdict.noRoom && c.phase != xRetrying && !w.rules.ignoreExpired:
+	case o.kind == opReserve && o.Verdict.NoRoom && c.phase != xRetrying && !w.rules.ignoreExpired:
 		c.phase = xReleasing
 		for j, h := range s.holds {
 			c.saw[j] = h == xExpired
 		}
-	case o.kind == opReserve && o.verdict.noRoom:
+	case o.kind == opReserve && o.Verdict.NoRoom:
 		c.phase = xDenied
 		held := 0
 		for j, h := range s.holds {
@@ -361,7 +361,7 @@ func (w *xWorld) add(from xState, what string, to xState) {
 
 // releaseHold is anybody giving a hold back.
 func (w *xWorld) releaseHold(s xState, j int) xState {
-	t, _ := compose([]*op{w.op(s, opRelease, j)}, func(int) int { return 0 })
+	t, _ := compose([]*Operation{w.op(s, opRelease, j)}, func(int) int { return 0 })
 	next, _ := w.apply(s, t.items)
 	return next
 }
@@ -395,8 +395,8 @@ func (w *xWorld) steps(s xState) {
 			move("dies", xDead, 0)
 		case xRecord:
 			o := w.op(s, opSubmit, i)
-			o.record.key = xKey("dedup", xClients+1)
-			t, _ := compose([]*op{o}, func(int) int { return 0 })
+			o.record.Key = xKey("dedup", xClients+1)
+			t, _ := compose([]*Operation{o}, func(int) int { return 0 })
 			next, _ := w.apply(s, t.items)
 			next.clients[i].phase = xDone
 			w.add(s, fmt.Sprintf("client %d submits the record", i), next)
@@ -419,7 +419,7 @@ func (w *xWorld) steps(s xState) {
 func (w *xWorld) countElsewhere(s xState, i int) {
 	o := w.op(s, opSubmit, i)
 	o.writer = "another"
-	t, _ := compose([]*op{o}, func(int) int { return 0 })
+	t, _ := compose([]*Operation{o}, func(int) int { return 0 })
 	if next, refused := w.apply(s, t.items); len(refused) == 0 {
 		w.add(s, fmt.Sprintf("somebody submits the record of client %d", i), next)
 	}
@@ -450,7 +450,7 @@ func (w *xWorld) surroundings(s xState) {
 		}
 	}
 	if !s.soft && !w.rules.noSoft {
-		t, _ := compose([]*op{w.op(s, opSubmit, xSoft)}, func(int) int { return 0 })
+		t, _ := compose([]*Operation{w.op(s, opSubmit, xSoft)}, func(int) int { return 0 })
 		next, refused := w.apply(s, t.items)
 		if len(refused) == 0 {
 			next.money += xCost

@@ -1,18 +1,18 @@
-package budget
+package background
 
 import "sync"
 
-// running counts what goes on in the background. Unlike a sync.WaitGroup it may
+// Running counts what goes on in the background. Unlike a sync.WaitGroup it may
 // be waited for while it falls to zero and rises again: what ends may begin
 // something else.
-type running struct {
+type Running struct {
 	mu    sync.Mutex
 	n     int
 	ended chan struct{} // closed when n falls to zero
 }
 
 // Add counts one more.
-func (r *running) Add(n int) {
+func (r *Running) Add(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.n == 0 {
@@ -22,7 +22,7 @@ func (r *running) Add(n int) {
 }
 
 // Done counts one less.
-func (r *running) Done() {
+func (r *Running) Done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.n--; r.n == 0 {
@@ -31,7 +31,7 @@ func (r *running) Done() {
 }
 
 // Wait is until nothing goes on.
-func (r *running) Wait() {
+func (r *Running) Wait() {
 	for {
 		r.mu.Lock()
 		n, ended := r.n, r.ended

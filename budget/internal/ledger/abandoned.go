@@ -1,10 +1,8 @@
-package budget
+package ledger
 
 import (
 	"sync"
 	"time"
-
-	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
 const (
@@ -20,7 +18,7 @@ const (
 // abandonedHold is a hold nobody has: its caller is gone, or was told that the
 // store did not answer. It may have been written, or still be.
 type abandonedHold struct {
-	ref   *holdRef
+	ref   *Hold
 	until time.Time
 }
 
@@ -34,19 +32,19 @@ type abandonedHolds struct {
 
 // abandon gives a hold back in the background. It is called where Close waits
 // for the caller.
-func (k *Keeper) abandon(ref *holdRef) {
-	a := &k.abandoned
+func (l *Ledger) abandon(ref *Hold) {
+	a := &l.abandoned
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.holds) >= maxAbandoned {
-		k.opts.Logger.Warn("budget: a hold nobody has ends with its lease: too many wait to be given back", "hold", ref.id)
+		l.Logger.Warn("budget: a hold nobody has ends with its lease: too many wait to be given back", "hold", ref.ID)
 		return
 	}
 	a.holds = append(a.holds, abandonedHold{ref, time.Now().Add(abandonedFor)})
 	if !a.running {
 		a.running = true
-		k.tasks.Add(1)
-		go k.giveBackAbandoned()
+		l.Life.Begin(true)
+		go l.giveBackAbandoned()
 	}
 }
 
@@ -71,18 +69,18 @@ func (a *abandonedHolds) putBack(failed []abandonedHold, now time.Time) {
 }
 
 // giveBackAbandoned tries until nothing waits; when the keeper closes, once more.
-func (k *Keeper) giveBackAbandoned() {
-	defer k.tasks.Done()
+func (l *Ledger) giveBackAbandoned() {
+	defer l.Life.Done()
 	wait := 250 * time.Millisecond
 	for {
-		last := k.isClosed()
-		taken := k.abandoned.take()
+		last := l.Life.Closed()
+		taken := l.abandoned.take()
 		if len(taken) == 0 {
 			return
 		}
-		failed := k.giveBackAll(taken)
+		failed := l.giveBackAll(taken)
 		if !last {
-			k.abandoned.putBack(failed, time.Now())
+			l.abandoned.putBack(failed, time.Now())
 		}
 		if len(failed) == 0 {
 			continue
@@ -90,7 +88,7 @@ func (k *Keeper) giveBackAbandoned() {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-k.closing:
+		case <-l.Life.Closing():
 		}
 		timer.Stop()
 		wait = min(2*wait, abandonedPause)
@@ -100,28 +98,20 @@ func (k *Keeper) giveBackAbandoned() {
 // giveBackAll releases holds in their lanes and returns those the store did not
 // take. An id that no hold is under is barred: a write of it that is still on
 // its way finds the place taken.
-func (k *Keeper) giveBackAll(holds []abandonedHold) (failed []abandonedHold) {
-	ops := make([]*op, len(holds))
-	k.lanes.mu.Lock()
+func (l *Ledger) giveBackAll(holds []abandonedHold) (failed []abandonedHold) {
+	ops := make([]*Operation, len(holds))
+	l.lanes.mu.Lock()
 	for i, h := range holds {
-		ops[i] = k.releaseOp(h.ref)
+		ops[i] = GiveBack(h.ref)
 		ops[i].bar = true
-		k.push(ops[i].lane, ops[i:i+1])
+		l.push(ops[i].lane, ops[i:i+1])
 	}
-	k.lanes.mu.Unlock()
+	l.lanes.mu.Unlock()
 	for i, o := range ops {
-		if err := k.wait(k.base, o); err != nil {
-			k.opts.Logger.Warn("budget: giving back a hold nobody has", "hold", holds[i].ref.id, "error", err)
+		if err := l.await(l.Life.Context(), o); err != nil {
+			l.Logger.Warn("budget: giving back a hold nobody has", "hold", holds[i].ref.ID, "error", err)
 			failed = append(failed, holds[i])
 		}
 	}
 	return failed
-}
-
-// barred is what keeps a hold's id from being used: a hold of nothing, that goes
-// as holds do when they expire.
-func (h *holdRef) barred() *holdRef {
-	b := *h
-	b.estimate, b.debits = money.Picos{}, nil
-	return &b
 }

@@ -1,0 +1,30 @@
+package budget
+
+import (
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+)
+
+const (
+	appPrefix  = "APP#"
+	overPrefix = "OVERRIDE#"
+)
+
+// The control table.
+
+func orgKey(org string) store.Key { return store.Key{PK: "ORG#" + org, SK: ledger.RootSK} }
+
+func appKey(org, app string) store.Key { return store.Key{PK: "ORG#" + org, SK: appPrefix + app} }
+
+func overrideKey(org, app string) store.Key { return store.Key{PK: "ORG#" + org, SK: overPrefix + app} }
+
+func priceKey(name string) store.Key { return store.Key{PK: "PRICE#" + name, SK: ledger.RootSK} }
+
+// The usage table: what is seen of the counters, see the ledger for those.
+
+func stickyKey(org, app, day string) store.Key {
+	return store.Key{PK: "STICKY#" + ledger.ScopeKey(ScopeApp, org, app), SK: "DAY#" + day}
+}
+
+func eventPK(scope string) string { return "EVENT#" + scope }

@@ -1,0 +1,77 @@
+package ledger
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// abroadDays is what days of a running week or month cost that were counted
+// under the organisation's other scope, by day and label.
+type abroadDays struct {
+	span
+	labels map[string]bool
+	days   map[string]map[string]Amount
+	read   time.Time
+}
+
+// readAbroad sums those days over every key of the other scope. They are over,
+// so what was read is good for as long as the ledger's settled.
+func (l *Ledger) readAbroad(ctx context.Context, scope string, n Need, old abroadDays, now time.Time) (abroadDays, error) {
+	age := now.Sub(old.read)
+	covers := n.abroad.within(old.span) && Need{labels: n.labels}.within(Need{labels: old.labels})
+	if n.abroad == (span{}) || covers && age >= 0 && age < l.Settled {
+		return old, nil
+	}
+	scopes, err := l.otherScopes(ctx, scope)
+	if err != nil {
+		return old, err
+	}
+	out := abroadDays{span: n.abroad, labels: maps.Clone(n.labels), days: map[string]map[string]Amount{}, read: now}
+	c := CollectClosings(n.abroad.from, nil)
+	var mu sync.Mutex
+	err = store.Each(ctx, slices.Values(scopes), func(ctx context.Context, other string) error {
+		days, err := l.SumDays(ctx, n.calendar, other, n.labels, n.abroad.from, n.abroad.to)
+		mu.Lock()
+		defer mu.Unlock()
+		c.Add(days.Complete...)
+		for day, rows := range days.Rows {
+			if out.days[day] == nil {
+				out.days[day] = map[string]Amount{}
+			}
+			for label, row := range rows {
+				out.days[day][label] = out.days[day][label].add(row.Amount())
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return old, err
+	}
+	l.CloseBehind(c)
+	return out, nil
+}
+
+// otherScopes are the keys of the scope that a key is not of: the organisation's
+// for an app's, all its apps' for the organisation's.
+func (l *Ledger) otherScopes(ctx context.Context, scope string) ([]string, error) {
+	org := orgOf(scope)
+	whole := ScopeKey(calendar.ScopeOrg, org, "")
+	if scope != whole {
+		return []string{whole}, nil
+	}
+	apps, err := l.Apps(ctx, org)
+	if err != nil {
+		return nil, err
+	}
+	scopes := make([]string, 0, len(apps))
+	for _, app := range apps {
+		scopes = append(scopes, ScopeKey(calendar.ScopeApp, org, app))
+	}
+	return scopes, nil
+}

@@ -1,0 +1,214 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// ownAmount is what this process wrote and the stored sums may lack.
+type ownAmount struct {
+	before Amount // the running or last query began
+	since  Amount // then
+}
+
+// Board is what is known of one scope's spend: the last stored sums, and the
+// own writes acknowledged since that query began. Rows are merged shard by
+// shard, the higher n wins: a sum never falls behind what was seen.
+type Board struct {
+	l     *Ledger
+	org   string
+	Scope string // its key
+
+	mu      sync.Mutex // guards what follows; not held while the store is asked
+	want    Need
+	has     Need
+	rows    map[store.Key]map[string]Counter // partition and prefix → sort key → row
+	totals  map[string]map[string]Counter    // closed day → label → sum
+	abroad  abroadDays
+	own     map[store.Key]*ownAmount
+	full    map[store.Key]fullCounter // that refused a moment ago
+	live    []*Hold                   // the next to end, when last read
+	liveAt  time.Time
+	fetched time.Time
+	version int64 // rises with every query
+	flight  chan struct{}
+	failed  error
+	dirty   bool // own writes since the last query began
+}
+
+func newBoard(l *Ledger, org, scope string) *Board {
+	return &Board{
+		l: l, org: org, Scope: scope,
+		rows: map[store.Key]map[string]Counter{}, own: map[store.Key]*ownAmount{}, full: map[store.Key]fullCounter{},
+	}
+}
+
+// note adds an acknowledged write of this process.
+func (b *Board) note(o *Operation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, d := range o.debits {
+		row := o.delta(d)
+		ref := store.Key{PK: d.PK, SK: d.Prefix}
+		if b.own[ref] == nil {
+			b.own[ref] = &ownAmount{}
+		}
+		b.own[ref].since = b.own[ref].since.add(row.Amount())
+		b.forget(ref, row.Used)
+	}
+	b.dirty = true
+}
+
+// Ensure makes the board know n, at most as old as the ledger's fresh, or at all
+// costs when forced. One query runs at a time; what is known stays usable when
+// it fails.
+func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
+	asked := b.l.Now()
+	for {
+		flight, err := b.query(n, force)
+		if flight == nil || err != nil {
+			return err
+		}
+		select {
+		case <-flight:
+		case <-b.l.Breaker.Lasting():
+			return Away("read", b.l.Breaker)
+		case <-ctx.Done():
+			return &Unavailable{Operation: "read", Err: ctx.Err()}
+		}
+		b.mu.Lock()
+		failed, has := b.failed, b.has
+		b.mu.Unlock()
+		if failed != nil {
+			return failed
+		}
+		if n.within(has) && !b.l.Now().After(asked.Add(b.l.Fresh)) {
+			return nil
+		}
+	}
+}
+
+// query is the query that is under way, begun if there is none; nil when n is known
+// already.
+func (b *Board) query(n Need, force bool) (<-chan struct{}, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	age := b.l.Now().Sub(b.fetched)
+	fresh := n.within(b.has) && age >= 0 && age < b.l.Fresh
+	if fresh && !(force && b.dirty) {
+		return nil, nil
+	}
+	if b.flight == nil {
+		b.want = n.merge(b.want)
+		if !b.l.Life.Begin(force) {
+			return nil, ErrClosed
+		}
+		b.flight = make(chan struct{})
+		go b.refresh(b.want, b.flight)
+	}
+	return b.flight, nil
+}
+
+// Look makes the board know n, as ensure does, and says whether what it knows can be
+// used; version rises with every query. What is known of another day will do while
+// the store is out of reach.
+func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, known bool, err error) {
+	err = b.Ensure(ctx, n, force)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known = n.within(b.has) || errors.As(err, new(*Unavailable)) && b.has.day != "" && b.has.day < n.day
+	return b.version, known, err
+}
+
+// Outdate makes the next ensure ask the store.
+func (b *Board) Outdate() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fetched = time.Time{}
+}
+
+// Unseen says that this process wrote since the last query began.
+func (b *Board) Unseen() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dirty
+}
+
+// refresh queries everything wanted. It runs for all that wait.
+func (b *Board) refresh(n Need, flight chan struct{}) {
+	defer b.l.Life.Done()
+	ctx, cancel := context.WithTimeout(b.l.Life.Context(), WriteTimeout)
+	defer cancel()
+	began := b.l.Now()
+	b.mu.Lock()
+	for _, o := range b.own {
+		o.before, o.since = o.before.add(o.since), Amount{}
+	}
+	b.dirty = false
+	abroad := b.abroad
+	b.mu.Unlock()
+
+	loaded, err := b.l.readScope(ctx, b.Scope, n)
+	if err == nil {
+		abroad, err = b.l.readAbroad(ctx, b.Scope, n, abroad, began)
+	}
+
+	b.mu.Lock()
+	if err != nil {
+		b.failed = Judge("read", err)
+		b.dirty = true
+	} else {
+		b.failed = nil
+		b.take(loaded)
+		b.abroad = abroad
+		b.fetched, b.has = began, n
+		b.version++
+	}
+	expired := b.heldLocked()
+	b.mu.Unlock()
+	if err == nil && expired {
+		if _, _, err := b.l.ReleaseExpired(ctx, b.Scope); err != nil {
+			b.l.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", b.Scope, "error", err)
+		}
+	}
+	b.mu.Lock()
+	b.flight = nil
+	b.mu.Unlock()
+	close(flight)
+}
+
+// take merges a query's rows and forgets days that are no longer asked for.
+func (b *Board) take(loaded scopeRows) {
+	rows := map[store.Key]map[string]Counter{}
+	for ref, shards := range loaded.rows {
+		rows[ref] = shards
+		for sk, old := range b.rows[ref] {
+			if old.Writes > shards[sk].Writes {
+				shards[sk] = old
+			}
+		}
+	}
+	b.rows, b.totals = rows, loaded.closed
+	for ref, o := range b.own {
+		o.before = Amount{}
+		if o.since == (Amount{}) && rows[ref] == nil {
+			delete(b.own, ref)
+		}
+	}
+}
+
+// heldLocked says that money is held, perhaps by holds that have expired.
+func (b *Board) heldLocked() bool {
+	for _, shards := range b.rows {
+		for _, row := range shards {
+			if row.Amount().Held.Sign() > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package ledger
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+// closedDay is a stored total of a day and label.
+type closedDay struct {
+	row      Counter
+	closed   bool  // false: reopened by a late write, or only ever so
+	reopened int64 // how often
+}
+
+// Days are the sums of days.
+type Days struct {
+	Rows     map[string]map[string]Counter // by day and label
+	Complete []Closing                     // of days that are over and not closed
+}
+
+// SumDays reads the sums of days by day and label: closed totals where they are,
+// shards where not. It writes nothing: totals that can be stored come with the
+// sums, also with an error. Every page must be read: a part is an error, never a
+// smaller sum.
+func (l *Ledger) SumDays(ctx context.Context, cal calendar.Calendar, scope string, labels map[string]bool, from, to string) (Days, error) {
+	totals, err := l.readClosed(ctx, scope, from, to)
+	if err != nil {
+		return Days{}, err
+	}
+	out := Days{Rows: map[string]map[string]Counter{}}
+	for day := to; day >= from; day = calendar.AddDays(day, -1) {
+		out.Rows[day] = map[string]Counter{}
+	}
+	for key, t := range totals { // of a label nobody listed, too
+		if t.closed {
+			out.Rows[key.PK][key.SK] = t.row
+		}
+	}
+	var mu sync.Mutex
+	now := l.Now()
+	err = store.Each(ctx, maps.Keys(labels), func(ctx context.Context, label string) error {
+		first := firstOpen(totals, label, from, to)
+		if first == "" {
+			return nil
+		}
+		sums, err := l.sumShards(ctx, LabelPartition(scope, label), first, to)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for day := first; day <= to; day = calendar.AddDays(day, 1) {
+			t := totals[store.Key{PK: day, SK: label}]
+			if t.closed {
+				continue
+			}
+			out.Rows[day][label] = sums[day]
+			if cal.Closes(day, now) {
+				out.Complete = append(out.Complete, Closing{scope, day, label, sums[day], t})
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// firstOpen is the first day without a closed total of a label; empty when all have
+// one.
+func firstOpen(totals map[store.Key]closedDay, label, from, to string) string {
+	for day := from; day <= to; day = calendar.AddDays(day, 1) {
+		if !totals[store.Key{PK: day, SK: label}].closed {
+			return day
+		}
+	}
+	return ""
+}
+
+// sumShards sums a label's days from their shards.
+func (l *Ledger) sumShards(ctx context.Context, pk, from, to string) (map[string]Counter, error) {
+	sums := map[string]Counter{}
+	err := l.ReadShards(ctx, pk, "DAY#"+from, "DAY#"+to+"~", func(sk string, row Counter) {
+		day, _, _ := strings.Cut(strings.TrimPrefix(sk, "DAY#"), "#")
+		sums[day] = sums[day].Add(row)
+	})
+	return sums, err
+}
+
+// readClosed reads the stored totals of days, by day and label.
+func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[store.Key]closedDay, error) {
+	totals := map[store.Key]closedDay{}
+	err := l.Store.Query(ctx, l.Store.Usage, closedPK(scope), from, to+"~", func(item store.Item) error {
+		row, err := DecodeCounter(item)
+		if err != nil {
+			return err
+		}
+		var d store.Decoder
+		day, label, _ := strings.Cut(store.KeyOf(item).SK, "#")
+		_, closed := item[AttrSeq]
+		totals[store.Key{PK: day, SK: label}] = closedDay{row, closed, d.Int(item, attrReopened)}
+		return d.Err
+	})
+	return totals, err
+}
+
+// closeDay stores a total, if nobody stored a later one and no late write came
+// since the shards were read.
+func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Counter, seen closedDay) error {
+	sum.Hard, sum.Used = false, money.Picos{}
+	names := map[string]string{"#re": attrReopened, "#c": attrCost, "#cr": attrCredit}
+	values := store.Item{":c": store.Picos(sum.Cost), ":cr": store.Picos(sum.credit)}
+	set := make([]string, 0, 8)
+	have := map[string]bool{}
+	for _, v := range append(encodeCounter(sum), namedValue{attrCost, store.Picos(sum.Cost)}, namedValue{attrCredit, store.Picos(sum.credit)}) {
+		if have[v.name] {
+			continue
+		}
+		have[v.name] = true
+		key := "s" + string(rune('a'+len(set)))
+		names["#"+key], values[":"+key] = v.name, v.value
+		set = append(set, "#"+key+" = :"+key)
+	}
+	names["#n"], values[":n"] = AttrSeq, store.Int(sum.Writes)
+	again := "attribute_not_exists(#re)"
+	if seen.reopened > 0 {
+		again = "#re = :re"
+		values[":re"] = store.Int(seen.reopened)
+	}
+	cond := "(attribute_not_exists(#n) OR (#n < :n AND #c <= :c AND #cr <= :cr)) AND " + again
+	key := ClosedKey(scope, day, label)
+	err := store.Retry(ctx, func() error {
+		_, err := l.Store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &l.Store.Usage, Key: key.Item(),
+			UpdateExpression:    aws.String("SET " + strings.Join(set, ", ")),
+			ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		}, store.Once)
+		return err
+	})
+	if store.Diagnose(err) == ddb.Refused {
+		return nil
+	}
+	return err
+}

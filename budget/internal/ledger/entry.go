@@ -1,0 +1,78 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+func newOp(kind opKind) *Operation {
+	return &Operation{kind: kind, writer: store.NewID(), done: make(chan struct{})}
+}
+
+func (a Account) op(kind opKind) *Operation {
+	o := newOp(kind)
+	o.org, o.Scope, o.lane, o.debits = a.Org, a.Scope, a.lane(), a.debits()
+	return o
+}
+
+// Submission counts a record, and what its tags cost. late says that the day's
+// total may be closed.
+func (a Account) Submission(r Record, tags map[string]string, late bool) *Operation {
+	o := a.op(opSubmit)
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		o.debits = append(o.debits, a.tagDebit(name, tags[name]))
+	}
+	r.label, r.scope, r.day = a.Label, a.Scope, a.Day
+	o.record, o.reopen = &r, a.reopened(late)
+	return o
+}
+
+// Adjustment applies an audited credit or charge.
+func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
+	o := a.op(opAdjust)
+	adj.writer = o.writer
+	o.adjust, o.reopen = &adj, a.reopened(late)
+	return o
+}
+
+// Reservation holds an amount under an id until expires. The store keeps the hold
+// until ttl, in unix seconds, if nobody gives it back.
+func (a Account) Reservation(id string, estimate money.Picos, expires time.Time, ttl int64) *Operation {
+	o := a.op(opReserve)
+	ms := expires.UnixMilli()
+	o.Hold = &Hold{
+		ID: id, Keys: []store.Key{holdKey(a.Scope, ms, id)}, Scope: a.Scope, Label: a.Label, Day: a.Day,
+		Estimate: estimate, Debits: o.debits, ExpireMs: ms, TTL: ttl, Lane: o.lane,
+	}
+	return o
+}
+
+// Cap bounds one counter of a reservation, if it debits it, until its period ends.
+func (o *Operation) Cap(ref store.Key, bound money.Picos, resetAt time.Time) {
+	if i := slices.IndexFunc(o.debits, func(d Debit) bool { return d.ref() == ref }); i >= 0 {
+		o.debits[i].cap(bound, resetAt)
+	}
+}
+
+// Settles makes a submission give a hold back, too: it debits what the hold does,
+// and what its tags cost.
+func (o *Operation) Settles(h *Hold) {
+	tags := slices.DeleteFunc(o.debits, func(d Debit) bool { return d.Hard || !d.Bare })
+	o.kind, o.Hold, o.lane, o.Scope = opSettle, h, h.Lane, h.Scope
+	o.debits = append(slices.Clone(h.Debits), tags...)
+}
+
+// GiveBack gives a hold back.
+func GiveBack(h *Hold) *Operation {
+	o := newOp(opRelease)
+	o.org, o.Scope, o.lane = orgOf(h.Scope), h.Scope, h.Lane
+	o.Hold, o.debits = h, h.Debits
+	return o
+}
+
+// Hard says that the operation's counters keep what is held.
+func (o *Operation) Hard() bool { return o.debits[0].Hard }

@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+const (
+	// LeaseMargin is how long after a lease's end its hold is left alone: clocks
+	// that follow DynamoDB's differ by up to two seconds.
+	LeaseMargin = 2 * time.Second
+	// holdsRead is how many holds a denial looks at for when there is room again.
+	holdsRead = 100
+	// DenialFor is how long a counter is remembered as full, as the limiter
+	// remembers an empty bucket.
+	DenialFor = time.Second
+)
+
+// freeAt is when the hold can be given back by anybody.
+func (h *Hold) freeAt() time.Time { return time.UnixMilli(h.ExpireMs).Add(LeaseMargin) }
+
+func (h *Hold) debitsCounter(ref store.Key) bool {
+	return slices.ContainsFunc(h.Debits, func(d Debit) bool { return d.ref() == ref })
+}
+
+// FreeWhen is when so much of what is held on a counter has ended, holds in the
+// order of their leases; false when all of it is not enough.
+func FreeWhen(holds []*Hold, ref store.Key, missing money.Picos) (time.Time, bool) {
+	for _, h := range holds {
+		if !h.debitsCounter(ref) {
+			continue
+		}
+		if missing = missing.Sub(h.Estimate); missing.Sign() <= 0 {
+			return h.freeAt(), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// barred is what keeps a hold's id from being used: a hold of nothing, that goes
+// as holds do when they expire.
+func (h *Hold) barred() *Hold {
+	b := *h
+	b.Estimate, b.Debits = money.Picos{}, nil
+	return &b
+}
+
+// readHolds reads a scope's holds in the order of their leases: all that have
+// expired, and the next holdsRead at least of the others, if there are so many.
+func (l *Ledger) readHolds(ctx context.Context, scope string, now time.Time) (expired, live []*Hold, err error) {
+	in := &dynamodb.QueryInput{
+		TableName: &l.Store.Usage, ConsistentRead: aws.Bool(true), Limit: aws.Int32(holdsRead),
+		KeyConditionExpression:    aws.String("#pk = :pk"),
+		ExpressionAttributeNames:  map[string]string{"#pk": "PK"},
+		ExpressionAttributeValues: store.Item{":pk": store.String(holdPK(scope))},
+	}
+	for {
+		out, err := l.Store.Client.Query(ctx, in)
+		if err != nil {
+			return nil, nil, store.Reading(err)
+		}
+		for _, item := range out.Items {
+			h, err := decodeHold(item)
+			switch {
+			case err != nil:
+				return nil, nil, err
+			case h.freeAt().After(now):
+				live = append(live, h)
+			default:
+				expired = append(expired, h)
+			}
+		}
+		if len(out.LastEvaluatedKey) == 0 || len(live) >= holdsRead {
+			return expired, live, nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// ReleaseExpired gives back every hold of a scope whose lease has ended, and
+// tells which end next.
+func (l *Ledger) ReleaseExpired(ctx context.Context, scope string) (released int, live []*Hold, err error) {
+	expired, live, err := l.readHolds(ctx, scope, l.Now())
+	if err != nil {
+		return 0, nil, err
+	}
+	ops := make([]*Operation, len(expired))
+	for i, ref := range expired {
+		ops[i] = GiveBack(ref)
+	}
+	for left := slices.Clone(ops); len(left) > 0; {
+		left = l.transact(left)
+	}
+	for _, o := range ops {
+		if o.Verdict.err != nil {
+			err = errors.Join(err, o.Verdict.err)
+		}
+	}
+	return len(ops), live, err
+}
+
+// Move makes a hold end at another time, and returns where it is then: at two
+// places, when that was not answered. errNoHold: its lease had ended and the money
+// was given back.
+func (l *Ledger) Move(ctx context.Context, h *Hold, expires time.Time) (*Hold, error) {
+	moved := *h
+	moved.ExpireMs = expires.UnixMilli()
+	if moved.ExpireMs == h.ExpireMs {
+		return h, nil
+	}
+	to := holdKey(moved.Scope, moved.ExpireMs, moved.ID)
+	var err error
+	for _, from := range h.Keys {
+		if err = l.moveTo(ctx, &moved, from, to); !errors.Is(err, ErrNoHold) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		moved.Keys = []store.Key{to}
+	case errors.Is(err, ErrNoHold):
+		return h, err
+	default: // may have moved: both places are tried
+		moved.Keys = append(slices.Clone(h.Keys), to)
+	}
+	return &moved, err
+}
+
+func (l *Ledger) moveTo(ctx context.Context, moved *Hold, from, to store.Key) error {
+	if from == to {
+		return nil
+	}
+	token := store.NewID()
+	put := putAbsent(l.Store.Usage, moved.item(to))
+	err := store.Retry(ctx, func() error {
+		_, err := l.Store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+			ClientRequestToken: &token,
+			TransactItems: []types.TransactWriteItem{
+				{Delete: &types.Delete{
+					TableName: &l.Store.Usage, Key: from.Item(), ConditionExpression: aws.String("attribute_exists(#pk)"),
+					ExpressionAttributeNames: map[string]string{"#pk": "PK"},
+				}},
+				put,
+			},
+		}, store.Once)
+		return err
+	})
+	if store.Diagnose(err) == ddb.Refused {
+		return ErrNoHold
+	}
+	return err
+}

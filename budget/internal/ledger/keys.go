@@ -1,0 +1,70 @@
+package ledger
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// RootSK is the sort key of an item that is alone in its partition: it must not be
+// empty.
+const RootSK = "#"
+
+// ScopeKey names whose spend is counted together.
+func ScopeKey(s calendar.Scope, org, app string) string {
+	if s == calendar.ScopeOrg {
+		return "ORG#" + org
+	}
+	return "ORG#" + org + "#APP#" + app
+}
+
+// LabelPartition is the partition of one label's counters: every shard of a day in
+// one query, several days in a range.
+func LabelPartition(scope, label string) string { return scope + "#LABEL#" + label }
+
+// TotalPartition is the partition of the counters of all labels together.
+func TotalPartition(scope string) string { return scope + "#TOTAL" }
+
+// TagPartition is the partition of the counters of a tag's values.
+func TagPartition(scope, tag string) string { return scope + "#TAG#" + tag }
+
+// shardPrefix begins the sort keys of one period's shards.
+func shardPrefix(p calendar.Period, day string) string { return calendar.PeriodKey(p, day) + "#SH#" }
+
+func tagPrefix(day, value string) string { return "DAY#" + day + "#" + value + "#SH#" }
+
+func shardKey(pk, prefix string, shard int) store.Key {
+	return store.Key{PK: pk, SK: prefix + strconv.Itoa(shard)}
+}
+
+// DedupKey is the item of a record: it says that the record was counted.
+func DedupKey(org, app, request string) store.Key {
+	return store.Key{PK: "DEDUP#" + org + "#" + app + "#" + request, SK: RootSK}
+}
+
+// closedPK holds the closed totals of a scope, by day and label.
+func closedPK(scope string) string { return "T#" + scope }
+
+// ClosedKey is the closed total of a day and label.
+func ClosedKey(scope, day, label string) store.Key {
+	return store.Key{PK: closedPK(scope), SK: day + "#" + label}
+}
+
+func holdPK(scope string) string { return "HOLD#" + scope }
+
+// holdKey sorts a scope's holds by expiry.
+func holdKey(scope string, expiresMs int64, id string) store.Key {
+	return store.Key{PK: holdPK(scope), SK: fmt.Sprintf("%013d#%s", expiresMs, id)}
+}
+
+// AuditPartition holds the adjustments of an organisation, by app and id: a day's
+// scope does not matter, so that one sent again after midnight is found.
+func AuditPartition(org string) string { return "AUDIT#ORG#" + org }
+
+// AuditKey begins the sort keys of an app's adjustments.
+func AuditKey(app string) string { return "APP#" + app + "#" }
+
+// orgOf is the organisation's id within a scope's key.
+func orgOf(scope string) string { return scope[len("ORG#"):][:36] }

@@ -1,0 +1,262 @@
+package ledger
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/background"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+const (
+	// WriteTimeout bounds one transaction with its retries.
+	WriteTimeout = 15 * time.Second
+	maxQueue     = 10_000 // operations that wait for one lane
+)
+
+// conflictBackoff is the wait after a conflict: a transaction is over in
+// milliseconds, and who waits longer than others is served last.
+var conflictBackoff = ddb.Backoff{First: store.Backoff.First, Most: 50 * time.Millisecond}
+
+// lane has at most one transaction of this process in flight for a set of
+// counters; what arrives meanwhile rides in the next one. An idle lane has no
+// goroutine and does not exist.
+type lane struct {
+	queue   []*Operation
+	started time.Time     // of the last transaction
+	hurry   chan struct{} // something came that does not wait for company
+}
+
+type lanes struct {
+	mu      sync.Mutex // guards all of this and every lane's queue
+	open    map[string]*lane
+	closed  bool
+	running background.Running
+}
+
+// The life of an operation, in op.state.
+const (
+	opWaiting int32 = iota
+	opFinished
+	opAbandoned // the caller is gone
+)
+
+// enqueue hands operations to a lane and wakes it.
+func (l *Ledger) enqueue(key string, ops ...*Operation) error {
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	if l.lanes.closed {
+		return ErrClosed
+	}
+	if q := l.lanes.open[key]; q != nil && len(q.queue)+len(ops) > maxQueue {
+		return &Unavailable{Operation: "write", Err: errCrowded}
+	}
+	l.push(key, ops)
+	return nil
+}
+
+// push needs the lanes' lock.
+func (l *Ledger) push(key string, ops []*Operation) {
+	q, ok := l.lanes.open[key]
+	if !ok {
+		q = &lane{hurry: make(chan struct{}, 1)}
+		l.lanes.open[key] = q
+		l.lanes.running.Add(1)
+		go l.runLane(key, q)
+	}
+	q.queue = append(q.queue, ops...)
+	if q.urgent() {
+		select {
+		case q.hurry <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// urgent says that the queue fills a transaction or holds a reservation. It
+// needs the lanes' lock.
+func (q *lane) urgent() bool {
+	return len(q.queue) >= maxTxnItems-1 || slices.ContainsFunc(q.queue, func(o *Operation) bool { return o.kind == opReserve })
+}
+
+func (l *Ledger) runLane(key string, q *lane) {
+	defer l.lanes.running.Done()
+	var left []*Operation
+	for first := true; ; first = false {
+		if len(left) == 0 {
+			l.awaitCompany(q, first)
+		}
+		l.lanes.mu.Lock()
+		ops := append(left, q.queue...)
+		q.queue = nil
+		if len(ops) == 0 {
+			delete(l.lanes.open, key)
+			l.lanes.mu.Unlock()
+			return
+		}
+		l.lanes.mu.Unlock()
+		q.started = time.Now()
+		left = l.transact(mergeRepeats(l.dropAbandoned(ops)))
+	}
+}
+
+// awaitCompany lets a transaction wait for further operations.
+func (l *Ledger) awaitCompany(q *lane, first bool) {
+	wait := l.patience(q, first)
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-q.hurry:
+	case <-l.Life.Closing():
+	}
+}
+
+// patience is how long a transaction waits for company: always in batch metering,
+// else only under load, when callers queued up behind the last one. A reservation
+// never waits.
+func (l *Ledger) patience(q *lane, first bool) time.Duration {
+	wait := l.Linger
+	if first && !l.AlwaysLinger {
+		return 0
+	}
+	if !first {
+		wait -= time.Since(q.started)
+	}
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	select {
+	case <-q.hurry: // of what is in the queue already, or was taken
+	default:
+	}
+	if len(q.queue) == 0 && !first || q.urgent() || l.lanes.closed {
+		return 0
+	}
+	return wait
+}
+
+// dropAbandoned leaves out reservations whose caller is gone. Records of calls
+// that happened are written all the same.
+func (l *Ledger) dropAbandoned(ops []*Operation) []*Operation {
+	kept := ops[:0]
+	for _, o := range ops {
+		if o.kind == opReserve && atomic.LoadInt32(&o.state) == opAbandoned {
+			if o.doubt {
+				l.abandon(o.Hold)
+			}
+			close(o.done)
+			continue
+		}
+		kept = append(kept, o)
+	}
+	return kept
+}
+
+// mergeRepeats lets a record sent twice at once follow the first.
+func mergeRepeats(ops []*Operation) []*Operation {
+	first := map[store.Key]*Operation{}
+	kept := ops[:0]
+	for _, o := range ops {
+		if o.record != nil && o.kind == opSubmit {
+			if leader, ok := first[o.record.Key]; ok {
+				leader.followers = append(leader.followers, o)
+				continue
+			}
+		}
+		if o.record != nil {
+			first[o.record.Key] = o
+		}
+		kept = append(kept, o)
+	}
+	return kept
+}
+
+// transact writes as many operations as one transaction takes and returns the
+// rest: those that did not fit, and those that met another transaction, which
+// may ride in the next with what has come meanwhile.
+func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
+	ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
+	defer cancel()
+	t, left := compose(ops, rand.IntN)
+	token, doubt, nowSec := store.NewID(), false, l.Now().Unix()
+	for n := 0; len(t.ops) > 0; n++ {
+		err := t.send(ctx, l.Store, token, nowSec)
+		switch store.Diagnose(err) {
+		case ddb.Landed:
+			l.landed(t)
+			return left
+		case ddb.Ambiguous: // resent unchanged, with the same token
+			doubt = true
+			for _, o := range t.ops {
+				o.doubt = true
+			}
+		case ddb.Throttled, ddb.Unsent:
+		case ddb.Conflicted: // nothing applied: another shard, a new token
+			return append(l.backOff(ctx, t.ops, err, doubt), left...)
+		case ddb.Refused:
+			refused, decodeErr := t.refusals(err)
+			if decodeErr != nil || len(refused) == 0 {
+				l.fail(t.ops, Judge("write", err))
+				return left
+			}
+			again, deferred := l.settle(ctx, t, refused)
+			t, _ = compose(again, rand.IntN)
+			token, doubt = store.NewID(), false
+			left = append(deferred, left...)
+			continue
+		default:
+			l.isolate(t, err)
+			return left
+		}
+		if store.GiveUp(ctx, n, err) {
+			l.fail(t.ops, &Unavailable{Operation: "write", Err: err, Ambiguous: doubt, RetryAfter: l.Breaker.RetryAfter()})
+			return left
+		}
+	}
+	return left
+}
+
+// backOff waits after a conflict and returns the operations that have time
+// left.
+func (l *Ledger) backOff(ctx context.Context, ops []*Operation, err error, doubt bool) (again []*Operation) {
+	conflicts := 0
+	for _, o := range ops {
+		o.conflicts++
+		conflicts = max(conflicts, o.conflicts)
+		if o.since.IsZero() {
+			o.since = time.Now()
+		}
+		if time.Since(o.since) >= WriteTimeout {
+			l.fail([]*Operation{o}, &Unavailable{Operation: "write", Err: err, Ambiguous: doubt})
+			continue
+		}
+		again = append(again, o)
+	}
+	if !conflictBackoff.Pause(ctx, conflicts) {
+		l.fail(again, &Unavailable{Operation: "write", Err: err, Ambiguous: doubt})
+		return nil
+	}
+	return again
+}
+
+// isolate runs the operations one by one when the store calls the transaction
+// itself wrong, so that one bad record costs only itself.
+func (l *Ledger) isolate(t *transaction, err error) {
+	if len(t.ops) == 1 {
+		l.fail(t.ops, Judge("write", err))
+		return
+	}
+	for _, o := range t.ops {
+		for alone := []*Operation{o}; len(alone) > 0; {
+			alone = l.transact(alone)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package ledger
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/money"
+)
+
+// A total is stored unless a later one is there, or a late write came since its
+// shards were read.
+func TestOlderTotalsAreRefused(t *testing.T) {
+	l := newLedger(t)
+	a := anAccount()
+	cal := calendar.Calendar{a.Rule}
+	labels := map[string]bool{a.Label: true}
+	sum := func() (money.Picos, []Closing) {
+		days, err := l.SumDays(t.Context(), cal, a.Scope, labels, aDay, aDay)
+		require.NoError(t, err)
+		return days.Rows[aDay][a.Label].Spend(), days.Complete
+	}
+	charge := func(id string, micros int64) {
+		require.NoError(t, l.Write(t.Context(), a.Adjustment(Adjustment{
+			ID: id, Label: a.Label, Day: aDay, At: afterDays, Change: money.FromMicros(micros),
+		}, cal.Reopens(aDay, afterDays))))
+	}
+
+	charge("first", 10)
+	_, before := sum()
+	require.Len(t, before, 1)
+	charge("second", 5)
+	l.CloseAll(t.Context(), before)
+	spent, now := sum()
+	assert.Equal(t, money.FromMicros(15), spent, "a late write came since")
+	require.Len(t, now, 1, "the day is open still")
+
+	l.CloseAll(t.Context(), now)
+	older := before[0]
+	older.seen = now[0].seen
+	l.CloseAll(t.Context(), []Closing{older})
+	spent, now = sum()
+	assert.Equal(t, money.FromMicros(15), spent, "a later one is there")
+	assert.Empty(t, now)
+}
+
+// What gives money back stays in its queue, whoever waits for it.
+func TestOnlyRecordsAndReservationsAreWithdrawn(t *testing.T) {
+	l := New(Options{})
+	for kind, leaves := range map[opKind]bool{opSubmit: true, opReserve: true, opSettle: false, opRelease: false, opAdjust: false} {
+		o, other := newOp(kind), newOp(opSubmit)
+		o.lane = "lane"
+		l.lanes.open["lane"] = &lane{queue: []*Operation{other, o, other}}
+		assert.Equal(t, leaves, l.withdraw(o))
+		assert.Equal(t, !leaves, slices.Contains(l.lanes.open["lane"].queue, o))
+		assert.False(t, leaves && l.withdraw(o), "it has left")
+	}
+}
+
+// TestAbandonedHoldsAreBounded: of very many, the rest expires.
+func TestAbandonedHoldsAreBounded(t *testing.T) {
+	l := New(Options{Logger: slog.New(slog.DiscardHandler)})
+	l.abandoned.running = true
+	for range maxAbandoned + 5 {
+		l.abandon(&Hold{})
+	}
+	assert.Len(t, l.abandoned.take(), maxAbandoned)
+}

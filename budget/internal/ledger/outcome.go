@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// settle finishes what a refusal decided and returns what must be tried again.
+// A reservation refused for lack of room for the first time has the scope's
+// expired holds released first.
+func (l *Ledger) settle(ctx context.Context, t *transaction, refused []refusal) (again, deferred []*Operation) {
+	finished, again, deferred := t.resolve(refused)
+	scopes := map[string]bool{}
+	for _, o := range finished {
+		if o.Verdict.NoRoom && !o.denied {
+			o.denied, o.Verdict.NoRoom = true, false
+			clear(o.full)
+			again = append(again, o)
+			scopes[o.Hold.Scope] = true
+			continue
+		}
+		l.conclude(o)
+	}
+	for scope := range scopes {
+		l.freeRoom(ctx, scope, again)
+	}
+	return again, deferred
+}
+
+// conclude finishes an operation that a refusal ended, with what it has taught.
+func (l *Ledger) conclude(o *Operation) {
+	if !o.Verdict.Duplicate && !o.Verdict.NoRoom {
+		l.note(o) // an earlier, unanswered try had landed
+	}
+	if o.Verdict.NoRoom {
+		l.Board(o.org, o.Scope).remember(o, o.live, l.Now())
+	}
+	l.finish(o)
+}
+
+// freeRoom gives a scope's expired holds back, and tells the operations that try
+// again which holds are left.
+func (l *Ledger) freeRoom(ctx context.Context, scope string, again []*Operation) {
+	_, live, err := l.ReleaseExpired(ctx, scope)
+	if err != nil {
+		l.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", scope, "error", err)
+		return
+	}
+	for _, o := range again {
+		if o.Hold != nil && o.Hold.Scope == scope {
+			o.live = live
+		}
+	}
+}
+
+func (l *Ledger) landed(t *transaction) {
+	t.landed()
+	for _, o := range t.ops {
+		l.note(o)
+	}
+	for _, o := range t.ops {
+		l.finish(o)
+	}
+}
+
+func (l *Ledger) fail(ops []*Operation, err error) {
+	for _, o := range ops {
+		o.Verdict.err = err
+		l.finish(o)
+	}
+}
+
+// finish answers the caller, and those that sent the same record.
+func (l *Ledger) finish(o *Operation) {
+	for _, f := range o.followers {
+		f.Verdict = o.Verdict
+		if o.Verdict.err == nil {
+			f.Verdict.Duplicate = true
+			f.Verdict.Conflict = o.Verdict.Stored.Hash != f.record.Hash
+		}
+		l.finish(f)
+	}
+	here := atomic.CompareAndSwapInt32(&o.state, opWaiting, opFinished)
+	if o.kind == opReserve {
+		granted := o.Verdict == (Verdict{})
+		if granted && !here || !granted && o.doubt { // nobody has it, and it may be there
+			l.abandon(o.Hold)
+		}
+	}
+	close(o.done)
+}
+
+// Write waits until the operation is written, or ctx ends. Its verdict says how it
+// ended. Errors: what ErrUnavailable matches, ErrClosed, and ctx's own while the
+// operation is on its way.
+func (l *Ledger) Write(ctx context.Context, o *Operation) error {
+	if err := l.enqueue(o.lane, o); err != nil {
+		return err
+	}
+	return l.await(ctx, o)
+}
+
+// WriteAll writes operations, those of one lane together; nil ones are left out.
+// It returns an error for each, in their order.
+func (l *Ledger) WriteAll(ctx context.Context, ops []*Operation) []error {
+	byLane := map[string][]*Operation{}
+	for _, o := range ops {
+		if o != nil {
+			byLane[o.lane] = append(byLane[o.lane], o)
+		}
+	}
+	for lane, group := range byLane {
+		if err := l.enqueue(lane, group...); err != nil {
+			l.fail(group, err)
+		}
+	}
+	errs := make([]error, len(ops))
+	for i, o := range ops {
+		if o != nil {
+			errs[i] = l.await(ctx, o)
+		}
+	}
+	return errs
+}
+
+// await is until the operation is finished or ctx ends. What is still queued then,
+// or when the store stops answering, leaves the queue and was never sent.
+func (l *Ledger) await(ctx context.Context, o *Operation) error {
+	select {
+	case <-o.done:
+		return o.Verdict.err
+	case <-l.Breaker.Lasting():
+		if l.withdraw(o) {
+			return Away("write", l.Breaker)
+		}
+	case <-ctx.Done():
+	}
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		if l.withdraw(o) {
+			return &Unavailable{Operation: "write", Err: ctx.Err(), RetryAfter: l.Breaker.RetryAfter()}
+		}
+		if atomic.CompareAndSwapInt32(&o.state, opWaiting, opAbandoned) {
+			return ctx.Err()
+		}
+		<-o.done
+	}
+	return o.Verdict.err
+}
+
+// withdraw takes an operation that nobody waits for any more out of its lane's
+// queue; false if it has left the queue, and so may have been sent. What gives
+// money back stays: nobody else does it.
+func (l *Ledger) withdraw(o *Operation) bool {
+	if o.kind != opSubmit && o.kind != opReserve {
+		return false
+	}
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	q := l.lanes.open[o.lane]
+	if q == nil {
+		return false
+	}
+	for i, queued := range q.queue {
+		if queued == o {
+			q.queue = append(q.queue[:i:i], q.queue[i+1:]...)
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,153 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// itemKind is one write of a transaction.
+type itemKind int
+
+const (
+	putDedup   itemKind = iota // if absent
+	putHold                    // if absent
+	deleteHold                 // if present
+	barHold                    // if absent: a hold of nothing
+	putAudit                   // if absent
+	addCounter                 // if used stays within the bound, when there is one
+	reopenDay                  // always
+)
+
+// write is one write; op is nil where several share it.
+type write struct {
+	kind   itemKind
+	key    store.Key
+	op     *Operation
+	sum    Counter
+	bound  money.Picos
+	capped bool
+}
+
+// transaction is one TransactWriteItems.
+type transaction struct {
+	ops    []*Operation
+	items  []write
+	shards map[store.Key]int // drawn per counter: partition and prefix
+	at     map[store.Key]int // where the item of a key is
+}
+
+const maxTxnItems = 100
+
+// compose packs operations, in order, into one transaction: their own items
+// and one write for each counter they share. What does not fit, or needs an
+// item that is already taken, is left over.
+func compose(ops []*Operation, draw func(shards int) int) (t *transaction, left []*Operation) {
+	t = &transaction{shards: map[store.Key]int{}, at: map[store.Key]int{}}
+	for i, o := range ops {
+		own := o.items()
+		switch {
+		case len(t.items)+len(own)+t.further(o) > maxTxnItems:
+			return t, append(left, ops[i:]...)
+		case slices.ContainsFunc(own, func(it write) bool { _, taken := t.at[it.key]; return taken }):
+			left = append(left, o)
+		default:
+			t.ops = append(t.ops, o)
+			for _, it := range own {
+				t.at[it.key] = len(t.items)
+				t.items = append(t.items, it)
+			}
+			t.addCounters(o, draw)
+		}
+	}
+	return t, left
+}
+
+// further is how many items the operation needs beside its own, and the transaction
+// does not have yet.
+func (t *transaction) further(o *Operation) int {
+	count := 0
+	for _, d := range o.debits {
+		if _, ok := t.shards[d.ref()]; !ok {
+			count++
+		}
+	}
+	for _, key := range o.reopen {
+		if _, ok := t.at[key]; !ok {
+			count++
+		}
+	}
+	return count
+}
+
+// items are the writes that belong to the operation alone.
+func (o *Operation) items() []write {
+	var items []write
+	if o.record != nil && !o.unkept {
+		items = append(items, write{kind: putDedup, key: o.record.Key, op: o})
+	}
+	switch o.kind {
+	case opReserve:
+		items = append(items, write{kind: putHold, key: o.Hold.Keys[0], op: o})
+	case opSettle, opRelease:
+		if !o.holdGone() {
+			items = append(items, write{kind: deleteHold, key: o.Hold.Keys[o.tried], op: o})
+		} else if o.bar {
+			items = append(items, write{kind: barHold, key: o.Hold.Keys[0], op: o})
+		}
+	case opAdjust:
+		items = append(items, write{kind: putAudit, key: o.adjust.key(o.org), op: o})
+	}
+	return items
+}
+
+// addCounters adds to the counters that the operation shares with others.
+func (t *transaction) addCounters(o *Operation, draw func(int) int) {
+	for _, d := range o.debits {
+		ref := store.Key{PK: d.PK, SK: d.Prefix}
+		shard, ok := t.shards[ref]
+		if !ok {
+			shard = draw(d.Shards)
+			t.shards[ref] = shard
+		}
+		key := shardKey(d.PK, d.Prefix, shard)
+		i, ok := t.at[key]
+		if !ok {
+			i = len(t.items)
+			t.at[key] = i
+			t.items = append(t.items, write{kind: addCounter, key: key})
+		}
+		it := &t.items[i]
+		it.sum = it.sum.Add(o.delta(d))
+		if o.kind == opReserve && d.capped && (!it.capped || d.bound.Cmp(it.bound) < 0) {
+			it.bound, it.capped = d.bound, true
+		}
+	}
+	for _, key := range o.reopen {
+		if _, ok := t.at[key]; !ok {
+			t.at[key] = len(t.items)
+			t.items = append(t.items, write{kind: reopenDay, key: key})
+		}
+	}
+}
+
+// room is the most that used may be for the write to leave it within the bound.
+func (it write) room() money.Picos { return it.bound.Sub(it.sum.Used) }
+
+// shardOf is the shard the operation's record went to.
+func (t *transaction) shardOf(o *Operation) int {
+	if len(o.debits) == 0 {
+		return 0
+	}
+	return t.shards[store.Key{PK: o.debits[0].PK, SK: o.debits[0].Prefix}]
+}
+
+// landed marks every operation of a committed transaction.
+func (t *transaction) landed() {
+	for _, o := range t.ops {
+		if o.record != nil {
+			o.Verdict.Stored = o.record.stored(o.writer, t.shardOf(o))
+		}
+	}
+}
