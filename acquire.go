@@ -134,7 +134,7 @@ func (l *RateLimiter) policy(p UnavailablePolicy) UnavailablePolicy {
 // levelConfig is what limits a level of a call, nil for nothing: its own entity's
 // has the limits of the call.
 func (l *RateLimiter) levelConfig(r request, entity string, resolved *resolvedConfig) (*plan.Config, error) {
-	cfg := l.compile(resolved)
+	cfg := l.fallback.compile(resolved)
 	if entity == r.entity && len(r.opts.limits) > 0 {
 		return l.override(cfg, resolved, r.opts.limits)
 	}
@@ -399,7 +399,7 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*op, at pla
 			first = i
 		default:
 			lv.lane.submit(ops[i])
-			lv.lane.callAlong(at, lv.cfg)
+			at.callAlong(lv)
 		}
 	}
 	if first < 0 {
@@ -407,7 +407,7 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*op, at pla
 	}
 	lv := &lease.levels[first]
 	drive := lv.lane.enqueue(ops[first])
-	lv.lane.callAlong(at, lv.cfg)
+	at.callAlong(lv)
 	if drive {
 		lv.lane.drive(ctx, ops[first])
 	}
@@ -440,7 +440,9 @@ func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, pol
 	denied := false
 	var failure, broken error
 	for i, o := range ops {
-		lv, r := &lease.levels[i], o.result
+		lv := &lease.levels[i]
+		o.result.err = l.told(lv.lane, o.result.err)
+		r := o.result
 		lv.saw(r)
 		switch {
 		case lv.skipped():
@@ -483,7 +485,7 @@ func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, pol
 func (l *RateLimiter) admitFailed(lease *Lease, ops []*op, policy UnavailablePolicy) error {
 	for i, o := range ops {
 		lv := &lease.levels[i]
-		if !lv.skipped() && o.result.err != nil && !l.admitUnasked(lv, policy, silent(o.result.err)) {
+		if !lv.skipped() && o.result.err != nil && !l.admitUnasked(lv, policy, unheard(o.result.err)) {
 			err := lease.denial()
 			l.undoAway(lease)
 			return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -29,7 +28,7 @@ func (l *RateLimiter) admitAway(lease *Lease, policy UnavailablePolicy) error {
 			continue
 		}
 		if !policy.admits() {
-			return l.lanes.silence(l.cause())
+			return l.silence(l.cause())
 		}
 		if lv.away = l.admitUnasked(lv, policy, true); !lv.away {
 			err := lease.denial()
@@ -106,23 +105,10 @@ func (l *RateLimiter) unanswered(lv *level, o *op) {
 // held once it landed, in doubt if nobody knows, else owed.
 func (l *RateLimiter) follow(lv *level, o *op, amounts []plan.Signed) {
 	lv.degraded = true
-	c, lane, cfg, now := backlog.UnderWay(), lv.lane, lv.cfg, l.nowMS()
+	c := lv.lane.follow(o, amounts, lv.cfg, l.nowMS())
 	for _, a := range amounts {
-		c.Carry(a.Name, cfg.RateOf(a.Name), a.Amount, now)
 		lv.holding(a.Name).Owe(c, a.Amount)
 	}
-	lane.bequeath(o, func(r result) {
-		switch {
-		case r.err == nil && !r.denied:
-			where := r.image.Of()
-			lane.owner.owed.returns(lane, refunds(c.Landed(where, r.dropped)), where, cfg)
-		case r.unknown:
-			lane.owner.tally.doubt(amounts)
-			c.Unanswered()
-		default:
-			lane.owner.owed.takeOver(lane, c, amounts, cfg)
-		}
-	})
 }
 
 // patience is how long a call waits for the store.
@@ -190,13 +176,13 @@ func (l *RateLimiter) await(ctx context.Context, lane *lane, o *op, p *patience)
 		case <-ctx.Done():
 			return false
 		case <-l.lanes.table.Opened():
-			lane.giveUp(o, l.lanes.silence(l.cause()))
+			lane.giveUp(o, l.silence(l.cause()))
 			return true
 		case <-timer.C:
 		}
 		switch {
 		case lane.quiet(p.began) >= leastSilence:
-			lane.giveUp(o, l.lanes.silence(errPatience))
+			lane.giveUp(o, l.silence(errPatience))
 			return true
 		case !time.Now().Before(p.until):
 			lane.giveUp(o, &UnavailableError{Op: "acquire", Err: errPatience})
@@ -205,14 +191,6 @@ func (l *RateLimiter) await(ctx context.Context, lane *lane, o *op, p *patience)
 		p.reserve = time.Time{} // too short a silence: the caller's deadline decides
 		timer.Reset(time.Until(p.until))
 	}
-}
-
-// quiet is how long nothing was heard of the bucket, since an instant at most.
-func (l *lane) quiet(since time.Time) time.Duration {
-	if heard := time.Unix(0, l.heard.Load()); heard.After(since) {
-		since = heard
-	}
-	return time.Since(since)
 }
 
 // unconfigured decides a call whose configuration could not be read: Allow admits
@@ -230,17 +208,6 @@ func (l *RateLimiter) unconfigured(r request, policy UnavailablePolicy, err erro
 		return levels, checkKnown(r, levels)
 	}
 	return nil, err
-}
-
-// memory is what the lane last saw of its bucket, however old.
-func (l *lane) memory(cfg *plan.Config) result {
-	now := l.owner.nowMS()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.sight.known || l.sight.image == nil {
-		return result{}
-	}
-	return result{image: l.sight.image, cfg: cfg, now: now, degraded: true}
 }
 
 // cause is why the table does not answer.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // newBucketConfig converts resolved limits, which are sorted and have defaults.
@@ -68,21 +67,4 @@ func signedOf(a Amounts) []plan.Signed {
 }
 
 // tokensOf converts to whole tokens.
-func tokensOf(list []plan.Signed) Amounts {
-	out := make(Amounts, len(list))
-	for _, s := range list {
-		out[s.Name] = s.Amount / milli
-	}
-	return out
-}
-
-// refuseOverfull says which limits a claim cannot bring, before anything is
-// written.
-func refuseOverfull(v plan.View, entity, resource string) error {
-	waiting, longest := v.Overfull()
-	if waiting == nil {
-		return nil
-	}
-	return invalid("limits", "of entity %q on resource %q would be %d: %d configured, and %q, which are configured no more and go once they are full again; a bucket holds at most %d: keep some of those names, or wait, %v at most",
-		entity, resource, len(waiting)+len(v.Config.Limits), len(v.Config.Limits), waiting, schema.MaxStored, duration(longest).Round(time.Millisecond))
-}
+func tokensOf(list []plan.Signed) Amounts { return plan.Tokens(list) }

@@ -90,7 +90,7 @@ func (l *RateLimiter) overdue(lease *Lease, p *patience) error {
 			return &UnavailableError{Op: "acquire", Err: errPatience}
 		}
 	}
-	return l.lanes.silence(errPatience)
+	return l.silence(errPatience)
 }
 
 // failAll makes results of one error for every level.
@@ -113,7 +113,7 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round
 		}
 		var err error
 		if *p, err = lv.lane.propose(ctx, lv.cfg, lv.asked, at.rank(), round, certain); err != nil {
-			return nil, err
+			return nil, l.told(lv.lane, err)
 		}
 	}
 	return proposals, nil

@@ -107,11 +107,11 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 	for i := range links {
 		link := &links[i]
 		if link.lane.away() {
-			return nil, policy, l.lanes.silence(l.cause())
+			return nil, policy, l.silence(l.cause())
 		}
 		v, err := link.lane.inspect(ctx, link.cfg)
 		if err != nil {
-			return nil, policy, err
+			return nil, policy, l.told(link.lane, err)
 		}
 		link.cfg = v.Config // it may have been read again
 		shown := levelReading{entity: link.lane.entity, resource: link.lane.resource, Reading: v.Reading()}

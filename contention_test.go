@@ -116,7 +116,7 @@ func TestContentionEndsOnlyTheWorn(t *testing.T) {
 		worn.refusals = maxRefusals - 1
 		require.Equal(t, []*op{fresh}, l.refuse([]*op{worn, fresh}))
 		<-worn.done
-		require.ErrorIs(t, worn.result.err, ErrContended)
+		require.ErrorIs(t, (&RateLimiter{}).told(l, worn.result.err), ErrContended)
 		require.Equal(t, 1, fresh.refusals)
 		select {
 		case <-fresh.done:

@@ -44,8 +44,10 @@ func (l *RateLimiter) Health() Health {
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}
-	h.OwedBuckets, h.Owed = l.lanes.owed.total()
-	h.Doubt, h.Dropped = l.lanes.tally.amounts()
+	buckets, owed := l.lanes.owed.total()
+	h.OwedBuckets, h.Owed = buckets, tokensOf(owed)
+	doubted, dropped := l.lanes.tally.amounts()
+	h.Doubt, h.Dropped = tokensOf(doubted), tokensOf(dropped)
 	return h
 }
 

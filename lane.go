@@ -11,16 +11,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// bucketStore is what lanes need of the repository: the hot path.
-type bucketStore interface {
-	updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer
-	probe(ctx context.Context, key schema.Item) error
-	createBucket(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer
-	readBucket(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error)
-	rereadConfig(ctx context.Context, entity, resource string) (*resolvedConfig, error)
-	forgetConfig(entity, resource string)
-}
-
 // lane is the one object of a bucket in this process. It remembers the last
 // image, and carries the process's writes to the bucket one at a time: what
 // arrives while one is in flight rides in the next, first come first served. A
@@ -97,7 +87,7 @@ func (l *lane) enqueue(o *op) bool {
 	l.mu.Lock()
 	defer l.unlockAndTell()
 	if l.tripped.Load() {
-		l.turnOut(o, l.owner.silence(errTripped))
+		l.turnOut(o, silence(errTripped))
 		return false
 	}
 	l.queue = append(l.queue, o)
@@ -333,11 +323,11 @@ func (l *lane) requeue(ops []*op) {
 		switch {
 		case o.state >= opDone: // answered when the lane tripped
 		case o.state == opPending: // nothing landed for it, and its caller has gone on
-			l.inherit(o, result{err: l.owner.silence(errTripped)})
+			l.inherit(o, result{err: silence(errTripped)})
 		case o.abandoned && o.take: // nothing landed for it, nobody waits
 			o.state = opGone
 		case l.tripped.Load():
-			l.turnOut(o, l.owner.silence(errTripped))
+			l.turnOut(o, silence(errTripped))
 		default:
 			o.state = opQueued
 		}

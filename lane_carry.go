@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -48,7 +47,7 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 		return l.giveBack(ctx, dr, b, s)
 	}
 	v, err := l.view(ctx, &l.sight, b, s)
-	if err != nil && errors.As(err, new(*ValidationError)) && len(b.takes) > 0 { // of their configuration alone
+	if err != nil && ofConfiguration(err) && len(b.takes) > 0 {
 		l.finish(b.takes, result{err: err})
 		l.requeue(b.adjusts)
 		return false
@@ -75,23 +74,22 @@ func (l *lane) turnBack(v plan.View, takes []*op) []*op {
 			known = append(known, o)
 			continue
 		}
-		l.finish([]*op{o}, result{err: l.outdated(v, o.amounts)})
+		l.finish([]*op{o}, result{err: outdated(v, o.amounts)})
 	}
 	return known
 }
 
-// outdated says which of the amounts is of a limit that there is no more.
-func (l *lane) outdated(v plan.View, amounts []plan.Signed) error {
-	var gone string
+// outdated is the failure of amounts of which one is of a limit that there is no
+// more.
+func outdated(v plan.View, amounts []plan.Signed) *failure {
+	f := &failure{reason: failedOutdated}
 	for _, a := range amounts {
 		if _, known := v.Room(a.Name, 0); !known {
-			gone = a.Name
+			f.limit = a.Name
 			break
 		}
 	}
-	err := invalid("amounts["+gone+"]", "is not a limit of entity %q on resource %q any more", l.entity, l.resource)
-	err.outdated = true
-	return err
+	return f
 }
 
 // fail ends ops whose bucket or configuration could not be read; when that is
@@ -171,7 +169,7 @@ func (l *lane) deny(ctx context.Context, dr driver, v plan.View, out []excluded)
 	if v.Adopt && v.Image != nil { // the newer configuration arrives with the denial
 		l.unburden(left)
 		return l.write(ctx, dr, v.Plan(nil, plan.Rules{}), nil, left, func(a answer) {
-			if a.verdict != landed && a.verdict != refused {
+			if a.verdict != ddb.Landed && a.verdict != ddb.Refused {
 				r := l.unwritten(a)
 				r.unknown = false // the claim carried nothing of theirs
 				l.finish(left, r)
@@ -199,7 +197,7 @@ func (l *lane) unburden(ops []*op) {
 
 // write sends a plan, and calls then with its answer.
 func (l *lane) write(ctx context.Context, dr driver, p plan.Write, s plan.Sums, carried []*op, then func(answer)) (handed bool) {
-	d := &delivery{kind: observedAs(p.Kind), plan: p, carried: carried, backs: s.HasBack() && p.Kind != plan.Create}
+	d := &delivery{kind: p.Kind, plan: p, carried: carried, backs: s.HasBack() && p.Kind != plan.Create}
 	if p.Kind == plan.Create {
 		p.Create.Keys, p.Create.Entity, p.Create.Resource = l.owner.keys, l.entity, l.resource
 	}
@@ -240,39 +238,21 @@ func (l *lane) arrive(d *delivery, a answer, asked int64, end, then func(answer)
 	} else {
 		l.markStale()
 	}
-	if d.kind != WriteGiveBack {
+	if d.kind != plan.GiveBack {
 		l.meet(&d.plan, a.verdict, a.image)
 	}
 	then(a)
 }
 
-// begin tells the observer of a write; what it returns tells of its end.
+// begin tells who traces of a write; what it returns tells of its end.
 func (l *lane) begin(ctx *context.Context, d *delivery) (end func(answer)) {
-	o := l.owner.observer
-	if o == nil {
+	if l.owner.trace == nil {
 		return nil
 	}
 	began := l.owner.nowMS()
-	*ctx = o.WriteStart(*ctx, WriteStart{EntityID: l.entity, Resource: l.resource, Kind: d.kind, Callers: len(d.carried)})
-	seen := *ctx
-	return func(a answer) {
-		o.WriteEnd(seen, WriteEnd{
-			EntityID: l.entity, Resource: l.resource, Kind: d.kind, Callers: len(d.carried), Outcome: a.verdict.String(), Tries: a.tries,
-			Duration: time.Duration(l.owner.nowMS()-began) * time.Millisecond, Err: a.err,
-		})
-	}
-}
-
-// observedAs names the shape for the observer.
-func observedAs(k plan.Kind) WriteKind {
-	switch k {
-	case plan.Create:
-		return WriteCreate
-	case plan.Spend:
-		return WriteSpend
-	default:
-		return WriteClaim
-	}
+	under, ended := l.owner.trace.Begin(*ctx, writing{l.entity, l.resource, d.kind, len(d.carried)})
+	*ctx = under
+	return func(a answer) { ended(a, time.Duration(l.owner.nowMS()-began)*time.Millisecond) }
 }
 
 // deserted reports whether nobody wants the ops any more: all are takes whose
@@ -305,12 +285,12 @@ func (l *lane) impatient(ops []*op) bool {
 
 // settle ends the ops of a write by its answer, or queues them again.
 func (l *lane) settle(carried []*op, v plan.View, housekeeping bool, a answer, adjusts bool) {
-	l.tidied = housekeeping && a.verdict != landed
+	l.tidied = housekeeping && a.verdict != ddb.Landed
 	switch a.verdict {
-	case landed:
+	case ddb.Landed:
 		l.halved = max(0, l.halved-1)
 		l.finish(carried, result{image: a.image, now: v.Now, cfg: v.Config, err: a.err})
-	case refused:
+	case ddb.Refused:
 		carried = l.leaveInDoubt(carried, a)
 		l.alone = adjusts
 		l.halved = min(l.halved+1, maxHalved)
@@ -322,10 +302,10 @@ func (l *lane) settle(carried []*op, v plan.View, housekeeping bool, a answer, a
 
 // unwritten is what comes of ops whose write did not land, or may not have.
 func (l *lane) unwritten(a answer) result {
-	if a.verdict == conflicted { // answered each time
-		return result{err: contended(l.entity, l.resource)}
+	if a.verdict == ddb.Conflicted { // answered each time
+		return result{err: &failure{reason: failedContended}}
 	}
-	return result{err: a.err, unknown: a.verdict == ambiguous}
+	return result{err: a.err, unknown: a.verdict == ddb.Ambiguous}
 }
 
 // leaveInDoubt ends the ops of callers who have gone on, when an earlier try went
@@ -345,7 +325,7 @@ func (l *lane) leaveInDoubt(carried []*op, a answer) []*op {
 		}
 	}
 	l.mu.Unlock()
-	l.finish(doubted, result{err: &UnavailableError{Op: "write the bucket", Err: errUnrecognised}, unknown: true})
+	l.finish(doubted, result{err: unconfirmed(writeBucket), unknown: true})
 	return others
 }
 
@@ -388,7 +368,7 @@ func (l *lane) refuse(ops []*op) []*op {
 		again = append(again, o)
 	}
 	if len(worn) > 0 {
-		l.finish(worn, result{err: contended(l.entity, l.resource)})
+		l.finish(worn, result{err: &failure{reason: failedContended}})
 	}
 	if worst > 1 {
 		ddb.Sleep(context.Background(), writeBackoff.Wait(worst-2)/refusalHaste)
@@ -413,10 +393,7 @@ func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (h
 		l.finish(b.adjusts, result{image: l.sight.image, now: now, cfg: b.config()})
 		return false
 	}
-	d := &delivery{kind: WriteGiveBack, giveBack: g, carried: b.adjusts, backs: true}
+	d := &delivery{kind: plan.GiveBack, giveBack: g, carried: b.adjusts, backs: true}
 	v := plan.View{Now: now, Config: b.config()}
 	return l.send(ctx, dr, d, s, func(a answer) { l.settle(b.adjusts, v, false, a, true) })
 }
-
-// gone reports whether an error means that the store did not answer.
-func gone(err error) bool { return errors.Is(err, ErrUnavailable) }

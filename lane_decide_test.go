@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -163,7 +164,7 @@ func TestRefusedTakeThatDoesNotFitIsTurnedAway(t *testing.T) {
 		fits, large := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * milli}}, cfg), newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 11 * milli}}, cfg)
 		v := plan.NewView(lane.sight.image, cfg, plan.Current, l.nowMS())
 		elapse(5 * time.Second) // the round trip
-		again := lane.turnAway([]*op{large, fits}, v, answer{verdict: refused, seen: true, image: lane.sight.image})
+		again := lane.turnAway([]*op{large, fits}, v, answer{verdict: ddb.Refused, seen: true, image: lane.sight.image})
 		assert.Equal(t, []*op{fits}, again)
 		<-large.done
 		assert.True(t, large.result.denied)

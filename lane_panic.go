@@ -21,7 +21,7 @@ func (l *lane) guard(work func()) {
 
 // broke ends every op that is being carried. What was sent may have landed.
 func (l *lane) broke(p any, stack []byte) {
-	err := fmt.Errorf("dynalimit: a write of the bucket of %s on %s ended by a panic: %v; the log has its stack", l.entity, l.resource, p)
+	err := &failure{reason: failedPanicked, err: fmt.Errorf("%v", p)}
 	l.owner.log.ErrorContext(context.Background(), "panic in a lane",
 		slog.String("entity", l.entity), slog.String("resource", l.resource), slog.Any("panic", p), slog.String("stack", string(stack)))
 	l.mu.Lock()

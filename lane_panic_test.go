@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -22,18 +23,18 @@ type panicking struct {
 	read   func()
 }
 
-func (p *panicking) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+func (p *panicking) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
 	if a := p.before(); a != nil {
 		return *a
 	}
-	return p.bucketStore.updateBucket(ctx, key, st, hint, slot)
+	return p.bucketStore.Update(ctx, key, st, hint, slot)
 }
 
-func (p *panicking) readBucket(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
+func (p *panicking) Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	if p.read != nil {
 		p.read()
 	}
-	return p.bucketStore.readBucket(ctx, key, hint, slot)
+	return p.bucketStore.Read(ctx, key, hint, slot)
 }
 
 // onPanicking runs a test on a limiter whose bucket exists and whose writes call
@@ -98,7 +99,7 @@ func (o startPanics) WriteEnd(context.Context, WriteEnd) {}
 func TestPanicBeforeAWriteIsNoDoubt(t *testing.T) {
 	onPanicking(t, func() *answer { return nil }, func(t *testing.T, l *RateLimiter, _ *panicking, _ *bytes.Buffer) {
 		armed := true
-		l.lanes.observer = startPanics{armed: &armed}
+		l.lanes.trace = writeTrace{l, startPanics{armed: &armed}}
 		_, err := l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
 		assert.ErrorContains(t, err, "observer")
 		assert.NotErrorIs(t, err, ErrUnconfirmed)
@@ -109,7 +110,7 @@ func TestPanicBeforeAWriteIsNoDoubt(t *testing.T) {
 // A lane that goes on without its caller survives too.
 func TestPanicAfterItsCallerHasLeft(t *testing.T) {
 	unanswered := func() *answer {
-		return &answer{verdict: ambiguous, err: &UnavailableError{Op: "test", Err: errUnrecognised}}
+		return &answer{verdict: ddb.Ambiguous, err: unconfirmed("test")}
 	}
 	onPanicking(t, unanswered, func(t *testing.T, l *RateLimiter, p *panicking, log *bytes.Buffer) {
 		p.read = func() { // what became of it is asked for without the caller

@@ -3,9 +3,9 @@ package dynalimit
 import (
 	"bytes"
 	"context"
-	"errors"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -21,9 +21,12 @@ const (
 	backoffMost = 200 * time.Millisecond
 )
 
+// writeBackoff is the wait between the tries of a bucket's write.
+var writeBackoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
+
 // delivery is one decided write on its way.
 type delivery struct {
-	kind      WriteKind
+	kind      plan.Kind
 	carried   []*op
 	operation uint64
 	// backs says that it gives something back, and so must never land twice.
@@ -69,14 +72,14 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 				return answer{}, true // a driver answers its caller
 			}
 			if !l.rideOut(l.owner.life) {
-				return answer{verdict: throttled, err: l.owner.silence(errTripped), tries: d.try}.orUnknown(d.unanswered), false
+				return answer{verdict: ddb.Throttled, err: silence(errTripped), tries: d.try}.orUnknown(d.unanswered), false
 			}
 		}
 		if d.unanswered >= maxAmbiguous || d.unanswered > 0 && l.deserted(d.carried) {
 			return l.lookFor(ctx, d), false
 		}
 		if d.try > 0 && d.unanswered == 0 && l.deserted(d.carried) {
-			return answer{verdict: throttled, err: l.owner.silence(errTripped), tries: d.try}, false
+			return answer{verdict: ddb.Throttled, err: silence(errTripped), tries: d.try}, false
 		}
 		o := schema.Op{Slot: l.owner.ids.slot, Rule: d.rule, ID: opID(d.operation, d.try), Last: d.last}
 		began := time.Now()
@@ -84,15 +87,15 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 		a.tries = d.try + 1
 		trips := l.listens(d, &a, time.Since(began))
 		switch a.verdict {
-		case landed:
+		case ddb.Landed:
 			l.lastOp = o.ID
 			return a, false
-		case refused:
+		case ddb.Refused:
 			if d.unanswered > 0 {
 				a = l.recognise(a, d)
 			}
 			return a, false
-		case ambiguous:
+		case ddb.Ambiguous:
 			d.unanswered++
 			if !d.backs {
 				d.rule = schema.OpNotMine
@@ -103,7 +106,7 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 				}
 				return a, false
 			}
-		case failed:
+		case ddb.Failed:
 			return a.orUnknown(d.unanswered), false
 		}
 		if trips {
@@ -142,26 +145,26 @@ func (l *lane) attempt(ctx context.Context, d *delivery, o schema.Op) answer {
 	l.wrote = true
 	var st schema.Statement
 	switch d.kind {
-	case WriteCreate:
+	case plan.Create:
 		d.plan.Create.OpID = o.ID
-		return l.owner.store.createBucket(ctx, d.plan.Create, l.sight.hint(), o.Slot)
-	case WriteSpend:
+		return l.owner.store.Create(ctx, d.plan.Create, l.sight.hint(), o.Slot)
+	case plan.Spend:
 		d.plan.Spend.Op = o
 		st = d.plan.Spend.Statement()
-	case WriteClaim:
+	case plan.Claim:
 		d.plan.Claim.Op = o
 		st = d.plan.Claim.Statement()
 	default:
 		d.giveBack.Op = o
 		st = d.giveBack.Statement()
 	}
-	return l.owner.store.updateBucket(ctx, l.key, st, l.sight.hint(), o.Slot)
+	return l.owner.store.Update(ctx, l.key, st, l.sight.hint(), o.Slot)
 }
 
 // orUnknown makes an answer ambiguous if an earlier try went unanswered.
 func (a answer) orUnknown(unanswered int) answer {
 	if unanswered > 0 {
-		a.verdict = ambiguous
+		a.verdict = ddb.Ambiguous
 	}
 	return a
 }
@@ -173,28 +176,25 @@ func (a answer) orUnknown(unanswered int) answer {
 func (l *lane) recognise(a answer, d *delivery) answer {
 	if a.image != nil && isTryOf(a.image.Op, d.operation) {
 		l.lastOp = a.image.Op
-		a.verdict = landed
+		a.verdict = ddb.Landed
 		return a
 	}
 	a.unsure = true
 	if d.backs {
-		a.verdict, a.err = ambiguous, &UnavailableError{Op: "give back", Err: errUnrecognised}
+		a.verdict, a.err = ddb.Ambiguous, unconfirmed("give back")
 	}
 	return a
 }
 
-var errUnrecognised = errors.New("a try went unanswered and cannot be recognised")
-
 // lookFor asks by one consistent read what became of an unanswered write.
 func (l *lane) lookFor(ctx context.Context, d *delivery) answer {
-	image, err := l.owner.store.readBucket(ctx, l.key, l.sight.hint(), l.owner.ids.slot)
+	image, err := l.owner.store.Read(ctx, l.key, l.sight.hint(), l.owner.ids.slot)
 	if err != nil {
-		return answer{verdict: ambiguous, err: err}
+		return answer{verdict: ddb.Ambiguous, err: err}
 	}
 	if image != nil && isTryOf(image.Op, d.operation) {
 		l.lastOp = image.Op
-		return answer{verdict: landed, image: image, seen: true}
+		return answer{verdict: ddb.Landed, image: image, seen: true}
 	}
-	err = &UnavailableError{Op: "write the bucket", Err: errUnrecognised}
-	return answer{verdict: ambiguous, image: image, seen: true, err: err}
+	return answer{verdict: ddb.Ambiguous, image: image, seen: true, err: unconfirmed(writeBucket)}
 }

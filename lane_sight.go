@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -183,11 +184,22 @@ func (l *lane) markStale() {
 
 // meet learns of others who write from the answer to a write that landed or was
 // refused.
-func (l *lane) meet(w *plan.Write, v verdict, image *schema.Image) {
-	if v != landed && v != refused {
+func (l *lane) meet(w *plan.Write, v ddb.Verdict, image *schema.Image) {
+	if v != ddb.Landed && v != ddb.Refused {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sight.meet(w, v == landed, image, l.owner.nowMS())
+	l.sight.meet(w, v == ddb.Landed, image, l.owner.nowMS())
+}
+
+// memory is what the lane last saw of its bucket, however old.
+func (l *lane) memory(cfg *plan.Config) result {
+	now := l.owner.nowMS()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.sight.known || l.sight.image == nil {
+		return result{}
+	}
+	return result{image: l.sight.image, cfg: cfg, now: now, degraded: true}
 }

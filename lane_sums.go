@@ -26,9 +26,7 @@ func (l *lane) refuseDebt(v plan.View, adjusts []*op, s plan.Sums) ([]*op, plan.
 		with := append(plan.Sums{}, fit...)
 		o.addTo(&with)
 		if name := with.TooDeep(v.Image); name != "" {
-			l.finish(o.alone(), result{err: invalid("amounts["+name+"]",
-				"puts the bucket of entity %q on resource %q more than %d tokens into debt, which is the most it stores; correct the amount, or delete the bucket's item, which forgives its debt",
-				l.entity, l.resource, int64(plan.MaxDebt)/milli)})
+			l.finish(o.alone(), result{err: &failure{reason: failedTooDeep, limit: name}})
 			continue
 		}
 		kept, fit = append(kept, o), with

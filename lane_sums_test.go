@@ -96,7 +96,7 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 		l.run()
 		for i, refused := range []bool{false, true, false} {
 			if refused {
-				requireInvalid(t, ops[i].result.err, "amounts[x]")
+				requireInvalid(t, s.limiter.told(l, ops[i].result.err), "amounts[x]")
 			} else {
 				require.NoError(t, ops[i].result.err)
 			}

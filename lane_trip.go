@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/backlog"
+
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
@@ -29,7 +31,7 @@ func (l *lane) away() bool { return l.tripped.Load() || l.owner.table.Open() }
 // trip answers everybody and probes the bucket in the background; after Close it
 // does not, for nothing is probed any more, and reports false.
 func (l *lane) trip(cause error) bool {
-	err := l.owner.silence(cause)
+	err := silence(cause)
 	l.mu.Lock()
 	defer l.unlockAndTell()
 	if l.tripped.Load() || l.owner.isClosing() {
@@ -111,6 +113,29 @@ func (l *lane) bequeath(o *op, heir func(result)) {
 	heir(r)
 }
 
+// follow keeps an account of the charges of a write that is under way: landed, in
+// doubt if nobody knows, else owed to the bucket. The caller holds its part of the
+// charge that it returns once the write has ended.
+func (l *lane) follow(o *op, amounts []plan.Signed, cfg *plan.Config, now int64) *backlog.Charge {
+	c := backlog.UnderWay()
+	for _, a := range amounts {
+		c.Carry(a.Name, cfg.RateOf(a.Name), a.Amount, now)
+	}
+	l.bequeath(o, func(r result) {
+		switch {
+		case r.err == nil && !r.denied:
+			where := r.image.Of()
+			l.owner.owed.returns(l, refunds(c.Landed(where, r.dropped)), where, cfg)
+		case r.unknown:
+			l.owner.tally.doubt(amounts)
+			c.Unanswered()
+		default:
+			l.owner.owed.takeOver(l, c, amounts, cfg)
+		}
+	})
+	return c
+}
+
 // disown has what a write may yet be granted given back.
 func (l *lane) disown(o *op) {
 	l.mu.Lock()
@@ -176,7 +201,7 @@ func (l *lane) recover() {
 			}
 			return
 		}
-		if heard(l.owner.store.probe(life, l.key)) {
+		if heard(l.owner.store.Probe(life, l.key)) {
 			l.owner.log.Info("dynalimit: a bucket answers again", slog.String("entity", l.entity), slog.String("resource", l.resource))
 			return
 		}
@@ -201,4 +226,34 @@ func (l *lane) rideOut(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// hand gives an op that no queue holds its outcome.
+func (l *lane) hand(o *op, r result) {
+	l.mu.Lock()
+	defer l.unlockAndTell()
+	l.inherit(o, r)
+}
+
+// quiet is how long nothing was heard of the bucket, since an instant at most.
+func (l *lane) quiet(since time.Time) time.Duration {
+	if heard := time.Unix(0, l.heard.Load()); heard.After(since) {
+		since = heard
+	}
+	return time.Since(since)
+}
+
+// await waits for what comes of an adjust: at most until its table is known not
+// to answer, or ctx ends. One that is still queued is then never written, and the
+// outcome of one in flight can be inherited.
+func (l *lane) await(ctx context.Context, o *op) result {
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		l.giveUp(o, &failure{reason: failedUnconfirmed, op: "adjust", err: ctx.Err()})
+	case <-l.owner.table.Opened():
+		l.giveUp(o, silence(errTripped))
+	}
+	<-o.done
+	return o.result
 }

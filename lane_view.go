@@ -11,7 +11,7 @@ import (
 // read reads the bucket, and says when it was asked to.
 func (l *lane) read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked int64, err error) {
 	asked = l.owner.nowMS()
-	image, err = l.owner.store.readBucket(ctx, l.key, hint, l.owner.ids.slot)
+	image, err = l.owner.store.Read(ctx, l.key, hint, l.owner.ids.slot)
 	if heard(err) {
 		l.heard.Store(time.Now().UnixNano())
 	}
@@ -87,7 +87,7 @@ func (l *lane) consider(ctx context.Context, o *op, certain bool) (sight, plan.V
 		}
 		v, err := l.view(ctx, &known, b, nil)
 		if err == nil && v.Lacks(o.amounts) {
-			err = l.outdated(v, o.amounts)
+			err = outdated(v, o.amounts)
 		}
 		if err != nil || looked || known.fresh(v.Now) || !certain && v.Fits(o.amounts, nil, nil) {
 			return known, v, err
@@ -104,7 +104,7 @@ func (l *lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (pl
 	if len(b.takes) == 0 && !missing && known.whole() {
 		st = plan.Older // an adjust charges what is there; configuration comes with takes
 	} else if st == plan.Older {
-		l.owner.store.forgetConfig(l.entity, l.resource)
+		l.owner.store.ForgetConfig(l.entity, l.resource)
 	}
 	if st == plan.Unsure || st == plan.Older && missing {
 		var err error
@@ -117,19 +117,21 @@ func (l *lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (pl
 		st = plan.Newer
 	}
 	v := plan.NewView(known.image, cfg, st, l.owner.nowMS())
-	return v, refuseOverfull(v, l.entity, l.resource)
+	if waiting, wait := v.Overfull(); waiting != nil {
+		return v, &failure{reason: failedOverfull, configured: len(cfg.Limits), waiting: waiting, wait: wait}
+	}
+	return v, nil
 }
 
 // reread puts the batch under the configuration as it is now; nil, for adjusts,
 // when nothing limits the bucket any more.
 func (l *lane) reread(ctx context.Context, b batch) (*plan.Config, error) {
-	resolved, err := l.owner.store.rereadConfig(ctx, l.entity, l.resource)
+	cfg, err := l.owner.store.RereadConfig(ctx, l.entity, l.resource)
 	if err != nil {
 		return nil, err
 	}
-	cfg := l.owner.compile(resolved)
 	if cfg == nil && len(b.takes) > 0 {
-		return nil, invalid("limits", "none are configured for entity %q on resource %q any more", l.entity, l.resource)
+		return nil, &failure{reason: failedUnlimited}
 	}
 	for _, o := range b.takes {
 		o.cfg = cfg

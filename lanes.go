@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -33,10 +32,9 @@ type lanes struct {
 	trips atomic.Int64
 	tally tally
 
-	// compile makes the configuration of a bucket from what was read.
-	compile  func(*resolvedConfig) *plan.Config
-	observer Observer
-	log      *slog.Logger
+	// trace hears of writes, nil for nobody.
+	trace trace
+	log   *slog.Logger
 	// foreign says that another implementation was seen to write a bucket.
 	foreign atomic.Bool
 	// onSend, if set, hears of every write before it is sent; for tests.
@@ -63,16 +61,6 @@ func newLanes(store bucketStore, keys schema.Keys, size int, nowMS, tick func() 
 // isClosing reports whether the limiter has been closed: nothing is kept for
 // later any more.
 func (s *lanes) isClosing() bool { return s.life.Err() != nil }
-
-// silence is the error of a call whose bucket does not answer. A cause that says so
-// already is not wrapped again: it would be told twice.
-func (s *lanes) silence(cause error) *UnavailableError {
-	var said *UnavailableError
-	if errors.As(cause, &said) {
-		cause = said.Err
-	}
-	return &UnavailableError{Op: "write the bucket", Err: cause, RetryAfter: s.table.RetryAfter(), silent: true}
-}
 
 // of returns the lane of a bucket.
 func (s *lanes) of(entity, resource string) *lane {

@@ -96,7 +96,7 @@ func (o *oracle) hear(l *RateLimiter) {
 		defer o.mu.Unlock()
 		return o.sent[sentKey{operation, entity}]
 	}
-	l.lanes.observer = outcomes{mu: &o.mu}
+	l.lanes.trace = writeTrace{l, outcomes{mu: &o.mu}}
 	l.lanes.store = lawStore{bucketStore: l.lanes.store, sent: find, met: met}
 	l.store = transactions{limiterStore: l.store, sent: find, met: met, mu: &o.mu}
 }
@@ -127,18 +127,18 @@ type lawStore struct {
 	met  *clashes
 }
 
-func (s lawStore) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+func (s lawStore) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
 	ctx.Value(delivered{}).(*delivered).write = s.sent(operationIn(st.Values), bucketEntity(key))
-	a := s.bucketStore.updateBucket(ctx, key, st, hint, slot)
+	a := s.bucketStore.Update(ctx, key, st, hint, slot)
 	if a.verdict == refused {
 		s.met.note(bucketEntity(key), st, a.image)
 	}
 	return a
 }
 
-func (s lawStore) createBucket(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer {
+func (s lawStore) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer {
 	ctx.Value(delivered{}).(*delivered).write = s.sent(binary.BigEndian.Uint64(c.OpID), c.Entity)
-	return s.bucketStore.createBucket(ctx, c, hint, slot)
+	return s.bucketStore.Create(ctx, c, hint, slot)
 }
 
 // operationIn is the operation of a write's own id, the first value of an

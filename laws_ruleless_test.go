@@ -65,8 +65,8 @@ type ruleless struct {
 	edit func(schema.Statement) schema.Statement
 }
 
-func (s ruleless) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
-	return s.bucketStore.updateBucket(ctx, key, s.edit(st), hint, slot)
+func (s ruleless) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+	return s.bucketStore.Update(ctx, key, s.edit(st), hint, slot)
 }
 
 // without is an edit of clauses as one of statements.
@@ -144,7 +144,7 @@ type oneID struct {
 	tries map[uint64]byte
 }
 
-func (s *oneID) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+func (s *oneID) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
 	own := st.Values[":0"].(*types.AttributeValueMemberB).Value
 	s.mu.Lock()
 	s.tries[binary.BigEndian.Uint64(own)] = own[8]
@@ -154,7 +154,7 @@ func (s *oneID) updateBucket(ctx context.Context, key schema.Item, st schema.Sta
 			st.Values[name] = schema.Bytes(append(slices.Clone(b.Value[:8]), 0))
 		}
 	}
-	a := s.bucketStore.updateBucket(ctx, key, st, hint, slot)
+	a := s.bucketStore.Update(ctx, key, st, hint, slot)
 	if a.image != nil && len(a.image.Op) == opIDLen {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -168,8 +168,8 @@ func (s *oneID) updateBucket(ctx context.Context, key schema.Item, st schema.Sta
 // blindResend is a store that sends a write whose answer was lost once more.
 type blindResend struct{ bucketStore }
 
-func (s blindResend) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
-	a := s.bucketStore.updateBucket(ctx, key, st, hint, slot)
+func (s blindResend) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+	a := s.bucketStore.Update(ctx, key, st, hint, slot)
 	if a.verdict == ambiguous {
 		st = rewritten(st, func(c clause) string {
 			if strings.HasPrefix(c.attr, "op") {
@@ -177,7 +177,7 @@ func (s blindResend) updateBucket(ctx context.Context, key schema.Item, st schem
 			}
 			return c.text
 		})
-		a = s.bucketStore.updateBucket(ctx, key, st, hint, slot)
+		a = s.bucketStore.Update(ctx, key, st, hint, slot)
 	}
 	return a
 }

@@ -111,7 +111,7 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 		}
 		ops[i] = newAdjust(ctx, delta, lv.incarnation, lv.cfg)
 		if lv.lane.away() { // no request: the caller would wait for nothing
-			results[i] = result{err: lease.limiter.lanes.silence(lease.limiter.cause())}
+			results[i] = result{err: lease.limiter.silence(lease.limiter.cause())}
 			lv.lane.giveUp(ops[i], results[i].err)
 		}
 	}
@@ -136,7 +136,7 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 // consumed.
 func (l *RateLimiter) book(lv *level, o *op, r result) *UnconfirmedError {
 	lv.saw(r)
-	if r.err != nil && !silent(r.err) || r.err == nil || r.unknown && !r.pending {
+	if r.err != nil && !unheard(r.err) || r.err == nil || r.unknown && !r.pending {
 		lv.wrote(o.amounts, r)
 		if r.unknown {
 			l.lanes.tally.doubt(o.amounts)
@@ -216,21 +216,7 @@ func (lease *Lease) write(ctx context.Context, ops []*op, results []result) {
 	for i, o := range ops {
 		if o != nil && results[i].err == nil {
 			results[i] = lease.levels[i].lane.await(ctx, o)
+			results[i].err = lease.limiter.told(lease.levels[i].lane, results[i].err)
 		}
 	}
-}
-
-// await waits for what comes of an adjust: at most until its table is known not
-// to answer, or ctx ends. One that is still queued is then never written, and the
-// outcome of one in flight can be inherited.
-func (l *lane) await(ctx context.Context, o *op) result {
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		l.giveUp(o, &UnavailableError{Op: "adjust", Err: ctx.Err()})
-	case <-l.owner.table.Opened():
-		l.giveUp(o, l.owner.silence(errTripped))
-	}
-	<-o.done
-	return o.result
 }

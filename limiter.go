@@ -16,7 +16,6 @@ import (
 
 // limiterStore is what the limiter needs of the repository.
 type limiterStore interface {
-	bucketStore
 	config(ctx context.Context, entity, resource string, until time.Time) (*resolvedConfig, schema.Item, bool, error)
 	decodeBucket(item schema.Item, slot int) (*schema.Image, error)
 	transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error)
@@ -65,11 +64,12 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		l.fallback = &fallbackLimits{limits: o.Limits}
 	}
 	var err error
-	if l.lanes, err = newLanes(repo, repo.keys, o.MaxBuckets, l.nowMS, repo.tick); err != nil {
+	if l.lanes, err = newLanes(buckets{repo, l.fallback}, repo.keys, o.MaxBuckets, l.nowMS, repo.tick); err != nil {
 		return nil, err
 	}
-	l.lanes.compile = l.compile
-	l.lanes.observer = o.Observer
+	if o.Observer != nil {
+		l.lanes.trace = writeTrace{l, o.Observer}
+	}
 	l.detach = repo.attach(l.availabilityChanged)
 	l.lanes.log, l.lanes.table = o.Logger, tableState{repo.breaker}
 	l.lanes.life, l.end = context.WithCancel(context.Background())
@@ -103,7 +103,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	l.end()
 	if n, amounts := l.lanes.owed.total(); n > 0 {
 		l.lanes.log.WarnContext(ctx, "dynalimit: closed while buckets were owed what was admitted without them; it is not charged",
-			slog.Int("buckets", n), slog.Any("tokens", amounts))
+			slog.Int("buckets", n), slog.Any("tokens", tokensOf(amounts)))
 	}
 	return l.lanes.drain(ctx)
 }
@@ -112,19 +112,20 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 // with the resolved configuration that has none of its own.
 type fallbackLimits struct{ limits []Limit }
 
-// compile returns the configuration of a bucket, nil when nothing limits it.
-func (l *RateLimiter) compile(r *resolvedConfig) *plan.Config {
+// compile returns the configuration of a bucket, nil when nothing limits it; f is
+// nil for a limiter without limits of its own.
+func (f *fallbackLimits) compile(r *resolvedConfig) *plan.Config {
 	if len(r.limits) > 0 {
 		return r.compiled
 	}
-	if l.fallback == nil {
+	if f == nil {
 		return nil
 	}
-	if known := r.fallback.Load(); known != nil && known.from == l.fallback {
+	if known := r.fallback.Load(); known != nil && known.from == f {
 		return known.cfg
 	}
-	cfg := newBucketConfig(l.fallback.limits, LevelOptions, false, r.readAt, r.tick)
-	r.fallback.Store(&compiledFallback{from: l.fallback, cfg: cfg})
+	cfg := newBucketConfig(f.limits, LevelOptions, false, r.readAt, r.tick)
+	r.fallback.Store(&compiledFallback{from: f, cfg: cfg})
 	return cfg
 }
 

@@ -3,6 +3,8 @@ package dynalimit
 import (
 	"context"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // Observer hears of what a limiter does, in pairs of start and end. The context
@@ -112,3 +114,26 @@ func (NopObserver) WriteEnd(context.Context, WriteEnd) {}
 
 // AvailabilityChanged does nothing.
 func (NopObserver) AvailabilityChanged(AvailabilityChange) {}
+
+// writeTrace tells an observer of the lanes' writes.
+type writeTrace struct {
+	limiter  *RateLimiter
+	observer Observer
+}
+
+// Begin tells of the start of a write, and what it returns of its end.
+func (t writeTrace) Begin(ctx context.Context, w writing) (context.Context, func(a answer, took time.Duration)) {
+	start := WriteStart{EntityID: w.entity, Resource: w.resource, Kind: writeKinds[w.kind], Callers: w.callers}
+	ctx = t.observer.WriteStart(ctx, start)
+	return ctx, func(a answer, took time.Duration) {
+		t.observer.WriteEnd(ctx, WriteEnd{
+			EntityID: w.entity, Resource: w.resource, Kind: start.Kind, Callers: w.callers,
+			Outcome: a.verdict.String(), Tries: a.tries, Duration: took, Err: t.limiter.toldOf(w.entity, w.resource, a.err),
+		})
+	}
+}
+
+// writeKinds names the shapes of lanes' writes.
+var writeKinds = map[plan.Kind]WriteKind{
+	plan.Create: WriteCreate, plan.Spend: WriteSpend, plan.Claim: WriteClaim, plan.GiveBack: WriteGiveBack,
+}

@@ -169,7 +169,7 @@ func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
 		l := lease.levels[0].lane
 		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: milli}}, lease.levels[0].cfg)
 		take.state, take.dropped, l.queue = opCarried, []string{"rpm"}, []*op{take}
-		l.giveUp(take, l.owner.silence(errTripped))
+		l.giveUp(take, silence(errTripped))
 		require.True(t, take.result.pending)
 		l.finish([]*op{take}, result{image: l.sight.image})
 		var outcome result
@@ -187,7 +187,7 @@ func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
 		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: milli}}, lease.levels[0].cfg)
 		take.state, l.queue = opCarried, []*op{take}
 		l.unburden(l.queue)
-		l.giveUp(take, l.owner.silence(errTripped))
+		l.giveUp(take, silence(errTripped))
 		assert.False(t, take.result.pending)
 		assert.False(t, take.result.unknown)
 		assert.ErrorIs(t, take.result.err, ErrUnavailable)

@@ -62,7 +62,7 @@ func TestPanicEndsWhatIsUnderWay(t *testing.T) {
 		l := lease.levels[0].lane
 		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: milli}}, lease.levels[0].cfg)
 		take.state, l.queue, l.wrote = opCarried, []*op{take}, true
-		l.giveUp(take, l.owner.silence(errTripped))
+		l.giveUp(take, silence(errTripped))
 		var outcome result
 		l.bequeath(take, func(r result) { outcome = r })
 		l.broke("boom", nil)

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -9,25 +10,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// answer is what came of a request about one bucket.
-type answer struct {
-	verdict verdict
-	// image is the bucket after a landed write, or as it was when a condition
-	// failed; nil when there is no item. seen says that the answer showed it.
-	image *schema.Image
-	seen  bool
-	err   error
-	// unsure says that an earlier try went unanswered, and may yet land.
-	unsure bool
-	// tries is how many requests it took.
-	tries int
+// buckets is a repository as the lanes of a limiter see it.
+type buckets struct {
+	repo *Repository
+	// fallback are the limiter's own limits, nil for none.
+	fallback *fallbackLimits
 }
 
-// updateBucket sends a conditional update of one bucket, once.
-func (r *Repository) updateBucket(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+// Update sends a conditional update of one bucket, once.
+func (b buckets) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+	r := b.repo
 	out, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &r.table,
 		Key:                                 key,
@@ -48,8 +44,9 @@ func (r *Repository) updateBucket(ctx context.Context, key schema.Item, st schem
 	return answer{verdict: landed, image: image, seen: true}
 }
 
-// createBucket puts a bucket that must not exist yet.
-func (r *Repository) createBucket(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer {
+// Create puts a bucket that must not exist yet.
+func (b buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer {
+	r := b.repo
 	item := c.Item()
 	_, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &r.table,
@@ -122,9 +119,30 @@ func (r *Repository) decodeBucket(item schema.Item, slot int) (*schema.Image, er
 	return image, nil
 }
 
-// forgetConfig makes the next use of a configuration read it again.
-func (r *Repository) forgetConfig(entity, resource string) {
-	r.configs.drop(configKey{entity, resource})
+// Read reads one bucket consistently.
+func (b buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
+	return b.repo.readBucket(ctx, key, hint, slot)
+}
+
+// Probe asks for proof that a bucket can be written.
+func (b buckets) Probe(ctx context.Context, key schema.Item) error { return b.repo.probe(ctx, key) }
+
+// RereadConfig reads what limits a bucket.
+func (b buckets) RereadConfig(ctx context.Context, entity, resource string) (*plan.Config, error) {
+	resolved, err := b.repo.rereadConfig(ctx, entity, resource)
+	var wrong *ValidationError
+	switch {
+	case errors.As(err, &wrong):
+		return nil, &failure{reason: failedMisconfigured, err: err}
+	case err != nil:
+		return nil, err
+	}
+	return b.fallback.compile(resolved), nil
+}
+
+// ForgetConfig makes the next use of a configuration read it again.
+func (b buckets) ForgetConfig(entity, resource string) {
+	b.repo.configs.drop(configKey{entity, resource})
 }
 
 func (r *Repository) malformed(err error) error {

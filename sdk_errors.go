@@ -25,9 +25,6 @@ const (
 	failed     = ddb.Failed
 )
 
-// writeBackoff is the wait between the tries of a bucket's write.
-var writeBackoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
-
 // withoutRetries are the options of a write that must not be sent again blindly.
 var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
 

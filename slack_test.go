@@ -109,7 +109,7 @@ func TestTransactionsAtFullCommute(t *testing.T) {
 		all[0].family("shared", "org")
 		one := func(s *stage) { s.acquire("shared", Amounts{"rpm": 1}, WithCascade(CascadeTransaction)) }
 		for _, s := range all {
-			s.limiter.store.forgetConfig("shared", model)
+			s.limiter.repo.configs.drop(configKey{"shared", model})
 			one(s)
 		}
 		elapse(2 * time.Second)

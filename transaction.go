@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -61,7 +62,7 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 	}
 	defer l.lanes.stopped()
 	end(a)
-	if heard(a.err) {
+	if ddb.Classify(a.err, context.Background()).Answered {
 		for _, i := range t.charged {
 			lease.levels[i].lane.heard.Store(time.Now().UnixNano())
 		}
@@ -132,13 +133,6 @@ func (l *RateLimiter) inheritTogether(lease *Lease, ops []*op, proposals []propo
 		}
 		lv.lane.hand(ops[i], r)
 	}
-}
-
-// hand gives an op that no queue holds its outcome.
-func (l *lane) hand(o *op, r result) {
-	l.mu.Lock()
-	defer l.unlockAndTell()
-	l.inherit(o, r)
 }
 
 // joint is what came of a transaction.

@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -28,15 +27,20 @@ type place struct {
 	lane   *lane
 }
 
-// lastRank is that of callers who do not wait: every waiter goes before them.
-const lastRank = math.MaxUint64
-
 // rank is the caller's seniority, at every level of its cascade.
 func (p *place) rank() uint64 {
 	if p.waiter == nil {
 		return lastRank
 	}
 	return p.waiter.rank
+}
+
+// callAlong lets those behind the caller in the line of a level, who fit beside
+// it, ride in its write.
+func (p *place) callAlong(lv *level) {
+	if p.lane == lv.lane {
+		lv.lane.callAlong(p.waiter, lv.cfg)
+	}
 }
 
 func (p *place) quit() {
@@ -145,7 +149,7 @@ func (l *RateLimiter) pause(ctx context.Context, r request, at place, denial *Li
 		if changed && head {
 			return false, nil
 		}
-		left, known := at.lane.due(at.waiter, l.clock())
+		left, known := l.turn(at)
 		if known {
 			expected = l.clock().Add(left)
 		} else if left = expected.Sub(l.clock()); same || at.lane.disputed(at.waiter) {
@@ -173,6 +177,17 @@ func (l *RateLimiter) pause(ctx context.Context, r request, at place, denial *Li
 		}
 		same = !woken
 	}
+}
+
+// turn is how long a waiter has to wait by the last image of its bucket; known is
+// false when that is too old to say.
+func (l *RateLimiter) turn(at place) (left time.Duration, known bool) {
+	now := l.clock()
+	wait, known := at.lane.due(at.waiter, now.UnixMilli())
+	if !known || wait == 0 {
+		return 0, known // what never fits is tried, which says so
+	}
+	return time.UnixMilli(now.UnixMilli()).Sub(now) + duration(wait), true
 }
 
 // never is longer than any wait for a turn.

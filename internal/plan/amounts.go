@@ -78,3 +78,12 @@ func Split(amounts []Signed) (charges, backs []Signed) {
 	}
 	return charges, backs
 }
+
+// Tokens are the amounts in whole tokens, by limit.
+func Tokens(list []Signed) map[string]int64 {
+	out := make(map[string]int64, len(list))
+	for _, s := range list {
+		out[s.Name] = s.Amount / 1000
+	}
+	return out
+}

@@ -2,8 +2,8 @@ package dynalimit
 
 import (
 	"bytes"
+	"math"
 	"slices"
-	"time"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
@@ -155,11 +155,7 @@ func (l *lane) mayTry(w *waiter) (head, called bool) {
 
 // callAlong wakes those behind a waiter that fit beside it and each other by
 // the last image, so that one write carries them all.
-func (l *lane) callAlong(at place, cfg *plan.Config) {
-	w := at.waiter
-	if at.lane != l {
-		return
-	}
+func (l *lane) callAlong(w *waiter, cfg *plan.Config) {
 	now := l.owner.nowMS()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,6 +182,9 @@ func (l *lane) callAlong(at place, cfg *plan.Config) {
 		}
 	}
 }
+
+// lastRank is that of callers who do not wait: every waiter goes before them.
+const lastRank = math.MaxUint64
 
 // head is a waiter at the head of a line, and what it needs.
 type head struct {
@@ -247,8 +246,7 @@ func (l *lane) disputed(w *waiter) bool {
 // due is how long a waiter has to wait until its amounts fit once those before
 // it have theirs; at the head that is other heads, behind it all. known is false
 // when the last image is too old to say, or under another configuration.
-func (l *lane) due(w *waiter, clock time.Time) (left time.Duration, known bool) {
-	now := clock.UnixMilli()
+func (l *lane) due(w *waiter, now int64) (wait int64, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.sight.current(w.cfg) || !l.sight.fresh(now) {
@@ -268,5 +266,5 @@ func (l *lane) due(w *waiter, clock time.Time) (left time.Duration, known bool) 
 	if !ok {
 		return 0, true // it never fits: a try says so
 	}
-	return time.UnixMilli(now).Sub(clock) + duration(wait), true
+	return wait, true
 }

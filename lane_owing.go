@@ -173,7 +173,7 @@ func (s *lanes) flushed(w *owing, c *backlog.Charge, o *op, r result) {
 func (s *lanes) drops(key laneKey, amounts []plan.Signed, why string) {
 	s.tally.drop(amounts)
 	s.log.Warn("dynalimit: what was admitted while a bucket did not answer is not charged: "+why,
-		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", tokensOf(amounts)))
+		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
 }
 
 // refunded books what came of a give-back that was owed. One that may have been

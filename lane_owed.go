@@ -181,15 +181,14 @@ func (d *owed) wake(w *owing) {
 }
 
 // total is for how many buckets something is owed, and all charges that are.
-func (d *owed) total() (buckets int, amounts Amounts) {
+func (d *owed) total() (buckets int, amounts []plan.Signed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var sum []plan.Signed
 	for _, w := range d.byKey {
 		if !w.empty() {
 			buckets++
-			sum = plan.Plus(sum, w.due(d.lanes.nowMS()))
+			amounts = plan.Plus(amounts, w.due(d.lanes.nowMS()))
 		}
 	}
-	return buckets, tokensOf(sum)
+	return buckets, amounts
 }

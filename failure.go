@@ -1,0 +1,87 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// told is the error that users see of what a lane says, or an error that is one
+// already.
+func (l *RateLimiter) told(at *lane, err error) error {
+	if err == nil {
+		return nil
+	}
+	return l.toldOf(at.entity, at.resource, err)
+}
+
+// toldOf is told of the bucket of an entity on a resource.
+func (l *RateLimiter) toldOf(entity, resource string, err error) error {
+	var f *failure
+	if err == nil || !errors.As(err, &f) {
+		return err
+	}
+	switch f.reason {
+	case failedSilent:
+		return l.silence(f.err)
+	case failedUnconfirmed:
+		return &UnavailableError{Op: f.op, Err: f.err}
+	case failedContended:
+		return contended(entity, resource)
+	case failedPanicked:
+		return fmt.Errorf("dynalimit: a write of the bucket of %s on %s ended by a panic: %w; the log has its stack", entity, resource, f.err)
+	case failedMisconfigured:
+		return f.err
+	}
+	return refusal(entity, resource, f)
+}
+
+// refusal is the error of an op that cannot be written as it is.
+func refusal(entity, resource string, f *failure) *ValidationError {
+	switch f.reason {
+	case failedOutdated:
+		err := invalid("amounts["+f.limit+"]", "is not a limit of entity %q on resource %q any more", entity, resource)
+		err.outdated = true
+		return err
+	case failedOverfull:
+		return invalid("limits", "of entity %q on resource %q would be %d: %d configured, and %q, which are configured no more and go once they are full again; a bucket holds at most %d: keep some of those names, or wait, %v at most",
+			entity, resource, len(f.waiting)+f.configured, f.configured, f.waiting, schema.MaxStored, duration(f.wait).Round(time.Millisecond))
+	case failedTooDeep:
+		return invalid("amounts["+f.limit+"]", "puts the bucket of entity %q on resource %q more than %d tokens into debt, which is the most it stores; correct the amount, or delete the bucket's item, which forgives its debt",
+			entity, resource, int64(plan.MaxDebt)/milli)
+	default: // failedUnlimited
+		return invalid("limits", "none are configured for entity %q on resource %q any more", entity, resource)
+	}
+}
+
+// silence is the error of a call whose bucket does not answer. A cause that says so
+// already is not wrapped again: it would be told twice.
+func (l *RateLimiter) silence(cause error) *UnavailableError {
+	var said *UnavailableError
+	if errors.As(cause, &said) {
+		cause = said.Err
+	}
+	var f *failure
+	if errors.As(cause, &f) {
+		cause = f.err
+	}
+	return &UnavailableError{Op: "write the bucket", Err: cause, RetryAfter: l.repo.breaker.RetryAfter(), silent: true}
+}
+
+// gone reports whether an error means that the store did not answer.
+func gone(err error) bool { return errors.Is(err, ErrUnavailable) }
+
+// unheard reports whether an error that users see means that the store said
+// nothing: an answer, throttling too, proves that it lives.
+func unheard(err error) bool {
+	if err == nil { // the usual case makes no garbage
+		return false
+	}
+	var u *UnavailableError
+	return errors.As(err, &u) && (u.silent || ddb.Classify(u.Err, context.Background()).Silent)
+}

@@ -1,0 +1,34 @@
+package dynalimit
+
+import (
+	"sync"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// tally counts what is not certain, by limit, in millitokens.
+type tally struct {
+	mu               sync.Mutex
+	doubted, dropped []plan.Signed
+}
+
+// doubt counts what was perhaps charged, or given back.
+func (t *tally) doubt(amounts []plan.Signed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.doubted = plan.Plus(t.doubted, plan.Absolute(amounts))
+}
+
+// drop counts what will never be charged.
+func (t *tally) drop(amounts []plan.Signed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dropped = plan.Plus(t.dropped, plan.Absolute(amounts))
+}
+
+// amounts are the tallies.
+func (t *tally) amounts() (doubted, dropped []plan.Signed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.doubted, t.dropped
+}
