@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/dynalimit/dynalimit/internal/cache"
 )
 
 // configKey names one resolved configuration.
@@ -69,10 +71,13 @@ type configCache struct {
 	away     func() error
 	maxStale time.Duration
 
+	// What needs no read takes no lock of the cache's own: callers come together.
+	hits, negativeHits, staleHits, misses atomic.Int64
+
 	mu      sync.Mutex
-	entries *simplelru.LRU[configKey, *configEntry]
+	entries *cache.Recent[configKey, *configEntry]
 	fills   map[*configFill]struct{}
-	stats   ConfigCacheStats
+	stats   ConfigCacheStats // but for those above
 
 	// running holds the read under way for a key, next the forced one that
 	// begins when it has ended.
@@ -83,7 +88,7 @@ type configCache struct {
 const maxRefreshPause = time.Second
 
 func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCache {
-	entries, err := simplelru.NewLRU[configKey, *configEntry](size, nil)
+	entries, err := cache.NewRecent[configKey, *configEntry](size)
 	if err != nil { // a size below 1, which NewRepository refuses
 		panic(err)
 	}
@@ -92,16 +97,13 @@ func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCa
 
 // fresh returns the entry if it needs no read; else nil, and nothing is counted.
 func (c *configCache) fresh(key configKey) *resolvedConfig {
-	now := c.now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	e, ok := c.entries.Get(key)
-	if !ok || !c.young(now, e, c.ttl) {
+	if !ok || !c.young(c.now(), e, c.ttl) {
 		return nil
 	}
-	c.stats.Hits++
+	c.hits.Add(1)
 	if e.cfg.level == "" {
-		c.stats.NegativeHits++
+		c.negativeHits.Add(1)
 	}
 	return e.cfg
 }
@@ -152,15 +154,12 @@ func (c *configCache) get(ctx context.Context, key configKey, load configLoad) (
 // outlast returns the entry that is used while the table does not answer, else
 // the error.
 func (c *configCache) outlast(key configKey, err error) (*resolvedConfig, error) {
-	now := c.now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	e, ok := c.entries.Get(key)
-	if !ok || !c.young(now, e, c.ttl+c.maxStale) {
-		c.stats.Misses++
+	if !ok || !c.young(c.now(), e, c.ttl+c.maxStale) {
+		c.misses.Add(1)
 		return nil, err
 	}
-	c.stats.StaleHits++
+	c.staleHits.Add(1)
 	return e.cfg, nil
 }
 
@@ -172,15 +171,15 @@ func (c *configCache) stale(key configKey) (stale *resolvedConfig, refresh bool)
 	defer c.mu.Unlock()
 	e, ok := c.entries.Get(key)
 	if !ok || !c.young(now, e, 2*c.ttl) {
-		c.stats.Misses++
+		c.misses.Add(1)
 		return nil, true
 	}
 	if e.refreshing || now.Before(e.retry) {
-		c.stats.StaleHits++
+		c.staleHits.Add(1)
 		return e.cfg, false
 	}
 	e.refreshing = true
-	c.stats.Misses++
+	c.misses.Add(1)
 	return e.cfg, true
 }
 
@@ -287,6 +286,7 @@ func (c *configCache) snapshot() ConfigCacheStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.stats
+	s.Hits, s.NegativeHits, s.StaleHits, s.Misses = c.hits.Load(), c.negativeHits.Load(), c.staleHits.Load(), c.misses.Load()
 	s.Size = c.entries.Len()
 	return s
 }

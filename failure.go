@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,8 @@ func refusal(entity, resource string, f *failure) *ValidationError {
 }
 
 // silence is the error of a call whose bucket does not answer. A cause that says so
-// already is not wrapped again: it would be told twice.
+// already is not wrapped again: it would be told twice. A caller whose bucket, or
+// table, has just begun to answer again is told to come soon.
 func (l *RateLimiter) silence(cause error) *UnavailableError {
 	var said *UnavailableError
 	if errors.As(cause, &said) {
@@ -70,7 +72,7 @@ func (l *RateLimiter) silence(cause error) *UnavailableError {
 	if errors.As(cause, &f) {
 		cause = f.err
 	}
-	return &UnavailableError{Op: "write the bucket", Err: cause, RetryAfter: l.repo.breaker.RetryAfter(), silent: true}
+	return &UnavailableError{Op: "write the bucket", Err: cause, RetryAfter: cmp.Or(l.repo.breaker.RetryAfter(), firstProbe/2), silent: true}
 }
 
 // gone reports whether an error means that the store did not answer.

@@ -41,7 +41,7 @@ var pureStd = []string{
 var importTable = []importRow{
 	{
 		folder:  ".",
-		project: []string{"internal/backlog", "internal/bucket", "internal/ddb", "internal/plan", "internal/schema"},
+		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/schema"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
@@ -61,6 +61,12 @@ var importTable = []importRow{
 		std:     []string{"slices", "strings"},
 		project: []string{"internal/bucket", "internal/schema"},
 		reason:  "what to write is decided from values, time among them, so that a search can visit every state with the real decisions",
+	},
+	{
+		folder: "internal/cache",
+		std:    []string{"sync", "sync/atomic"},
+		others: []string{"github.com/hashicorp/golang-lru/v2"},
+		reason: "what is kept is the users' own; how it is kept is the same for everybody",
 	},
 	{
 		folder:  "internal/schema",

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/dynalimit/dynalimit/internal/cache"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -42,14 +42,15 @@ type lanes struct {
 	// ranks counts the waiters there have been, for their seniority.
 	ranks atomic.Uint64
 
+	byKey *cache.Recent[laneKey, *lane]
+
 	mu      sync.Mutex
-	byKey   *simplelru.LRU[laneKey, *lane]
 	running int
 	idle    chan struct{} // closed when nothing runs; made by who waits for it
 }
 
 func newLanes(store bucketStore, keys schema.Keys, size int, nowMS, tick func() int64) (*lanes, error) {
-	byKey, err := simplelru.NewLRU[laneKey, *lane](size, nil)
+	byKey, err := cache.NewRecent[laneKey, *lane](size)
 	if err != nil {
 		return nil, err
 	}
@@ -65,14 +66,12 @@ func (s *lanes) isClosing() bool { return s.life.Err() != nil }
 // of returns the lane of a bucket.
 func (s *lanes) of(entity, resource string) *lane {
 	key := laneKey{entity, resource}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l, ok := s.byKey.Get(key); ok {
+	if l, ok := s.byKey.Get(key); ok { // the usual case makes no closure
 		return l
 	}
-	l := &lane{owner: s, entity: entity, resource: resource, key: s.keys.Bucket(entity, resource).Attributes()}
-	s.byKey.Add(key, l)
-	return l
+	return s.byKey.GetOrAdd(key, func() *lane {
+		return &lane{owner: s, entity: entity, resource: resource, key: s.keys.Bucket(entity, resource).Attributes()}
+	})
 }
 
 func (s *lanes) started() {

@@ -1,0 +1,70 @@
+package cache
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func filled(t *testing.T, size int) *Recent[int, int] {
+	t.Helper()
+	r, err := NewRecent[int, int](size)
+	require.NoError(t, err)
+	for i := range size {
+		assert.False(t, r.Add(i, 10*i))
+	}
+	return r
+}
+
+// A small cache forgets what was used the longest ago.
+func TestSmallCacheIsExact(t *testing.T) {
+	r := filled(t, 3)
+	v, ok := r.Get(0)
+	assert.True(t, ok)
+	assert.Zero(t, v)
+	assert.True(t, r.Add(3, 30), "for the value that is forgotten")
+	_, ok = r.Peek(1)
+	assert.False(t, ok)
+	assert.Equal(t, []int{2, 0, 3}, r.Keys())
+	assert.True(t, r.Remove(2))
+	assert.False(t, r.Remove(2))
+	assert.Equal(t, 2, r.Len())
+	assert.Equal(t, 30, r.GetOrAdd(3, func() int { panic("it is there") }))
+	assert.Equal(t, 7, r.GetOrAdd(9, func() int { return 7 }))
+	_, err := NewRecent[int, int](0)
+	assert.Error(t, err)
+}
+
+// In a large one, what is used all the time stays however much else comes and goes.
+func TestUsedValuesStay(t *testing.T) {
+	const size = 1000
+	r := filled(t, size)
+	for i := range 20 * size {
+		r.Add(size+i, 0)
+		for used := size - 10; used < size; used++ {
+			_, ok := r.Get(used)
+			require.True(t, ok, "value %d after %d others", used, i)
+		}
+	}
+	assert.Equal(t, size, r.Len())
+}
+
+// One value is made for a key, however many ask for it at once.
+func TestOneValueIsMade(t *testing.T) {
+	r := filled(t, 100)
+	var group sync.WaitGroup
+	made := make(chan int, 64)
+	for range cap(made) {
+		group.Go(func() {
+			made <- r.GetOrAdd(-1, func() int { return len(made) })
+			r.Get(5)
+		})
+	}
+	group.Wait()
+	first := <-made
+	for range cap(made) - 1 {
+		assert.Equal(t, first, <-made)
+	}
+}
