@@ -55,7 +55,7 @@ type settings struct {
 	Every   time.Duration `json:"every_ns"`
 
 	policy, failure, store string
-	json            bool
+	json                   bool
 }
 
 var policies = []string{string(dynalimit.Allow), string(dynalimit.Local), string(dynalimit.Block)}
@@ -88,11 +88,8 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	return s, nil
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	s, err := parse(args, stderr)
-	if err != nil {
-		return err
-	}
+// sufferAll measures every policy with every failure that is asked for.
+func sufferAll(ctx context.Context, s settings, stderr io.Writer) ([]*report, error) {
 	var all []*report
 	for _, policy := range policies {
 		for _, failure := range failures {
@@ -101,11 +98,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			}
 			r, err := suffer(ctx, s, dynalimit.UnavailablePolicy(policy), failure)
 			if err != nil {
-				return fmt.Errorf("%s, %s: %w", policy, failure, err)
+				return nil, fmt.Errorf("%s, %s: %w", policy, failure, err)
 			}
 			fmt.Fprintf(stderr, "outage: %s, %s: missed %q\n", policy, failure, r.Missed)
 			all = append(all, r)
 		}
+	}
+	return all, nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	s, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	all, err := sufferAll(ctx, s, stderr)
+	if err != nil {
+		return err
 	}
 	if s.json {
 		e := json.NewEncoder(stdout)

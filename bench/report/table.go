@@ -80,6 +80,17 @@ func number(v float64) string {
 	return fmt.Sprintf("%.4f", v)
 }
 
+// columnWidths are the characters of the widest cell of each column.
+func columnWidths(cells [][]string) []int {
+	widths := make([]int, len(cells[0]))
+	for _, line := range cells {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	return widths
+}
+
 // printTable writes the rows as a Markdown table and returns how many bars do not
 // hold.
 func printTable(w io.Writer, rows []row) (failed int, err error) {
@@ -90,12 +101,7 @@ func printTable(w io.Writer, rows []row) (failed int, err error) {
 			failed++
 		}
 	}
-	widths := make([]int, len(cells[0]))
-	for _, line := range cells {
-		for i, cell := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
+	widths := columnWidths(cells)
 	for n, line := range cells {
 		var b strings.Builder
 		for i, cell := range line {

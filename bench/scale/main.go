@@ -73,25 +73,31 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
-	switch {
-	case f.NArg() > 0:
+	if f.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
-	case s.Processes < 1 || s.Rate < 1 || s.Burst < 1:
-		return s, errors.New("-processes, -rate and -burst must be at least 1")
-	case s.Each <= 0 || s.For <= 0:
-		return s, errors.New("-each and -for must be above 0")
-	case s.Patience < 0 || s.WarmUp < 0 || s.Latency < 0 || s.Partition < 0:
-		return s, errors.New("-patience, -warm-up, -latency and -partition must not be below 0")
-	case s.Spread < 0 || s.Spread > 1:
-		return s, errors.New("-spread must be 0 to 1")
-	case s.Start != "empty" && s.Start != "full":
-		return s, fmt.Errorf("-start is %q; give empty or full", s.Start)
-	case s.scenario != "" && scenarios[s.scenario] == nil:
-		return s, fmt.Errorf("-scenario is %q; give F or F-real", s.scenario)
-	case s.Call != "acquire" && s.Call != "retry" && s.Call != "wait":
-		return s, fmt.Errorf("-call is %q; give acquire, retry or wait", s.Call)
 	}
-	return s, nil
+	return s, s.check()
+}
+
+//nolint:cyclop // a flat switch: one case per rule
+func (s settings) check() error {
+	switch {
+	case s.Processes < 1 || s.Rate < 1 || s.Burst < 1:
+		return errors.New("-processes, -rate and -burst must be at least 1")
+	case s.Each <= 0 || s.For <= 0:
+		return errors.New("-each and -for must be above 0")
+	case s.Patience < 0 || s.WarmUp < 0 || s.Latency < 0 || s.Partition < 0:
+		return errors.New("-patience, -warm-up, -latency and -partition must not be below 0")
+	case s.Spread < 0 || s.Spread > 1:
+		return errors.New("-spread must be 0 to 1")
+	case s.Start != "empty" && s.Start != "full":
+		return fmt.Errorf("-start is %q; give empty or full", s.Start)
+	case s.scenario != "" && scenarios[s.scenario] == nil:
+		return fmt.Errorf("-scenario is %q; give F or F-real", s.scenario)
+	case s.Call != "acquire" && s.Call != "retry" && s.Call != "wait":
+		return fmt.Errorf("-call is %q; give acquire, retry or wait", s.Call)
+	}
+	return nil
 }
 
 // run never returns after a simulation in virtual time: it ends inside a test.

@@ -111,18 +111,31 @@ func (b *budgetCmd) with(ctx context.Context, run func(*budget.Keeper) error) er
 	return b.explain(errors.Join(err, keeper.Close(closing)))
 }
 
-// client is an SDK client; an engine on this machine takes any credentials.
+// endpointOptions checks the endpoint. An engine on this machine takes any
+// credentials, and any region.
+func (b *budgetCmd) endpointOptions() ([]func(*config.LoadOptions) error, error) {
+	if b.Endpoint == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(b.Endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("--endpoint %q is not a URL: write it like http://127.0.0.1:8000", b.Endpoint)
+	}
+	ip := net.ParseIP(u.Hostname())
+	if local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); !local || os.Getenv("AWS_ACCESS_KEY_ID") != "" {
+		return nil, nil
+	}
+	return []func(*config.LoadOptions) error{
+		config.WithDefaultRegion("us-east-1"),
+		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")),
+	}, nil
+}
+
+// client is an SDK client.
 func (b *budgetCmd) client(ctx context.Context) (*dynamodb.Client, error) {
-	var options []func(*config.LoadOptions) error
-	if b.Endpoint != "" {
-		u, err := url.Parse(b.Endpoint)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("--endpoint %q is not a URL: write it like http://127.0.0.1:8000", b.Endpoint)
-		}
-		if ip := net.ParseIP(u.Hostname()); (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) && os.Getenv("AWS_ACCESS_KEY_ID") == "" {
-			options = append(options, config.WithDefaultRegion("us-east-1"),
-				config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
-		}
+	options, err := b.endpointOptions()
+	if err != nil {
+		return nil, err
 	}
 	if b.Region != "" {
 		options = append(options, config.WithRegion(b.Region))

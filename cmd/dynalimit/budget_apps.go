@@ -34,19 +34,21 @@ func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			}
 			all = append(all, appToJSON(c.Org, app))
 		}
-		return b.show(out, all, func() {
-			if len(all) == 0 {
-				fmt.Fprintln(out, "No apps yet: one appears with its first call, or with 'dynalimit budget apps put'.")
-			}
-			for _, j := range all {
-				ordering := "ordering of the organisation"
-				if len(j.Ordering) > 0 {
-					ordering = strings.Join(j.Ordering, " → ")
-				}
-				fmt.Fprintf(out, "%-24s %s%s\n", j.ID, ordering, named(out, j.Name))
-			}
-		})
+		return b.show(out, all, func() { printApps(out, all) })
 	})
+}
+
+func printApps(out *output, all []appJSON) {
+	if len(all) == 0 {
+		fmt.Fprintln(out, "No apps yet: one appears with its first call, or with 'dynalimit budget apps put'.")
+	}
+	for _, j := range all {
+		ordering := "ordering of the organisation"
+		if len(j.Ordering) > 0 {
+			ordering = strings.Join(j.Ordering, " → ")
+		}
+		fmt.Fprintf(out, "%-24s %s%s\n", j.ID, ordering, named(out, j.Name))
+	}
 }
 
 type appsShowCmd struct {

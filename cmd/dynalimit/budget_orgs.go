@@ -253,6 +253,26 @@ Examples:
   dynalimit budget orgs put 550e8400-e29b-41d4-a716-446655440000 --enforcement hard`
 }
 
+// change changes what is given.
+func (c orgsPutCmd) change(org *budget.Org) {
+	c.apply(&org.Name, &org.Ordering, &org.Quotas, &org.Models, &org.TightPercent)
+	if c.Timezone != "" {
+		org.Timezone = c.Timezone
+	}
+	if c.Scope != "" {
+		org.Scope = budget.Scope(c.Scope)
+	}
+	if c.Enforcement != "" {
+		org.Enforcement = budget.Enforcement(c.Enforcement)
+	}
+	if c.Shards != 0 {
+		org.Shards = c.Shards
+	}
+	if c.Sticky != nil {
+		org.Sticky = *c.Sticky
+	}
+}
+
 // Run creates or changes it.
 func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 	return b.with(ctx, func(k *budget.Keeper) error {
@@ -263,22 +283,7 @@ func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 		if err != nil {
 			return err
 		}
-		c.apply(&org.Name, &org.Ordering, &org.Quotas, &org.Models, &org.TightPercent)
-		if c.Timezone != "" {
-			org.Timezone = c.Timezone
-		}
-		if c.Scope != "" {
-			org.Scope = budget.Scope(c.Scope)
-		}
-		if c.Enforcement != "" {
-			org.Enforcement = budget.Enforcement(c.Enforcement)
-		}
-		if c.Shards != 0 {
-			org.Shards = c.Shards
-		}
-		if c.Sticky != nil {
-			org.Sticky = *c.Sticky
-		}
+		c.change(&org)
 		if org, err = k.PutOrg(ctx, org); err != nil {
 			return err
 		}

@@ -74,23 +74,32 @@ Examples:
   dynalimit budget prices list anthropic.claude-3-haiku-20240307-v1:0 --json`
 }
 
+// find is what is stored for the model, and then what is built in.
+func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON, error) {
+	all := []priceJSON{}
+	if c.Model != "" {
+		stored, err := k.Prices(ctx, c.Model)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range stored {
+			all = append(all, priceToJSON(p, true))
+		}
+	}
+	for _, p := range budget.Catalog() {
+		if strings.Contains(p.Model, c.Model) || strings.Contains(c.Model, p.Model) { // without its version
+			all = append(all, priceToJSON(p, false))
+		}
+	}
+	return all, nil
+}
+
 // Run lists them.
 func (c pricesListCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 	return b.with(ctx, func(k *budget.Keeper) error {
-		all := []priceJSON{}
-		if c.Model != "" {
-			stored, err := k.Prices(ctx, c.Model)
-			if err != nil {
-				return err
-			}
-			for _, p := range stored {
-				all = append(all, priceToJSON(p, true))
-			}
-		}
-		for _, p := range budget.Catalog() {
-			if strings.Contains(p.Model, c.Model) || strings.Contains(c.Model, p.Model) { // without its version
-				all = append(all, priceToJSON(p, false))
-			}
+		all, err := c.find(ctx, k)
+		if err != nil {
+			return err
 		}
 		return b.show(out, all, func() {
 			if len(all) == 0 {

@@ -123,22 +123,24 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			return fmt.Errorf("the adjustment is written, but the day cannot be read: %w", err)
 		}
 		j := adjustJSON{applied.ID, applied.Duplicate, c.Org, c.App, c.Label, delta, c.Reason, totalsToJSON(c.Org, c.App, totals)}
-		return b.show(out, j, func() {
-			word := "Charged"
-			if delta < 0 {
-				word = "Credited"
-			}
-			if applied.Duplicate {
-				word = "Before already: " + strings.ToLower(word)
-			}
-			fmt.Fprintf(out, "%s %s to %s on %s.\n", word, dollars(max(delta, -delta)), c.Label, dayName(totals.Day))
-			for _, l := range j.Totals.Labels {
-				if l.Label == c.Label {
-					l.print(out)
-				}
-			}
-		})
+		return b.show(out, j, func() { j.print(out, dayName(totals.Day)) })
 	})
+}
+
+func (j adjustJSON) print(out *output, day string) {
+	word := "Charged"
+	if j.DeltaMicros < 0 {
+		word = "Credited"
+	}
+	if j.Duplicate {
+		word = "Before already: " + strings.ToLower(word)
+	}
+	fmt.Fprintf(out, "%s %s to %s on %s.\n", word, dollars(max(j.DeltaMicros, -j.DeltaMicros)), j.Label, day)
+	for _, l := range j.Totals.Labels {
+		if l.Label == j.Label {
+			l.print(out)
+		}
+	}
 }
 
 type sweepCmd struct {
