@@ -27,6 +27,11 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if lease.ended {
 		return ErrLeaseEnded
 	}
+	return lease.consume(ctx, amounts)
+}
+
+// consume takes further amounts; the lease is begun.
+func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	unlocated := lease.levels == nil
 	if err := lease.locate(ctx); gone(err) && lease.policy.admits() {
 		return lease.onPaper(amounts)
@@ -107,19 +112,9 @@ func (lv *level) join(more *level) {
 // what it takes now is admitted now. Unless the policy blocks, one that cannot be
 // read is the one known.
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
-	l, r := lease.limiter, lease.request
-	cfgs := make([]*plan.Config, len(lease.levels))
+	var cfgs []*plan.Config
 	var err error
-	lease.without(func() {
-		for i := range lease.levels {
-			if cfgs[i], err = l.configOf(ctx, r, lease.levels[i].lane.entity); gone(err) && lease.policy.admits() {
-				err = nil
-			}
-			if err != nil {
-				return
-			}
-		}
-	})
+	lease.without(func() { cfgs, err = lease.configs(ctx) })
 	if err != nil {
 		return err
 	}
@@ -130,10 +125,24 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	}
 	for name := range amounts {
 		if !slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
-			return r.unknown(name, lease.levels)
+			return lease.request.unknown(name, lease.levels)
 		}
 	}
 	return nil
+}
+
+// configs are the configurations of the levels; nil for one that cannot be read
+// while the policy admits.
+func (lease *Lease) configs(ctx context.Context) ([]*plan.Config, error) {
+	cfgs := make([]*plan.Config, len(lease.levels))
+	for i := range lease.levels {
+		cfg, err := lease.limiter.configOf(ctx, lease.request, lease.levels[i].lane.entity)
+		if err != nil && !(gone(err) && lease.policy.admits()) {
+			return nil, err
+		}
+		cfgs[i] = cfg
+	}
+	return cfgs, nil
 }
 
 // configOf is the configuration of one level of a request; nil when nothing

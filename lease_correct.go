@@ -96,6 +96,25 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 			EntityID: lease.request.entity, Resource: lease.request.resource, Amounts: tokensOf(target), Err: err, NotWritten: true,
 		}
 	}
+	ops, results := lease.corrections(ctx, target)
+	lease.without(func() { lease.write(ctx, ops, results) })
+	done = true
+	var errs []error
+	for i, o := range ops {
+		if o == nil {
+			continue
+		}
+		if err := lease.limiter.book(&lease.levels[i], o, results[i]); err != nil {
+			done = done && !err.NotWritten
+			errs = append(errs, err)
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+// corrections are what each level is to write for the target; nil at one where
+// nothing is missing. One that does not answer has its result already.
+func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*op, []result) {
 	now := lease.limiter.nowMS()
 	ops, results := make([]*op, len(lease.levels)), make([]result, len(lease.levels))
 	for i := range lease.levels {
@@ -115,19 +134,7 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 			lv.lane.giveUp(ops[i], results[i].err)
 		}
 	}
-	lease.without(func() { lease.write(ctx, ops, results) })
-	done = true
-	var errs []error
-	for i, o := range ops {
-		if o == nil {
-			continue
-		}
-		if err := lease.limiter.book(&lease.levels[i], o, results[i]); err != nil {
-			done = done && !err.NotWritten
-			errs = append(errs, err)
-		}
-	}
-	return done, errors.Join(errs...)
+	return ops, results
 }
 
 // book enters what came of a level's correction. A charge that was not written

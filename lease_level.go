@@ -130,25 +130,43 @@ func (lv *level) move(target []plan.Signed, now int64) []plan.Signed {
 // consumed and is never given back; a give-back that may have landed is never
 // repeated.
 func (lv *level) wrote(amounts []plan.Signed, r result) {
+	switch {
+	case r.err == nil:
+		lv.landed(amounts, r)
+	case r.unknown:
+		lv.doubted(amounts)
+	default:
+		for _, a := range amounts {
+			lv.holding(a.Name) // known to the lease, though nothing of it is held
+		}
+	}
+}
+
+// landed books a move that was written.
+func (lv *level) landed(amounts []plan.Signed, r result) {
 	for _, a := range amounts {
-		if r.err == nil && a.Amount < 0 {
+		if a.Amount < 0 {
 			lv.holding(a.Name).GivenBack(-a.Amount)
 		}
 	}
-	if r.err == nil {
-		lv.meets(r.image.Of())
+	lv.meets(r.image.Of())
+	for _, a := range amounts {
+		switch h := lv.holding(a.Name); {
+		case a.Amount > 0 && slices.Contains(r.dropped, a.Name):
+			h.Doubted(a.Amount) // used and not charged: it is not charged again, and never given back
+		case a.Amount > 0:
+			h.Charged(a.Amount)
+		}
 	}
+}
+
+// doubted books a move of which nobody knows whether it was written.
+func (lv *level) doubted(amounts []plan.Signed) {
 	for _, a := range amounts {
 		h := lv.holding(a.Name)
-		switch {
-		case r.err == nil && a.Amount > 0 && slices.Contains(r.dropped, a.Name):
-			h.Doubted(a.Amount) // used and not charged: it is not charged again, and never given back
-		case r.err == nil && a.Amount > 0:
-			h.Charged(a.Amount)
-		case r.err == nil || !r.unknown:
-		case a.Amount > 0:
+		if a.Amount > 0 {
 			h.Doubted(a.Amount)
-		default:
+		} else {
 			h.GaveInVain(-a.Amount)
 		}
 	}

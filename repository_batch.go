@@ -32,14 +32,7 @@ var adminBackoff = ddb.Backoff{First: firstPause, Most: longestPause}
 // may retry: reads are idempotent.
 func (r *Repository) batchGet(ctx context.Context, op string, keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	found := make(map[schema.Key]schema.Item, len(keys))
-	asked := make(map[schema.Key]bool, len(keys))
-	wanted := make([]map[string]types.AttributeValue, 0, len(keys))
-	for _, key := range keys {
-		if !asked[key] {
-			asked[key] = true
-			wanted = append(wanted, key.Attributes())
-		}
-	}
+	wanted := distinct(keys)
 	pending := map[string]types.KeysAndAttributes{r.table: {Keys: wanted, ConsistentRead: aws.Bool(true)}}
 	for attempt := 1; ; attempt++ {
 		out, err := r.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: pending})
@@ -55,14 +48,36 @@ func (r *Repository) batchGet(ctx context.Context, op string, keys []schema.Key)
 		if left == 0 {
 			return found, nil
 		}
-		if attempt == adminTries {
-			return nil, r.unavailable(op, fmt.Errorf("%d of %d keys still unprocessed after %d tries: %w", left, len(wanted), attempt, ddb.ErrUnprocessed))
-		}
-		if !adminBackoff.Pause(ctx, attempt) {
-			return nil, r.unavailable(op, fmt.Errorf("%d of %d keys unprocessed: %w", left, len(wanted), ctx.Err()))
+		if err := r.pauseUnprocessed(ctx, op, attempt, fmt.Sprintf("%d of %d keys", left, len(wanted))); err != nil {
+			return nil, err
 		}
 		pending = out.UnprocessedKeys
 	}
+}
+
+// distinct are the keys, each once, in their order.
+func distinct(keys []schema.Key) []map[string]types.AttributeValue {
+	asked := make(map[schema.Key]bool, len(keys))
+	wanted := make([]map[string]types.AttributeValue, 0, len(keys))
+	for _, key := range keys {
+		if !asked[key] {
+			asked[key] = true
+			wanted = append(wanted, key.Attributes())
+		}
+	}
+	return wanted
+}
+
+// pauseUnprocessed waits before what a batch left out is sent again. It fails
+// after the last try, and when ctx ends.
+func (r *Repository) pauseUnprocessed(ctx context.Context, op string, attempt int, left string) error {
+	if attempt == adminTries {
+		return r.unavailable(op, fmt.Errorf("%s still unprocessed after %d tries: %w", left, attempt, ddb.ErrUnprocessed))
+	}
+	if !adminBackoff.Pause(ctx, attempt) {
+		return r.unavailable(op, fmt.Errorf("%s unprocessed: %w", left, ctx.Err()))
+	}
+	return nil
 }
 
 func unprocessedKeys(pending map[string]types.KeysAndAttributes) int {
@@ -105,11 +120,8 @@ func (r *Repository) batchWrite(ctx context.Context, op string, requests []types
 		if left == 0 {
 			return nil
 		}
-		if attempt == adminTries {
-			return r.unavailable(op, fmt.Errorf("%d of %d writes still unprocessed after %d tries: %w", left, len(requests), attempt, ddb.ErrUnprocessed))
-		}
-		if !adminBackoff.Pause(ctx, attempt) {
-			return r.unavailable(op, fmt.Errorf("%d of %d writes unprocessed: %w", left, len(requests), ctx.Err()))
+		if err := r.pauseUnprocessed(ctx, op, attempt, fmt.Sprintf("%d of %d writes", left, len(requests))); err != nil {
+			return err
 		}
 		pending = out.UnprocessedItems
 	}

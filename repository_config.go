@@ -127,13 +127,19 @@ func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) it
 				yield("", err)
 				return
 			}
-			for _, item := range page.Items {
-				if !yield(schema.ConfiguredEntity(item), nil) {
-					return
-				}
+			if !yieldAll(configuredEntities(page.Items), yield) {
+				return
 			}
 		}
 	}
+}
+
+func configuredEntities(items []schema.Item) []string {
+	ids := make([]string, len(items))
+	for i, item := range items {
+		ids[i] = schema.ConfiguredEntity(item)
+	}
+	return ids
 }
 
 func entityOwner(entity, resource string) (schema.ConfigOwner, error) {

@@ -78,8 +78,12 @@ func checkEntity(e Entity) error {
 	if len(e.Name) > maxName || !utf8.ValidString(e.Name) {
 		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), maxName)
 	}
+	return checkMetadata(e.Metadata)
+}
+
+func checkMetadata(metadata map[string]string) error {
 	size := 0
-	for name, value := range e.Metadata {
+	for name, value := range metadata {
 		if name == "" || len(name) > maxMetadataKey || !utf8.ValidString(name) {
 			return invalid("entity.Metadata", "has the key %q; give keys of 1 to %d bytes of UTF-8", name, maxMetadataKey)
 		}
@@ -263,10 +267,8 @@ func (r *Repository) Children(ctx context.Context, id string) iter.Seq2[Entity, 
 				yield(Entity{}, err)
 				return
 			}
-			for _, e := range entities {
-				if !yield(e, nil) {
-					return
-				}
+			if !yieldAll(entities, yield) {
+				return
 			}
 		}
 	}

@@ -78,6 +78,16 @@ func (r *Repository) pages(ctx context.Context, q query) iter.Seq2[*dynamodb.Que
 	}
 }
 
+// yieldAll yields every value, until yield wants no more; then it is false.
+func yieldAll[T any](values []T, yield func(T, error) bool) bool {
+	for _, v := range values {
+		if !yield(v, nil) {
+			return false
+		}
+	}
+	return true
+}
+
 // queryKeys returns the primary keys a query finds.
 func (r *Repository) queryKeys(ctx context.Context, q query) ([]schema.Key, error) {
 	var keys []schema.Key

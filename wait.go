@@ -60,18 +60,14 @@ func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error)
 		if err == nil {
 			return lease, memory, nil
 		}
-		var busy *ContentionError
-		if errors.As(err, &busy) && !errors.Is(err, ErrUnconfirmed) {
+		if busy := contention(err); busy != nil {
 			if sitErr := l.sitOut(ctx, &at, busy, err); sitErr != nil {
 				return nil, memory, sitErr
 			}
 			continue
 		}
-		var denial *LimitExceededError
-		if !errors.As(err, &denial) || denial.RetryAfter == Never || errors.Is(err, ErrUnconfirmed) {
-			return nil, memory, err
-		}
-		if !l.standInLine(&at, lease, denial) {
+		denial := temporary(err)
+		if denial == nil || !l.standInLine(&at, lease, denial) {
 			return nil, memory, err
 		}
 		slept, err := l.pause(ctx, r, at, denial, lost)
@@ -82,6 +78,26 @@ func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error)
 			lost++
 		}
 	}
+}
+
+// contention is the ContentionError that err tells of; nil if it tells of none, or of
+// something that may have been written.
+func contention(err error) *ContentionError {
+	var busy *ContentionError
+	if errors.As(err, &busy) && !errors.Is(err, ErrUnconfirmed) {
+		return busy
+	}
+	return nil
+}
+
+// temporary is the denial that err is, if a wait can outlast it; nil if it is
+// none, or tells of something that may have been written.
+func temporary(err error) *LimitExceededError {
+	var denial *LimitExceededError
+	if errors.As(err, &denial) && denial.RetryAfter != Never && !errors.Is(err, ErrUnconfirmed) {
+		return denial
+	}
+	return nil
 }
 
 // ranked makes the caller a waiter, if it is none yet.
@@ -141,47 +157,80 @@ func (l *RateLimiter) standInLine(at *place, lease *Lease, denial *LimitExceeded
 func (l *RateLimiter) pause(ctx context.Context, r request, at place, denial *LimitExceededError, lost int) (slept bool, err error) {
 	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
 	for same := true; ; {
-		head, called := at.lane.mayTry(at.waiter)
-		if called {
-			return false, nil
-		}
-		recheck, changed := l.reconfigured(ctx, r, at)
-		if changed && head {
-			return false, nil
-		}
-		left, known := l.turn(at)
-		if known {
-			expected = l.clock().Add(left)
-		} else if left = expected.Sub(l.clock()); same || at.lane.disputed(at.waiter) {
-			known = true
-		}
-		// Durations are compared: the deadline is of the local clock, the rest
-		// of the corrected one.
-		if deadline, ok := ctx.Deadline(); ok && known && left > 0 && left > time.Until(deadline) {
+		t := l.turnOf(ctx, r, at, &expected, same)
+		if t.known && passes(ctx, t.left) {
 			late := *denial
-			late.RetryAfter = (left + time.Millisecond - 1).Truncate(time.Millisecond)
+			late.RetryAfter = (t.left + time.Millisecond - 1).Truncate(time.Millisecond)
 			return false, &late
 		}
-		if head && (!known || left <= 0) {
+		if t.come() {
 			return false, nil
 		}
-		if left += herdJitter(left, lost); !head {
-			left = never
+		left := never
+		if t.head {
+			left = t.left + herdJitter(t.left, lost)
 		}
-		woken, err := l.slumber(ctx, at.waiter, min(left, recheck))
+		woken, err := l.slumber(ctx, at.waiter, min(left, t.recheck))
 		if err != nil {
 			return false, err
 		}
-		if !woken && left <= recheck {
+		if !woken && left <= t.recheck {
 			return true, nil
 		}
 		same = !woken
 	}
 }
 
-// turn is how long a waiter has to wait by the last image of its bucket; known is
+// turn is what a waiter knows of when it may try.
+type turn struct {
+	// head says that nobody is before it, called that it may try all the same, or
+	// that its limits were changed while it is the head.
+	head, called bool
+	// left is until its tokens are there; known says that this is sure enough to
+	// give up for.
+	left  time.Duration
+	known bool
+	// recheck is until it looks at the configuration again.
+	recheck time.Duration
+}
+
+// come reports whether the waiter may try now. The head does so too when it does
+// not know its time.
+func (t turn) come() bool {
+	return t.called || t.head && (!t.known || t.left <= 0)
+}
+
+// turnOf looks when the waiter may try. expected is when it last knew to be the
+// time; same says that nothing has called it since.
+func (l *RateLimiter) turnOf(ctx context.Context, r request, at place, expected *time.Time, same bool) turn {
+	head, called := at.lane.mayTry(at.waiter)
+	if called {
+		return turn{called: true}
+	}
+	recheck, changed := l.reconfigured(ctx, r, at)
+	if changed && head {
+		return turn{called: true}
+	}
+	left, known := l.dueIn(at)
+	if known {
+		*expected = l.clock().Add(left)
+	} else if left = expected.Sub(l.clock()); same || at.lane.disputed(at.waiter) {
+		known = true
+	}
+	return turn{head: head, left: left, known: known, recheck: recheck}
+}
+
+// passes reports whether a wait that is not over would end after ctx's deadline.
+// Durations are compared: the deadline is of the local clock, the wait of the
+// corrected one.
+func passes(ctx context.Context, wait time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && wait > 0 && wait > time.Until(deadline)
+}
+
+// dueIn is how long a waiter has to wait by the last image of its bucket; known is
 // false when that is too old to say.
-func (l *RateLimiter) turn(at place) (left time.Duration, known bool) {
+func (l *RateLimiter) dueIn(at place) (left time.Duration, known bool) {
 	now := l.clock()
 	wait, known := at.lane.due(at.waiter, now.UnixMilli())
 	if !known || wait == 0 {

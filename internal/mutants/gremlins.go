@@ -26,6 +26,11 @@ type outcome struct {
 	Column int    `json:"column"`
 }
 
+// caught reports whether the change cannot go unnoticed.
+func (o outcome) caught() bool {
+	return o.Status == "KILLED" || o.Status == "TIMED OUT" || o.Status == "NOT VIABLE"
+}
+
 // gremlins changes every operator of the pure packages, and fails for what
 // survives and is not explained in lists/equivalent.md.
 func gremlins(ctx context.Context, binary, top, dir string) error {
@@ -59,53 +64,58 @@ func gremlins(ctx context.Context, binary, top, dir string) error {
 
 // unleash runs gremlins on a package and counts what survives unexplained.
 func unleash(ctx context.Context, binary, tree, dir, pkg string, whole bool, explained map[equivalent]bool) (bad int, err error) {
-	report := filepath.Join(dir, "gremlins.json")
-	cmd := exec.CommandContext(ctx, binary, "unleash", "./"+pkg, "--workers", "2", "--timeout-coefficient", "10", "-o", report, "-S", "l")
-	cmd.Dir, cmd.Env, cmd.Stderr = tree, append(os.Environ(), "GOWORK=off"), os.Stderr
-	if out, err := cmd.Output(); err != nil {
-		return 0, fmt.Errorf("gremlins on %s: %w\n%s", pkg, err, out)
-	}
-	text, err := os.ReadFile(report)
+	files, err := runGremlins(ctx, binary, tree, dir, pkg)
 	if err != nil {
 		return 0, err
 	}
-	var all struct {
-		Files []struct {
-			Name      string    `json:"file_name"`
-			Mutations []outcome `json:"mutations"`
-		} `json:"files"`
-	}
-	if err := json.Unmarshal(text, &all); err != nil {
-		return 0, err
-	}
 	killed := 0
-	for _, f := range all.Files {
+	for _, f := range files {
 		file := pkg + "/" + filepath.Base(f.Name)
 		lines, err := linesOf(filepath.Join(tree, filepath.FromSlash(file)))
 		if err != nil {
 			return 0, err
 		}
 		for _, o := range f.Mutations {
-			switch o.Status {
-			case "KILLED", "TIMED OUT", "NOT VIABLE":
-				killed++
-				continue
-			case "NOT COVERED":
-				if !whole {
-					continue
-				}
-			}
 			e := equivalent{file, o.Type, strings.TrimSpace(lines[o.Line-1])}
-			if _, ok := explained[e]; ok {
+			_, known := explained[e]
+			switch {
+			case o.caught():
+				killed++
+			case o.Status == "NOT COVERED" && !whole:
+			case known:
 				explained[e] = true
-				continue
+			default:
+				bad++
+				fmt.Printf("%s: %s:%d:%d %s: %s\n", o.Status, file, o.Line, o.Column, o.Type, e.text)
 			}
-			bad++
-			fmt.Printf("%s: %s:%d:%d %s: %s\n", o.Status, file, o.Line, o.Column, o.Type, e.text)
 		}
 	}
 	fmt.Printf("%s: %d changes caught, %d neither caught nor explained\n", pkg, killed, bad)
 	return bad, nil
+}
+
+// fileOutcomes is what gremlins reports of one file.
+type fileOutcomes struct {
+	Name      string    `json:"file_name"`
+	Mutations []outcome `json:"mutations"`
+}
+
+func runGremlins(ctx context.Context, binary, tree, dir, pkg string) ([]fileOutcomes, error) {
+	report := filepath.Join(dir, "gremlins.json")
+	cmd := exec.CommandContext(ctx, binary, "unleash", "./"+pkg, "--workers", "2", "--timeout-coefficient", "10", "-o", report, "-S", "l")
+	cmd.Dir, cmd.Env, cmd.Stderr = tree, append(os.Environ(), "GOWORK=off"), os.Stderr
+	if out, err := cmd.Output(); err != nil {
+		return nil, fmt.Errorf("gremlins on %s: %w\n%s", pkg, err, out)
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		return nil, err
+	}
+	var all struct {
+		Files []fileOutcomes `json:"files"`
+	}
+	err = json.Unmarshal(text, &all)
+	return all.Files, err
 }
 
 func linesOf(path string) ([]string, error) {

@@ -141,25 +141,45 @@ func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
 		m.others = seen != nil
 		return m
 	}
+	if landed {
+		m.others = !consumedAlone(seen, after, list)
+		return m
+	}
+	m.others = !consumedAlone(seen, after, nil)
+	if after.HasRefilled && after.Refilled == seen.Refilled {
+		m.clash(list, after, now)
+	} else {
+		m.others = true
+	}
+	return m
+}
+
+// consumedAlone reports whether nothing but ours was consumed between two images.
+func consumedAlone(seen, after *schema.Image, ours []touched) bool {
 	moved := make([]int64, len(seen.Limits))
-	sameInstant := after.HasRefilled && after.Refilled == seen.Refilled
-	m.others, m.rested = !landed && !sameInstant, true
-	for _, t := range list {
-		if landed {
-			moved[t.index] = t.consumed
+	for _, t := range ours {
+		moved[t.index] = t.consumed
+	}
+	for i := range seen.Limits {
+		if after.Limits[i].Consumed != seen.Limits[i].Consumed+moved[i] {
+			return false
 		}
-		is, u := &after.Limits[t.index], t.update
-		if landed || !sameInstant || u.Full && is.Tokens >= u.Low || !u.Full && is.Tokens <= u.High {
+	}
+	return true
+}
+
+// clash looks which limits refused a write that was decided for their instant.
+func (m *Meeting) clash(list []touched, after *schema.Image, now int64) {
+	m.rested = true
+	for _, t := range list {
+		is := &after.Limits[t.index]
+		if t.update.Full && is.Tokens >= t.update.Low || !t.update.Full && is.Tokens <= t.update.High {
 			continue
 		}
 		m.clashed, m.most = true, max(m.most, mostSlack(is.Rate))
 		m.rested = m.rested && overflowed(after.State(t.index), now)
 	}
 	m.rested = m.rested && m.clashed
-	for i := range seen.Limits {
-		m.others = m.others || after.Limits[i].Consumed != seen.Limits[i].Consumed+moved[i]
-	}
-	return m
 }
 
 // overflowed reports whether a limit has been full for so long that nobody can

@@ -142,6 +142,22 @@ func HasLimits(item Item) bool {
 // limit that cannot be understood: to leave it out would not enforce it.
 func DecodeConfig(item Item) (ConfigItem, error) {
 	c := ConfigItem{OnUnavailable: DecodePolicy(item), Version: ConfigVersion(item)}
+	limits, err := limitsIn(item)
+	if err != nil {
+		return ConfigItem{}, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		l, err := limits[name].completed(item)
+		if err != nil {
+			return ConfigItem{}, err
+		}
+		c.Limits = append(c.Limits, l)
+	}
+	return c, nil
+}
+
+// limitsIn are the fields of limits that an item has, by the limit's name.
+func limitsIn(item Item) (map[string]*ConfigLimit, error) {
 	d := decoder{item: item}
 	limits := map[string]*ConfigLimit{}
 	for attr := range item {
@@ -166,25 +182,25 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 			l.PeriodSeconds = n
 		}
 	}
-	if d.err != nil {
-		return ConfigItem{}, d.err
+	return limits, d.err
+}
+
+// completed is l with what the item leaves out. It fails when that is the
+// capacity or the period.
+func (l ConfigLimit) completed(item Item) (ConfigLimit, error) {
+	prefix := limitPrefix + l.Name + "_"
+	for _, field := range []string{fieldCapacity, fieldPeriod} {
+		if item[prefix+field] == nil {
+			return ConfigLimit{}, fmt.Errorf("attribute %s is missing", prefix+field)
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		l := *limits[name]
-		for _, field := range []string{fieldCapacity, fieldPeriod} {
-			if attr := limitPrefix + name + "_" + field; item[attr] == nil {
-				return ConfigItem{}, fmt.Errorf("attribute %s is missing", attr)
-			}
-		}
-		if item[limitPrefix+name+"_"+fieldBurst] == nil {
-			l.Burst = l.Capacity
-		}
-		if item[limitPrefix+name+"_"+fieldAmount] == nil {
-			l.Amount = l.Capacity
-		}
-		c.Limits = append(c.Limits, l)
+	if item[prefix+fieldBurst] == nil {
+		l.Burst = l.Capacity
 	}
-	return c, nil
+	if item[prefix+fieldAmount] == nil {
+		l.Amount = l.Capacity
+	}
+	return l, nil
 }
 
 // DecodePolicy reads what a system item says to do when the store does not
