@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,6 +45,10 @@ type State struct {
 type Breaker struct {
 	opts BreakerOptions
 
+	// seen is what readers go by, so that callers who come together do not stand in
+	// line for mu.
+	seen atomic.Pointer[seen]
+
 	mu     sync.Mutex
 	outage outage
 	// opened is closed while the table is open, closed while it is not, lasting
@@ -61,6 +66,18 @@ type Breaker struct {
 	telling bool
 }
 
+// seen is a breaker at one moment.
+type seen struct {
+	state                   State
+	next                    time.Time // of State, or of the outage that is over
+	opened, closed, lasting chan struct{}
+}
+
+// show lets readers see what has changed. It needs the lock.
+func (b *Breaker) show() {
+	b.seen.Store(&seen{state: b.state(), next: b.outage.next, opened: b.opened, closed: b.closed, lasting: b.lasting})
+}
+
 // NewBreaker makes a breaker for a table that is thought to answer. It starts no
 // goroutine; an outage does.
 func NewBreaker(opts BreakerOptions) *Breaker {
@@ -72,6 +89,7 @@ func NewBreaker(opts BreakerOptions) *Breaker {
 	}
 	b := &Breaker{opts: opts, opened: make(chan struct{}), closed: make(chan struct{}), lasting: make(chan struct{})}
 	close(b.closed)
+	b.show()
 	return b
 }
 
@@ -119,19 +137,23 @@ func (c Call) End(d Diagnosis) Diagnosis {
 
 // answered needs the lock.
 func (b *Breaker) answered(now time.Time) {
+	first := b.outage.answers == 0
 	if b.outage.answered(now) {
 		b.close()
 		b.changes = append(b.changes, b.state())
+	} else if first {
+		b.show()
 	}
 }
 
 // open needs the lock.
 func (b *Breaker) open() {
-	close(b.opened)
 	b.closed = make(chan struct{})
 	b.changes = append(b.changes, b.state())
 	lasting := b.lasting
 	b.patience = time.AfterFunc(moment, func() { b.lasts(lasting) })
+	b.show() // before those hear who wait for it
+	close(b.opened)
 	if b.opts.Probe == nil {
 		return
 	}
@@ -151,7 +173,6 @@ func (b *Breaker) lasts(lasting chan struct{}) {
 
 // close needs the lock.
 func (b *Breaker) close() {
-	close(b.closed)
 	b.opened = make(chan struct{})
 	b.patience.Stop()
 	if b.lasted() {
@@ -161,6 +182,8 @@ func (b *Breaker) close() {
 		b.halt()
 		b.halt = nil
 	}
+	b.show() // before those hear who wait for it
+	close(b.closed)
 }
 
 // lasted says whether the outage is more than a moment. It needs the lock.
@@ -231,9 +254,7 @@ func (b *Breaker) State() State {
 	if b == nil {
 		return State{}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.state()
+	return b.seen.Load().state
 }
 
 // state needs the lock.
@@ -252,9 +273,7 @@ func (b *Breaker) Opened() <-chan struct{} {
 	if b == nil {
 		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.opened
+	return b.seen.Load().opened
 }
 
 // Lasting is a channel that is closed while the table has been open for longer
@@ -263,9 +282,7 @@ func (b *Breaker) Lasting() <-chan struct{} {
 	if b == nil {
 		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lasting
+	return b.seen.Load().lasting
 }
 
 // Closed is a channel that is closed while the table is closed: each outage has
@@ -274,9 +291,7 @@ func (b *Breaker) Closed() <-chan struct{} {
 	if b == nil {
 		return always
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.closed
+	return b.seen.Load().closed
 }
 
 // always is a closed channel.
@@ -308,7 +323,6 @@ func (b *Breaker) RetryAfter() time.Duration {
 	if b == nil {
 		return 0
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.outage.retryAfter(b.opts.Now())
+	s := b.seen.Load()
+	return (&outage{open: s.state.Open, next: s.next}).retryAfter(b.opts.Now())
 }

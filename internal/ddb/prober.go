@@ -40,6 +40,7 @@ func (b *Breaker) probing(ctx context.Context) bool {
 		return false
 	}
 	b.outage.probing()
+	b.show()
 	return true
 }
 
@@ -56,5 +57,6 @@ func (b *Breaker) probed(ctx context.Context, d Diagnosis) bool {
 		return false
 	}
 	b.outage.probed(b.opts.Now(), rand.Float64())
+	b.show()
 	return true
 }
