@@ -30,7 +30,7 @@ func (k *Keeper) PutOrg(ctx context.Context, org Org) (Org, error) {
 		return Org{}, err
 	}
 	writer := store.NewID()
-	stored, err := k.putting(ctx, func() (orgItem, error) { return k.putOrgOnce(ctx, org, writer) })
+	stored, err := putting(ctx, func() (orgItem, error) { return k.putOrgOnce(ctx, org, writer) })
 	k.tenants.evict(org.ID)
 	if err != nil {
 		return Org{}, k.adminError("PutOrg", err)
@@ -39,33 +39,31 @@ func (k *Keeper) PutOrg(ctx context.Context, org Org) (Org, error) {
 }
 
 // putting repeats a read-check-write until it lands or is refused for good.
-func (k *Keeper) putting(ctx context.Context, put func() (orgItem, error)) (orgItem, error) {
+func putting(ctx context.Context, put func() (orgItem, error)) (orgItem, error) {
 	var unanswered error // of a write
 	for n := 0; ; n++ {
-		stored, err := put()
-		t, last := store.Diagnose(err), err
-		if unanswered == nil && store.InDoubt(err) {
-			unanswered = err
-		} else if unanswered != nil && t.Unavailable() {
+		stored, last := put()
+		err := last
+		if unanswered == nil && store.InDoubt(last) {
+			unanswered = last
+		} else if unanswered != nil && store.Diagnose(last).Unavailable() {
 			err = unanswered // that write may have landed, whatever failed since
 		}
-		if err == nil || errors.Is(err, ErrNotFound) || t != ddb.Refused && !t.Unavailable() {
+		switch {
+		case !putAgain(last) || ctx.Err() != nil:
 			return stored, err
-		}
-		var bad *ValidationError
-		if errors.As(err, &bad) || ctx.Err() != nil {
-			return stored, err
-		}
-		if n == configTries {
-			if t == ddb.Refused {
-				err = fmt.Errorf("%w: %w", ErrConflict, errLostRace)
-			}
-			return stored, err
-		}
-		if store.GiveUp(ctx, n, last) {
+		case n == configTries && store.Diagnose(last) == ddb.Refused:
+			return stored, fmt.Errorf("%w: %w", ErrConflict, errLostRace)
+		case n == configTries || store.GiveUp(ctx, n, last):
 			return stored, err
 		}
 	}
+}
+
+// putAgain says that a put which ended so may succeed when it is done anew.
+func putAgain(err error) bool {
+	v := store.Diagnose(err)
+	return (v == ddb.Refused || v.Unavailable()) && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*ValidationError))
 }
 
 func (k *Keeper) putOrgOnce(ctx context.Context, org Org, writer string) (orgItem, error) {
@@ -140,7 +138,7 @@ func (k *Keeper) PutApp(ctx context.Context, org string, app App) (App, error) {
 	app.Limits = withPeriods(app.Limits)
 	writer := store.NewID()
 	var stored appItem
-	_, err := k.putting(ctx, func() (orgItem, error) {
+	_, err := putting(ctx, func() (orgItem, error) {
 		var err error
 		stored, err = k.putAppOnce(ctx, org, app, writer)
 		return orgItem{}, err

@@ -222,6 +222,15 @@ func policyOf(o Org, a App, scope Scope) policy {
 }
 
 func (p policy) validate() error {
+	for _, check := range []func() error{p.validateOrdering, p.validateQuotas, p.validateModels, p.validateLimits, p.validateRest} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p policy) validateOrdering() error {
 	if len(p.ordering) < 1 || len(p.ordering) > maxLabels {
 		return invalidConfig("model_ordering", "%d labels are not 1 to %d", len(p.ordering), maxLabels)
 	}
@@ -238,6 +247,10 @@ func (p policy) validate() error {
 			return invalidConfig("quotas."+label, "label %q of the ordering has no quota", label)
 		}
 	}
+	return nil
+}
+
+func (p policy) validateQuotas() error {
 	for _, label := range slices.Sorted(maps.Keys(p.quotas)) {
 		if q := p.quotas[label]; q < 0 || q > maxQuota {
 			return invalidConfig("quotas."+label, "%d µ$ is not within 0 to %d", q, int64(maxQuota))
@@ -246,35 +259,47 @@ func (p policy) validate() error {
 			return invalidConfig("quotas", "%q is not a label", label)
 		}
 	}
+	return nil
+}
+
+func (p policy) validateModels() error {
 	for label, model := range p.models {
 		if !namePattern.MatchString(label) || model == "" || len(model) > maxName {
 			return invalidConfig("models."+label, "%q is not a model id for a label", model)
 		}
 	}
-	return p.validateRest()
+	return nil
+}
+
+func (p policy) validateLimits() error {
+	seen := map[ledger.Limit]bool{}
+	for _, l := range p.limits {
+		if err := l.validate(); err != nil {
+			return err
+		}
+		if seen[l.limit()] {
+			return invalidConfig("limits", "two quotas for %s %q", l.Period, l.Label)
+		}
+		seen[l.limit()] = true
+	}
+	return nil
+}
+
+func (l PeriodQuota) validate() error {
+	switch {
+	case l.Period != Day && l.Period != Week && l.Period != Month:
+		return invalidConfig("limits.period", "%q is not day, week or month", l.Period)
+	case l.Period == Day && l.Label != "":
+		return invalidConfig("limits.label", "a day's quota for label %q belongs in quotas", l.Label)
+	case l.Label != "" && !namePattern.MatchString(l.Label):
+		return invalidConfig("limits.label", "%q is not a label", l.Label)
+	case l.Micros < 0 || l.Micros > maxQuota:
+		return invalidConfig("limits.micros", "%d µ$ is not within 0 to %d", l.Micros, int64(maxQuota))
+	}
+	return nil
 }
 
 func (p policy) validateRest() error {
-	type limitKey struct {
-		Period
-		label string
-	}
-	seen := map[limitKey]bool{}
-	for _, l := range p.limits {
-		switch {
-		case l.Period != Day && l.Period != Week && l.Period != Month:
-			return invalidConfig("limits.period", "%q is not day, week or month", l.Period)
-		case l.Period == Day && l.Label != "":
-			return invalidConfig("limits.label", "a day's quota for label %q belongs in quotas", l.Label)
-		case l.Label != "" && !namePattern.MatchString(l.Label):
-			return invalidConfig("limits.label", "%q is not a label", l.Label)
-		case l.Micros < 0 || l.Micros > maxQuota:
-			return invalidConfig("limits.micros", "%d µ$ is not within 0 to %d", l.Micros, int64(maxQuota))
-		case seen[limitKey{l.Period, l.Label}]:
-			return invalidConfig("limits", "two quotas for %s %q", l.Period, l.Label)
-		}
-		seen[limitKey{l.Period, l.Label}] = true
-	}
 	if p.tight < 50 || p.tight > 100 {
 		return invalidConfig("tight_mode_threshold_pct", "%d is not within 50 to 100", p.tight)
 	}

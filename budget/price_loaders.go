@@ -2,6 +2,7 @@ package budget
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -89,22 +90,27 @@ func LoadLiteLLM(r io.Reader, providers ...string) (PriceList, error) {
 		if len(providers) > 0 && !slices.Contains(providers, row.Provider) {
 			continue
 		}
-		if field := longContextField(rows[id]); field != "" {
-			list.skip(id, "priced by context length (%s)", field)
-			continue
-		}
-		if row.Input == nil || row.Output == nil {
-			list.skip(id, "no price per input and output token")
-			continue
-		}
-		p := Price{Model: modelOfPath(id), Source: "LiteLLM"}
-		if err := setRates(&p.Rates, 1_000_000_000_000, row.Input, row.CacheRead, row.CacheWrite5m, row.CacheWrite1h, row.Output); err != nil {
+		rates, err := row.rates(rows[id])
+		if err != nil {
 			list.skip(id, "%v", err)
 			continue
 		}
-		list.add(id, p)
+		list.add(id, Price{Model: modelOfPath(id), Source: "LiteLLM", Rates: rates})
 	}
 	return list, nil
+}
+
+// rates are a row's rates; the error says why it has none. all is the whole row.
+func (row liteLLMRow) rates(all json.RawMessage) (Rates, error) {
+	if field := longContextField(all); field != "" {
+		return Rates{}, fmt.Errorf("priced by context length (%s)", field)
+	}
+	if row.Input == nil || row.Output == nil {
+		return Rates{}, errors.New("no price per input and output token")
+	}
+	var r Rates
+	err := setRates(&r, 1_000_000_000_000, row.Input, row.CacheRead, row.CacheWrite5m, row.CacheWrite1h, row.Output)
+	return r, err
 }
 
 // modelOfPath drops a provider or region path like "bedrock/us-east-1/".

@@ -66,23 +66,28 @@ func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Re
 	if out.index < 0 {
 		return Recommendation{}, k.exceeded(ctx, out)
 	}
-	p := t.policy(k.now())
-	chosen := out.labels[out.index]
-	price, _, _, _ := t.price(p, chosen.label, k.now())
+	return out.recommendation(t, k.now()), nil
+}
+
+// recommendation is the label chosen, and how long the choice is good for.
+func (o *outlook) recommendation(t *tenant, now time.Time) Recommendation {
+	p := t.policy(now)
+	chosen := o.labels[o.index]
+	price, _, _, _ := t.price(p, chosen.label, now)
 	rec := Recommendation{
-		Label: chosen.label, Model: chosen.model, Mode: out.mode(), Reason: out.reason(),
-		Labels: out.statuses(), CacheFor: p.normal, ResetAt: out.resetAt, Day: out.day,
-		Price: price.Rates, Stale: out.stale,
+		Label: chosen.label, Model: chosen.model, Mode: o.mode(), Reason: o.reason(),
+		Labels: o.statuses(), CacheFor: p.normal, ResetAt: o.resetAt, Day: o.day,
+		Price: price.Rates, Stale: o.stale,
 	}
 	if rec.Mode == ModeTight {
 		rec.CacheFor = p.tightFor
 	}
-	rec.CacheFor = min(rec.CacheFor, out.resetAt.Sub(k.now()))
-	if out.override {
-		rec.CacheFor = min(rec.CacheFor, t.override.until.Sub(k.now()))
+	rec.CacheFor = min(rec.CacheFor, o.resetAt.Sub(now))
+	if o.override {
+		rec.CacheFor = min(rec.CacheFor, t.override.until.Sub(now))
 	}
 	rec.CacheFor = max(rec.CacheFor, 0)
-	return rec, nil
+	return rec
 }
 
 // Estimate is what a call would cost at a label's price now, in µ$, rounded

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -124,32 +125,21 @@ func (ts *tenants) keep(t *tenant, gen int64) {
 // get is the configuration, at most ConfigTTL old, or usableFor when the store
 // does not answer; an older one comes with the error.
 func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
-	key := store.Key{PK: org, SK: app}
 	now := ts.k.now()
-	old, ok := ts.cache.Get(key)
+	old, ok := ts.cache.Get(store.Key{PK: org, SK: app})
 	if ok && !now.Before(old.loaded) && (now.Sub(old.loaded) < ts.k.opts.ConfigTTL || now.Before(old.retry)) {
 		return old, nil
 	}
-	gen := ts.generation(org) // a load from before an eviction is not waited for
-	results := ts.load.DoChan(fmt.Sprintf("%s/%s/%d", org, app, gen), func() (any, error) {
-		ctx, cancel := context.WithTimeout(ts.k.life.Context(), ledger.WriteTimeout)
-		defer cancel()
-		t, err := ts.k.loadTenant(ctx, org, app)
-		if err == nil {
-			ts.keep(t, gen)
-		}
-		return t, err
-	})
 	var usage <-chan struct{} // while spend cannot be read, the old configuration will do
 	if old != nil {
 		usage = ts.k.breaker.Lasting()
 	}
 	select {
-	case r := <-results:
-		if r.Err != nil {
-			if errors.Is(r.Err, ErrNotFound) {
-				return nil, r.Err
-			}
+	case r := <-ts.loading(org, app):
+		switch {
+		case errors.Is(r.Err, ErrNotFound):
+			return nil, r.Err
+		case r.Err != nil:
 			return ts.useOld(old, now, failure("configuration", r.Err))
 		}
 		return r.Val.(*tenant), nil
@@ -160,6 +150,21 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	case <-ctx.Done():
 		return old, &UnavailableError{Operation: "configuration", Err: ctx.Err()}
 	}
+}
+
+// loading is the one load of a configuration that is under way, begun if there is
+// none. It goes on when its callers leave.
+func (ts *tenants) loading(org, app string) <-chan singleflight.Result {
+	gen := ts.generation(org) // a load from before an eviction is not waited for
+	return ts.load.DoChan(fmt.Sprintf("%s/%s/%d", org, app, gen), func() (any, error) {
+		ctx, cancel := context.WithTimeout(ts.k.life.Context(), ledger.WriteTimeout)
+		defer cancel()
+		t, err := ts.k.loadTenant(ctx, org, app)
+		if err == nil {
+			ts.keep(t, gen)
+		}
+		return t, err
+	})
 }
 
 // useOld goes on with the last configuration known for a while; after that it
@@ -210,20 +215,7 @@ func (k *Keeper) loadTenant(ctx context.Context, org, app string) (*tenant, erro
 // tablePrices puts the stored prices of the organisation's models before the
 // keeper's own.
 func (k *Keeper) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
-	var keys []store.Key
-	seen := map[store.Key]bool{}
-	for _, label := range union(t.labels, t.config.Ordering...) {
-		for _, scope := range []Scope{ScopeApp, ScopeOrg} {
-			model := t.model(policyOf(t.config, t.own, scope), label)
-			name, _ := splitModel(model)
-			for _, name := range priceNames(name) {
-				if key := priceKey(name); name != "" && !seen[key] {
-					seen[key], keys = true, append(keys, key)
-				}
-			}
-		}
-	}
-	items, err := k.store.BatchGet(ctx, k.store.Control, keys...)
+	items, err := k.store.BatchGet(ctx, k.store.Control, t.priceKeys()...)
 	if err != nil {
 		return nil, err
 	}
@@ -238,6 +230,22 @@ func (k *Keeper) tablePrices(ctx context.Context, t *tenant) (priceLayers, error
 		}
 	}
 	return append(priceLayers{{"table", book}}, k.own...), nil
+}
+
+// priceKeys are the items that may have prices of the tenant's models.
+func (t *tenant) priceKeys() []store.Key {
+	var keys []store.Key
+	for _, label := range union(t.labels, t.config.Ordering...) {
+		for _, scope := range []Scope{ScopeApp, ScopeOrg} {
+			name, _ := splitModel(t.model(policyOf(t.config, t.own, scope), label))
+			for _, name := range priceNames(name) {
+				if key := priceKey(name); name != "" && !slices.Contains(keys, key) {
+					keys = append(keys, key)
+				}
+			}
+		}
+	}
+	return keys
 }
 
 // withOrg is the tenant under a newer configuration of its organisation.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
@@ -66,7 +67,7 @@ func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Se
 	return func(yield func(DayTotals, error) bool) {
 		t, err := k.target(ctx, org, app)
 		if err == nil {
-			to, err = t.validRange(k, from, to)
+			to, err = t.validRange(k.now(), from, to)
 		}
 		if err != nil {
 			yield(DayTotals{}, err)
@@ -81,17 +82,25 @@ func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Se
 				yield(DayTotals{}, failure("History", err))
 				return
 			}
-			for _, d := range days {
-				if !yield(d, nil) {
-					return
-				}
+			if !yieldAll(days, yield) {
+				return
 			}
 			from = calendar.AddDays(last, 1)
 		}
 	}
 }
 
-func (t *tenant) validRange(k *Keeper, from, to string) (string, error) {
+// yieldAll says whether more is wanted.
+func yieldAll(days []DayTotals, yield func(DayTotals, error) bool) bool {
+	for _, d := range days {
+		if !yield(d, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 	first, err := validDay("from", from)
 	if err != nil {
 		return "", err
@@ -103,7 +112,7 @@ func (t *tenant) validRange(k *Keeper, from, to string) (string, error) {
 	if last.Before(first) || last.Sub(first).Hours() > 24*maxHistory {
 		return "", invalid("to", "%s is not 0 to %d days after %s", to, maxHistory, from)
 	}
-	return min(to, t.calendar.Day(k.now())), nil
+	return min(to, t.calendar.Day(now)), nil
 }
 
 // target is the configuration for a read of what is stored; the app may be
@@ -144,7 +153,7 @@ func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string, c *le
 			return nil, err
 		}
 		for day := from; day <= last; day = calendar.AddDays(day, 1) {
-			totals := t.totals(day, sums[day], k)
+			totals := t.totals(day, sums[day], k.now())
 			if err := k.addLimits(ctx, t, &totals); err != nil {
 				return nil, err
 			}
@@ -229,7 +238,7 @@ func (k *Keeper) scopesOf(ctx context.Context, t *tenant, scope Scope) ([]string
 }
 
 // totals reports a day in the order of the labels.
-func (t *tenant) totals(day string, rows map[string]ledger.Counter, k *Keeper) DayTotals {
+func (t *tenant) totals(day string, rows map[string]ledger.Counter, now time.Time) DayTotals {
 	p := policyOf(t.config, t.own, t.calendar.Of(day).Scope)
 	out := DayTotals{Day: day}
 	var sum money.Picos
@@ -249,7 +258,7 @@ func (t *tenant) totals(day string, rows map[string]ledger.Counter, k *Keeper) D
 			continue
 		}
 		a := row.Amount()
-		_, _, _, priced := t.price(p, label, k.now())
+		_, _, _, priced := t.price(p, label, now)
 		state := labelState{label: label, priced: priced, quota: p.quotas[label], Amount: a}
 		out.Labels = append(out.Labels, LabelTotals{
 			Label: label, CostMicros: a.Spend.Micros(), Tokens: tokensOf(row.Tokens), Requests: row.Requests,

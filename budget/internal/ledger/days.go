@@ -60,18 +60,21 @@ func (l *Ledger) SumDays(ctx context.Context, cal calendar.Calendar, scope strin
 		mu.Lock()
 		defer mu.Unlock()
 		for day := first; day <= to; day = calendar.AddDays(day, 1) {
-			t := totals[store.Key{PK: day, SK: label}]
-			if t.closed {
-				continue
-			}
-			out.Rows[day][label] = sums[day]
-			if cal.Closes(day, now) {
-				out.Complete = append(out.Complete, Closing{scope, day, label, sums[day], t})
+			if t := totals[store.Key{PK: day, SK: label}]; !t.closed {
+				out.addOpen(Closing{scope, day, label, sums[day], t}, cal.Closes(day, now))
 			}
 		}
 		return nil
 	})
 	return out, err
+}
+
+// addOpen takes the sum of a day's shards; over says that it can be stored.
+func (d *Days) addOpen(c Closing, over bool) {
+	d.Rows[c.day][c.label] = c.sum
+	if over {
+		d.Complete = append(d.Complete, c)
+	}
 }
 
 // firstOpen is the first day without a closed total of a label; empty when all have
