@@ -64,6 +64,10 @@ func (a Adjustment) validate() error {
 // has the ID and the day in it, with an error too: after an *UnavailableError
 // send just that again.
 func (k *Keeper) Adjust(ctx context.Context, org, app string, a Adjustment) (Adjustment, error) {
+	return k.charges.adjust(ctx, org, app, a)
+}
+
+func (c *charges) adjust(ctx context.Context, org, app string, a Adjustment) (Adjustment, error) {
 	if a.ID == "" {
 		a.ID = store.NewID()
 	}
@@ -73,23 +77,23 @@ func (k *Keeper) Adjust(ctx context.Context, org, app string, a Adjustment) (Adj
 	if err := a.validate(); err != nil {
 		return a, err
 	}
-	t, err := k.tenants.get(ctx, org, app)
+	t, err := c.tenants.get(ctx, org, app)
 	if err != nil {
 		return a, err
 	}
-	anyDay, now := a.Day == "", k.now()
+	anyDay, now := a.Day == "", c.now()
 	if a.Day, err = t.dayOrToday(a.Day, now); err != nil {
 		return a, err
 	}
 	if !slices.Contains(t.labels, a.Label) {
 		return a, invalidLabel(a.Label)
 	}
-	if err := k.register(ctx, t); err != nil {
+	if err := c.admin.register(ctx, t); err != nil {
 		return a, err
 	}
 	a.App, a.At, a.Duplicate = app, now, false
-	o := k.newAdjustment(t, a, anyDay)
-	if err := k.ledger.Write(ctx, o); err != nil {
+	o := c.newAdjustment(t, a, anyDay)
+	if err := c.ledger.Write(ctx, o); err != nil {
 		return a, asUnavailable("Adjust", err)
 	}
 	if v := o.Verdict; v.Conflict {
@@ -103,7 +107,7 @@ func (k *Keeper) Adjust(ctx context.Context, org, app string, a Adjustment) (Adj
 }
 
 // newAdjustment is the operation that applies a to the counters of its day.
-func (k *Keeper) newAdjustment(t *tenant, a Adjustment, anyDay bool) *ledger.Operation {
+func (c *charges) newAdjustment(t *tenant, a Adjustment, anyDay bool) *ledger.Operation {
 	return t.account(t.calendar.Of(a.Day), a.Label, a.Day).Adjustment(ledger.Adjustment{
 		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, Reason: a.Reason, At: a.At,
 		Change: money.FromMicros(a.DeltaMicros), AnyDay: anyDay,
@@ -128,6 +132,10 @@ func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 // Adjustments lists what was credited and charged by hand to an app, oldest
 // first; of the whole organisation for an empty app.
 func (k *Keeper) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
+	return k.charges.adjustments(ctx, org, app)
+}
+
+func (c *charges) adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
 	return func(yield func(Adjustment, error) bool) {
 		if err := validReadTarget(org, app); err != nil {
 			yield(Adjustment{}, err)
@@ -138,7 +146,7 @@ func (k *Keeper) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adj
 			prefix = ledger.AuditKey(app)
 		}
 		var all []Adjustment
-		err := k.store.Query(ctx, k.store.Usage, ledger.AuditPartition(org), prefix, prefix+"~", func(item store.Item) error {
+		err := c.store.Query(ctx, c.store.Usage, ledger.AuditPartition(org), prefix, prefix+"~", func(item store.Item) error {
 			a, err := ledger.DecodeAdjustment(item)
 			all = append(all, adjustmentOf(*a))
 			return err
@@ -154,16 +162,4 @@ func (k *Keeper) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adj
 			}
 		}
 	}
-}
-
-// scopeNow is the key of the scope an app's spend is counted in now.
-func (k *Keeper) scopeNow(ctx context.Context, org, app string) (string, error) {
-	if err := validTarget(org, app); err != nil {
-		return "", err
-	}
-	t, err := k.tenants.get(ctx, org, app)
-	if err != nil {
-		return "", err
-	}
-	return ledger.ScopeKey(t.calendar.At(k.now()).Scope, org, app), nil
 }

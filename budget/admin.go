@@ -25,17 +25,21 @@ const configTries = 10
 // refunded. Every app must stay valid under it. Bad input is a
 // *ValidationError.
 func (k *Keeper) PutOrg(ctx context.Context, org Org) (Org, error) {
+	return k.admin.putOrg(ctx, org)
+}
+
+func (adm *administration) putOrg(ctx context.Context, org Org) (Org, error) {
 	org = org.withDefaults()
 	if err := org.validate(); err != nil {
 		return Org{}, err
 	}
 	writer := store.NewID()
-	stored, err := putting(ctx, func() (orgItem, error) { return k.putOrgOnce(ctx, org, writer) })
-	k.tenants.evict(org.ID)
+	stored, err := putting(ctx, func() (orgItem, error) { return adm.putOrgOnce(ctx, org, writer) })
+	adm.tenants.evict(org.ID)
 	if err != nil {
-		return Org{}, k.adminError("PutOrg", err)
+		return Org{}, adminError("PutOrg", err)
 	}
-	return stored.org(org.ID, k.now()), nil
+	return stored.org(org.ID, adm.now()), nil
 }
 
 // putting repeats a read-check-write until it lands or is refused for good.
@@ -66,9 +70,9 @@ func putAgain(err error) bool {
 	return (v == ddb.Refused || v.Unavailable()) && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*ValidationError))
 }
 
-func (k *Keeper) putOrgOnce(ctx context.Context, org Org, writer string) (orgItem, error) {
-	now := k.now()
-	seen, err := k.loadOrg(ctx, org.ID)
+func (adm *administration) putOrgOnce(ctx context.Context, org Org, writer string) (orgItem, error) {
+	now := adm.now()
+	seen, err := adm.loadOrg(ctx, org.ID)
 	fresh := errors.Is(err, ErrNotFound)
 	if err != nil && !fresh {
 		return orgItem{}, err
@@ -76,7 +80,7 @@ func (k *Keeper) putOrgOnce(ctx context.Context, org Org, writer string) (orgIte
 	if seen.Writer == writer { // an earlier, unanswered try landed
 		return seen, nil
 	}
-	apps, err := k.loadApps(ctx, org.ID)
+	apps, err := adm.loadApps(ctx, org.ID)
 	if err != nil {
 		return orgItem{}, err
 	}
@@ -106,9 +110,9 @@ func (k *Keeper) putOrgOnce(ctx context.Context, org Org, writer string) (orgIte
 	item := newOrgItem(org, cal, created, now, seen.Version+1, writer)
 	item.Labels, item.AppsVersion = labels, seen.AppsVersion
 	if fresh {
-		return item, k.putOrg(ctx, org.ID, item, nil)
+		return item, adm.writeOrg(ctx, org.ID, item, nil)
 	}
-	return item, k.putOrg(ctx, org.ID, item, &seen)
+	return item, adm.writeOrg(ctx, org.ID, item, &seen)
 }
 
 // validateApp checks what is in effect for an app under every scope that is or
@@ -129,6 +133,10 @@ func validateApp(org Org, app App, scopes ...Scope) error {
 // PutApp creates or replaces an app's configuration. Nil and empty fields are
 // inherited from the organisation, which must exist.
 func (k *Keeper) PutApp(ctx context.Context, org string, app App) (App, error) {
+	return k.admin.putApp(ctx, org, app)
+}
+
+func (adm *administration) putApp(ctx context.Context, org string, app App) (App, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return App{}, err
 	}
@@ -140,23 +148,23 @@ func (k *Keeper) PutApp(ctx context.Context, org string, app App) (App, error) {
 	var stored appItem
 	_, err := putting(ctx, func() (orgItem, error) {
 		var err error
-		stored, err = k.putAppOnce(ctx, org, app, writer)
+		stored, err = adm.putAppOnce(ctx, org, app, writer)
 		return orgItem{}, err
 	})
-	k.tenants.evict(org)
+	adm.tenants.evict(org)
 	if err != nil {
-		return App{}, k.adminError("PutApp", err)
+		return App{}, adminError("PutApp", err)
 	}
 	return stored.app(app.ID), nil
 }
 
-func (k *Keeper) putAppOnce(ctx context.Context, org string, app App, writer string) (appItem, error) {
-	now := k.now()
-	o, err := k.loadOrg(ctx, org)
+func (adm *administration) putAppOnce(ctx context.Context, org string, app App, writer string) (appItem, error) {
+	now := adm.now()
+	o, err := adm.loadOrg(ctx, org)
 	if err != nil {
 		return appItem{}, err
 	}
-	apps, err := k.loadApps(ctx, org)
+	apps, err := adm.loadApps(ctx, org)
 	if err != nil {
 		return appItem{}, err
 	}
@@ -184,10 +192,10 @@ func (k *Keeper) putAppOnce(ctx context.Context, org string, app App, writer str
 	}
 	o.Labels = union(o.Labels, app.Ordering...)
 	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
-	return item, k.putApp(ctx, org, app.ID, item, seen, o, store.NewID())
+	return item, adm.writeApp(ctx, org, app.ID, item, seen, o, store.NewID())
 }
 
-func (k *Keeper) adminError(operation string, err error) error {
+func adminError(operation string, err error) error {
 	var bad *ValidationError
 	if errors.As(err, &bad) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) {
 		return err
@@ -197,30 +205,38 @@ func (k *Keeper) adminError(operation string, err error) error {
 
 // GetOrg reads an organisation's configuration from the store.
 func (k *Keeper) GetOrg(ctx context.Context, org string) (Org, error) {
+	return k.admin.getOrg(ctx, org)
+}
+
+func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return Org{}, err
 	}
-	item, err := k.loadOrg(ctx, org)
+	item, err := adm.loadOrg(ctx, org)
 	if err != nil {
-		return Org{}, k.adminError("GetOrg", err)
+		return Org{}, adminError("GetOrg", err)
 	}
-	return item.org(org, k.now()), nil
+	return item.org(org, adm.now()), nil
 }
 
 // GetApp reads an app's own configuration from the store, nothing inherited.
 func (k *Keeper) GetApp(ctx context.Context, org, app string) (App, error) {
+	return k.admin.getApp(ctx, org, app)
+}
+
+func (adm *administration) getApp(ctx context.Context, org, app string) (App, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return App{}, err
 	}
 	if err := validName("app_id", app); err != nil {
 		return App{}, err
 	}
-	item, err := k.store.Get(ctx, k.store.Control, appKey(org, app))
+	item, err := adm.store.Get(ctx, adm.store.Control, appKey(org, app))
 	if err == nil && item == nil {
 		err = notFound("app %q of organisation %s", app, org)
 	}
 	if err != nil {
-		return App{}, k.adminError("GetApp", err)
+		return App{}, adminError("GetApp", err)
 	}
 	a, err := decodeApp(item)
 	return a.app(app), err
@@ -229,8 +245,12 @@ func (k *Keeper) GetApp(ctx context.Context, org, app string) (App, error) {
 // Apps lists the apps of an organisation, by id: those that were PUT and those
 // that were seen.
 func (k *Keeper) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
+	return k.admin.apps(ctx, org)
+}
+
+func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	return func(yield func(App, error) bool) {
-		apps, err := k.loadApps(ctx, org)
+		apps, err := adm.loadApps(ctx, org)
 		if err != nil {
 			yield(App{}, failure("Apps", err))
 			return
@@ -245,10 +265,14 @@ func (k *Keeper) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 
 // Orgs lists every organisation. It scans the control table.
 func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
+	return k.admin.orgs(ctx)
+}
+
+func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 	return func(yield func(Org, error) bool) {
 		filter := "#sk = :root AND begins_with(#pk, :org)"
-		pages := dynamodb.NewScanPaginator(k.store.Client, &dynamodb.ScanInput{
-			TableName: &k.store.Control, FilterExpression: &filter,
+		pages := dynamodb.NewScanPaginator(adm.store.Client, &dynamodb.ScanInput{
+			TableName: &adm.store.Control, FilterExpression: &filter,
 			ExpressionAttributeNames:  map[string]string{"#pk": "PK", "#sk": "SK"},
 			ExpressionAttributeValues: store.Item{":root": store.String(ledger.RootSK), ":org": store.String("ORG#")},
 		})
@@ -261,7 +285,7 @@ func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 			for _, item := range page.Items {
 				id := store.KeyOf(item).PK[len("ORG#"):]
 				o, err := decodeOrg(id, item)
-				if !yield(o.org(id, k.now()), err) || err != nil {
+				if !yield(o.org(id, adm.now()), err) || err != nil {
 					return
 				}
 			}

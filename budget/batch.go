@@ -19,19 +19,23 @@ type BatchResult struct {
 // own, in their order; a repeat within the batch is a duplicate. Records for
 // one counter share transactions.
 func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []Usage) ([]BatchResult, error) {
+	return k.charges.submitBatch(ctx, org, app, usages)
+}
+
+func (c *charges) submitBatch(ctx context.Context, org, app string, usages []Usage) ([]BatchResult, error) {
 	if err := validTarget(org, app); err != nil {
 		return nil, err
 	}
 	if len(usages) == 0 || len(usages) > maxBatch {
 		return nil, invalid("records", "%d are not 1 to %d", len(usages), maxBatch)
 	}
-	ctx, cancel := k.patience(ctx)
+	ctx, cancel := c.opts.patience(ctx)
 	defer cancel()
-	received := k.now()
+	received := c.now()
 	results := make([]BatchResult, len(usages))
-	t, err := k.tenants.get(ctx, org, app)
+	t, err := c.tenants.get(ctx, org, app)
 	if err == nil {
-		err = k.register(ctx, t)
+		err = c.admin.register(ctx, t)
 	}
 	if err != nil {
 		if aboutRecord(err) {
@@ -43,50 +47,50 @@ func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []Usag
 			}
 		}
 	} else {
-		k.submitAll(ctx, t, usages, results)
+		c.submitAll(ctx, t, usages, results)
 	}
-	k.orSpoolAll(results, func(i int) SpooledUsage {
+	c.orSpoolAll(results, func(i int) SpooledUsage {
 		return SpooledUsage{Org: org, App: app, Usage: usages[i], Received: received}
 	})
 	return results, nil
 }
 
-func (k *Keeper) submitAll(ctx context.Context, t *tenant, usages []Usage, results []BatchResult) {
-	received := k.now()
+func (c *charges) submitAll(ctx context.Context, t *tenant, usages []Usage, results []BatchResult) {
+	received := c.now()
 	ops := make([]*ledger.Operation, len(usages))
 	for i, u := range usages {
-		ops[i], results[i] = k.beginSubmission(ctx, t, u, received)
+		ops[i], results[i] = c.beginSubmission(ctx, t, u, received)
 	}
-	for i, err := range k.ledger.WriteAll(ctx, ops) {
+	for i, err := range c.ledger.WriteAll(ctx, ops) {
 		switch o := ops[i]; {
 		case o == nil:
 		case err != nil:
 			results[i].Err = asUnavailable("SubmitBatch", err)
 		default:
-			results[i].Receipt, results[i].Err = k.receipt(ctx, t, usages[i].Label, o.Verdict)
+			results[i].Receipt, results[i].Err = c.receipt(ctx, t, usages[i].Label, o.Verdict)
 		}
 	}
 }
 
 // beginSubmission is the operation that counts a record of a batch; nil when the
 // result is known already.
-func (k *Keeper) beginSubmission(ctx context.Context, t *tenant, u Usage, received time.Time) (*ledger.Operation, BatchResult) {
+func (c *charges) beginSubmission(ctx context.Context, t *tenant, u Usage, received time.Time) (*ledger.Operation, BatchResult) {
 	var r BatchResult
 	if r.Err = u.Validate(); r.Err != nil {
 		return nil, r
 	}
-	o, refusal := k.prepare(t, u, received)
+	o, refusal := c.prepare(t, u, received)
 	if refusal != nil {
-		r.Receipt, r.Err = k.countedBefore(ctx, t, u, refusal)
+		r.Receipt, r.Err = c.countedBefore(ctx, t, u, refusal)
 		return nil, r
 	}
-	if !k.counterOnly(o) {
+	if !c.counterOnly(o) {
 		return o, r
 	}
-	if err := k.ledger.WriteUnkept(ctx, o, k.opts.Metering == MeteringWindow); err != nil {
+	if err := c.ledger.WriteUnkept(ctx, o, c.opts.Metering == MeteringWindow); err != nil {
 		r.Err = failure("Submit", err)
 		return nil, r
 	}
-	r.Receipt, r.Err = k.receipt(ctx, t, u.Label, o.Verdict)
+	r.Receipt, r.Err = c.receipt(ctx, t, u.Label, o.Verdict)
 	return nil, r
 }

@@ -358,7 +358,7 @@ func TestHoldsMakeTheirAppKnown(t *testing.T) {
 				assert.Equal(t, []string{"app-never-put"}, known(t, w.b))
 				_, err = h.Settle(t.Context(), call(1))
 				require.NoError(t, err)
-				degraded := &Hold{Org: orgO, App: "app-unseen", Label: "premium", Degraded: true, k: w.b}
+				degraded := &Hold{Org: orgO, App: "app-unseen", Label: "premium", Degraded: true, charges: w.b.charges}
 				_, err = degraded.Settle(t.Context(), call(2))
 				require.NoError(t, err)
 				assert.Equal(t, []string{"app-never-put", "app-unseen"}, known(t, w.a))

@@ -64,25 +64,25 @@ type view struct {
 	sticky  stickyView
 }
 
-func (k *Keeper) viewOf(t *tenant) *view {
-	k.watches.Lock()
-	defer k.watches.Unlock()
+func (s *standing) viewOf(t *tenant) *view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	key := t.org + "/" + t.app
-	v, ok := k.views.Get(key)
+	v, ok := s.views.Get(key)
 	if !ok {
 		v = &view{}
-		k.views.Add(key, v)
+		s.views.Add(key, v)
 	}
 	return v
 }
 
 // observe sees to what a query brought to light: once per query and app. It
 // never fails the call it happens in.
-func (k *Keeper) observe(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
-	if k.opts.OnEvent == nil && !t.config.Sticky {
+func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
+	if s.opts.OnEvent == nil && !t.config.Sticky {
 		return
 	}
-	v := k.viewOf(t)
+	v := s.viewOf(t)
 	if !v.mu.TryLock() {
 		return // another call of this app is at it
 	}
@@ -98,18 +98,18 @@ func (k *Keeper) observe(ctx context.Context, t *tenant, b *ledger.Board, versio
 	v.version, v.config = version, t.version
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledger.WriteTimeout)
 	defer cancel()
-	out := k.outlook(t, b, now, true)
+	out := s.outlook(t, b, now, true)
 	if t.config.Sticky {
-		if err := k.moveSticky(ctx, t, v, out, now); err != nil {
-			k.opts.Logger.WarnContext(ctx, "budget: sticky record", "app", t.app, "error", err)
+		if err := s.moveSticky(ctx, t, v, out, now); err != nil {
+			s.opts.Logger.WarnContext(ctx, "budget: sticky record", "app", t.app, "error", err)
 		}
 	}
-	if k.opts.OnEvent == nil {
+	if s.opts.OnEvent == nil {
 		return
 	}
 	for _, e := range crossed(t, out, now) {
-		if err := k.deliver(ctx, v, e, now); err != nil {
-			k.opts.Logger.WarnContext(ctx, "budget: event", "id", e.ID, "error", err)
+		if err := s.deliver(ctx, v, e, now); err != nil {
+			s.opts.Logger.WarnContext(ctx, "budget: event", "id", e.ID, "error", err)
 		}
 	}
 }
@@ -172,13 +172,13 @@ func decodeEvent(item store.Item) (Event, error) {
 
 // deliver claims an event, tells the hook and marks it delivered. One that
 // another process claimed is left to it for takeOverAfter.
-func (k *Keeper) deliver(ctx context.Context, v *view, e Event, now time.Time) error {
+func (s *standing) deliver(ctx context.Context, v *view, e Event, now time.Time) error {
 	if v.done[e.ID] || now.Before(v.later[e.ID]) {
 		return nil
 	}
 	writer := store.NewID()
 	err := store.Retry(ctx, func() error {
-		return k.store.Put(ctx, k.store.Usage, e.item(writer, now),
+		return s.store.Put(ctx, s.store.Usage, e.item(writer, now),
 			"attribute_not_exists(#pk) OR (#d = :false AND #at <= :stale)",
 			map[string]string{"#pk": "PK", "#d": "delivered", "#at": "claimed_at_ms"},
 			store.Item{":false": store.Bool(false), ":stale": store.Int(now.Add(-takeOverAfter).UnixMilli())})
@@ -198,15 +198,15 @@ func (k *Keeper) deliver(ctx context.Context, v *view, e Event, now time.Time) e
 	} else if err != nil {
 		return err
 	}
-	k.opts.OnEvent(ctx, e)
+	s.opts.OnEvent(ctx, e)
 	v.done[e.ID] = true
-	return k.markDelivered(ctx, e, writer)
+	return s.markDelivered(ctx, e, writer)
 }
 
-func (k *Keeper) markDelivered(ctx context.Context, e Event, writer string) error {
+func (s *standing) markDelivered(ctx context.Context, e Event, writer string) error {
 	err := store.Retry(ctx, func() error {
-		_, err := k.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &k.store.Usage, Key: e.key().Item(), UpdateExpression: aws.String("SET #d = :true"),
+		_, err := s.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &s.store.Usage, Key: e.key().Item(), UpdateExpression: aws.String("SET #d = :true"),
 			ConditionExpression:       aws.String("#w = :w"),
 			ExpressionAttributeNames:  map[string]string{"#d": "delivered", "#w": store.AttrWriter},
 			ExpressionAttributeValues: store.Item{":true": store.Bool(true), ":w": store.String(writer)},
@@ -222,13 +222,17 @@ func (k *Keeper) markDelivered(ctx context.Context, e Event, writer string) erro
 // Events lists the stored events of the scope an app is in now, in the order
 // of their periods.
 func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
+	return k.standing.events(ctx, org, app)
+}
+
+func (s *standing) events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		scope, err := k.scopeNow(ctx, org, app)
+		scope, err := s.scopeNow(ctx, org, app)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		events, _, err := k.readEvents(ctx, scope)
+		events, _, err := s.readEvents(ctx, scope)
 		if err != nil {
 			yield(Event{}, failure("Events", err))
 			return
@@ -242,9 +246,9 @@ func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, e
 }
 
 // readEvents reads a scope's events, and which were delivered.
-func (k *Keeper) readEvents(ctx context.Context, scope string) (events []Event, delivered map[string]bool, err error) {
+func (s *standing) readEvents(ctx context.Context, scope string) (events []Event, delivered map[string]bool, err error) {
 	delivered = map[string]bool{}
-	err = k.store.Query(ctx, k.store.Usage, eventPK(scope), "0", "~", func(item store.Item) error {
+	err = s.store.Query(ctx, s.store.Usage, eventPK(scope), "0", "~", func(item store.Item) error {
 		var d store.Decoder
 		e, err := decodeEvent(item)
 		events = append(events, e)

@@ -19,8 +19,8 @@ import (
 // back lets the store answer again, and waits until the keeper knows.
 func back(db *ddbmem.DB, k *Keeper) {
 	db.SetFaults(nil)
-	<-k.breaker.Closed()
-	<-k.control.Closed()
+	<-k.tables.usage.Closed()
+	<-k.tables.control.Closed()
 }
 
 // simulated runs a test in virtual time, with real clocks everywhere.
@@ -160,7 +160,7 @@ func TestStoreDown(t *testing.T) {
 		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ResourceNotFoundException"}}
 		})
-		<-k.breaker.Closed()
+		<-k.tables.usage.Closed()
 		_, err = k.Recommend(ctx, orgO, appA)
 		require.Error(t, err)
 		assert.False(t, unavailable(err), "a missing table is not an outage")
@@ -200,8 +200,8 @@ func TestControlTableDown(t *testing.T) {
 		require.NoError(t, err)
 		assert.False(t, rec.Stale, "what is spent is known")
 		assert.Equal(t, int64(33_000), rec.Labels[0].SpendMicros)
-		assert.True(t, k.control.State().Open)
-		assert.False(t, k.breaker.State().Open, "the other table answers")
+		assert.True(t, k.tables.control.State().Open)
+		assert.False(t, k.tables.usage.State().Open, "the other table answers")
 		pass(2 * time.Minute)
 		_, err = k.Submit(ctx, orgO, appA, call(3))
 		require.True(t, unavailable(err), "%v", err)

@@ -36,11 +36,11 @@ type Hold struct {
 	// OnUnavailable.
 	Degraded bool
 
-	k     *Keeper
-	since time.Time                   // of the reservation: no price from before it holds for the call
-	mu    sync.Mutex                  // one of Settle, Release and Extend at a time
-	ref   atomic.Pointer[ledger.Hold] // nil when nothing is held; changed under mu
-	end   bool
+	charges *charges
+	since   time.Time                   // of the reservation: no price from before it holds for the call
+	mu      sync.Mutex                  // one of Settle, Release and Extend at a time
+	ref     atomic.Pointer[ledger.Hold] // nil when nothing is held; changed under mu
+	end     bool
 }
 
 // Reserve sets micros µ$ aside for one call under a label, for at most lease
@@ -51,6 +51,10 @@ type Hold struct {
 // the answer comes from what is known to be spent. Settle counts as the call's
 // record: do not Submit it too.
 func (k *Keeper) Reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
+	return k.charges.reserve(ctx, org, app, label, micros, lease)
+}
+
+func (c *charges) reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
 	if err := validTarget(org, app); err != nil {
 		return nil, err
 	}
@@ -60,26 +64,28 @@ func (k *Keeper) Reserve(ctx context.Context, org, app, label string, micros int
 	if lease < minLease || lease > maxLease {
 		return nil, invalid("lease", "%v is not within 1 s to 24 h", lease)
 	}
-	ctx, cancel := k.patience(ctx)
+	ctx, cancel := c.opts.patience(ctx)
 	defer cancel()
-	now := k.now()
-	h, err := k.reserve(ctx, org, app, label, micros, lease)
-	if err != nil && unavailable(err) && k.opts.OnUnavailable.Reserve == Allow {
-		k.opts.Logger.WarnContext(ctx, "budget: reserved nothing", "error", err)
+	now := c.now()
+	h, err := c.setAside(ctx, org, app, label, micros, lease)
+	if err != nil && unavailable(err) && c.opts.OnUnavailable.Reserve == Allow {
+		c.opts.Logger.WarnContext(ctx, "budget: reserved nothing", "error", err)
 		return &Hold{
-			ID: store.NewID(), Org: org, App: app, Label: label, Model: k.modelInHand(org, app, label),
-			EstimateMicros: micros, Degraded: true, k: k, since: now,
+			ID: store.NewID(), Org: org, App: app, Label: label, Model: c.modelInHand(org, app, label),
+			EstimateMicros: micros, Degraded: true, charges: c, since: now,
 		}, nil
 	}
 	return h, err
 }
 
-func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
-	t, err := k.tenants.get(ctx, org, app)
+// setAside decides by what is spent under soft enforcement, and writes a hold under
+// hard.
+func (c *charges) setAside(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
+	t, err := c.tenants.get(ctx, org, app)
 	if err != nil {
 		return nil, err
 	}
-	now := k.now()
+	now := c.now()
 	p := t.policy(now)
 	if !slices.Contains(p.ordering, label) {
 		return nil, invalidLabel(label)
@@ -89,39 +95,39 @@ func (k *Keeper) reserve(ctx context.Context, org, app, label string, micros int
 	}
 	day, rule := t.calendar.Day(now), t.calendar.At(now)
 	h := &Hold{
-		ID: store.NewID(), Org: org, App: app, Label: label, Model: t.model(p, label), Day: day, EstimateMicros: micros, k: k, since: now,
+		ID: store.NewID(), Org: org, App: app, Label: label, Model: t.model(p, label), Day: day, EstimateMicros: micros, charges: c, since: now,
 	}
-	if err := k.register(ctx, t); err != nil {
+	if err := c.admin.register(ctx, t); err != nil {
 		return nil, err
 	}
 	if rule.Enforcement != Hard {
-		if err := k.roomBySpend(ctx, t, label); err != nil {
+		if err := c.roomBySpend(ctx, t, label); err != nil {
 			return nil, err
 		}
 		h.Soft = true
 		return h, nil
 	}
-	o, err := k.newReservation(ctx, t, h, now.Add(lease))
+	o, err := c.newReservation(ctx, t, h, now.Add(lease))
 	if err != nil {
 		return nil, err
 	}
-	b := k.ledger.Board(t.org, o.Scope)
+	b := c.ledger.Board(t.org, o.Scope)
 	if b.Refuses(o, now) {
-		return nil, k.noRoom(ctx, t, b.RoomAt(o))
+		return nil, c.noRoom(ctx, t, b.RoomAt(o))
 	}
 	h.ref.Store(o.Hold)
-	if err := k.ledger.Write(ctx, o); err != nil {
+	if err := c.ledger.Write(ctx, o); err != nil {
 		return nil, asUnavailable("Reserve", err)
 	}
 	if o.Verdict.NoRoom {
-		return nil, k.noRoom(ctx, t, b.RoomAt(o))
+		return nil, c.noRoom(ctx, t, b.RoomAt(o))
 	}
 	return h, nil
 }
 
 // roomBySpend admits by what is known to be spent.
-func (k *Keeper) roomBySpend(ctx context.Context, t *tenant, label string) error {
-	out, err := k.look(ctx, t, false)
+func (c *charges) roomBySpend(ctx context.Context, t *tenant, label string) error {
+	out, err := c.standing.look(ctx, t, false)
 	if err != nil {
 		return err
 	}
@@ -129,16 +135,16 @@ func (k *Keeper) roomBySpend(ctx context.Context, t *tenant, label string) error
 		return nil // forced, whatever was spent
 	}
 	if l, ok := out.label(label); !ok || !l.selectable(out.tight) {
-		return k.exceeded(ctx, out)
+		return c.standing.exceeded(ctx, out)
 	}
 	return nil
 }
 
 // noRoom is the error of a reservation refused until an instant; the zero time
 // says that it can never fit.
-func (k *Keeper) noRoom(ctx context.Context, t *tenant, retryAt time.Time) error {
-	exceeded := &QuotaExceededError{made: k.now()}
-	if out, err := k.look(ctx, t, false); out != nil && err == nil {
+func (c *charges) noRoom(ctx context.Context, t *tenant, retryAt time.Time) error {
+	exceeded := &QuotaExceededError{made: c.now()}
+	if out, err := c.standing.look(ctx, t, false); out != nil && err == nil {
 		exceeded = out.exceeded()
 	}
 	exceeded.RetryAt = retryAt
@@ -147,8 +153,8 @@ func (k *Keeper) noRoom(ctx context.Context, t *tenant, retryAt time.Time) error
 
 // newReservation debits every counter the label has under hard enforcement,
 // bounded by the quotas that are set on them.
-func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires time.Time) (*ledger.Operation, error) {
-	now := k.now()
+func (c *charges) newReservation(ctx context.Context, t *tenant, h *Hold, expires time.Time) (*ledger.Operation, error) {
+	now := c.now()
 	rule, p := t.calendar.At(now), t.policy(now)
 	reset := t.calendar.Reset(now)
 	estimate := money.FromMicros(h.EstimateMicros)
@@ -158,15 +164,15 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 	o := t.account(rule, h.Label, h.Day).Reservation(h.ID, estimate, expires, t.keepHold(rule, h.Day))
 	quota := money.FromMicros(p.quotas[h.Label])
 	o.Cap(ledger.LabelDay(o.Scope, h.Label, h.Day), quota, reset)
-	blocked, err := k.capByLimits(ctx, t, p, h, o, reset)
+	blocked, err := c.capByLimits(ctx, t, p, h, o, reset)
 	if err != nil {
 		return nil, err
 	}
 	if estimate.Cmp(quota) > 0 {
-		return nil, k.noRoom(ctx, t, time.Time{})
+		return nil, c.noRoom(ctx, t, time.Time{})
 	}
 	if !blocked.IsZero() {
-		return nil, k.noRoom(ctx, t, blocked)
+		return nil, c.noRoom(ctx, t, blocked)
 	}
 	return o, nil
 }
@@ -174,12 +180,12 @@ func (k *Keeper) newReservation(ctx context.Context, t *tenant, h *Hold, expires
 // capByLimits bounds a reservation by the further quotas on its label. Where what
 // was spent outside a quota's counter leaves no room, it returns the end of that
 // quota's period, the last of several.
-func (k *Keeper) capByLimits(ctx context.Context, t *tenant, p policy, h *Hold, o *ledger.Operation, reset time.Time) (blocked time.Time, err error) {
+func (c *charges) capByLimits(ctx context.Context, t *tenant, p policy, h *Hold, o *ledger.Operation, reset time.Time) (blocked time.Time, err error) {
 	for _, l := range p.limits {
 		if l.Label != "" && l.Label != h.Label {
 			continue
 		}
-		outside, err := k.outside(ctx, t, l, h.Day)
+		outside, err := c.outside(ctx, t, l, h.Day)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -188,7 +194,7 @@ func (k *Keeper) capByLimits(ctx context.Context, t *tenant, p policy, h *Hold, 
 		o.Cap(l.limit().Ref(o.Scope, h.Day), bound, end)
 		switch { // whether it is counted yet or from the next day on
 		case o.Hold.Estimate.Cmp(quota) > 0:
-			return time.Time{}, k.noRoom(ctx, t, time.Time{})
+			return time.Time{}, c.noRoom(ctx, t, time.Time{})
 		case o.Hold.Estimate.Cmp(bound) > 0:
 			blocked = calendar.Latest(blocked, end)
 		}
@@ -208,11 +214,11 @@ func (t *tenant) keepHold(rule calendar.Regime, day string) int64 {
 }
 
 // outside is what a limit's period spent on days that are not in its counter.
-func (k *Keeper) outside(ctx context.Context, t *tenant, l PeriodQuota, day string) (money.Picos, error) {
+func (c *charges) outside(ctx context.Context, t *tenant, l PeriodQuota, day string) (money.Picos, error) {
 	if len(t.calendar.Uncounted(l.limit().Kind(), day)) == 0 {
 		return money.Picos{}, nil
 	}
-	out, err := k.look(ctx, t, false)
+	out, err := c.standing.look(ctx, t, false)
 	if err != nil {
 		return money.Picos{}, err
 	}
@@ -247,14 +253,14 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ctx, cancel := h.k.patience(ctx)
+	ctx, cancel := h.charges.opts.patience(ctx)
 	defer cancel()
-	received := h.k.now()
+	received := h.charges.now()
 	ref := h.ref.Load()
-	receipt, err := h.k.settleHold(ctx, h.Org, h.App, ref, h.Day, h.since, usage, received)
+	receipt, err := h.charges.settleHold(ctx, h.Org, h.App, ref, h.Day, h.since, usage, received)
 	entry := SpooledUsage{Org: h.Org, App: h.App, Usage: usage, Received: received, Hold: spooledHold(ref, h.Day)}
 	entry.Hold.Reserved = h.since
-	receipt, err = h.k.orSpool(receipt, err, entry)
+	receipt, err = h.charges.orSpool(receipt, err, entry)
 	if err == nil {
 		h.end = true
 	}
@@ -263,13 +269,13 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 
 // settleHold counts a record in place of a hold of since; ref is nil when
 // nothing was held, day empty when it is not known.
-func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *ledger.Hold, day string, since time.Time, usage Usage, received time.Time) (Receipt, error) {
-	t, err := k.tenants.get(ctx, org, app)
+func (c *charges) settleHold(ctx context.Context, org, app string, ref *ledger.Hold, day string, since time.Time, usage Usage, received time.Time) (Receipt, error) {
+	t, err := c.tenants.get(ctx, org, app)
 	if err != nil {
 		return Receipt{}, err
 	}
 	at := received
-	if now := k.now(); !usage.Time.IsZero() && !usage.Time.After(now) {
+	if now := c.now(); !usage.Time.IsZero() && !usage.Time.After(now) {
 		at = usage.Time
 	}
 	if at.Before(since) {
@@ -278,24 +284,24 @@ func (k *Keeper) settleHold(ctx context.Context, org, app string, ref *ledger.Ho
 	if day == "" {
 		day = t.calendar.Day(at)
 	}
-	o, refusal := k.newSubmission(t, usage, day, at)
+	o, refusal := c.newSubmission(t, usage, day, at)
 	if refusal != nil {
-		receipt, err := k.countedBefore(ctx, t, usage, refusal)
+		receipt, err := c.countedBefore(ctx, t, usage, refusal)
 		if err == nil && ref != nil {
-			err = k.giveBack(ctx, "Settle", ref)
+			err = c.giveBack(ctx, "Settle", ref)
 		}
 		return receipt, err
 	}
-	if err := k.register(ctx, t); err != nil {
+	if err := c.admin.register(ctx, t); err != nil {
 		return Receipt{}, err
 	}
 	if ref != nil {
 		o.Settles(ref)
 	}
-	if err := k.ledger.Write(ctx, o); err != nil {
+	if err := c.ledger.Write(ctx, o); err != nil {
 		return Receipt{}, asUnavailable("Settle", err)
 	}
-	return k.receipt(ctx, t, usage.Label, o.Verdict)
+	return c.receipt(ctx, t, usage.Label, o.Verdict)
 }
 
 // Release gives the hold back: the call did not happen. After Settle, after
@@ -310,7 +316,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledger.WriteTimeout)
 	defer cancel()
-	if err := h.k.giveBack(ctx, "Release", ref); err != nil {
+	if err := h.charges.giveBack(ctx, "Release", ref); err != nil {
 		return err
 	}
 	h.end = true
@@ -318,8 +324,8 @@ func (h *Hold) Release(ctx context.Context) error {
 }
 
 // giveBack releases a hold, which does nothing where it was done.
-func (k *Keeper) giveBack(ctx context.Context, operation string, ref *ledger.Hold) error {
-	return asUnavailable(operation, k.ledger.Write(ctx, ledger.GiveBack(ref)))
+func (c *charges) giveBack(ctx context.Context, operation string, ref *ledger.Hold) error {
+	return asUnavailable(operation, c.ledger.Write(ctx, ledger.GiveBack(ref)))
 }
 
 // Extend moves the end of the lease to d from now, for a call that takes
@@ -337,10 +343,18 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	if ref == nil {
 		return nil
 	}
-	moved, err := h.k.ledger.Move(ctx, ref, h.k.now().Add(d))
+	moved, err := h.charges.ledger.Move(ctx, ref, h.charges.now().Add(d))
 	h.ref.Store(moved)
 	if errors.Is(err, ledger.ErrNoHold) {
 		return notFound("hold %s: its lease has ended", h.ID)
 	}
 	return failure("Extend", err)
+}
+
+// modelInHand is a label's model as far as it is known without the store.
+func (c *charges) modelInHand(org, app, label string) string {
+	if t, ok := c.tenants.cache.Peek(store.Key{PK: org, SK: app}); ok {
+		return t.model(t.policy(c.now()), label)
+	}
+	return c.opts.Models[label]
 }

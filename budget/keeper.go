@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
@@ -20,23 +18,21 @@ type Keeper struct {
 	client  Client // of the tables themselves
 	store   *store.Store
 	clock   *ddb.Clock
-	breaker *ddb.Breaker // of the usage table
-	control *ddb.Breaker // of the control table
+	tables  breakers
 	opts    Options
-	own     priceLayers // options and catalog
-
+	life    *background.Life
+	closed  sync.Once
+	spool   *spool // nil: none
 	tenants *tenants
-	ledger  *ledger.Ledger
-	views   *lru.Cache[string, *view]
-	watches struct {
-		sync.Mutex
-		byScope *lru.Cache[string, *watch]
-	}
 
-	spool  *spool
-	life   *background.Life
-	closed sync.Once
+	ledger   *ledger.Ledger  // what is counted and held
+	admin    *administration // organisations, apps, prices, overrides
+	standing *standing       // what is spent and what it leads to
+	charges  *charges        // records, holds, adjustments
 }
+
+// breakers know whether the tables answer.
+type breakers struct{ control, usage *ddb.Breaker }
 
 const cacheEntries = 10_000
 
@@ -67,37 +63,42 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Keeper{
-		clock: ddb.NewClock(opts.Now, *opts.CorrectClock),
-		opts:  opts,
-		own:   priceLayers{{"options", optionBook}, {"catalog", catalogBook}},
-		life:  background.New(),
-	}
+	k := &Keeper{clock: ddb.NewClock(opts.Now, *opts.CorrectClock), opts: opts, life: background.New()}
 	k.connect(client, tables)
-	k.tenants = newTenants(k)
-	k.ledger = ledger.New(k.ledgerOptions())
-	k.watches.byScope, _ = lru.New[string, *watch](cacheEntries) // fails only for a size below 1
-	k.views, _ = lru.New[string, *view](cacheEntries)
 	if opts.Spool != "" {
 		if k.spool, err = openSpool(opts.Spool); err != nil {
 			return nil, err
 		}
+	}
+	k.compose(priceLayers{{"options", optionBook}, {"catalog", catalogBook}})
+	if k.spool != nil {
 		k.life.Begin(false)
-		go k.replayLoop()
+		go k.charges.replayLoop()
 	}
 	return k, nil
 }
 
-func (k *Keeper) ledgerOptions() ledger.Options {
-	o := ledger.Options{
-		Store: k.store, Breaker: k.breaker, Life: k.life, Now: k.now, Logger: k.opts.Logger,
+// compose makes the parts, each from those below it: the ledger and the
+// administration know no other part, the standing reads both, and charges are written
+// by what it knows.
+func (k *Keeper) compose(own priceLayers) {
+	k.admin = newAdministration(k.store, k.now, own, k.opts, k.life, k.tables)
+	k.tenants = k.admin.tenants
+	k.standing = newStanding(k.store, k.admin, k.opts, k.now, k.life)
+	options := ledger.Options{
+		Store: k.store, Breaker: k.tables.usage, Life: k.life, Now: k.now, Logger: k.opts.Logger,
 		Linger: k.opts.Linger, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness, Settled: k.opts.ConfigTTL,
-		Apps: k.appIDs,
+		Apps: k.admin.appIDs,
 	}
 	if k.opts.OnEvent != nil {
-		o.Wrote = k.wrote
+		options.Wrote = k.standing.wrote
 	}
-	return o
+	k.ledger = ledger.New(options)
+	k.standing.ledger = k.ledger
+	k.charges = &charges{
+		store: k.store, ledger: k.ledger, admin: k.admin, standing: k.standing, tenants: k.tenants,
+		spool: k.spool, opts: k.opts, now: k.now, life: k.life,
+	}
 }
 
 func (k *Keeper) now() time.Time { return k.clock.Now() }
@@ -110,12 +111,12 @@ func (k *Keeper) Close(ctx context.Context) error {
 		k.ledger.Close()
 		k.life.Close()
 		done := make(chan struct{})
-		k.stopTimers()
+		k.standing.stopTimers()
 		go func() {
 			k.ledger.Wait()
 			k.life.Wait()
 			k.ledger.Wait() // for what the tasks wrote
-			k.observeAll(ctx)
+			k.standing.observeAll(ctx)
 			close(done)
 		}()
 		select {
@@ -126,8 +127,8 @@ func (k *Keeper) Close(ctx context.Context) error {
 			<-done
 		}
 		k.life.Cancel()
-		k.breaker.Stop()
-		k.control.Stop()
+		k.tables.usage.Stop()
+		k.tables.control.Stop()
 		if k.spool != nil {
 			err = errors.Join(err, k.spool.close())
 		}

@@ -39,26 +39,26 @@ func (o *outlook) label(name string) (labelState, bool) {
 // error, and on a new day, of which nothing is known, one with nothing spent on
 // that day. What a query brings to light, events and the sticky record, is seen
 // to before it returns.
-func (k *Keeper) look(ctx context.Context, t *tenant, force bool) (*outlook, error) {
-	now := k.now()
+func (s *standing) look(ctx context.Context, t *tenant, force bool) (*outlook, error) {
+	now := s.now()
 	rule := t.calendar.At(now)
 	scope := ledger.ScopeKey(rule.Scope, t.org, t.app)
-	b := k.ledger.Board(t.org, scope)
+	b := s.ledger.Board(t.org, scope)
 	version, known, err := b.Look(ctx, t.need(scope, now), force)
-	k.watch(t.org, scope).asked(t.app)
+	s.watch(t.org, scope).asked(t.app)
 	if err = told(err); err != nil && !known {
 		return nil, err
 	}
-	out := k.outlook(t, b, now, false)
+	out := s.outlook(t, b, now, false)
 	out.stale = err != nil
 	if err == nil {
-		k.observe(ctx, t, b, version, now)
+		s.observe(ctx, t, b, version, now)
 	}
 	return out, err
 }
 
 // outlook plans from the board; stored leaves this process's own writes out.
-func (k *Keeper) outlook(t *tenant, b *ledger.Board, now time.Time, stored bool) *outlook {
+func (s *standing) outlook(t *tenant, b *ledger.Board, now time.Time, stored bool) *outlook {
 	p := t.policy(now)
 	day, reset := t.calendar.Day(now), t.calendar.Reset(now)
 	byLabel, byLimit := b.Amounts(t.calendar, day, stored, p.ordering, limitsOf(p.limits))
@@ -88,4 +88,16 @@ func (k *Keeper) outlook(t *tenant, b *ledger.Board, now time.Time, stored bool)
 func (t *tenant) need(scope string, now time.Time) ledger.Need {
 	p := t.policy(now)
 	return ledger.NeedOf(t.calendar, scope, now, p.ordering, t.labels, limitsOf(p.limits))
+}
+
+// scopeNow is the key of the scope an app's spend is counted in now.
+func (s *standing) scopeNow(ctx context.Context, org, app string) (string, error) {
+	if err := validTarget(org, app); err != nil {
+		return "", err
+	}
+	t, err := s.tenants.get(ctx, org, app)
+	if err != nil {
+		return "", err
+	}
+	return ledger.ScopeKey(t.calendar.At(s.now()).Scope, org, app), nil
 }

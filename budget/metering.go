@@ -8,8 +8,8 @@ import (
 
 // counterOnly says that a record is counted without an item of its own. Hard
 // mode always keeps one.
-func (k *Keeper) counterOnly(o *ledger.Operation) bool {
-	return (k.opts.Metering == MeteringWindow || k.opts.Metering == MeteringNone) && !o.Hard()
+func (c *charges) counterOnly(o *ledger.Operation) bool {
+	return (c.opts.Metering == MeteringWindow || c.opts.Metering == MeteringNone) && !o.Hard()
 }
 
 // conflictError says what a request id stands for already.

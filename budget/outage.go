@@ -29,8 +29,8 @@ type Health struct {
 
 // Health says how the keeper stands with the store. It makes no request.
 func (k *Keeper) Health() Health {
-	s := k.breaker.State()
-	if control := k.control.State(); !s.Open && control.Open {
+	s := k.tables.usage.State()
+	if control := k.tables.control.State(); !s.Open && control.Open {
 		s = control
 	}
 	h := Health{Open: s.Open, Queued: k.ledger.Queued(), Spooled: k.Spooled()}
@@ -51,8 +51,8 @@ func (k *Keeper) connect(client Client, tables Tables) {
 			Logger: k.opts.Logger.With("table", table),
 		})
 	}
-	k.breaker, k.control = breaker(tables.Usage), breaker(tables.Control)
-	patient = ddb.Watch(client, k.breaker, k.clock, k.opts.RequestTimeout).Beside(tables.Control, k.control)
+	k.tables = breakers{usage: breaker(tables.Usage), control: breaker(tables.Control)}
+	patient = ddb.Watch(client, k.tables.usage, k.clock, k.opts.RequestTimeout).Beside(tables.Control, k.tables.control)
 	k.client = patient.Hasty()
 	k.store = &store.Store{Client: k.client, Control: tables.Control, Usage: tables.Usage}
 }
@@ -68,6 +68,6 @@ func probe(ctx context.Context, client Client, table string) error {
 }
 
 // patience bounds a call's use of the store.
-func (k *Keeper) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, k.opts.Timeout)
+func (o Options) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, o.Timeout)
 }

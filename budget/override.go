@@ -31,17 +31,21 @@ func decodeOverride(item store.Item) (override, error) {
 // processes follow within Options.ConfigTTL. A label whose model has no price is
 // a *ValidationError.
 func (k *Keeper) Override(ctx context.Context, org, app, label string, until time.Time) error {
+	return k.admin.override(ctx, org, app, label, until)
+}
+
+func (adm *administration) override(ctx context.Context, org, app, label string, until time.Time) error {
 	if err := validTarget(org, app); err != nil {
 		return err
 	}
-	if !until.After(k.now()) {
+	if !until.After(adm.now()) {
 		return invalid("until", "%s is not in the future", until.Format(time.RFC3339))
 	}
-	t, err := k.tenants.get(ctx, org, app)
+	t, err := adm.tenants.get(ctx, org, app)
 	if err != nil {
 		return err
 	}
-	now := k.now()
+	now := adm.now()
 	if !slices.Contains(t.policy(now).ordering, label) {
 		return invalidLabel(label)
 	}
@@ -51,18 +55,22 @@ func (k *Keeper) Override(ctx context.Context, org, app, label string, until tim
 	item := overrideKey(org, app).Item()
 	item[store.AttrLabel], item[attrUntil] = store.String(label), store.Int(until.UnixMilli())
 	item[store.AttrTTL] = store.Int(until.Unix() + 1)
-	err = store.Retry(ctx, func() error { return k.store.Put(ctx, k.store.Control, item, "", nil, nil) })
-	k.tenants.evict(org)
+	err = store.Retry(ctx, func() error { return adm.store.Put(ctx, adm.store.Control, item, "", nil, nil) })
+	adm.tenants.evict(org)
 	return failure("Override", err)
 }
 
 // ClearOverride ends an override; there need not be one.
 func (k *Keeper) ClearOverride(ctx context.Context, org, app string) error {
+	return k.admin.clearOverride(ctx, org, app)
+}
+
+func (adm *administration) clearOverride(ctx context.Context, org, app string) error {
 	if err := validTarget(org, app); err != nil {
 		return err
 	}
-	err := k.store.Delete(ctx, k.store.Control, overrideKey(org, app))
-	k.tenants.evict(org)
+	err := adm.store.Delete(ctx, adm.store.Control, overrideKey(org, app))
+	adm.tenants.evict(org)
 	return failure("ClearOverride", err)
 }
 
@@ -104,11 +112,15 @@ func decodePrices(item store.Item) ([]Price, error) {
 // Prices are the stored prices of one model, in the order they were put; those
 // of Options and the Catalog are not among them.
 func (k *Keeper) Prices(ctx context.Context, model string) ([]Price, error) {
+	return k.admin.prices(ctx, model)
+}
+
+func (adm *administration) prices(ctx context.Context, model string) ([]Price, error) {
 	name, _ := splitModel(model)
 	if name == "" {
 		return nil, invalidConfig("model", "%q is not a model id", model)
 	}
-	item, err := k.store.Get(ctx, k.store.Control, priceKey(name))
+	item, err := adm.store.Get(ctx, adm.store.Control, priceKey(name))
 	if err != nil || item == nil {
 		return nil, failure("Prices", err)
 	}
@@ -119,6 +131,10 @@ func (k *Keeper) Prices(ctx context.Context, model string) ([]Price, error) {
 // PutPrices replaces the stored prices of one model, for all organisations; a
 // version of a model is a model of its own. They come before Options.Prices and the catalog. No rows: back to those.
 func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) error {
+	return k.admin.putPrices(ctx, model, rows...)
+}
+
+func (adm *administration) putPrices(ctx context.Context, model string, rows ...Price) error {
 	name, _ := splitModel(model)
 	if name == "" {
 		return invalidConfig("model", "%q is not a model id", model)
@@ -148,7 +164,7 @@ func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) err
 	}
 	key := priceKey(name)
 	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
-	err = store.Retry(ctx, func() error { return k.store.Put(ctx, k.store.Control, item, "", nil, nil) })
-	k.tenants.evictAll()
+	err = store.Retry(ctx, func() error { return adm.store.Put(ctx, adm.store.Control, item, "", nil, nil) })
+	adm.tenants.evictAll()
 	return failure("PutPrices", err)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
-	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // Recommendation is the label an app may use now.
@@ -29,44 +28,44 @@ type Recommendation struct {
 // request. None left: *QuotaExceededError. When the store does not answer, see
 // OnUnavailable.
 func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation, error) {
-	return k.recommend(ctx, org, app, false)
+	return k.standing.recommend(ctx, org, app, false)
 }
 
 // RecommendFresh is Recommend with a query of the store, whatever is known.
 func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommendation, error) {
-	return k.recommend(ctx, org, app, true)
+	return k.standing.recommend(ctx, org, app, true)
 }
 
-func (k *Keeper) recommend(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
+func (s *standing) recommend(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
 	if err := validTarget(org, app); err != nil {
 		return Recommendation{}, err
 	}
-	if k.life.Closed() {
+	if s.life.Closed() {
 		return Recommendation{}, ErrClosed
 	}
-	ctx, cancel := k.patience(ctx)
+	ctx, cancel := s.opts.patience(ctx)
 	defer cancel()
-	t, configErr := k.tenants.get(ctx, org, app)
+	t, configErr := s.tenants.get(ctx, org, app)
 	if t == nil {
 		return Recommendation{}, configErr
 	}
 	if fresh {
-		k.ledger.Board(org, ledger.ScopeKey(t.calendar.At(k.now()).Scope, org, app)).Outdate()
+		s.ledger.Board(org, ledger.ScopeKey(t.calendar.At(s.now()).Scope, org, app)).Outdate()
 	}
-	out, err := k.look(ctx, t, false)
+	out, err := s.look(ctx, t, false)
 	if err == nil {
 		err = configErr
 	}
 	if err != nil {
-		if out == nil || !unavailable(err) || k.opts.OnUnavailable.Recommend != Allow {
+		if out == nil || !unavailable(err) || s.opts.OnUnavailable.Recommend != Allow {
 			return Recommendation{}, err
 		}
 		out.stale = true
 	}
 	if out.index < 0 {
-		return Recommendation{}, k.exceeded(ctx, out)
+		return Recommendation{}, s.exceeded(ctx, out)
 	}
-	return out.recommendation(t, k.now()), nil
+	return out.recommendation(t, s.now()), nil
 }
 
 // recommendation is the label chosen, and how long the choice is good for.
@@ -96,6 +95,10 @@ func (o *outlook) recommendation(t *tenant, now time.Time) Recommendation {
 // CodeInvalidModelLabel. When the store does not answer and
 // OnUnavailable.Reserve is Allow, the last price known is used.
 func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
+	return k.standing.estimate(ctx, org, app, label, inputTokens, maxTokens)
+}
+
+func (s *standing) estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := validTarget(org, app); err != nil {
 		return 0, err
 	}
@@ -103,16 +106,16 @@ func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputToke
 	if err := tokens.validate(); err != nil {
 		return 0, err
 	}
-	t, err := k.tenants.get(ctx, org, app)
+	t, err := s.tenants.get(ctx, org, app)
 	if err != nil {
-		if !unavailable(err) || k.opts.OnUnavailable.Reserve != Allow {
+		if !unavailable(err) || s.opts.OnUnavailable.Reserve != Allow {
 			return 0, err
 		}
 		if t == nil {
-			return k.estimateByOptions(label, tokens, err)
+			return s.estimateByOptions(label, tokens, err)
 		}
 	}
-	now := k.now()
+	now := s.now()
 	if !slices.Contains(t.policy(now).ordering, label) {
 		return 0, invalidLabel(label)
 	}
@@ -122,21 +125,13 @@ func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputToke
 
 // estimateByOptions prices a label by the keeper's options, before any
 // configuration could be read; without them it fails as the read did.
-func (k *Keeper) estimateByOptions(label string, tokens Tokens, err error) (int64, error) {
-	price, _, ok := k.own.lookup(k.opts.Models[label], k.now())
+func (s *standing) estimateByOptions(label string, tokens Tokens, err error) (int64, error) {
+	price, _, ok := s.admin.own.lookup(s.opts.Models[label], s.now())
 	if !ok {
 		return 0, err
 	}
 	cost, _ := price.cost(tokens)
 	return cost.MicrosUp(), nil
-}
-
-// modelInHand is a label's model as far as it is known without the store.
-func (k *Keeper) modelInHand(org, app, label string) string {
-	if t, ok := k.tenants.cache.Peek(store.Key{PK: org, SK: app}); ok {
-		return t.model(t.policy(k.now()), label)
-	}
-	return k.opts.Models[label]
 }
 
 // cost prices tokens at a label's price in force at an instant.

@@ -15,12 +15,16 @@ const unknownAfter = dedupFor - time.Hour
 
 // Spooled is how many records wait in the spool.
 func (k *Keeper) Spooled() int {
-	if k.spool == nil {
+	return k.charges.spooled()
+}
+
+func (c *charges) spooled() int {
+	if c.spool == nil {
 		return 0
 	}
-	k.spool.mu.Lock()
-	defer k.spool.mu.Unlock()
-	return k.spool.pending
+	c.spool.mu.Lock()
+	defer c.spool.mu.Unlock()
+	return c.spool.pending
 }
 
 // aboutRecord says that an error is about the record and will stay: sending it
@@ -32,34 +36,34 @@ func aboutRecord(err error) bool {
 }
 
 // spools says that the policy keeps a record that failed so.
-func (k *Keeper) spools(err error) bool {
-	return err != nil && !aboutRecord(err) && !errors.Is(err, ErrClosed) && k.spool != nil && k.opts.OnUnavailable.Submit == Allow
+func (c *charges) spools(err error) bool {
+	return err != nil && !aboutRecord(err) && !errors.Is(err, ErrClosed) && c.spool != nil && c.opts.OnUnavailable.Submit == Allow
 }
 
 // orSpool keeps a record that the store did not take, if the policy says so.
-func (k *Keeper) orSpool(r Receipt, err error, entry SpooledUsage) (Receipt, error) {
-	if !k.spools(err) {
+func (c *charges) orSpool(r Receipt, err error, entry SpooledUsage) (Receipt, error) {
+	if !c.spools(err) {
 		return r, err
 	}
-	if spoolErr := k.spool.append(entry); spoolErr != nil {
+	if spoolErr := c.spool.append(entry); spoolErr != nil {
 		return r, errors.Join(err, spoolErr)
 	}
 	return Receipt{Spooled: true}, nil
 }
 
 // orSpoolAll does so for a batch, with one write: all are kept or none.
-func (k *Keeper) orSpoolAll(results []BatchResult, entry func(i int) SpooledUsage) {
+func (c *charges) orSpoolAll(results []BatchResult, entry func(i int) SpooledUsage) {
 	var entries []SpooledUsage
 	var places []int
 	for i, r := range results {
-		if k.spools(r.Err) {
+		if c.spools(r.Err) {
 			entries, places = append(entries, entry(i)), append(places, i)
 		}
 	}
 	if len(entries) == 0 {
 		return
 	}
-	spoolErr := k.spool.append(entries...)
+	spoolErr := c.spool.append(entries...)
 	for _, i := range places {
 		if spoolErr != nil {
 			results[i].Err = errors.Join(results[i].Err, spoolErr)
@@ -69,19 +73,19 @@ func (k *Keeper) orSpoolAll(results []BatchResult, entry func(i int) SpooledUsag
 	}
 }
 
-func (k *Keeper) replayLoop() {
-	defer k.life.Done()
-	ticker := time.NewTicker(k.opts.SpoolInterval)
+func (c *charges) replayLoop() {
+	defer c.life.Done()
+	ticker := time.NewTicker(c.opts.SpoolInterval)
 	defer ticker.Stop()
 	for {
-		if k.Spooled() > 0 {
-			if err := k.Replay(k.life.Context()); err != nil {
-				k.opts.Logger.Warn("budget: replaying the spool", "error", err, "left", k.Spooled())
+		if c.spooled() > 0 {
+			if err := c.replay(c.life.Context()); err != nil {
+				c.opts.Logger.Warn("budget: replaying the spool", "error", err, "left", c.spooled())
 			}
 		}
 		select {
 		case <-ticker.C:
-		case <-k.life.Closing():
+		case <-c.life.Closing():
 			return
 		}
 	}
@@ -92,15 +96,19 @@ func (k *Keeper) replayLoop() {
 // do lines that cannot be read. It stops when the store fails and takes none of a batch,
 // and returns the first error of the store; what it did not take stays.
 func (k *Keeper) Replay(ctx context.Context) error {
-	if k.spool == nil {
+	return k.charges.replay(ctx)
+}
+
+func (c *charges) replay(ctx context.Context) error {
+	if c.spool == nil {
 		return nil
 	}
-	return k.spool.replay(func(batch []spoolLine) ([]bool, error) { return k.replayLines(ctx, batch) })
+	return c.spool.replay(func(batch []spoolLine) ([]bool, error) { return c.replayLines(ctx, batch) })
 }
 
 // replayLines sends a batch of records at once, so that they share
 // transactions; those of one request id one after the other.
-func (k *Keeper) replayLines(ctx context.Context, batch []spoolLine) (done []bool, err error) {
+func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bool, err error) {
 	outcomes := make([]error, len(batch))
 	byID := map[string][]int{}
 	for i, line := range batch {
@@ -113,7 +121,7 @@ func (k *Keeper) replayLines(ctx context.Context, batch []spoolLine) (done []boo
 	for _, places := range byID {
 		group.Go(func() {
 			for _, i := range places {
-				outcomes[i] = k.replayEntry(ctx, batch[i].entry)
+				outcomes[i] = c.replayEntry(ctx, batch[i].entry)
 			}
 		})
 	}
@@ -121,7 +129,7 @@ func (k *Keeper) replayLines(ctx context.Context, batch []spoolLine) (done []boo
 	done = make([]bool, len(batch))
 	for i, outcome := range outcomes {
 		if final(outcome) {
-			outcome = k.refused(batch[i], outcome)
+			outcome = c.refused(batch[i], outcome)
 		}
 		done[i] = outcome == nil
 		if err == nil || misconfigured(err) && !done[i] {
@@ -144,7 +152,7 @@ func final(err error) bool {
 }
 
 // refused keeps a line that will never be accepted and tells of it.
-func (k *Keeper) refused(line spoolLine, reason error) error {
+func (c *charges) refused(line spoolLine, reason error) error {
 	entry, text := line.entry, line.text
 	entry.Refusal = reason.Error()
 	if line.bad == nil {
@@ -153,27 +161,27 @@ func (k *Keeper) refused(line spoolLine, reason error) error {
 			return err
 		}
 	}
-	if err := k.spool.refuse(text); err != nil {
+	if err := c.spool.refuse(text); err != nil {
 		return fmt.Errorf("budget: spool: %w", err)
 	}
-	if k.opts.OnRefused != nil {
-		k.opts.OnRefused(entry, reason)
+	if c.opts.OnRefused != nil {
+		c.opts.OnRefused(entry, reason)
 	}
 	return nil
 }
 
-func (k *Keeper) replayEntry(ctx context.Context, entry SpooledUsage) error {
-	if age := k.now().Sub(entry.Received); age > unknownAfter {
+func (c *charges) replayEntry(ctx context.Context, entry SpooledUsage) error {
+	if age := c.now().Sub(entry.Received); age > unknownAfter {
 		return invalid("received", "%v ago is more than %v: whether it was counted is no longer known", age.Round(time.Second), unknownAfter)
 	}
 	if entry.Hold == nil {
-		_, err := k.submitAt(ctx, entry.Org, entry.App, entry.Usage, entry.Received)
+		_, err := c.submitAt(ctx, entry.Org, entry.App, entry.Usage, entry.Received)
 		return err
 	}
 	ref, err := entry.Hold.ref()
 	if err != nil {
 		return invalid("hold", "%v", err)
 	}
-	_, err = k.settleHold(ctx, entry.Org, entry.App, ref, entry.Hold.Day, entry.Hold.Reserved, entry.Usage, entry.Received)
+	_, err = c.settleHold(ctx, entry.Org, entry.App, ref, entry.Hold.Day, entry.Hold.Reserved, entry.Usage, entry.Received)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 
 // exceeded is the error when no label has room. Where only holds are in the way,
 // it says when they end.
-func (k *Keeper) exceeded(ctx context.Context, out *outlook) *QuotaExceededError {
+func (s *standing) exceeded(ctx context.Context, out *outlook) *QuotaExceededError {
 	err := out.exceeded()
 	if out.bySpend() == len(out.labels) {
 		return err

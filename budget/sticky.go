@@ -46,19 +46,23 @@ func decodeSticky(item store.Item, read time.Time) (stickyView, error) {
 // followed it is that, with the record's label as the one before: the stored
 // record goes on saying where spend leads.
 func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
+	return k.standing.sticky(ctx, org, app)
+}
+
+func (s *standing) sticky(ctx context.Context, org, app string) (Sticky, error) {
 	if err := validTarget(org, app); err != nil {
 		return Sticky{}, err
 	}
-	t, err := k.tenants.get(ctx, org, app)
+	t, err := s.tenants.get(ctx, org, app)
 	if err != nil {
 		return Sticky{}, err
 	}
-	now := k.now()
-	item, err := k.store.Get(ctx, k.store.Usage, stickyKey(org, app, t.calendar.Day(now)))
+	now := s.now()
+	item, err := s.store.Get(ctx, s.store.Usage, stickyKey(org, app, t.calendar.Day(now)))
 	if err != nil {
 		return Sticky{}, failure("Sticky", err)
 	}
-	if forced, ok := k.forced(ctx, t); ok {
+	if forced, ok := s.forced(ctx, t); ok {
 		stored, err := decodeSticky(item, now)
 		forced.Previous, forced.Version = cmp.Or(stored.Label, t.policy(now).ordering[0]), t.version
 		return forced, err
@@ -71,11 +75,11 @@ func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
 }
 
 // forced is the label an override puts in use, if one is followed.
-func (k *Keeper) forced(ctx context.Context, t *tenant) (Sticky, bool) {
-	if t.activeOverride(k.now()) == "" {
+func (s *standing) forced(ctx context.Context, t *tenant) (Sticky, bool) {
+	if t.activeOverride(s.now()) == "" {
 		return Sticky{}, false
 	}
-	out, _ := k.look(ctx, t, false)
+	out, _ := s.look(ctx, t, false)
 	if out == nil || !out.override {
 		return Sticky{}, false
 	}
@@ -85,10 +89,10 @@ func (k *Keeper) forced(ctx context.Context, t *tenant) (Sticky, bool) {
 // moveSticky records the label that spend leads to, when it differs from the
 // record: forward within a configuration, either way with a newer one. The
 // event goes with the record; a process with a hook delivers it.
-func (k *Keeper) moveSticky(ctx context.Context, t *tenant, v *view, out *outlook, now time.Time) error {
+func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outlook, now time.Time) error {
 	index := out.bySpend()
-	if v.sticky.read.IsZero() || now.Sub(v.sticky.read) >= k.opts.ConfigTTL {
-		item, err := k.store.Get(ctx, k.store.Usage, stickyKey(t.org, t.app, out.day))
+	if v.sticky.read.IsZero() || now.Sub(v.sticky.read) >= s.opts.ConfigTTL {
+		item, err := s.store.Get(ctx, s.store.Usage, stickyKey(t.org, t.app, out.day))
 		if err != nil {
 			return err
 		}
@@ -97,14 +101,14 @@ func (k *Keeper) moveSticky(ctx context.Context, t *tenant, v *view, out *outloo
 		}
 	}
 	if index < len(out.labels) && v.sticky.moves(index, out.labels[index].label, t.version) {
-		if err := k.writeSticky(ctx, t, v, out, index, now); err != nil {
+		if err := s.writeSticky(ctx, t, v, out, index, now); err != nil {
 			return err
 		}
 	}
-	if k.opts.OnEvent == nil || !v.sticky.exists {
+	if s.opts.OnEvent == nil || !v.sticky.exists {
 		return nil
 	}
-	return k.deliver(ctx, v, v.sticky.event(t, out), now)
+	return s.deliver(ctx, v, v.sticky.event(t, out), now)
 }
 
 // moves says whether the record should be written.
@@ -127,7 +131,7 @@ func (s stickyView) event(t *tenant, out *outlook) Event {
 	return e
 }
 
-func (k *Keeper) writeSticky(ctx context.Context, t *tenant, v *view, out *outlook, index int, now time.Time) error {
+func (s *standing) writeSticky(ctx context.Context, t *tenant, v *view, out *outlook, index int, now time.Time) error {
 	previous := out.labels[0].label
 	if v.sticky.exists {
 		previous = v.sticky.Label
@@ -141,7 +145,7 @@ func (k *Keeper) writeSticky(ctx context.Context, t *tenant, v *view, out *outlo
 	}
 	key := stickyKey(t.org, t.app, out.day)
 	put := &types.Put{
-		TableName:           &k.store.Usage,
+		TableName:           &s.store.Usage,
 		ConditionExpression: aws.String("attribute_not_exists(#pk) OR #v < :v OR (#v = :v AND #i < :i)"),
 		Item: store.Item{
 			"PK": store.String(key.PK), "SK": store.String(key.SK), "active_model_label": store.String(next.Label), "idx": store.Int(int64(index)),
@@ -152,10 +156,10 @@ func (k *Keeper) writeSticky(ctx context.Context, t *tenant, v *view, out *outlo
 		ExpressionAttributeValues:           store.Item{":v": store.Int(next.Version), ":i": store.Int(int64(index))},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
-	event := &types.Put{TableName: &k.store.Usage, Item: next.event(t, out).item("", time.UnixMilli(0))}
+	event := &types.Put{TableName: &s.store.Usage, Item: next.event(t, out).item("", time.UnixMilli(0))}
 	token := store.NewID()
 	err := store.Retry(ctx, func() error {
-		_, err := k.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+		_, err := s.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
 			ClientRequestToken: &token,
 			TransactItems:      []types.TransactWriteItem{{Put: put}, {Put: event}},
 		}, store.Once)
@@ -163,7 +167,7 @@ func (k *Keeper) writeSticky(ctx context.Context, t *tenant, v *view, out *outlo
 	})
 	if store.Diagnose(err) == ddb.Refused { // another process was first: take what it wrote
 		v.sticky.read = time.Time{}
-		item, err := k.store.Get(ctx, k.store.Usage, key)
+		item, err := s.store.Get(ctx, s.store.Usage, key)
 		if err != nil {
 			return err
 		}

@@ -176,8 +176,8 @@ var optionalConfig = []string{
 }
 
 // loadOrg reads an organisation and its item; ErrNotFound when there is none.
-func (k *Keeper) loadOrg(ctx context.Context, org string) (orgItem, error) {
-	item, err := k.store.Get(ctx, k.store.Control, orgKey(org))
+func (adm *administration) loadOrg(ctx context.Context, org string) (orgItem, error) {
+	item, err := adm.store.Get(ctx, adm.store.Control, orgKey(org))
 	if err != nil {
 		return orgItem{}, err
 	}
@@ -204,9 +204,9 @@ func decodeApp(item store.Item) (appItem, error) {
 }
 
 // loadApps reads every app of an organisation.
-func (k *Keeper) loadApps(ctx context.Context, org string) (map[string]appItem, error) {
+func (adm *administration) loadApps(ctx context.Context, org string) (map[string]appItem, error) {
 	apps := map[string]appItem{}
-	err := k.store.Query(ctx, k.store.Control, orgKey(org).PK, appPrefix, appPrefix+"~", func(item store.Item) error {
+	err := adm.store.Query(ctx, adm.store.Control, orgKey(org).PK, appPrefix, appPrefix+"~", func(item store.Item) error {
 		a, err := decodeApp(item)
 		apps[store.KeyOf(item).SK[len(appPrefix):]] = a
 		return err
@@ -215,14 +215,14 @@ func (k *Keeper) loadApps(ctx context.Context, org string) (map[string]appItem, 
 }
 
 // appIDs lists the apps of an organisation.
-func (k *Keeper) appIDs(ctx context.Context, org string) ([]string, error) {
-	apps, err := k.loadApps(ctx, org)
+func (adm *administration) appIDs(ctx context.Context, org string) ([]string, error) {
+	apps, err := adm.loadApps(ctx, org)
 	return slices.Collect(maps.Keys(apps)), err
 }
 
-// putOrg writes an organisation if nobody else changed it or its apps since it
+// writeOrg writes an organisation if nobody else changed it or its apps since it
 // was read.
-func (k *Keeper) putOrg(ctx context.Context, id string, item orgItem, seen *orgItem) error {
+func (adm *administration) writeOrg(ctx context.Context, id string, item orgItem, seen *orgItem) error {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
 		return err
@@ -234,16 +234,16 @@ func (k *Keeper) putOrg(ctx context.Context, id string, item orgItem, seen *orgI
 		names["#apps"] = "apps_version"
 		values[":seen"], values[":apps"] = store.Int(seen.Version), store.Int(seen.AppsVersion)
 	}
-	_, err = k.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &k.store.Control, Key: orgKey(id).Item(), UpdateExpression: &expression,
+	_, err = adm.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &adm.store.Control, Key: orgKey(id).Item(), UpdateExpression: &expression,
 		ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, store.Once)
 	return err
 }
 
-// putApp writes an app together with what it changes in its organisation.
-func (k *Keeper) putApp(ctx context.Context, org, app string, item appItem, seen appItem, o orgItem, token string) error {
+// writeApp writes an app together with what it changes in its organisation.
+func (adm *administration) writeApp(ctx context.Context, org, app string, item appItem, seen appItem, o orgItem, token string) error {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
 		return err
@@ -260,11 +260,11 @@ func (k *Keeper) putApp(ctx context.Context, org, app string, item appItem, seen
 		":cal": calendar, ":one": store.Int(1), ":seen": store.Int(o.Version), ":apps": store.Int(o.AppsVersion),
 		":labels": &types.AttributeValueMemberSS{Value: o.Labels},
 	}
-	_, err = k.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+	_, err = adm.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
 		ClientRequestToken: &token,
 		TransactItems: []types.TransactWriteItem{
 			{Update: &types.Update{
-				TableName: &k.store.Control, Key: orgKey(org).Item(), UpdateExpression: &orgUpdate,
+				TableName: &adm.store.Control, Key: orgKey(org).Item(), UpdateExpression: &orgUpdate,
 				ConditionExpression: aws.String("#v = :seen AND #apps = :apps"),
 				ExpressionAttributeNames: map[string]string{
 					"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels", "#cal": "calendar",
@@ -272,7 +272,7 @@ func (k *Keeper) putApp(ctx context.Context, org, app string, item appItem, seen
 				ExpressionAttributeValues: orgValues,
 			}},
 			{Update: &types.Update{
-				TableName: &k.store.Control, Key: appKey(org, app).Item(), UpdateExpression: &expression,
+				TableName: &adm.store.Control, Key: appKey(org, app).Item(), UpdateExpression: &expression,
 				ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 			}},
 		},

@@ -107,40 +107,44 @@ func (u Usage) hash() string {
 // the record was sent, the error says so (Ambiguous is false) and it is not
 // counted: give it a ctx that outlasts the client's.
 func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
+	return k.charges.submit(ctx, org, app, usage)
+}
+
+func (c *charges) submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
 	if err := validTarget(org, app); err != nil {
 		return Receipt{}, err
 	}
 	if err := usage.Validate(); err != nil {
 		return Receipt{}, err
 	}
-	ctx, cancel := k.patience(ctx)
+	ctx, cancel := c.opts.patience(ctx)
 	defer cancel()
-	received := k.now()
-	receipt, err := k.submitAt(ctx, org, app, usage, received)
-	return k.orSpool(receipt, err, SpooledUsage{Org: org, App: app, Usage: usage, Received: received})
+	received := c.now()
+	receipt, err := c.submitAt(ctx, org, app, usage, received)
+	return c.orSpool(receipt, err, SpooledUsage{Org: org, App: app, Usage: usage, Received: received})
 }
 
 // submitAt counts a record that was received at an earlier instant, maybe.
-func (k *Keeper) submitAt(ctx context.Context, org, app string, usage Usage, received time.Time) (Receipt, error) {
-	t, err := k.tenants.get(ctx, org, app)
+func (c *charges) submitAt(ctx context.Context, org, app string, usage Usage, received time.Time) (Receipt, error) {
+	t, err := c.tenants.get(ctx, org, app)
 	if err != nil {
 		return Receipt{}, err
 	}
-	o, refusal := k.prepare(t, usage, received)
+	o, refusal := c.prepare(t, usage, received)
 	if refusal != nil {
-		return k.countedBefore(ctx, t, usage, refusal)
+		return c.countedBefore(ctx, t, usage, refusal)
 	}
-	if err := k.register(ctx, t); err != nil {
+	if err := c.admin.register(ctx, t); err != nil {
 		return Receipt{}, err
 	}
-	if k.counterOnly(o) {
-		if err := k.ledger.WriteUnkept(ctx, o, k.opts.Metering == MeteringWindow); err != nil {
+	if c.counterOnly(o) {
+		if err := c.ledger.WriteUnkept(ctx, o, c.opts.Metering == MeteringWindow); err != nil {
 			return Receipt{}, failure("Submit", err)
 		}
-	} else if err := k.ledger.Write(ctx, o); err != nil {
+	} else if err := c.ledger.Write(ctx, o); err != nil {
 		return Receipt{}, asUnavailable("Submit", err)
 	}
-	return k.receipt(ctx, t, usage.Label, o.Verdict)
+	return c.receipt(ctx, t, usage.Label, o.Verdict)
 }
 
 // asUnavailable names the operation that the ledger did not write; a caller's own
@@ -157,28 +161,28 @@ func asUnavailable(operation string, err error) error {
 }
 
 // prepare checks a record against the configuration and prices it.
-func (k *Keeper) prepare(t *tenant, u Usage, received time.Time) (*ledger.Operation, error) {
-	now := k.now()
+func (c *charges) prepare(t *tenant, u Usage, received time.Time) (*ledger.Operation, error) {
+	now := c.now()
 	if !slices.Contains(t.policy(now).ordering, u.Label) {
 		return nil, invalidLabel(u.Label)
 	}
 	at := received
 	if !u.Time.IsZero() {
 		at = u.Time
-	} else if k.opts.Metering == MeteringWindow {
+	} else if c.opts.Metering == MeteringWindow {
 		return nil, invalid("timestamp", "is needed in window metering")
 	}
 	if at.Before(now.Add(-acceptPast)) || at.After(now.Add(acceptFuture)) {
 		return nil, invalid("timestamp", "%s is not within 24 h ago to 300 s ahead", at.UTC().Format(time.RFC3339))
 	}
-	if at.After(now) && k.opts.Metering != MeteringWindow {
+	if at.After(now) && c.opts.Metering != MeteringWindow {
 		at = now // a clock ahead of ours does not spend tomorrow's quota
 	}
-	return k.newSubmission(t, u, t.calendar.Day(at), at)
+	return c.newSubmission(t, u, t.calendar.Day(at), at)
 }
 
 // newSubmission is the operation that counts a record on a day.
-func (k *Keeper) newSubmission(t *tenant, u Usage, day string, at time.Time) (*ledger.Operation, error) {
+func (c *charges) newSubmission(t *tenant, u Usage, day string, at time.Time) (*ledger.Operation, error) {
 	if model := t.model(t.policy(at), u.Label); u.Model != "" && model != "" && u.Model != model {
 		return nil, invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
 	}
@@ -186,7 +190,7 @@ func (k *Keeper) newSubmission(t *tenant, u Usage, day string, at time.Time) (*l
 	if err != nil {
 		return nil, err
 	}
-	now := k.now()
+	now := c.now()
 	return t.account(t.calendar.Of(day), u.Label, day).Submission(ledger.Record{
 		Key: ledger.DedupKey(t.org, t.app, u.RequestID), Hash: u.hash(), Cost: cost, Tokens: u.Tokens.counts(), PriceVersion: version,
 		Expires: now.Add(dedupFor).Unix(), At: at.Unix(),
@@ -202,20 +206,20 @@ func (t *tenant) account(rule calendar.Regime, label, day string) ledger.Account
 
 // countedBefore answers a record that would be refused now: one that was
 // counted stays a duplicate.
-func (k *Keeper) countedBefore(ctx context.Context, t *tenant, u Usage, refusal error) (Receipt, error) {
-	stored, counted, err := k.ledger.Recorded(ctx, ledger.DedupKey(t.org, t.app, u.RequestID))
+func (c *charges) countedBefore(ctx context.Context, t *tenant, u Usage, refusal error) (Receipt, error) {
+	stored, counted, err := c.ledger.Recorded(ctx, ledger.DedupKey(t.org, t.app, u.RequestID))
 	if err != nil {
 		return Receipt{}, failure("Submit", err)
 	}
 	if !counted {
 		return Receipt{}, refusal
 	}
-	return k.receipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != u.hash(), Stored: stored})
+	return c.receipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != u.hash(), Stored: stored})
 }
 
 // receipt reports a counted record. The record is counted whatever happens to
 // the look at where the app stands.
-func (k *Keeper) receipt(ctx context.Context, t *tenant, label string, v ledger.Verdict) (Receipt, error) {
+func (c *charges) receipt(ctx context.Context, t *tenant, label string, v ledger.Verdict) (Receipt, error) {
 	if v.Conflict {
 		return Receipt{}, conflictError(v.Stored)
 	}
@@ -223,9 +227,9 @@ func (k *Keeper) receipt(ctx context.Context, t *tenant, label string, v ledger.
 		CostMicros: v.Stored.Cost.Micros(), Duplicate: v.Duplicate, Day: v.Stored.Day,
 		Shard: v.Stored.Shard, PriceVersion: v.Stored.PriceVersion,
 	}
-	out, err := k.look(ctx, t, false)
+	out, err := c.standing.look(ctx, t, false)
 	if err != nil {
-		k.opts.Logger.WarnContext(ctx, "budget: spend after a record", "error", err)
+		c.opts.Logger.WarnContext(ctx, "budget: spend after a record", "error", err)
 	}
 	if out == nil {
 		return r, nil

@@ -24,10 +24,14 @@ type SweepReport struct {
 // that were left undelivered. Nothing depends on it. Without ids it takes every
 // organisation, scanning the control table.
 func (k *Keeper) Sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
+	return k.standing.sweep(ctx, orgs...)
+}
+
+func (s *standing) sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
 	var report SweepReport
 	var errs []error
 	if len(orgs) == 0 {
-		for org, err := range k.Orgs(ctx) {
+		for org, err := range s.admin.orgs(ctx) {
 			if err != nil {
 				return report, err
 			}
@@ -35,19 +39,19 @@ func (k *Keeper) Sweep(ctx context.Context, orgs ...string) (SweepReport, error)
 		}
 	}
 	for _, org := range orgs {
-		if err := k.sweepOrg(ctx, org, &report); err != nil {
+		if err := s.sweepOrg(ctx, org, &report); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return report, errors.Join(errs...)
 }
 
-func (k *Keeper) sweepOrg(ctx context.Context, org string, report *SweepReport) error {
-	t, err := k.target(ctx, org, "")
+func (s *standing) sweepOrg(ctx context.Context, org string, report *SweepReport) error {
+	t, err := s.target(ctx, org, "")
 	if err != nil {
 		return err
 	}
-	apps, err := k.loadApps(ctx, org)
+	apps, err := s.admin.loadApps(ctx, org)
 	if err != nil {
 		return failure("Sweep", err)
 	}
@@ -58,23 +62,23 @@ func (k *Keeper) sweepOrg(ctx context.Context, org string, report *SweepReport) 
 	}
 	var errs []error
 	for _, scope := range scopes {
-		n, _, err := k.ledger.ReleaseExpired(ctx, scope)
+		n, _, err := s.ledger.ReleaseExpired(ctx, scope)
 		report.Released += n
-		for _, err := range []error{err, k.sweepDays(ctx, t, scope, report), k.sweepEvents(ctx, scope, report)} {
+		for _, err := range []error{err, s.sweepDays(ctx, t, scope, report), s.sweepEvents(ctx, scope, report)} {
 			errs = append(errs, failure("Sweep", err))
 		}
 	}
 	for _, app := range slices.Sorted(maps.Keys(apps)) { // find thresholds nobody looked for
-		if tenant, err := k.tenants.get(ctx, org, app); err == nil {
-			_, err = k.look(ctx, tenant, true)
+		if tenant, err := s.tenants.get(ctx, org, app); err == nil {
+			_, err = s.look(ctx, tenant, true)
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (k *Keeper) sweepDays(ctx context.Context, t *tenant, scope string, report *SweepReport) error {
-	now := k.now()
+func (s *standing) sweepDays(ctx context.Context, t *tenant, scope string, report *SweepReport) error {
+	now := s.now()
 	to := calendar.AddDays(t.calendar.FirstOpen(t.calendar.Day(now), now), -1)
 	from := max(calendar.AddDays(to, -6), t.calendar.Day(t.config.CreatedAt))
 	if to < from {
@@ -84,19 +88,19 @@ func (k *Keeper) sweepDays(ctx context.Context, t *tenant, scope string, report 
 	for _, l := range t.labels {
 		labels[l] = true
 	}
-	days, err := k.ledger.SumDays(ctx, t.calendar, scope, labels, from, to)
-	k.ledger.CloseAll(ctx, ledger.CollectClosings(from, days.Complete).Found)
+	days, err := s.ledger.SumDays(ctx, t.calendar, scope, labels, from, to)
+	s.ledger.CloseAll(ctx, ledger.CollectClosings(from, days.Complete).Found)
 	for _, rows := range days.Rows {
 		report.Closed += len(rows)
 	}
 	return err
 }
 
-func (k *Keeper) sweepEvents(ctx context.Context, scope string, report *SweepReport) error {
-	if k.opts.OnEvent == nil {
+func (s *standing) sweepEvents(ctx context.Context, scope string, report *SweepReport) error {
+	if s.opts.OnEvent == nil {
 		return nil
 	}
-	events, delivered, err := k.readEvents(ctx, scope)
+	events, delivered, err := s.readEvents(ctx, scope)
 	if err != nil {
 		return err
 	}
@@ -105,7 +109,7 @@ func (k *Keeper) sweepEvents(ctx context.Context, scope string, report *SweepRep
 		if v.done[e.ID] {
 			continue
 		}
-		if err := k.deliver(ctx, v, e, k.now()); err != nil {
+		if err := s.deliver(ctx, v, e, s.now()); err != nil {
 			return err
 		}
 		if v.done[e.ID] {

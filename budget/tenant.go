@@ -13,6 +13,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
@@ -75,7 +76,12 @@ func (t *tenant) activeOverride(now time.Time) string {
 // tenants caches configurations: a short while, one load at a time per app,
 // and evicted at once where they are written.
 type tenants struct {
-	k     *Keeper
+	read   func(ctx context.Context, org, app string) (*tenant, error)
+	now    func() time.Time
+	opts   Options
+	life   *background.Life
+	tables breakers
+
 	cache *lru.Cache[store.Key, *tenant]
 	load  singleflight.Group
 
@@ -84,9 +90,11 @@ type tenants struct {
 	all int64            // evictions of every organisation
 }
 
-func newTenants(k *Keeper) *tenants {
-	cache, _ := lru.New[store.Key, *tenant](cacheEntries)
-	return &tenants{k: k, cache: cache, gen: map[string]int64{}}
+func newTenants(
+	read func(ctx context.Context, org, app string) (*tenant, error), now func() time.Time, opts Options, life *background.Life, tables breakers,
+) *tenants {
+	cache, _ := lru.New[store.Key, *tenant](cacheEntries) // fails only for a size below 1
+	return &tenants{read: read, now: now, opts: opts, life: life, tables: tables, cache: cache, gen: map[string]int64{}}
 }
 
 func (ts *tenants) evict(org string) {
@@ -125,14 +133,14 @@ func (ts *tenants) keep(t *tenant, gen int64) {
 // get is the configuration, at most ConfigTTL old, or usableFor when the store
 // does not answer; an older one comes with the error.
 func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
-	now := ts.k.now()
+	now := ts.now()
 	old, ok := ts.cache.Get(store.Key{PK: org, SK: app})
-	if ok && !now.Before(old.loaded) && (now.Sub(old.loaded) < ts.k.opts.ConfigTTL || now.Before(old.retry)) {
+	if ok && !now.Before(old.loaded) && (now.Sub(old.loaded) < ts.opts.ConfigTTL || now.Before(old.retry)) {
 		return old, nil
 	}
 	var usage <-chan struct{} // while spend cannot be read, the old configuration will do
 	if old != nil {
-		usage = ts.k.breaker.Lasting()
+		usage = ts.tables.usage.Lasting()
 	}
 	select {
 	case r := <-ts.loading(org, app):
@@ -144,9 +152,9 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 		}
 		return r.Val.(*tenant), nil
 	case <-usage:
-		return ts.useOld(old, now, told(ledger.Away("configuration", ts.k.breaker)))
-	case <-ts.k.control.Lasting():
-		return ts.useOld(old, now, told(ledger.Away("configuration", ts.k.control)))
+		return ts.useOld(old, now, told(ledger.Away("configuration", ts.tables.usage)))
+	case <-ts.tables.control.Lasting():
+		return ts.useOld(old, now, told(ledger.Away("configuration", ts.tables.control)))
 	case <-ctx.Done():
 		return old, &UnavailableError{Operation: "configuration", Err: ctx.Err()}
 	}
@@ -157,9 +165,9 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 func (ts *tenants) loading(org, app string) <-chan singleflight.Result {
 	gen := ts.generation(org) // a load from before an eviction is not waited for
 	return ts.load.DoChan(fmt.Sprintf("%s/%s/%d", org, app, gen), func() (any, error) {
-		ctx, cancel := context.WithTimeout(ts.k.life.Context(), ledger.WriteTimeout)
+		ctx, cancel := context.WithTimeout(ts.life.Context(), ledger.WriteTimeout)
 		defer cancel()
-		t, err := ts.k.loadTenant(ctx, org, app)
+		t, err := ts.read(ctx, org, app)
 		if err == nil {
 			ts.keep(t, gen)
 		}
@@ -173,20 +181,20 @@ func (ts *tenants) useOld(old *tenant, now time.Time, err error) (*tenant, error
 	if old == nil || !unavailable(err) || now.Sub(old.loaded) >= usableFor {
 		return old, err
 	}
-	ts.k.opts.Logger.Warn("budget: using the last configuration known", "org", old.org, "error", err)
+	ts.opts.Logger.Warn("budget: using the last configuration known", "org", old.org, "error", err)
 	kept := *old
 	kept.retry = now.Add(time.Second)
 	ts.replace(old, &kept)
 	return &kept, nil
 }
 
-func (k *Keeper) loadTenant(ctx context.Context, org, app string) (*tenant, error) {
-	t := &tenant{org: org, app: app, loaded: k.now(), options: k.opts.Models}
+func (adm *administration) loadTenant(ctx context.Context, org, app string) (*tenant, error) {
+	t := &tenant{org: org, app: app, loaded: adm.now(), options: adm.models}
 	keys := []store.Key{orgKey(org)}
 	if app != "" {
 		keys = append(keys, appKey(org, app), overrideKey(org, app))
 	}
-	items, err := k.store.BatchGet(ctx, k.store.Control, keys...)
+	items, err := adm.store.BatchGet(ctx, adm.store.Control, keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -208,14 +216,14 @@ func (k *Keeper) loadTenant(ctx context.Context, org, app string) (*tenant, erro
 		}
 	}
 	t.version = t.config.Version + t.own.Version
-	t.prices, err = k.tablePrices(ctx, t)
+	t.prices, err = adm.tablePrices(ctx, t)
 	return t, err
 }
 
 // tablePrices puts the stored prices of the organisation's models before the
 // keeper's own.
-func (k *Keeper) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
-	items, err := k.store.BatchGet(ctx, k.store.Control, t.priceKeys()...)
+func (adm *administration) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
+	items, err := adm.store.BatchGet(ctx, adm.store.Control, t.priceKeys()...)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +237,7 @@ func (k *Keeper) tablePrices(ctx context.Context, t *tenant) (priceLayers, error
 			book[row.Model] = append(book[row.Model], row)
 		}
 	}
-	return append(priceLayers{{"table", book}}, k.own...), nil
+	return append(priceLayers{{"table", book}}, adm.own...), nil
 }
 
 // priceKeys are the items that may have prices of the tenant's models.
@@ -258,19 +266,19 @@ func (t *tenant) withOrg(o orgItem, now time.Time) *tenant {
 
 // register leaves an item for an app that was never PUT, so that a list of an
 // organisation's apps finds all that spend.
-func (k *Keeper) register(ctx context.Context, t *tenant) error {
+func (adm *administration) register(ctx context.Context, t *tenant) error {
 	if t.known || t.app == "" {
 		return nil
 	}
-	now := k.now()
+	now := adm.now()
 	expression, names, values, err := setAll(appItem{configItem: newConfigItem(App{}, now, now, 0, "")})
 	if err != nil {
 		return err
 	}
 	names["#pk"] = "PK"
 	err = store.Retry(ctx, func() error {
-		_, err := k.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &k.store.Control, Key: appKey(t.org, t.app).Item(), UpdateExpression: &expression,
+		_, err := adm.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &adm.store.Control, Key: appKey(t.org, t.app).Item(), UpdateExpression: &expression,
 			ConditionExpression: aws.String(store.IfAbsent), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}, store.Once)
 		return err
@@ -280,7 +288,7 @@ func (k *Keeper) register(ctx context.Context, t *tenant) error {
 	}
 	registered := *t
 	registered.known = true
-	k.tenants.replace(t, &registered)
+	adm.tenants.replace(t, &registered)
 	return nil
 }
 

@@ -42,16 +42,20 @@ type DayTotals struct {
 // Totals sums one day from the store, consistently. An empty day is today. An
 // empty app sums the whole organisation.
 func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, error) {
-	t, err := k.target(ctx, org, app)
+	return k.standing.totals(ctx, org, app, day)
+}
+
+func (s *standing) totals(ctx context.Context, org, app, day string) (DayTotals, error) {
+	t, err := s.target(ctx, org, app)
 	if err != nil {
 		return DayTotals{}, err
 	}
-	if day, err = t.dayOrToday(day, k.now()); err != nil {
+	if day, err = t.dayOrToday(day, s.now()); err != nil {
 		return DayTotals{}, err
 	}
 	c := t.closings()
-	days, err := k.dayRange(ctx, t, day, day, c)
-	k.ledger.CloseBehind(c)
+	days, err := s.dayRange(ctx, t, day, day, c)
+	s.ledger.CloseBehind(c)
 	if err != nil {
 		return DayTotals{}, failure("Totals", err)
 	}
@@ -64,20 +68,24 @@ const maxHistory = 3700 // days
 // Days after today are left out. Days that are over are read as one item per
 // label; a read stores up to 100 of those items, after it, for the next.
 func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
+	return k.standing.history(ctx, org, app, from, to)
+}
+
+func (s *standing) history(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	return func(yield func(DayTotals, error) bool) {
-		t, err := k.target(ctx, org, app)
+		t, err := s.target(ctx, org, app)
 		if err == nil {
-			to, err = t.validRange(k.now(), from, to)
+			to, err = t.validRange(s.now(), from, to)
 		}
 		if err != nil {
 			yield(DayTotals{}, err)
 			return
 		}
 		c := t.closings()
-		defer k.ledger.CloseBehind(c)
+		defer s.ledger.CloseBehind(c)
 		for from <= to {
 			last := min(calendar.AddDays(from, 30), to)
-			days, err := k.dayRange(ctx, t, from, last, c)
+			days, err := s.dayRange(ctx, t, from, last, c)
 			if err != nil {
 				yield(DayTotals{}, failure("History", err))
 				return
@@ -118,19 +126,19 @@ func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 // target is the configuration for a read of what is stored; the app may be
 // empty. The organisation's is read anew: a label that another process just put
 // is in the sums.
-func (k *Keeper) target(ctx context.Context, org, app string) (*tenant, error) {
+func (s *standing) target(ctx context.Context, org, app string) (*tenant, error) {
 	if err := validReadTarget(org, app); err != nil {
 		return nil, err
 	}
-	t, err := k.tenants.get(ctx, org, app)
+	t, err := s.tenants.get(ctx, org, app)
 	if err != nil {
 		return nil, err
 	}
-	o, err := k.loadOrg(ctx, org)
+	o, err := s.admin.loadOrg(ctx, org)
 	if err != nil {
-		return nil, k.adminError("configuration", err)
+		return nil, adminError("configuration", err)
 	}
-	return t.withOrg(o, k.now()), nil
+	return t.withOrg(o, s.now()), nil
 }
 
 // closings are those of a read of days: before the organisation there was
@@ -140,7 +148,7 @@ func (t *tenant) closings() *ledger.Closings {
 }
 
 // dayRange reads days; a scope that changed in between is followed.
-func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
+func (s *standing) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
 	var out []DayTotals
 	for from <= to {
 		scope := t.calendar.Of(from).Scope
@@ -148,13 +156,13 @@ func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string, c *le
 		for last < to && t.calendar.Of(calendar.AddDays(last, 1)).Scope == scope {
 			last = calendar.AddDays(last, 1)
 		}
-		sums, err := k.scopeDays(ctx, t, scope, from, last, c)
+		sums, err := s.scopeDays(ctx, t, scope, from, last, c)
 		if err != nil {
 			return nil, err
 		}
 		for day := from; day <= last; day = calendar.AddDays(day, 1) {
-			totals := t.totals(day, sums[day], k.now())
-			if err := k.addLimits(ctx, t, &totals); err != nil {
+			totals := t.totals(day, sums[day], s.now())
+			if err := s.addLimits(ctx, t, &totals); err != nil {
 				return nil, err
 			}
 			out = append(out, totals)
@@ -165,18 +173,18 @@ func (k *Keeper) dayRange(ctx context.Context, t *tenant, from, to string, c *le
 }
 
 // addLimits puts where further quotas stand into today's totals.
-func (k *Keeper) addLimits(ctx context.Context, t *tenant, totals *DayTotals) error {
-	now := k.now()
+func (s *standing) addLimits(ctx context.Context, t *tenant, totals *DayTotals) error {
+	now := s.now()
 	rule := t.calendar.At(now)
 	if totals.Day != t.calendar.Day(now) || len(t.policy(now).limits) == 0 || rule.Scope == ScopeApp && t.app == "" {
 		return nil
 	}
 	scope := ledger.ScopeKey(rule.Scope, t.org, t.app)
-	b := k.ledger.Board(t.org, scope)
+	b := s.ledger.Board(t.org, scope)
 	if err := b.Ensure(ctx, t.need(scope, now), false); err != nil {
 		return told(err)
 	}
-	out := k.outlook(t, b, now, false)
+	out := s.outlook(t, b, now, false)
 	for i := range totals.Labels {
 		l := &totals.Labels[i]
 		state, ok := out.label(l.Label)
@@ -192,18 +200,18 @@ func (k *Keeper) addLimits(ctx context.Context, t *tenant, totals *DayTotals) er
 }
 
 // scopeDays sums days of one scope; of all apps when none is named.
-func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to string, c *ledger.Closings) (map[string]map[string]ledger.Counter, error) {
+func (s *standing) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to string, c *ledger.Closings) (map[string]map[string]ledger.Counter, error) {
 	labels := map[string]bool{}
 	for _, l := range union(t.labels, t.config.Ordering...) {
 		labels[l] = true
 	}
-	keys, err := k.scopesOf(ctx, t, scope)
+	keys, err := s.scopesOf(ctx, t, scope)
 	if err != nil {
 		return nil, err
 	}
 	sums := map[string]map[string]ledger.Counter{}
 	for _, key := range keys {
-		days, err := k.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
+		days, err := s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
 		c.Add(days.Complete...)
 		if err != nil {
 			return nil, err
@@ -222,11 +230,11 @@ func (k *Keeper) scopeDays(ctx context.Context, t *tenant, scope Scope, from, to
 
 // scopesOf are the keys under which a scope's spend is counted: those of all
 // apps when none is named.
-func (k *Keeper) scopesOf(ctx context.Context, t *tenant, scope Scope) ([]string, error) {
+func (s *standing) scopesOf(ctx context.Context, t *tenant, scope Scope) ([]string, error) {
 	if scope == ScopeOrg || t.app != "" {
 		return []string{ledger.ScopeKey(scope, t.org, t.app)}, nil
 	}
-	apps, err := k.loadApps(ctx, t.org)
+	apps, err := s.admin.loadApps(ctx, t.org)
 	if err != nil {
 		return nil, err
 	}
@@ -280,24 +288,28 @@ type TagTotal struct {
 // TagTotals sums one day's cost by the values of a tag, dearest first. An
 // empty day is today, an empty app the whole organisation.
 func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
+	return k.standing.tagTotals(ctx, org, app, day, tag)
+}
+
+func (s *standing) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
 	if err := validName("tag", tag); err != nil {
 		return nil, err
 	}
-	t, err := k.target(ctx, org, app)
+	t, err := s.target(ctx, org, app)
 	if err != nil {
 		return nil, err
 	}
-	if day, err = t.dayOrToday(day, k.now()); err != nil {
+	if day, err = t.dayOrToday(day, s.now()); err != nil {
 		return nil, err
 	}
-	scopes, err := k.scopesOf(ctx, t, t.calendar.Of(day).Scope)
+	scopes, err := s.scopesOf(ctx, t, t.calendar.Of(day).Scope)
 	if err != nil {
 		return nil, failure("TagTotals", err)
 	}
 	rows := map[string]ledger.Counter{}
 	prefix := "DAY#" + day + "#"
 	for _, scope := range scopes {
-		err = k.ledger.ReadShards(ctx, ledger.TagPartition(scope, tag), prefix, prefix+"~", func(sk string, row ledger.Counter) {
+		err = s.ledger.ReadShards(ctx, ledger.TagPartition(scope, tag), prefix, prefix+"~", func(sk string, row ledger.Counter) {
 			value, _, _ := strings.Cut(sk[len(prefix):], "#SH#")
 			rows[value] = rows[value].Add(row)
 		})

@@ -16,14 +16,14 @@ type watch struct {
 	timer *time.Timer     // of the look that follows the last write; nil when none is due
 }
 
-func (k *Keeper) watch(org, scope string) *watch {
-	k.watches.Lock()
-	defer k.watches.Unlock()
-	if w, ok := k.watches.byScope.Get(scope); ok {
+func (s *standing) watch(org, scope string) *watch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w, ok := s.watches.Get(scope); ok {
 		return w
 	}
 	w := &watch{org: org, scope: scope, apps: map[string]bool{}}
-	k.watches.byScope.Add(scope, w)
+	s.watches.Add(scope, w)
 	return w
 }
 
@@ -36,63 +36,63 @@ func (w *watch) asked(app string) {
 
 // wrote makes one more query follow the last write within a staleness period, so
 // that no threshold is missed.
-func (k *Keeper) wrote(org, scope string) {
-	w := k.watch(org, scope)
+func (s *standing) wrote(org, scope string) {
+	w := s.watch(org, scope)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.timer != nil || !k.life.Begin(false) {
+	if w.timer != nil || !s.life.Begin(false) {
 		return
 	}
-	w.timer = time.AfterFunc(k.opts.Staleness, func() {
-		defer k.life.Done()
+	w.timer = time.AfterFunc(s.opts.Staleness, func() {
+		defer s.life.Done()
 		w.mu.Lock()
 		w.timer = nil
 		w.mu.Unlock()
-		k.observeScope(k.life.Context(), w)
+		s.observeScope(s.life.Context(), w)
 	})
 }
 
 // observeScope looks once more for every app that asked, if there is news.
-func (k *Keeper) observeScope(ctx context.Context, w *watch) {
+func (s *standing) observeScope(ctx context.Context, w *watch) {
 	w.mu.Lock()
 	apps := maps.Clone(w.apps)
 	w.mu.Unlock()
-	if !k.ledger.Board(w.org, w.scope).Unseen() {
+	if !s.ledger.Board(w.org, w.scope).Unseen() {
 		return
 	}
 	for app := range apps {
-		t, err := k.tenants.get(ctx, w.org, app)
+		t, err := s.tenants.get(ctx, w.org, app)
 		if err != nil {
 			continue
 		}
-		if _, err := k.look(ctx, t, true); err != nil {
-			k.opts.Logger.WarnContext(ctx, "budget: looking for events", "scope", w.scope, "error", err)
+		if _, err := s.look(ctx, t, true); err != nil {
+			s.opts.Logger.WarnContext(ctx, "budget: looking for events", "scope", w.scope, "error", err)
 		}
 	}
 }
 
-func (k *Keeper) allWatches() []*watch {
-	k.watches.Lock()
-	defer k.watches.Unlock()
-	return k.watches.byScope.Values()
+func (s *standing) allWatches() []*watch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watches.Values()
 }
 
 // observeAll is the last look of a keeper that closes.
-func (k *Keeper) observeAll(ctx context.Context) {
-	for _, w := range k.allWatches() {
-		if k.opts.OnEvent != nil && ctx.Err() == nil {
-			k.observeScope(ctx, w)
+func (s *standing) observeAll(ctx context.Context) {
+	for _, w := range s.allWatches() {
+		if s.opts.OnEvent != nil && ctx.Err() == nil {
+			s.observeScope(ctx, w)
 		}
 	}
 }
 
 // stopTimers leaves what they would have seen to the last look.
-func (k *Keeper) stopTimers() {
-	for _, w := range k.allWatches() {
+func (s *standing) stopTimers() {
+	for _, w := range s.allWatches() {
 		w.mu.Lock()
 		if w.timer != nil && w.timer.Stop() {
 			w.timer = nil
-			k.life.Done()
+			s.life.Done()
 		}
 		w.mu.Unlock()
 	}

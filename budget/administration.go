@@ -1,0 +1,24 @@
+package budget
+
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/background"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// administration keeps organisations, apps, prices and overrides in the control
+// table.
+type administration struct {
+	store   *store.Store
+	now     func() time.Time
+	own     priceLayers       // options and catalog
+	models  map[string]string // Options.Models
+	tenants *tenants          // evicted where they are written
+}
+
+func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
+	a := &administration{store: s, now: now, own: own, models: opts.Models}
+	a.tenants = newTenants(a.loadTenant, now, opts, life, tables)
+	return a
+}

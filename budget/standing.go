@@ -1,0 +1,36 @@
+package budget
+
+import (
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/dynalimit/dynalimit/budget/internal/background"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// standing knows where apps stand: what is spent, which label that leads to, and
+// whom to tell. It reads the ledger, and writes events and the record of the label in
+// use.
+type standing struct {
+	store   *store.Store
+	ledger  *ledger.Ledger
+	admin   *administration
+	tenants *tenants
+	opts    Options
+	now     func() time.Time
+	life    *background.Life
+
+	mu      sync.Mutex // guards getting and adding
+	views   *lru.Cache[string, *view]
+	watches *lru.Cache[string, *watch] // by scope
+}
+
+func newStanding(s *store.Store, admin *administration, opts Options, now func() time.Time, life *background.Life) *standing {
+	st := &standing{store: s, admin: admin, tenants: admin.tenants, opts: opts, now: now, life: life}
+	st.watches, _ = lru.New[string, *watch](cacheEntries) // fails only for a size below 1
+	st.views, _ = lru.New[string, *view](cacheEntries)
+	return st
+}
