@@ -275,6 +275,9 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at place) (*Lease, b
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
+	if l.lanes.table.Open() && !cmp.Or(r.opts.onUnavailable, l.standingPolicy()).admits() {
+		return nil, false, l.silence(l.cause()) // nothing is made that would only be thrown away
+	}
 	p := l.patience(ctx)
 	levels, policy, err := l.chain(ctx, r, p.bound())
 	if err != nil && gone(err) {

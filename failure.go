@@ -64,12 +64,10 @@ func refusal(entity, resource string, f *failure) *ValidationError {
 // already is not wrapped again: it would be told twice. A caller whose bucket, or
 // table, has just begun to answer again is told to come soon.
 func (l *RateLimiter) silence(cause error) *UnavailableError {
-	var said *UnavailableError
-	if errors.As(cause, &said) {
+	if said, ok := errors.AsType[*UnavailableError](cause); ok {
 		cause = said.Err
 	}
-	var f *failure
-	if errors.As(cause, &f) {
+	if f, ok := errors.AsType[*failure](cause); ok {
 		cause = f.err
 	}
 	return &UnavailableError{Op: "write the bucket", Err: cause, RetryAfter: cmp.Or(l.repo.breaker.RetryAfter(), firstProbe/2), silent: true}
