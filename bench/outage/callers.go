@@ -38,13 +38,20 @@ type callers struct {
 func (c *callers) start(ctx context.Context, s settings) {
 	for i := range s.Callers {
 		c.group.Go(func() {
+			// What a caller needs it has: its garbage would be collected in the time
+			// that is measured.
+			who, one, lasting := entity(i%s.Buckets), dynalimit.Amounts{limitName: 1}, context.WithoutCancel(ctx)
 			pause(ctx, rand.N(s.Every))
-			met := false
-			for ctx.Err() == nil {
+			next := time.NewTicker(s.Every)
+			defer next.Stop()
+			for met := false; ctx.Err() == nil; {
 				began := time.Now()
-				_, err := c.limiter.Acquire(context.WithoutCancel(ctx), entity(i%s.Buckets), resource, dynalimit.Amounts{limitName: 1})
+				_, err := c.limiter.Acquire(lasting, who, resource, one)
 				met = c.note(time.Since(began), err, met)
-				pause(ctx, s.Every)
+				select {
+				case <-next.C:
+				case <-ctx.Done():
+				}
 			}
 		})
 	}
