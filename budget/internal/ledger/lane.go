@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/background"
@@ -148,7 +147,7 @@ func (l *Ledger) patience(q *lane, first bool) time.Duration {
 func (l *Ledger) dropAbandoned(ops []*Operation) []*Operation {
 	kept := ops[:0]
 	for _, o := range ops {
-		if o.kind == opReserve && atomic.LoadInt32(&o.state) == opAbandoned {
+		if o.kind == opReserve && o.state.Load() == opAbandoned {
 			if o.doubt {
 				l.abandon(o.Hold)
 			}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/money"
@@ -47,33 +48,39 @@ type Hold struct {
 	Lane     string      // in which it is written
 }
 
-// Operation is one caller's operation, from the queue to its outcome.
+// Operation is one caller's operation, from the queue to its outcome. An Account
+// makes it, or GiveBack.
 type Operation struct {
+	// What is asked for. A settlement of a record that was counted before becomes a
+	// release; nothing else changes here.
+
 	kind   opKind
 	writer string // own id, recognised in an item that a lost answer hides
-	record *Record
-	Hold   *Hold // of a reservation, a settlement or a release
-	debits []Debit
-	adjust *Adjustment
+	org    string
+	Scope  string      // whose spend it counts to
+	lane   string      // its name, see Account.lane
+	record *Record     // of a submission or a settlement
+	Hold   *Hold       // of a reservation, a settlement or a release
+	adjust *Adjustment // of an adjustment
+	debits []Debit     // the counters it changes
 	reopen []store.Key // closed totals this write makes open again
-	tried  int         // hold keys found gone
+	unkept bool        // counted without an item of its own
+	bar    bool        // a release that leaves no hold behind that is still to come
 
-	followers []*Operation
+	// What its tries have taught. Of the goroutine that writes it alone.
+
+	tried     int                       // hold keys found gone
+	followers []*Operation              // that send the same record
 	full      map[store.Key]money.Picos // counters without room for it, with what they held
 	live      []*Hold                   // of its scope, when it was refused
 	denied    bool                      // refused for lack of room once, expired holds released
-	Verdict   Verdict                   // set once it is finished
-
-	org       string
-	lane      string
-	Scope     string    // whose spend it counts to
-	since     time.Time // of the first conflict
+	doubt     bool                      // sent and not answered, once
+	since     time.Time                 // of the first conflict
 	conflicts int
-	unkept    bool  // counted without an item of its own
-	doubt     bool  // sent and not answered, once
-	bar       bool  // a release that leaves no hold behind that is still to come
-	state     int32 // see opWaiting
-	done      chan struct{}
+
+	Verdict Verdict       // set once done is closed
+	state   atomic.Int32  // see opWaiting
+	done    chan struct{} // closed when it is finished
 }
 
 // Verdict is how an operation ended.

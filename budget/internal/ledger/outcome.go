@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"sync/atomic"
 )
 
 // settle finishes what a refusal decided and returns what must be tried again.
@@ -80,7 +79,7 @@ func (l *Ledger) finish(o *Operation) {
 		}
 		l.finish(f)
 	}
-	here := atomic.CompareAndSwapInt32(&o.state, opWaiting, opFinished)
+	here := o.state.CompareAndSwap(opWaiting, opFinished)
 	if o.kind == opReserve {
 		granted := o.Verdict == (Verdict{})
 		if granted && !here || !granted && o.doubt { // nobody has it, and it may be there
@@ -141,7 +140,7 @@ func (l *Ledger) await(ctx context.Context, o *Operation) error {
 		if l.withdraw(o) {
 			return &Unavailable{Operation: "write", Err: ctx.Err(), RetryAfter: l.Breaker.RetryAfter()}
 		}
-		if atomic.CompareAndSwapInt32(&o.state, opWaiting, opAbandoned) {
+		if o.state.CompareAndSwap(opWaiting, opAbandoned) {
 			return ctx.Err()
 		}
 		<-o.done
