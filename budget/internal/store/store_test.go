@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"testing/synctest"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+var (
+	throttled = &types.ProvisionedThroughputExceededException{Message: aws.String("slow down")}
+	silent    = &types.InternalServerError{Message: aws.String("no answer")}
+)
+
+// A write that may have landed stays in doubt, whatever later tries fail with.
+func TestUnansweredWriteStaysInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		err := Retry(t.Context(), func() error {
+			if tries++; tries == 1 {
+				return silent
+			}
+			return throttled
+		})
+		require.ErrorIs(t, err, silent)
+		assert.True(t, InDoubt(err))
+		assert.Equal(t, writeTries+1, tries)
+		assert.False(t, InDoubt(Reading(silent)), "a read changes nothing")
+	})
+}
+
+// A write that is refused, or wrong, is not sent again.
+func TestAnsweredWriteIsNotSentAgain(t *testing.T) {
+	for _, answer := range []error{nil, &types.ConditionalCheckFailedException{}, errors.New("wrong")} {
+		tries := 0
+		err := Retry(t.Context(), func() error {
+			if tries++; tries == 1 {
+				return throttled
+			}
+			return answer
+		})
+		assert.Equal(t, answer, err)
+		assert.Equal(t, 2, tries, "%v", answer)
+	}
+}
+
+// partly answers a batch in parts of so many keys.
+type partly struct {
+	Client
+	most  int
+	asked int
+}
+
+func (p *partly) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	p.asked++
+	keys := in.RequestItems["table"].Keys
+	n := min(p.most, len(keys))
+	out := &dynamodb.BatchGetItemOutput{Responses: map[string][]Item{"table": keys[:n]}}
+	if n < len(keys) {
+		out.UnprocessedKeys = map[string]types.KeysAndAttributes{"table": {Keys: keys[n:]}}
+	}
+	return out, nil
+}
+
+// Keys that DynamoDB leaves unprocessed are asked for again; in the end they are an
+// error, never absent items.
+func TestUnprocessedKeysAreNeverAbsentItems(t *testing.T) {
+	keys := make([]Key, 150)
+	for i := range keys {
+		keys[i] = Key{PK: "p", SK: strconv.Itoa(i)}
+	}
+	for most, whole := range map[int]bool{100: true, 20: true, 1: false} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := &partly{most: most}
+				found, err := (&Store{Client: client}).BatchGet(t.Context(), "table", keys...)
+				if !whole {
+					require.ErrorIs(t, err, ddb.ErrUnprocessed)
+					assert.Equal(t, batchTries, client.asked)
+					return
+				}
+				require.NoError(t, err)
+				assert.Len(t, found, len(keys))
+			})
+		})
+	}
+}
+
+// The first attribute that cannot be read is told, and absent ones are zero.
+func TestDecoderKeepsTheFirstError(t *testing.T) {
+	item := Item{"a": String("x"), "n": Int(7)}
+	var d Decoder
+	assert.Equal(t, "x", d.String(item, "a"))
+	assert.Equal(t, int64(7), d.Int(item, "n"))
+	assert.Zero(t, d.Int(item, "absent"))
+	require.NoError(t, d.Err)
+	d.Picos(item, "a")
+	d.String(item, "n")
+	require.ErrorIs(t, d.Err, ErrMalformed)
+	assert.ErrorContains(t, d.Err, "attribute a")
+}
