@@ -128,13 +128,7 @@ type UnavailableError struct {
 }
 
 // Error implements error.
-func (e *UnavailableError) Error() string {
-	doubt := ""
-	if e.Ambiguous {
-		doubt = " (may have been applied)"
-	}
-	return fmt.Sprintf("budget: %s: store unavailable%s: %v", e.Operation, doubt, e.Err)
-}
+func (e *UnavailableError) Error() string { return (*ledger.Unavailable)(e).Error() }
 
 // Unwrap gives the cause.
 func (e *UnavailableError) Unwrap() error { return e.Err }
@@ -181,7 +175,8 @@ func told(err error) error {
 		}
 		return errors.Join(all...)
 	}
-	return &UnavailableError{Operation: reach.Operation, Err: reach.Err, Ambiguous: reach.Ambiguous, RetryAfter: reach.RetryAfter}
+	unavailable := UnavailableError(*reach)
+	return &unavailable
 }
 
 // unavailable says that err is a failure of the store.

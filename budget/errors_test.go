@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -49,4 +51,25 @@ func TestNegativeDurationIsNamed(t *testing.T) {
 func TestTimesNeedAZone(t *testing.T) {
 	_, err := ParseTime("2026-01-23T15:30:45")
 	requireCode(t, err, CodeInvalidRequest)
+}
+
+// Callers see one error of an unavailable store, whatever part of the keeper it comes
+// from, and all of several.
+func TestErrorsOfTheLedgerBecomeTheKeepers(t *testing.T) {
+	cause := errors.New("no route")
+	lost := &ledger.Unavailable{Operation: "write", Err: cause, Ambiguous: true, RetryAfter: time.Second}
+	var u *UnavailableError
+	require.ErrorAs(t, failure("Extend", lost), &u)
+	assert.Equal(t, UnavailableError{Operation: "write", Err: cause, Ambiguous: true, RetryAfter: time.Second}, *u)
+	require.ErrorAs(t, asUnavailable("Submit", lost), &u)
+	assert.Equal(t, "Submit", u.Operation)
+	assert.Equal(t, lost.Error(), failure("Extend", lost).Error())
+
+	other := errors.New("malformed")
+	many := failure("Sweep", errors.Join(other, lost))
+	require.ErrorIs(t, many, other)
+	require.ErrorAs(t, many, &u)
+	assert.False(t, errors.As(many, new(*ledger.Unavailable)))
+	require.NoError(t, failure("Sweep", nil))
+	require.NoError(t, asUnavailable("Release", nil))
 }

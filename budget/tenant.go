@@ -37,7 +37,7 @@ type tenant struct {
 }
 
 // usableFor is how long a configuration may be used while no newer one can be
-// loaded: what changes between days is announced switchNotice ahead.
+// loaded: what changes between days is announced SwitchNotice ahead.
 const usableFor = calendar.SwitchNotice / 2
 
 // policy is what is in effect at an instant.

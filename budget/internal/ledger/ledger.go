@@ -44,7 +44,7 @@ type Ledger struct {
 		byScope *lru.Cache[string, *Board]
 	}
 	abandoned abandonedHolds
-	closers   chan struct{}      // see closeBehind
+	closers   chan struct{}      // see CloseBehind
 	closing   background.Running // totals being stored
 }
 
