@@ -182,6 +182,6 @@ func (c *charges) replayEntry(ctx context.Context, entry SpooledUsage) error {
 	if err != nil {
 		return invalid("hold", "%v", err)
 	}
-	_, err = c.settleHold(ctx, entry.Org, entry.App, ref, entry.Hold.Day, entry.Hold.Reserved, entry.Usage, entry.Received)
+	_, err = c.settleHold(ctx, ref, entry)
 	return err
 }
