@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -86,13 +87,13 @@ func (l *RateLimiter) chain(ctx context.Context, r request, until time.Time) ([]
 		if err != nil {
 			return nil, l.policy(policy), err
 		}
-		lane := l.lanes.of(id, r.resource)
+		lane := l.lanes.Of(id, r.resource)
 		if read {
-			image, err := l.store.decodeBucket(item, l.lanes.ids.slot)
+			image, err := l.store.decodeBucket(item, l.lanes.IDs.Slot)
 			if err != nil {
 				return nil, policy, err
 			}
-			lane.seed(image, asked)
+			lane.Seed(image, asked)
 		}
 		if l.systemPolicy.Load() != &resolved.onUnavailable {
 			l.systemPolicy.Store(&resolved.onUnavailable)
@@ -275,7 +276,7 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at place) (*Lease, b
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	if l.lanes.table.Open() && !cmp.Or(r.opts.onUnavailable, l.standingPolicy()).admits() {
+	if l.lanes.Table.Open() && !cmp.Or(r.opts.onUnavailable, l.standingPolicy()).admits() {
 		return nil, false, l.silence(l.cause()) // nothing is made that would only be thrown away
 	}
 	p := l.patience(ctx)
@@ -326,7 +327,7 @@ func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy Unavailable
 // turn in line has come is not asked.
 func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memory bool, err error) {
 	now := l.nowMS()
-	var results [maxDepth]result
+	var results [maxDepth]lane.Result
 	denied, memory := false, true
 	for i := range lease.levels {
 		lv := &lease.levels[i]
@@ -334,8 +335,8 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 			continue
 		}
 		var recent bool
-		results[i], recent = lv.lane.recall(lv.asked, lv.cfg, at.rank(), now)
-		denied, memory = denied || results[i].denied, memory && recent
+		results[i], recent = lv.lane.Recall(lv.asked, lv.cfg, at.rank(), now)
+		denied, memory = denied || results[i].Denied, memory && recent
 	}
 	if !denied {
 		return false, nil
@@ -345,17 +346,17 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 		if len(lv.asked) == 0 || lv.lane == at.lane {
 			continue
 		}
-		if results[i].cfg == nil {
-			if lv.lane.away() {
+		if results[i].Config == nil {
+			if lv.lane.Away() {
 				continue
 			}
-			v, err := lv.lane.inspect(ctx, lv.cfg)
+			v, err := lv.lane.Inspect(ctx, lv.cfg)
 			if err != nil || v.Lacks(lv.asked) || v.Adopt && v.Image != nil { // a newer configuration is claimed even by a denial
 				return false, nil //nolint:nilerr // the lanes will meet it, and say what it means
 			}
 			r := v.Reading()
 			r.Image = v.Projected()
-			results[i] = result{image: r.Image, now: v.Now, cfg: v.Config, before: plan.Precedence{Left: lv.lane.leftTo(at.rank(), r)}}
+			results[i] = lane.Result{Image: r.Image, Now: v.Now, Config: v.Config, Before: plan.Precedence{Left: lv.lane.LeftTo(at.rank(), r)}}
 		}
 		lv.saw(results[i])
 	}
@@ -365,15 +366,15 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 // takeAtOnce asks every level's lane at once. When one denies, or fails, the
 // grants of the others are given back.
 func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
-	ops := make([]*op, len(lease.levels))
+	ops := make([]*lane.Op, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		ops[i] = newTake(ctx, lv.asked, lv.cfg)
-		if ops[i].rank = at.rank(); lv.lane == at.lane {
-			ops[i].waiter = at.waiter
+		ops[i] = lane.NewTake(ctx, lv.asked, lv.cfg)
+		if ops[i].Rank = at.rank(); lv.lane == at.lane {
+			ops[i].Waiter = at.waiter
 		}
-		if ops[i].until = p.until; lv.skipped() {
-			close(ops[i].done)
+		if ops[i].Until = p.until; lv.skipped() {
+			close(ops[i].Done)
 		}
 	}
 	driven := ctx
@@ -393,7 +394,7 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 
 // start queues every level's op: the parents' lanes run beside, the first one
 // on this goroutine if it rests.
-func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*op, at place) {
+func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, at place) {
 	first := -1
 	for i := range lease.levels {
 		switch lv := &lease.levels[i]; {
@@ -401,7 +402,7 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*op, at pla
 		case first < 0:
 			first = i
 		default:
-			lv.lane.submit(ops[i])
+			lv.lane.Submit(ops[i])
 			at.callAlong(lv)
 		}
 	}
@@ -409,18 +410,18 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*op, at pla
 		return
 	}
 	lv := &lease.levels[first]
-	drive := lv.lane.enqueue(ops[first])
+	drive := lv.lane.Enqueue(ops[first])
 	at.callAlong(lv)
 	if drive {
-		lv.lane.drive(ctx, ops[first])
+		lv.lane.Drive(ctx, ops[first])
 	}
 }
 
 // leaveAll withdraws from every level when the caller's context ended. It
 // reports whether the only level had in fact answered.
-func (l *RateLimiter) leaveAll(lease *Lease, ops []*op) bool {
+func (l *RateLimiter) leaveAll(lease *Lease, ops []*lane.Op) bool {
 	if len(ops) == 1 {
-		_, done := lease.levels[0].lane.leave(ops[0])
+		_, done := lease.levels[0].lane.Leave(ops[0])
 		return done
 	}
 	for j, o := range ops {
@@ -428,35 +429,35 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*op) bool {
 		if lv.skipped() {
 			continue
 		}
-		switch r, done := lv.lane.leave(o); {
-		case done && r.pending: // its write is under way
-			lv.lane.disown(o)
-		case done && r.err == nil && !r.denied:
-			lv.lane.submit(lv.lane.returning(o, r))
+		switch r, done := lv.lane.Leave(o); {
+		case done && r.Pending: // its write is under way
+			lv.lane.Disown(o)
+		case done && r.Err == nil && !r.Denied:
+			lv.lane.Submit(lv.lane.Returning(o, r))
 		}
 	}
 	return false
 }
 
 // conclude turns the levels' results into a lease or an error.
-func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, policy UnavailablePolicy) error {
+func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
 	denied := false
 	var failure, broken error
 	for i, o := range ops {
 		lv := &lease.levels[i]
-		o.result.err = l.told(lv.lane, o.result.err)
-		r := o.result
+		o.Result.Err = l.told(lv.lane, o.Result.Err)
+		r := o.Result
 		lv.saw(r)
 		switch {
 		case lv.skipped():
-		case r.denied:
+		case r.Denied:
 			denied = true
-		case r.err == nil:
-			lv.grant(r.image)
-		case failing(r.err):
-			failure = r.err
+		case r.Err == nil:
+			lv.grant(r.Image)
+		case failing(r.Err):
+			failure = r.Err
 		default:
-			broken = cmp.Or(broken, r.err) // a bug or a bad request never fails open, whatever is out beside it
+			broken = cmp.Or(broken, r.Err) // a bug or a bad request never fails open, whatever is out beside it
 		}
 	}
 	if failure == nil && broken == nil && !denied {
@@ -485,17 +486,17 @@ func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*op, pol
 
 // admitFailed decides by the policy the levels whose buckets did not answer in
 // time; it fails with a denial by the process's share, which books nothing.
-func (l *RateLimiter) admitFailed(lease *Lease, ops []*op, policy UnavailablePolicy) error {
+func (l *RateLimiter) admitFailed(lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
 	for i, o := range ops {
 		lv := &lease.levels[i]
-		if !lv.skipped() && o.result.err != nil && !l.admitUnasked(lv, policy, unheard(o.result.err)) {
+		if !lv.skipped() && o.Result.Err != nil && !l.admitUnasked(lv, policy, unheard(o.Result.Err)) {
 			err := lease.denial()
 			l.undoAway(lease)
 			return err
 		}
 	}
 	for i, o := range ops {
-		if lv := &lease.levels[i]; !lv.skipped() && o.result.err != nil {
+		if lv := &lease.levels[i]; !lv.skipped() && o.Result.Err != nil {
 			l.unanswered(lv, o)
 		}
 	}
@@ -505,20 +506,20 @@ func (l *RateLimiter) admitFailed(lease *Lease, ops []*op, policy UnavailablePol
 // disownFailed names what a failed acquire may have been charged although no
 // answer came. Of a write that is still under way, what it is granted is given
 // back.
-func (l *RateLimiter) disownFailed(lease *Lease, ops []*op) error {
+func (l *RateLimiter) disownFailed(lease *Lease, ops []*lane.Op) error {
 	var unconfirmed error
 	for i, o := range ops {
-		lv, r := &lease.levels[i], o.result
-		if lv.skipped() || !r.unknown {
+		lv, r := &lease.levels[i], o.Result
+		if lv.skipped() || !r.Unknown {
 			continue
 		}
-		if r.pending {
-			lv.lane.disown(o)
+		if r.Pending {
+			lv.lane.Disown(o)
 		} else {
-			l.lanes.tally.doubt(lv.asked)
+			l.lanes.Doubt(lv.asked)
 		}
 		unconfirmed = errors.Join(unconfirmed, &UnconfirmedError{
-			EntityID: lv.lane.entity, Resource: lv.lane.resource, Amounts: tokensOf(lv.asked), Err: r.err,
+			EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(lv.asked), Err: r.Err,
 		})
 	}
 	return unconfirmed

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -24,7 +25,7 @@ func (p UnavailablePolicy) admits() bool { return p == Allow || p == Local }
 func (l *RateLimiter) admitAway(lease *Lease, policy UnavailablePolicy) error {
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		if len(lv.asked) == 0 || !lv.lane.away() {
+		if len(lv.asked) == 0 || !lv.lane.Away() {
 			continue
 		}
 		if !policy.admits() {
@@ -45,10 +46,10 @@ func (l *RateLimiter) admitAway(lease *Lease, policy UnavailablePolicy) error {
 func (l *RateLimiter) admitUnasked(lv *level, policy UnavailablePolicy, outage bool) bool {
 	lv.degraded = true
 	if policy == Allow && outage {
-		lv.saw(lv.lane.memory(lv.cfg))
+		lv.saw(lv.lane.Memory(lv.cfg))
 		return true
 	}
-	r, ok := lv.lane.admitLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
+	r, ok := lv.lane.AdmitLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
 	lv.saw(r)
 	lv.local = ok
 	return ok
@@ -60,7 +61,7 @@ func (l *RateLimiter) undoAway(lease *Lease) {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.local {
 			lv.local = false
-			lv.lane.giveBackLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
+			lv.lane.GiveBackLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
 		}
 	}
 }
@@ -76,7 +77,7 @@ func (l *RateLimiter) bookAway(lease *Lease) {
 
 // owe has a bucket charged later; false when no more can be kept.
 func (l *RateLimiter) owe(lv *level, amounts []plan.Signed) bool {
-	c := l.lanes.owed.charge(lv.lane, amounts, lv.cfg)
+	c := lv.lane.Owe(amounts, lv.cfg)
 	if c == nil {
 		return false
 	}
@@ -87,12 +88,12 @@ func (l *RateLimiter) owe(lv *level, amounts []plan.Signed) bool {
 }
 
 // unanswered books at a level what became of a take that the policy admitted.
-func (l *RateLimiter) unanswered(lv *level, o *op) {
-	switch r := o.result; {
-	case r.pending:
+func (l *RateLimiter) unanswered(lv *level, o *lane.Op) {
+	switch r := o.Result; {
+	case r.Pending:
 		l.follow(lv, o, lv.asked)
-	case r.unknown:
-		l.lanes.tally.doubt(lv.asked)
+	case r.Unknown:
+		l.lanes.Doubt(lv.asked)
 		for _, a := range lv.asked {
 			lv.holding(a.Name).Doubted(a.Amount)
 		}
@@ -103,9 +104,9 @@ func (l *RateLimiter) unanswered(lv *level, o *op) {
 
 // follow makes the charges of a write that is under way the lease's: they are
 // held once it landed, in doubt if nobody knows, else owed.
-func (l *RateLimiter) follow(lv *level, o *op, amounts []plan.Signed) {
+func (l *RateLimiter) follow(lv *level, o *lane.Op, amounts []plan.Signed) {
 	lv.degraded = true
-	c := lv.lane.follow(o, amounts, lv.cfg, l.nowMS())
+	c := lv.lane.Follow(o, amounts, lv.cfg, l.nowMS())
 	for _, a := range amounts {
 		lv.holding(a.Name).Owe(c, a.Amount)
 	}
@@ -161,9 +162,9 @@ func (p *patience) next() time.Time {
 // await waits for an op of a call: until it is answered, its bucket or table is
 // known not to answer, or the call's time for the store is over. It reports
 // false when ctx has ended.
-func (l *RateLimiter) await(ctx context.Context, lane *lane, o *op, p *patience) bool {
+func (l *RateLimiter) await(ctx context.Context, at *lane.Lane, o *lane.Op, p *patience) bool {
 	select {
-	case <-o.done:
+	case <-o.Done:
 		return true
 	default:
 	}
@@ -171,21 +172,21 @@ func (l *RateLimiter) await(ctx context.Context, lane *lane, o *op, p *patience)
 	defer timer.Stop()
 	for {
 		select {
-		case <-o.done:
+		case <-o.Done:
 			return true
 		case <-ctx.Done():
 			return false
-		case <-l.lanes.table.Opened():
-			lane.giveUp(o, l.silence(l.cause()))
+		case <-l.lanes.Table.Opened():
+			at.GiveUp(o, l.silence(l.cause()))
 			return true
 		case <-timer.C:
 		}
 		switch {
-		case lane.quiet(p.began) >= leastSilence:
-			lane.giveUp(o, l.silence(errPatience))
+		case at.Quiet(p.began) >= leastSilence:
+			at.GiveUp(o, l.silence(errPatience))
 			return true
 		case !time.Now().Before(p.until):
-			lane.giveUp(o, &UnavailableError{Op: "acquire", Err: errPatience})
+			at.GiveUp(o, &UnavailableError{Op: "acquire", Err: errPatience})
 			return true
 		}
 		p.reserve = time.Time{} // too short a silence: the caller's deadline decides
@@ -204,7 +205,7 @@ func (l *RateLimiter) unconfigured(r request, policy UnavailablePolicy, err erro
 		if len(r.opts.limits) > 0 {
 			cfg = overridden(cfg, l.fallback.limits, r.opts.limits, l.nowMS(), l.repo.tick())
 		}
-		levels := []level{{lane: l.lanes.of(r.entity, r.resource), cfg: cfg, asked: amountsAt(cfg, r.amounts)}}
+		levels := []level{{lane: l.lanes.Of(r.entity, r.resource), cfg: cfg, asked: amountsAt(cfg, r.amounts)}}
 		return levels, checkKnown(r, levels)
 	}
 	return nil, err
@@ -212,8 +213,8 @@ func (l *RateLimiter) unconfigured(r request, policy UnavailablePolicy, err erro
 
 // cause is why the table does not answer.
 func (l *RateLimiter) cause() error {
-	if err := l.lanes.table.Cause(); err != nil {
+	if err := l.lanes.Table.Cause(); err != nil {
 		return err
 	}
-	return errTripped
+	return lane.ErrTripped
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -21,9 +22,9 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 		}
 		return l.concludeTogether(caller, lease, l.failAll(lease, err), policy)
 	}
-	for round := 0; round < maxRefusals; round++ {
+	for round := 0; round < lane.MaxRefusals; round++ {
 		proposals, err := l.propose(ctx, lease, at, round, false)
-		if err == nil && slices.ContainsFunc(proposals, func(p proposal) bool { return p.waits }) {
+		if err == nil && slices.ContainsFunc(proposals, func(p lane.Proposal) bool { return p.Waits }) {
 			proposals, err = l.propose(ctx, lease, at, round, true) // a denial waits for every level as it is
 		}
 		if err != nil {
@@ -31,19 +32,19 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 		}
 		denied, adopts := false, false
 		for i := range proposals {
-			denied = denied || proposals[i].waits
-			adopts = adopts || proposals[i].waits && proposals[i].view.Adopt && proposals[i].view.Image != nil
+			denied = denied || proposals[i].Waits
+			adopts = adopts || proposals[i].Waits && proposals[i].View.Adopt && proposals[i].View.Image != nil
 		}
 		if adopts {
 			return l.takeAtOnce(caller, lease, policy, at, p)
 		}
 		if denied {
 			for i := range proposals {
-				v := proposals[i].view
+				v := proposals[i].View
 				if v.Config == nil {
 					continue
 				}
-				lease.levels[i].saw(result{image: v.Image, cfg: v.Config, now: v.Now, before: plan.Precedence{Left: proposals[i].left}})
+				lease.levels[i].saw(lane.Result{Image: v.Image, Config: v.Config, Now: v.Now, Before: plan.Precedence{Left: proposals[i].Left}})
 			}
 			return lease.denial()
 		}
@@ -53,15 +54,15 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 			return nil
 		case underWay != nil:
 			for _, o := range underWay {
-				if o.result.pending {
-					o.result.err = l.overdue(lease, &p)
+				if o.Result.Pending {
+					o.Result.Err = l.overdue(lease, &p)
 				}
 			}
 			return l.concludeTogether(caller, lease, underWay, policy)
 		case err != nil:
 			return fail(err)
 		}
-		if !writeBackoff.Pause(ctx, round) {
+		if !lane.Backoff.Pause(ctx, round) {
 			return fail(ctx.Err())
 		}
 	}
@@ -71,13 +72,13 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 
 // concludeTogether turns the failure of a transaction into an error, or into a
 // lease where the policy says so; the caller whose context has ended gets that.
-func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, ops []*op, policy UnavailablePolicy) error {
+func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
 	if ctx.Err() == nil {
 		return l.conclude(ctx, lease, ops, policy)
 	}
 	for i, o := range ops {
-		if o.result.pending {
-			lease.levels[i].lane.disown(o)
+		if o.Result.Pending {
+			lease.levels[i].lane.Disown(o)
 		}
 	}
 	return ctx.Err()
@@ -86,7 +87,7 @@ func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, ops []
 // overdue is the error of a call whose time for the store is over.
 func (l *RateLimiter) overdue(lease *Lease, p *patience) error {
 	for i := range lease.levels {
-		if lv := &lease.levels[i]; !lv.skipped() && lv.lane.quiet(p.began) < leastSilence {
+		if lv := &lease.levels[i]; !lv.skipped() && lv.lane.Quiet(p.began) < leastSilence {
 			return &UnavailableError{Op: "acquire", Err: errPatience}
 		}
 	}
@@ -94,25 +95,25 @@ func (l *RateLimiter) overdue(lease *Lease, p *patience) error {
 }
 
 // failAll makes results of one error for every level.
-func (l *RateLimiter) failAll(lease *Lease, err error) []*op {
-	ops := make([]*op, len(lease.levels))
+func (l *RateLimiter) failAll(lease *Lease, err error) []*lane.Op {
+	ops := make([]*lane.Op, len(lease.levels))
 	for i := range ops {
-		ops[i] = &op{result: result{err: err, unknown: errors.Is(err, errMaybeCharged)}}
+		ops[i] = &lane.Op{Result: lane.Result{Err: err, Unknown: errors.Is(err, errMaybeCharged)}}
 	}
 	return ops
 }
 
 // propose decides every level's write, of a call that was refused so many rounds;
 // certain lets no level pass by an image too old to deny from.
-func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round int, certain bool) ([]proposal, error) {
-	proposals := make([]proposal, len(lease.levels))
+func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round int, certain bool) ([]lane.Proposal, error) {
+	proposals := make([]lane.Proposal, len(lease.levels))
 	for i := range lease.levels {
 		lv, p := &lease.levels[i], &proposals[i]
 		if lv.skipped() {
 			continue
 		}
 		var err error
-		if *p, err = lv.lane.propose(ctx, lv.cfg, lv.asked, at.rank(), round, certain); err != nil {
+		if *p, err = lv.lane.Propose(ctx, lv.cfg, lv.asked, at.rank(), round, certain); err != nil {
 			return nil, l.told(lv.lane, err)
 		}
 	}
@@ -121,17 +122,17 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round
 
 // committed is what a level was granted by a transaction, which returns no image:
 // it is worked out, and the lane reads the bucket before it denies anything.
-func (lv *level) committed(p *proposal, decode func(schema.Item, int) (*schema.Image, error)) result {
-	image := p.view.Image
+func (lv *level) committed(p *lane.Proposal, decode func(schema.Item, int) (*schema.Image, error)) lane.Result {
+	image := p.View.Image
 	if image == nil {
-		image, _ = decode(p.plan.Create.Item(), 0) // what was put
+		image, _ = decode(p.Write.Create.Item(), 0) // what was put
 	} else {
-		image = p.view.After(lv.asked, &p.plan)
+		image = p.View.After(lv.asked, &p.Write)
 	}
-	if p.plan.Kind == plan.Claim {
-		lv.lane.drop()
+	if p.Write.Kind == plan.Claim {
+		lv.lane.Drop()
 	} else {
-		lv.lane.assume(p.view.Image, image)
+		lv.lane.Assume(p.View.Image, image)
 	}
-	return result{image: image, cfg: p.view.Config, now: p.view.Now}
+	return lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
 // together are the options of limiters that charge a cascade in a transaction.
@@ -160,7 +161,7 @@ func TestUnansweredThenThrottledTransactionEnds(t *testing.T) {
 		})
 		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
 		require.ErrorIs(t, err, ErrUnavailable)
-		assert.LessOrEqual(t, tries.Load(), int32(maxTries))
+		assert.LessOrEqual(t, tries.Load(), int32(lane.MaxTries))
 		s.db.SetFaults(nil)
 	})
 }

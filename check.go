@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
 // Report says what an acquire would do now.
@@ -106,17 +108,17 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 	readings := make([]levelReading, 0, len(links))
 	for i := range links {
 		link := &links[i]
-		if link.lane.away() {
+		if link.lane.Away() {
 			return nil, policy, l.silence(l.cause())
 		}
-		v, err := link.lane.inspect(ctx, link.cfg)
+		v, err := link.lane.Inspect(ctx, link.cfg)
 		if err != nil {
 			return nil, policy, l.told(link.lane, err)
 		}
 		link.cfg = v.Config // it may have been read again
-		shown := levelReading{entity: link.lane.entity, resource: link.lane.resource, Reading: v.Reading()}
+		shown := levelReading{entity: link.lane.Entity, resource: link.lane.Resource, Reading: v.Reading()}
 		shown.Image = v.Projected()
-		shown.before.Left = link.lane.leftTo(lastRank, shown.Reading) // as an acquire would
+		shown.before.Left = link.lane.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		readings = append(readings, shown)
 	}
 	return readings, policy, checkKnown(r, links)

@@ -108,24 +108,6 @@ func TestWaitOutlastsContention(t *testing.T) {
 	})
 }
 
-// Only who was refused too often ends; those who joined lately go on.
-func TestContentionEndsOnlyTheWorn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &lane{entity: "u", resource: "m", owner: &lanes{}}
-		worn, fresh := newTake(t.Context(), nil, nil), newTake(t.Context(), nil, nil)
-		worn.refusals = maxRefusals - 1
-		require.Equal(t, []*op{fresh}, l.refuse([]*op{worn, fresh}))
-		<-worn.done
-		require.ErrorIs(t, (&RateLimiter{}).told(l, worn.result.err), ErrContended)
-		require.Equal(t, 1, fresh.refusals)
-		select {
-		case <-fresh.done:
-			t.Fatal("ended although it was refused once")
-		default:
-		}
-	})
-}
-
 // What is wrong at one level is told, and never fails open, also when another
 // level does not answer.
 func TestMistakeBesideAnOutageDoesNotFailOpen(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -19,7 +20,7 @@ func TestDenialWaitsFromTheLastDecision(t *testing.T) {
 			HasRefilled: true, Refilled: now, Set: schema.NewLimitSets().Of([]string{name}),
 			Limits: []schema.Stored{{Rate: cfg.Limits[0].Rate, Capacity: 10 * milli, Tokens: 10*milli - used}},
 		}
-		l := &lane{entity: name, resource: model}
+		l := &lane.Lane{Entity: name, Resource: model}
 		return level{lane: l, cfg: cfg, asked: []plan.Signed{{Name: name, Amount: 10 * milli}}, answered: true, last: levelReading{entity: name, resource: model, Reading: plan.Reading{Image: image, Config: cfg, Now: now}}}
 	}
 	lease := &Lease{levels: []level{of("a", 1000, 5*milli), of("b", 1450, milli/2), of("c", 1200, milli)}}

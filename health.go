@@ -38,15 +38,15 @@ type Health struct {
 func (l *RateLimiter) Health() Health {
 	s := l.repo.breaker.State()
 	h := Health{
-		Open: s.Open, SilentBuckets: int(l.lanes.trips.Load()),
+		Open: s.Open, SilentBuckets: l.lanes.Silent(),
 		Ready: !s.Open || l.standingPolicy().admits(),
 	}
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}
-	buckets, owed := l.lanes.owed.total()
+	buckets, owed := l.lanes.Backlog()
 	h.OwedBuckets, h.Owed = buckets, tokensOf(owed)
-	doubted, dropped := l.lanes.tally.amounts()
+	doubted, dropped := l.lanes.Uncertain()
 	h.Doubt, h.Dropped = tokensOf(doubted), tokensOf(dropped)
 	return h
 }

@@ -41,7 +41,7 @@ var pureStd = []string{
 var importTable = []importRow{
 	{
 		folder:  ".",
-		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/schema"},
+		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/lane", "internal/plan", "internal/schema"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
@@ -55,6 +55,12 @@ var importTable = []importRow{
 		std:     []string{"slices", "sync"},
 		project: []string{"internal/bucket"},
 		reason:  "what is held, owed and in doubt is arithmetic, so that every order of events can be visited",
+	},
+	{
+		folder:  "internal/lane",
+		std:     append([]string{"context", "crypto/rand", "encoding/binary", "log/slog", "math/rand/v2", "runtime", "runtime/debug", "sync/atomic"}, pureStd...),
+		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/schema"},
+		reason:  "it queues and sends by a store that it is given: it knows neither the limiter above it nor how requests are made",
 	},
 	{
 		folder:  "internal/plan",
@@ -172,6 +178,9 @@ func TestImportTableRefuses(t *testing.T) {
 		{".", "testing"},
 		{"internal/bucket", "time"},
 		{"internal/bucket", "github.com/aws/aws-sdk-go-v2/aws"},
+		{"internal/lane", module},
+		{"internal/lane", sdk + "/service/dynamodb"},
+		{"internal/plan", module + "/internal/lane"},
 		{"internal/plan", "time"},
 		{"internal/plan", module},
 		{"internal/plan", module + "/internal/ddb"},

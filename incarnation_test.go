@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -60,7 +61,7 @@ func TestGiveBackBesideAChargeGoesToTheBucketThatWasTakenFrom(t *testing.T) {
 		for u, rest := range map[string]time.Duration{"soon": 0, "claimed": 2 * time.Hour} {
 			lease := s.acquire(u, Amounts{"tpm": 50, "rpm": 1})
 			neighbour := s.peer(two) // whose write is the slot's last: no rule of ids refuses what comes
-			neighbour.limiter.lanes.ids.slot = s.limiter.lanes.ids.slot
+			neighbour.limiter.lanes.IDs.Slot = s.limiter.lanes.IDs.Slot
 			neighbour.acquire(u, Amounts{"tpm": 30})
 			_, err := s.limiter.Check(t.Context(), u, model, nil)
 			require.NoError(t, err)
@@ -139,9 +140,9 @@ func TestBucketOfNoIncarnation(t *testing.T) {
 }
 
 // backTo gives one token back to an incarnation of u's bucket.
-func (s *stage) backTo(incarnation []byte) *op {
+func (s *stage) backTo(incarnation []byte) *lane.Op {
 	cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
-	return newAdjust(s.t.Context(), []plan.Signed{{Name: "tpm", Amount: -1000}}, incarnation, cfg)
+	return lane.NewAdjust(s.t.Context(), []plan.Signed{{Name: "tpm", Amount: -1000}}, incarnation, cfg)
 }
 
 // A process that does not know the bucket gives back to several incarnations of
@@ -150,16 +151,16 @@ func TestGiveBacksToSeveralBuckets(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newStage(t, e, perDay(100))
 		s.acquire("u", Amounts{"tpm": 50})
-		l := s.peer(perDay(100)).limiter.lanes.of("u", model)
+		l := s.peer(perDay(100)).limiter.lanes.Of("u", model)
 		is, was := s.image("u").Incarnation, []byte("another's")
 		require.NotEmpty(t, is)
-		ops := []*op{s.backTo(is), s.backTo(was), s.backTo(nil), s.backTo(is)}
+		ops := []*lane.Op{s.backTo(is), s.backTo(was), s.backTo(nil), s.backTo(is)}
 		for _, o := range ops {
-			l.enqueue(o)
+			l.Enqueue(o)
 		}
-		l.run()
+		l.Run()
 		for _, o := range ops {
-			require.NoError(t, o.result.err)
+			require.NoError(t, o.Result.Err)
 		}
 		assert.Equal(t, int64(52), s.level("u", "tpm"))
 	})
@@ -174,9 +175,9 @@ func TestGiveBackToABucketNotSeenYet(t *testing.T) {
 		s.delete("u")
 		s.peer(perDay(100)).acquire("u", Amounts{"tpm": 60})
 		o := s.backTo(s.image("u").Incarnation)
-		s.limiter.lanes.of("u", model).submit(o)
-		<-o.done
-		require.NoError(t, o.result.err)
+		s.limiter.lanes.Of("u", model).Submit(o)
+		<-o.Done
+		require.NoError(t, o.Result.Err)
 		assert.Equal(t, int64(41), s.level("u", "tpm"))
 	})
 }

@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -13,33 +14,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // panicking is a store whose writes call before, which may panic.
 type panicking struct {
-	bucketStore
-	before func() *answer
+	lane.Store
+	before func() *lane.Answer
 	read   func()
 }
 
-func (p *panicking) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+func (p *panicking) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	if a := p.before(); a != nil {
 		return *a
 	}
-	return p.bucketStore.Update(ctx, key, st, hint, slot)
+	return p.Store.Update(ctx, key, st, hint, slot)
 }
 
 func (p *panicking) Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	if p.read != nil {
 		p.read()
 	}
-	return p.bucketStore.Read(ctx, key, hint, slot)
+	return p.Store.Read(ctx, key, hint, slot)
 }
 
 // onPanicking runs a test on a limiter whose bucket exists and whose writes call
 // before from now on, in virtual time.
-func onPanicking(t *testing.T, before func() *answer, test func(t *testing.T, l *RateLimiter, p *panicking, log *bytes.Buffer)) {
+func onPanicking(t *testing.T, before func() *lane.Answer, test func(t *testing.T, l *RateLimiter, p *panicking, log *bytes.Buffer)) {
 	synctest.Test(t, func(t *testing.T) {
 		e, log := memEngine(t), &bytes.Buffer{}
 		repo := e.repository(t, &RepositoryOptions{Now: time.Now})
@@ -47,10 +49,10 @@ func onPanicking(t *testing.T, before func() *answer, test func(t *testing.T, l 
 		require.NoError(t, err)
 		_, err = l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
 		require.NoError(t, err)
-		p := &panicking{bucketStore: l.lanes.store, before: before}
-		l.lanes.store = p
+		p := &panicking{Store: l.lanes.Store, before: before}
+		l.lanes.Store = p
 		test(t, l, p, log)
-		p.before = func() *answer { return nil }
+		p.before = func() *lane.Answer { return nil }
 		_, err = l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
 		require.NoError(t, err, "the lane goes on")
 		require.NoError(t, l.Close(t.Context()), "and rests")
@@ -60,7 +62,7 @@ func onPanicking(t *testing.T, before func() *answer, test func(t *testing.T, l 
 // A panic ends every call that it concerns with an error that names it, and
 // leaves a lane that works.
 func TestPanicInALaneEndsItsCalls(t *testing.T) {
-	boom := func() *answer {
+	boom := func() *lane.Answer {
 		<-time.After(10 * time.Millisecond) // the others queue meanwhile
 		panic("boom")
 	}
@@ -97,9 +99,9 @@ func (o startPanics) WriteEnd(context.Context, WriteEnd) {}
 
 // A panic before anything was sent leaves nothing in doubt.
 func TestPanicBeforeAWriteIsNoDoubt(t *testing.T) {
-	onPanicking(t, func() *answer { return nil }, func(t *testing.T, l *RateLimiter, _ *panicking, _ *bytes.Buffer) {
+	onPanicking(t, func() *lane.Answer { return nil }, func(t *testing.T, l *RateLimiter, _ *panicking, _ *bytes.Buffer) {
 		armed := true
-		l.lanes.trace = writeTrace{l, startPanics{armed: &armed}}
+		l.lanes.Trace = writeTrace{l, startPanics{armed: &armed}}
 		_, err := l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
 		assert.ErrorContains(t, err, "observer")
 		assert.NotErrorIs(t, err, ErrUnconfirmed)
@@ -109,8 +111,8 @@ func TestPanicBeforeAWriteIsNoDoubt(t *testing.T) {
 
 // A lane that goes on without its caller survives too.
 func TestPanicAfterItsCallerHasLeft(t *testing.T) {
-	unanswered := func() *answer {
-		return &answer{verdict: ddb.Ambiguous, err: unconfirmed("test")}
+	unanswered := func() *lane.Answer {
+		return &lane.Answer{Verdict: ddb.Ambiguous, Err: &lane.Failure{Reason: lane.Unconfirmed, Op: "test", Err: errors.New("nobody knows")}}
 	}
 	onPanicking(t, unanswered, func(t *testing.T, l *RateLimiter, p *panicking, log *bytes.Buffer) {
 		p.read = func() { // what became of it is asked for without the caller

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -80,25 +81,25 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 		deep := s.item("u")
 		deep["b_x_tk"] = schema.Number(-plan.MaxDebt + 10*milli)
 		put(t, s.repo, deep)
-		s.limiter.lanes.of("u", model).drop()
+		s.limiter.lanes.Of("u", model).Drop()
 
 		require.NoError(t, s.acquire("u", Amounts{"x": 0}).Adjust(t.Context(), Amounts{"x": 4}))
 		notWritten(t, s.acquire("u", Amounts{"x": 0}).Adjust(t.Context(), Amounts{"x": maxTokens}))
 		assert.Equal(t, int64(-plan.MaxDebt+6*milli), s.stored("u", "x").Tokens)
 
-		l := s.limiter.lanes.of("u", model)
+		l := s.limiter.lanes.Of("u", model)
 		cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
-		ops := make([]*op, 0, 3)
+		ops := make([]*lane.Op, 0, 3)
 		for _, tokens := range []int64{3, 5, 2} {
-			ops = append(ops, newAdjust(t.Context(), []plan.Signed{{Name: "x", Amount: tokens * milli}}, nil, cfg))
-			l.enqueue(ops[len(ops)-1])
+			ops = append(ops, lane.NewAdjust(t.Context(), []plan.Signed{{Name: "x", Amount: tokens * milli}}, nil, cfg))
+			l.Enqueue(ops[len(ops)-1])
 		}
-		l.run()
+		l.Run()
 		for i, refused := range []bool{false, true, false} {
 			if refused {
-				requireInvalid(t, s.limiter.told(l, ops[i].result.err), "amounts[x]")
+				requireInvalid(t, s.limiter.told(l, ops[i].Result.Err), "amounts[x]")
 			} else {
-				require.NoError(t, ops[i].result.err)
+				require.NoError(t, ops[i].Result.Err)
 			}
 		}
 		assert.Equal(t, int64(-plan.MaxDebt+milli), s.stored("u", "x").Tokens)

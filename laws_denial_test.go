@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
 // family is a child that cascades to a parent, in virtual time, with limits
@@ -150,10 +151,10 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		l, _ := waitLimiter(t, PerMinute("rpm", 60))
 		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1})
 		require.NoError(t, err)
-		at := place{waiter: newWaiter(1), lane: l.lanes.of("u", "m")}
+		at := place{waiter: lane.NewWaiter(1), lane: l.lanes.Of("u", "m")}
 		defer at.quit()
-		at.lane.join(at.waiter)
-		at.lane.lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)
+		at.lane.Join(at.waiter)
+		at.lane.Lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
 		_, err = l.pause(ctx, lease.request, at, &LimitExceededError{}, 0)

@@ -31,7 +31,7 @@ func TestDroppedChargeIsNotGivenBack(t *testing.T) {
 		_, err = l.Acquire(ctx, "org", "gpt-4", Amounts{"tpm": 80})
 		require.NoError(t, err)
 		require.NoError(t, lease.Rollback(ctx))
-		image, err := repo.readBucket(ctx, l.lanes.of("org", "gpt-4").key, nil, 0)
+		image, err := repo.readBucket(ctx, l.lanes.Of("org", "gpt-4").Key, nil, 0)
 		require.NoError(t, err)
 		require.Equal(t, int64(80_000), image.Limits[image.Set.Index("tpm")].Consumed)
 	})

@@ -87,7 +87,7 @@ func playEndState(t *testing.T, e *engine, seed uint64) {
 		require.NoError(t, err)
 		l, err := New(r, nil)
 		require.NoError(t, err)
-		l.lanes.ids.slot = slot
+		l.lanes.IDs.Slot = slot
 		for caller := range callers {
 			random := rand.New(rand.NewPCG(seed, uint64(100*slot+caller)))
 			group.Go(func() { end.play(t, l, random, steps) })

@@ -255,7 +255,7 @@ func (h *history) rest() {
 	}
 	h.db.Wait()
 	for _, m := range append(h.members, h.retired...) {
-		require.NoError(h.t, m.limiter.lanes.drain(h.t.Context()))
+		require.NoError(h.t, m.limiter.lanes.Drain(h.t.Context()))
 	}
 	elapse(time.Minute) // reads whose callers have gone
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -48,7 +49,7 @@ type lawJudge struct {
 	buckets  map[string]map[string]*truth // by entity and limit
 	drained  map[string]int64
 	accounts map[string]*account // by entity and limit
-	backs    map[*op]int
+	backs    map[*lane.Op]int
 	// incarnations counts how often the bucket of an entity was deleted.
 	incarnations map[string]int
 	// absent are the limits that an item lacked at some time.
@@ -67,7 +68,7 @@ type lawJudge struct {
 func newLawJudge(o *oracle, rules lawRules) *lawJudge {
 	return &lawJudge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
-		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*op]int{}, incarnations: map[string]int{}, absent: map[string]bool{}, pooled: map[string]bool{}, tally: map[string]int{},
+		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*lane.Op]int{}, incarnations: map[string]int{}, absent: map[string]bool{}, pooled: map[string]bool{}, tally: map[string]int{},
 	}
 }
 
@@ -136,7 +137,7 @@ func (j *lawJudge) write(w *ddbmem.Write) {
 	for _, o := range backs {
 		j.backs[o]++
 		if j.backs[o] > 1 {
-			j.fail(w, "L5: a give-back landed %d times: %v", j.backs[o], o.amounts)
+			j.fail(w, "L5: a give-back landed %d times: %v", j.backs[o], o.Amounts)
 		}
 	}
 }
@@ -235,13 +236,13 @@ func (j *lawJudge) whole(w *ddbmem.Write, after *schema.Image) {
 }
 
 // landed returns the give-backs that the write carried and applied.
-func (j *lawJudge) landed(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) []*op {
+func (j *lawJudge) landed(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) []*lane.Op {
 	if before == nil {
 		return nil // a bucket that is made drops refunds
 	}
-	var backs []*op
+	var backs []*lane.Op
 	for _, o := range sent.ops {
-		if o.givesBack() && slices.ContainsFunc(o.amounts, func(a plan.Signed) bool {
+		if o.GivesBack() && slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool {
 			return a.Amount < 0 && j.appliedBack(sent, a.Name, before, after) > 0
 		}) {
 			backs = append(backs, o)

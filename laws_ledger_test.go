@@ -49,7 +49,7 @@ func (h *history) grantedTo(levels []level, amounts Amounts) {
 	for i := range levels {
 		for _, a := range amountsAt(levels[i].cfg, amounts) {
 			if !levels[i].degraded {
-				h.told[levels[i].lane.entity+"#"+a.Name] += a.Amount
+				h.told[levels[i].lane.Entity+"#"+a.Name] += a.Amount
 			}
 		}
 	}

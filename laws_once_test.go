@@ -19,7 +19,7 @@ func inSlot(t *testing.T, e *engine, table string, slot int) *RateLimiter {
 	l, err := New(e.open(t, table, &RepositoryOptions{Now: time.Now}), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
-	l.lanes.ids.slot = slot
+	l.lanes.IDs.Slot = slot
 	return l
 }
 
@@ -63,7 +63,7 @@ func TestGiveBackDecidedAgainLandsOnce(t *testing.T) {
 		if err = <-done; err != nil {
 			require.True(t, errors.Is(err, ErrUnconfirmed), "%v", err)
 		}
-		image, err := repo.readBucket(ctx, a.lanes.of("key", "gpt-4").key, nil, 0)
+		image, err := repo.readBucket(ctx, a.lanes.Of("key", "gpt-4").Key, nil, 0)
 		require.NoError(t, err)
 		require.Equal(t, int64(10_000), image.Limits[image.Set.Index("tpm")].Consumed, "given back once")
 	})
@@ -92,7 +92,7 @@ func TestLimitsDeletedWhileDeciding(t *testing.T) {
 		require.ErrorAs(t, err, &wrong)
 		require.Equal(t, "limits", wrong.Field)
 		require.NoError(t, lease.Adjust(ctx, Amounts{"rpm": 5}))
-		image, err := repo.readBucket(ctx, l.lanes.of("org", "gpt-4").key, nil, 0)
+		image, err := repo.readBucket(ctx, l.lanes.Of("org", "gpt-4").Key, nil, 0)
 		require.NoError(t, err)
 		require.Equal(t, int64(7_000), image.Limits[0].Consumed)
 	})

@@ -43,7 +43,7 @@ func (h *history) crash(r *rand.Rand) {
 	i := r.IntN(len(h.members))
 	m := h.members[i]
 	m.dead.Store(true)
-	m.limiter.end() // nothing of it goes on
+	m.limiter.lanes.End() // nothing of it goes on
 	go m.limiter.Close(h.ctx)
 	h.retired = append(h.retired, m)
 	h.leases = slices.DeleteFunc(h.leases, func(l *lawLease) bool { return l.owner == m })

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -20,7 +21,7 @@ import (
 type sentWrite struct {
 	sums plan.Sums
 	// ops are the callers' parts; none for a transaction.
-	ops []*op
+	ops []*lane.Op
 	// calls are their parts as they were when it was sent.
 	calls []part
 	// decided is when, in true time.
@@ -78,26 +79,24 @@ func (o *oracle) committed(w ddbmem.Write) {
 // hear listens to a limiter: what it sends and what it learns of it.
 func (o *oracle) hear(l *RateLimiter) {
 	met := &clashes{by: map[string]int{}}
-	l.lanes.onSend = func(lane *lane, operation uint64, s plan.Sums) {
-		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(lane.entity)}
-		lane.mu.Lock()
-		for _, op := range lane.queue {
-			if (op.state == opCarried || op.state == opPending) && len(s) > 0 {
+	l.lanes.OnSend = func(bucket *lane.Lane, operation uint64, s plan.Sums) {
+		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(bucket.Entity)}
+		if len(s) > 0 {
+			for _, op := range bucket.Carried() {
 				w.ops, w.calls = append(w.ops, op), append(w.calls, partOf(op))
 			}
 		}
-		lane.mu.Unlock()
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.sent[sentKey{operation, lane.entity}] = w
+		o.sent[sentKey{operation, bucket.Entity}] = w
 	}
 	find := func(operation uint64, entity string) *sentWrite {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return o.sent[sentKey{operation, entity}]
 	}
-	l.lanes.trace = writeTrace{l, outcomes{mu: &o.mu}}
-	l.lanes.store = lawStore{bucketStore: l.lanes.store, sent: find, met: met}
+	l.lanes.Trace = writeTrace{l, outcomes{mu: &o.mu}}
+	l.lanes.Store = lawStore{Store: l.lanes.Store, sent: find, met: met}
 	l.store = transactions{limiterStore: l.store, sent: find, met: met, mu: &o.mu}
 }
 
@@ -122,23 +121,23 @@ func (o outcomes) WriteEnd(ctx context.Context, e WriteEnd) {
 
 // lawStore hears which operation a lane sends.
 type lawStore struct {
-	bucketStore
+	lane.Store
 	sent func(operation uint64, entity string) *sentWrite
 	met  *clashes
 }
 
-func (s lawStore) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+func (s lawStore) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	ctx.Value(delivered{}).(*delivered).write = s.sent(operationIn(st.Values), bucketEntity(key))
-	a := s.bucketStore.Update(ctx, key, st, hint, slot)
-	if a.verdict == refused {
-		s.met.note(bucketEntity(key), st, a.image)
+	a := s.Store.Update(ctx, key, st, hint, slot)
+	if a.Verdict == refused {
+		s.met.note(bucketEntity(key), st, a.Image)
 	}
 	return a
 }
 
-func (s lawStore) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer {
+func (s lawStore) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	ctx.Value(delivered{}).(*delivered).write = s.sent(binary.BigEndian.Uint64(c.OpID), c.Entity)
-	return s.bucketStore.Create(ctx, c, hint, slot)
+	return s.Store.Create(ctx, c, hint, slot)
 }
 
 // operationIn is the operation of a write's own id, the first value of an

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -61,12 +62,12 @@ func rewritten(st schema.Statement, edit func(clause) string) schema.Statement {
 
 // ruleless is a store whose statements lack a rule.
 type ruleless struct {
-	bucketStore
+	lane.Store
 	edit func(schema.Statement) schema.Statement
 }
 
-func (s ruleless) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
-	return s.bucketStore.Update(ctx, key, s.edit(st), hint, slot)
+func (s ruleless) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
+	return s.Store.Update(ctx, key, s.edit(st), hint, slot)
 }
 
 // without is an edit of clauses as one of statements.
@@ -139,12 +140,12 @@ func withoutFull(st schema.Statement) schema.Statement {
 
 // oneID is a store that sends every try of an operation with one id.
 type oneID struct {
-	bucketStore
+	lane.Store
 	mu    sync.Mutex
 	tries map[uint64]byte
 }
 
-func (s *oneID) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+func (s *oneID) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	own := st.Values[":0"].(*types.AttributeValueMemberB).Value
 	s.mu.Lock()
 	s.tries[binary.BigEndian.Uint64(own)] = own[8]
@@ -154,30 +155,30 @@ func (s *oneID) Update(ctx context.Context, key schema.Item, st schema.Statement
 			st.Values[name] = schema.Bytes(append(slices.Clone(b.Value[:8]), 0))
 		}
 	}
-	a := s.bucketStore.Update(ctx, key, st, hint, slot)
-	if a.image != nil && len(a.image.Op) == opIDLen {
+	a := s.Store.Update(ctx, key, st, hint, slot)
+	if a.Image != nil && len(a.Image.Op) == opIDLen {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		image := *a.image
+		image := *a.Image
 		image.Op = append(slices.Clone(image.Op[:8]), s.tries[binary.BigEndian.Uint64(image.Op)])
-		a.image = &image
+		a.Image = &image
 	}
 	return a
 }
 
 // blindResend is a store that sends a write whose answer was lost once more.
-type blindResend struct{ bucketStore }
+type blindResend struct{ lane.Store }
 
-func (s blindResend) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
-	a := s.bucketStore.Update(ctx, key, st, hint, slot)
-	if a.verdict == ambiguous {
+func (s blindResend) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
+	a := s.Store.Update(ctx, key, st, hint, slot)
+	if a.Verdict == ambiguous {
 		st = rewritten(st, func(c clause) string {
 			if strings.HasPrefix(c.attr, "op") {
 				return ""
 			}
 			return c.text
 		})
-		a = s.bucketStore.Update(ctx, key, st, hint, slot)
+		a = s.Store.Update(ctx, key, st, hint, slot)
 	}
 	return a
 }

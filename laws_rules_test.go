@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -22,7 +23,7 @@ func TestLawsBreakWithoutRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mode := lawMode{name: "exact", edit: func(_ *history, m *member) {
-				m.limiter.lanes.store = ruleless{m.limiter.lanes.store, edit}
+				m.limiter.lanes.Store = ruleless{m.limiter.lanes.Store, edit}
 			}}
 			for seed := range uint64(most) {
 				if j := playHistory(t, seed, mode); len(j.violations) > 0 {
@@ -43,7 +44,7 @@ type seam struct {
 }
 
 // brokenAndWhole runs a scenario without a rule and with it, in virtual time.
-func brokenAndWhole(t *testing.T, breakRule func(bucketStore) bucketStore, scenario func(t *testing.T, s seam, broken bool)) {
+func brokenAndWhole(t *testing.T, breakRule func(lane.Store) lane.Store, scenario func(t *testing.T, s seam, broken bool)) {
 	for _, broken := range []bool{false, true} {
 		t.Run(map[bool]string{false: "with the rule", true: "without"}[broken], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,7 +53,7 @@ func brokenAndWhole(t *testing.T, breakRule func(bucketStore) bucketStore, scena
 				require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{PerHour("rpm", 100), PerHour("tpm", 100)}, nil))
 				s := seam{engine: e, repo: repo, a: inSlot(t, e, repo.Table(), 0), b: inSlot(t, e, repo.Table(), 1)}
 				if broken {
-					s.a.lanes.store = breakRule(s.a.lanes.store)
+					s.a.lanes.Store = breakRule(s.a.lanes.Store)
 				}
 				scenario(t, s, broken)
 				require.NoError(t, s.a.Close(t.Context()))
@@ -63,7 +64,7 @@ func brokenAndWhole(t *testing.T, breakRule func(bucketStore) bucketStore, scena
 }
 
 func (s seam) bucket(t *testing.T) *schema.Image {
-	image, err := s.repo.readBucket(t.Context(), s.a.lanes.of("key", "gpt-4").key, nil, 0)
+	image, err := s.repo.readBucket(t.Context(), s.a.lanes.Of("key", "gpt-4").Key, nil, 0)
 	require.NoError(t, err)
 	return image
 }
@@ -76,7 +77,7 @@ func (s seam) take(t *testing.T, l *RateLimiter, amounts Amounts) *Lease {
 }
 
 func TestWithoutExistence(t *testing.T) {
-	brokenAndWhole(t, func(s bucketStore) bucketStore { return ruleless{s, withoutExistence} }, func(t *testing.T, s seam, broken bool) {
+	brokenAndWhole(t, func(s lane.Store) lane.Store { return ruleless{s, withoutExistence} }, func(t *testing.T, s seam, broken bool) {
 		lease := s.take(t, s.a, Amounts{"rpm": 1})
 		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
 		require.NoError(t, operator.SetSystemLimits(t.Context(), []Limit{PerHour("tpm", 100)}, nil))
@@ -92,7 +93,7 @@ func TestWithoutExistence(t *testing.T) {
 
 // A give-back meets the bucket of the same key that was made after its own.
 func TestWithoutIncarnation(t *testing.T) {
-	brokenAndWhole(t, func(s bucketStore) bucketStore { return ruleless{s, withoutIncarnation} }, func(t *testing.T, s seam, broken bool) {
+	brokenAndWhole(t, func(s lane.Store) lane.Store { return ruleless{s, withoutIncarnation} }, func(t *testing.T, s seam, broken bool) {
 		lease := s.take(t, s.a, Amounts{"rpm": 10})
 		s.take(t, inSlot(t, s.engine, s.repo.Table(), 0), Amounts{"rpm": 1}) // its slot is another's now
 		_, err := s.a.Check(t.Context(), "key", "gpt-4", nil)
@@ -109,7 +110,7 @@ func TestWithoutIncarnation(t *testing.T) {
 }
 
 func TestWithoutRemovalOnlyWhenFull(t *testing.T) {
-	brokenAndWhole(t, func(s bucketStore) bucketStore { return ruleless{s, withoutFull} }, func(t *testing.T, s seam, broken bool) {
+	brokenAndWhole(t, func(s lane.Store) lane.Store { return ruleless{s, withoutFull} }, func(t *testing.T, s seam, broken bool) {
 		s.take(t, s.a, Amounts{"rpm": 1}) // sees tpm full
 		s.take(t, s.b, Amounts{"tpm": 90})
 		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
@@ -123,8 +124,8 @@ func TestWithoutRemovalOnlyWhenFull(t *testing.T) {
 // A take whose first try lands late must not make the slot look like the
 // client's last write again, or a give-back that is resent lands twice.
 func TestWithoutOneIDPerTry(t *testing.T) {
-	brokenAndWhole(t, func(s bucketStore) bucketStore {
-		return &oneID{bucketStore: s, tries: map[uint64]byte{}}
+	brokenAndWhole(t, func(s lane.Store) lane.Store {
+		return &oneID{Store: s, tries: map[uint64]byte{}}
 	}, func(t *testing.T, s seam, broken bool) {
 		lease := s.take(t, s.a, Amounts{"rpm": 10})
 		late := make(chan struct{})
@@ -162,7 +163,7 @@ func TestWithoutOneIDPerTry(t *testing.T) {
 }
 
 func TestWithoutCarefulResends(t *testing.T) {
-	brokenAndWhole(t, func(s bucketStore) bucketStore { return blindResend{s} }, func(t *testing.T, s seam, broken bool) {
+	brokenAndWhole(t, func(s lane.Store) lane.Store { return blindResend{s} }, func(t *testing.T, s seam, broken bool) {
 		lease := s.take(t, s.a, Amounts{"rpm": 10})
 		s.take(t, s.b, Amounts{"rpm": 5})
 		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -126,14 +127,8 @@ func (w *sentWrite) parts() []part {
 }
 
 // partOf is what a write carries of an op.
-func partOf(o *op) part {
-	p := part{stake: stakeOf(o.ctx)}
-	for _, a := range o.amounts {
-		if a.Amount > 0 || !o.forgone {
-			p.amounts = append(p.amounts, a)
-		}
-	}
-	return p
+func partOf(o *lane.Op) part {
+	return part{stake: stakeOf(o.CallersContext()), amounts: o.Written()}
 }
 
 // holds compares what a lease says it has with what is in the store for it: no less
@@ -169,7 +164,7 @@ func heldBy(l *Lease) (held, known map[string]int64) {
 	for i := range l.levels {
 		l.levels[i].resolve()
 		for _, h := range l.levels[i].holdings {
-			key := l.levels[i].lane.entity + "#" + h.Name
+			key := l.levels[i].lane.Entity + "#" + h.Name
 			held[key] += h.Held
 			known[key] += h.Used() + h.Lost
 		}

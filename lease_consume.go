@@ -136,7 +136,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 func (lease *Lease) configs(ctx context.Context) ([]*plan.Config, error) {
 	cfgs := make([]*plan.Config, len(lease.levels))
 	for i := range lease.levels {
-		cfg, err := lease.limiter.configOf(ctx, lease.request, lease.levels[i].lane.entity)
+		cfg, err := lease.limiter.configOf(ctx, lease.request, lease.levels[i].lane.Entity)
 		if err != nil && !(gone(err) && lease.policy.admits()) {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -114,24 +115,24 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 
 // corrections are what each level is to write for the target; nil at one where
 // nothing is missing. One that does not answer has its result already.
-func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*op, []result) {
+func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*lane.Op, []lane.Result) {
 	now := lease.limiter.nowMS()
-	ops, results := make([]*op, len(lease.levels)), make([]result, len(lease.levels))
+	ops, results := make([]*lane.Op, len(lease.levels)), make([]lane.Result, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		lv.resolve()
 		target := lv.covers(target)
 		if lv.local {
-			lv.lane.correctLocally(lv.changes(target), lv.cfg, lease.limiter.opts.LocalShare, now)
+			lv.lane.CorrectLocally(lv.changes(target), lv.cfg, lease.limiter.opts.LocalShare, now)
 		}
 		delta := lv.move(target, now)
 		if len(delta) == 0 {
 			continue
 		}
-		ops[i] = newAdjust(ctx, delta, lv.incarnation, lv.cfg)
-		if lv.lane.away() { // no request: the caller would wait for nothing
-			results[i] = result{err: lease.limiter.silence(lease.limiter.cause())}
-			lv.lane.giveUp(ops[i], results[i].err)
+		ops[i] = lane.NewAdjust(ctx, delta, lv.incarnation, lv.cfg)
+		if lv.lane.Away() { // no request: the caller would wait for nothing
+			results[i] = lane.Result{Err: lease.limiter.silence(lease.limiter.cause())}
+			lv.lane.GiveUp(ops[i], results[i].Err)
 		}
 	}
 	return ops, results
@@ -141,24 +142,24 @@ func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*o
 // for want of an answer is owed, and one that is under way is followed; so is a
 // give-back that was surely not written. One that may have been written stays
 // consumed.
-func (l *RateLimiter) book(lv *level, o *op, r result) *UnconfirmedError {
+func (l *RateLimiter) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 	lv.saw(r)
-	if r.err != nil && !unheard(r.err) || r.err == nil || r.unknown && !r.pending {
-		lv.wrote(o.amounts, r)
-		if r.unknown {
-			l.lanes.tally.doubt(o.amounts)
+	if r.Err != nil && !unheard(r.Err) || r.Err == nil || r.Unknown && !r.Pending {
+		lv.wrote(o.Amounts, r)
+		if r.Unknown {
+			l.lanes.Doubt(o.Amounts)
 		}
-		return lv.unconfirmed(o.amounts, r)
+		return lv.unconfirmed(o.Amounts, r)
 	}
-	charges, backs := plan.Split(o.amounts)
+	charges, backs := plan.Split(o.Amounts)
 	switch {
-	case r.pending:
+	case r.Pending:
 		l.follow(lv, o, charges)
 		lv.wrote(backs, r)
-		l.lanes.tally.doubt(backs)
-		return lv.unconfirmed(o.amounts, r)
+		l.lanes.Doubt(backs)
+		return lv.unconfirmed(o.Amounts, r)
 	case !l.keep(lv, charges, backs):
-		return lv.unconfirmed(o.amounts, r)
+		return lv.unconfirmed(o.Amounts, r)
 	}
 	return nil
 }
@@ -172,7 +173,7 @@ func (l *RateLimiter) keep(lv *level, charges, backs []plan.Signed) bool {
 	if len(backs) == 0 {
 		return true
 	}
-	if !l.lanes.owed.refund(lv.lane, plan.Negated(backs), lv.incarnation, lv.cfg) {
+	if !lv.lane.OweBack(plan.Negated(backs), lv.incarnation, lv.cfg) {
 		return false
 	}
 	for _, a := range backs { // in the bucket that it was taken from, which nothing says is gone
@@ -182,12 +183,12 @@ func (l *RateLimiter) keep(lv *level, charges, backs []plan.Signed) bool {
 }
 
 // unconfirmed names what is not known to be written, nil for nothing.
-func (lv *level) unconfirmed(amounts []plan.Signed, r result) *UnconfirmedError {
-	if r.err == nil || len(amounts) == 0 {
+func (lv *level) unconfirmed(amounts []plan.Signed, r lane.Result) *UnconfirmedError {
+	if r.Err == nil || len(amounts) == 0 {
 		return nil
 	}
 	return &UnconfirmedError{
-		EntityID: lv.lane.entity, Resource: lv.lane.resource, Amounts: tokensOf(amounts), Err: r.err, NotWritten: !r.unknown,
+		EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(amounts), Err: r.Err, NotWritten: !r.Unknown,
 	}
 }
 
@@ -203,27 +204,27 @@ func owes(target []plan.Signed) bool {
 
 // write sends the levels' ops side by side, the first lane that rests driven on
 // this goroutine, and waits for what comes of them.
-func (lease *Lease) write(ctx context.Context, ops []*op, results []result) {
+func (lease *Lease) write(ctx context.Context, ops []*lane.Op, results []lane.Result) {
 	drive := -1
 	for i, o := range ops {
-		if o == nil || results[i].err != nil {
+		if o == nil || results[i].Err != nil {
 			continue
 		}
 		lane := lease.levels[i].lane
-		switch rests := lane.enqueue(o); {
+		switch rests := lane.Enqueue(o); {
 		case rests && drive < 0:
 			drive = i
 		case rests:
-			go lane.run()
+			go lane.Run()
 		}
 	}
 	if drive >= 0 {
-		lease.levels[drive].lane.drive(ctx, ops[drive])
+		lease.levels[drive].lane.Drive(ctx, ops[drive])
 	}
 	for i, o := range ops {
-		if o != nil && results[i].err == nil {
-			results[i] = lease.levels[i].lane.await(ctx, o)
-			results[i].err = lease.limiter.told(lease.levels[i].lane, results[i].err)
+		if o != nil && results[i].Err == nil {
+			results[i] = lease.levels[i].lane.Await(ctx, o)
+			results[i].Err = lease.limiter.told(lease.levels[i].lane, results[i].Err)
 		}
 	}
 }

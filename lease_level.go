@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // level is one bucket of a lease. The lease's mutex guards it.
 type level struct {
-	lane  *lane
+	lane  *lane.Lane
 	cfg   *plan.Config
 	asked []plan.Signed
 	// holdings are what the lease has of each limit here, in name order.
@@ -31,13 +32,13 @@ type level struct {
 func (lv *level) skipped() bool { return lv.away || len(lv.asked) == 0 }
 
 // saw keeps an answer for statuses.
-func (lv *level) saw(r result) {
-	if r.err != nil || r.cfg == nil {
+func (lv *level) saw(r lane.Result) {
+	if r.Err != nil || r.Config == nil {
 		return
 	}
 	lv.last = levelReading{
-		entity: lv.lane.entity, resource: lv.lane.resource, Reading: plan.Reading{Image: r.image, Config: r.cfg, Now: r.now},
-		before: r.before, degraded: r.degraded,
+		entity: lv.lane.Entity, resource: lv.lane.Resource, Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now},
+		before: r.Before, degraded: r.Degraded,
 	}
 	lv.answered = true
 }
@@ -129,11 +130,11 @@ func (lv *level) move(target []plan.Signed, now int64) []plan.Signed {
 // wrote books a move by what came of it. A charge that may have landed counts as
 // consumed and is never given back; a give-back that may have landed is never
 // repeated.
-func (lv *level) wrote(amounts []plan.Signed, r result) {
+func (lv *level) wrote(amounts []plan.Signed, r lane.Result) {
 	switch {
-	case r.err == nil:
+	case r.Err == nil:
 		lv.landed(amounts, r)
-	case r.unknown:
+	case r.Unknown:
 		lv.doubted(amounts)
 	default:
 		for _, a := range amounts {
@@ -143,16 +144,16 @@ func (lv *level) wrote(amounts []plan.Signed, r result) {
 }
 
 // landed books a move that was written.
-func (lv *level) landed(amounts []plan.Signed, r result) {
+func (lv *level) landed(amounts []plan.Signed, r lane.Result) {
 	for _, a := range amounts {
 		if a.Amount < 0 {
 			lv.holding(a.Name).GivenBack(-a.Amount)
 		}
 	}
-	lv.meets(r.image.Of())
+	lv.meets(r.Image.Of())
 	for _, a := range amounts {
 		switch h := lv.holding(a.Name); {
-		case a.Amount > 0 && slices.Contains(r.dropped, a.Name):
+		case a.Amount > 0 && slices.Contains(r.Dropped, a.Name):
 			h.Doubted(a.Amount) // used and not charged: it is not charged again, and never given back
 		case a.Amount > 0:
 			h.Charged(a.Amount)

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -27,14 +28,13 @@ type RateLimiter struct {
 	repo     *Repository
 	store    limiterStore
 	opts     Options
-	lanes    *lanes
+	lanes    *lane.Registry
 	clock    func() time.Time
 	fallback *fallbackLimits
 	closed   atomic.Bool
 	closing  chan struct{} // closed by the first Close
 	deep     sync.Once     // tells of the first chain that is too deep
 	detach   func()        // from the repository's outages
-	end      context.CancelFunc
 	// systemPolicy is the system's policy as last read.
 	systemPolicy atomic.Pointer[UnavailablePolicy]
 }
@@ -64,15 +64,17 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		l.fallback = &fallbackLimits{limits: o.Limits}
 	}
 	var err error
-	if l.lanes, err = newLanes(buckets{repo, l.fallback}, repo.keys, o.MaxBuckets, l.nowMS, repo.tick); err != nil {
-		return nil, err
+	lanes := lane.Options{
+		Store: buckets{repo, l.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: l.nowMS, Tick: repo.tick,
+		Table: tableState{repo.breaker}, Log: o.Logger,
 	}
 	if o.Observer != nil {
-		l.lanes.trace = writeTrace{l, o.Observer}
+		lanes.Trace = writeTrace{l, o.Observer}
+	}
+	if l.lanes, err = lane.New(lanes); err != nil {
+		return nil, err
 	}
 	l.detach = repo.attach(l.availabilityChanged)
-	l.lanes.log, l.lanes.table = o.Logger, tableState{repo.breaker}
-	l.lanes.life, l.end = context.WithCancel(context.Background())
 	return l, nil
 }
 
@@ -98,14 +100,14 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	}
 	defer l.detach()
 	flush, cancel := context.WithTimeout(ctx, l.opts.CleanupTimeout)
-	l.lanes.owed.drain(flush)
+	l.lanes.Flush(flush)
 	cancel()
-	l.end()
-	if n, amounts := l.lanes.owed.total(); n > 0 {
-		l.lanes.log.WarnContext(ctx, "dynalimit: closed while buckets were owed what was admitted without them; it is not charged",
+	l.lanes.End()
+	if n, amounts := l.lanes.Backlog(); n > 0 {
+		l.opts.Logger.WarnContext(ctx, "dynalimit: closed while buckets were owed what was admitted without them; it is not charged",
 			slog.Int("buckets", n), slog.Any("tokens", tokensOf(amounts)))
 	}
-	return l.lanes.drain(ctx)
+	return l.lanes.Drain(ctx)
 }
 
 // fallbackLimits are Options.Limits. The bucket configuration they make is kept

@@ -99,7 +99,7 @@ func TestClaimOfAsManyLimitsAsAreStored(t *testing.T) {
 	s.clock.advance(3 * time.Second)
 	require.NoError(t, s.repo.SetSystemLimits(t.Context(), renamed, nil))
 	s.acquire("u", all) // keeps 40, changes 20
-	for _, l := range s.limiter.lanes.of("u", model).sight.image.Limits {
+	for _, l := range s.limiter.lanes.Of("u", model).Image().Limits {
 		require.Positive(t, l.Burst)
 	}
 }

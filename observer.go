@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -122,13 +123,13 @@ type writeTrace struct {
 }
 
 // Begin tells of the start of a write, and what it returns of its end.
-func (t writeTrace) Begin(ctx context.Context, w writing) (context.Context, func(a answer, took time.Duration)) {
-	start := WriteStart{EntityID: w.entity, Resource: w.resource, Kind: writeKinds[w.kind], Callers: w.callers}
+func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context, func(a lane.Answer, took time.Duration)) {
+	start := WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: writeKinds[w.Kind], Callers: w.Callers}
 	ctx = t.observer.WriteStart(ctx, start)
-	return ctx, func(a answer, took time.Duration) {
+	return ctx, func(a lane.Answer, took time.Duration) {
 		t.observer.WriteEnd(ctx, WriteEnd{
-			EntityID: w.entity, Resource: w.resource, Kind: start.Kind, Callers: w.callers,
-			Outcome: a.verdict.String(), Tries: a.tries, Duration: took, Err: t.limiter.toldOf(w.entity, w.resource, a.err),
+			EntityID: w.Entity, Resource: w.Resource, Kind: start.Kind, Callers: w.Callers,
+			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: took, Err: t.limiter.toldOf(w.Entity, w.Resource, a.Err),
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
 // listener writes down what an observer hears, and checks that every end is
@@ -135,7 +136,7 @@ func TestObserverHearsOfFaults(t *testing.T) {
 		assert.Equal(t, []string{"claim user-1 for 1: refused after 1", "spend user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
 		s.down(throttled1)
 		s.acquire("user-1", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
-		assert.Equal(t, []string{fmt.Sprintf("spend user-1 for 1: throttled after %d (*dynalimit.UnavailableError)", maxTries), "acquire user-1 gpt-4: degraded"}, ears.take())
+		assert.Equal(t, []string{fmt.Sprintf("spend user-1 for 1: throttled after %d (*dynalimit.UnavailableError)", lane.MaxTries), "acquire user-1 gpt-4: degraded"}, ears.take())
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		require.Error(t, err)
 		assert.Contains(t, ears.take(), "acquire user-1 gpt-4: *dynalimit.UnavailableError")

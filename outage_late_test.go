@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -147,52 +148,18 @@ func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
 	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 40})
 		l := lease.levels[0].lane
-		l.lastOp = nil // the last write was not recognised: nor is the next
+		l.ForgetOwnWrite() // the last write was not recognised: nor is the next
 		var writes atomic.Int32
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Lose: r.Operation == "UpdateItem" && writes.Add(1) == 1}
 		})
-		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * milli}}, lease.levels[0].cfg)
-		l.submit(l.returning(take, result{image: l.sight.image}))
+		take := lane.NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * milli}}, lease.levels[0].cfg)
+		l.Submit(l.Returning(take, lane.Result{Image: l.Image()}))
 		elapse(5 * time.Second)
 		s.recovers()
 		elapse(5 * time.Second)
 		assert.Equal(t, int64(30), s.consumed(1, "rpm"))
 		assert.Equal(t, Amounts{"rpm": 10}, s.limiter.Health().Doubt)
-	})
-}
-
-// Whoever asks what came of a write learns it, also when it has come already.
-func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
-		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
-		l := lease.levels[0].lane
-		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: milli}}, lease.levels[0].cfg)
-		take.state, take.dropped, l.queue = opCarried, []string{"rpm"}, []*op{take}
-		l.giveUp(take, silence(errTripped))
-		require.True(t, take.result.pending)
-		l.finish([]*op{take}, result{image: l.sight.image})
-		var outcome result
-		l.bequeath(take, func(r result) { outcome = r })
-		assert.Same(t, l.sight.image, outcome.image)
-		assert.Equal(t, []string{"rpm"}, outcome.dropped, "with the limits that were gone")
-	})
-}
-
-// An op of which the write under way carries nothing is surely not written.
-func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
-		lease := s.acquire(userOf(0), Amounts{"rpm": 1})
-		l := lease.levels[0].lane
-		take := newTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: milli}}, lease.levels[0].cfg)
-		take.state, l.queue = opCarried, []*op{take}
-		l.unburden(l.queue)
-		l.giveUp(take, silence(errTripped))
-		assert.False(t, take.result.pending)
-		assert.False(t, take.result.unknown)
-		assert.ErrorIs(t, take.result.err, ErrUnavailable)
-		l.requeue([]*op{take})
-		assert.Empty(t, l.queue)
 	})
 }
 

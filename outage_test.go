@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
 // silences are the ways in which a store can fail to answer.
@@ -461,7 +462,7 @@ func TestCorrectionAfterCloseThatCannotBeSentEnds(t *testing.T) {
 		var unconfirmed *UnconfirmedError
 		require.ErrorAs(t, err, &unconfirmed)
 		assert.True(t, unconfirmed.NotWritten)
-		assert.LessOrEqual(t, f.count(), maxTries)
+		assert.LessOrEqual(t, f.count(), lane.MaxTries)
 		f.times(0)
 		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 20}))
 		assert.Equal(t, int64(20), s.consumed(1, "rpm"))

@@ -74,9 +74,10 @@ func TestPatternSlowLimitBesideFast(t *testing.T) {
 			require.NoError(t, err)
 			elapse(25 * time.Millisecond)
 		}
-		bucket := l[0].lanes.of("key", "gpt-4")
-		require.NoError(t, bucket.look(t.Context()))
-		day := bucket.sight.image.State(bucket.sight.image.Set.Index("day"))
+		bucket := l[0].lanes.Of("key", "gpt-4")
+		image, err := l[0].repo.readBucket(t.Context(), bucket.Key, nil, 0)
+		require.NoError(t, err)
+		day := image.State(image.Set.Index("day"))
 		until := began.Add(12 * time.Second).UnixMilli()
 		assert.Equal(t, grid(until, 1_000_000, 86_400_000)-grid(began.UnixMilli(), 1_000_000, 86_400_000), day.Level(until))
 		assert.InDelta(t, 138, day.Level(until), 1)
@@ -117,14 +118,15 @@ func TestPatternLostAnswers(t *testing.T) {
 			}
 		}
 		elapse(time.Minute)
-		bucket := l[0].lanes.of("key", "gpt-4")
-		require.NoError(t, bucket.look(t.Context()))
+		bucket := l[0].lanes.Of("key", "gpt-4")
+		image, err := l[0].repo.readBucket(t.Context(), bucket.Key, nil, 0)
+		require.NoError(t, err)
 		db.SetFaults(nil)
 		mu.Lock()
 		defer mu.Unlock()
 		assert.GreaterOrEqual(t, lost, 40)
 		assert.GreaterOrEqual(t, granted, int64(180))
-		consumed := bucket.sight.image.Limits[0].Consumed / milli
+		consumed := image.Limits[0].Consumed / milli
 		assert.GreaterOrEqual(t, consumed, granted, "%d unknown", unknown)
 		assert.LessOrEqual(t, consumed, granted+unknown, "what is found to have landed for nobody is given back")
 	}, Limit{Name: "rpm", Capacity: 1000, RefillAmount: 1, RefillPeriod: 24 * time.Hour})

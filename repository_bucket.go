@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -22,7 +23,7 @@ type buckets struct {
 }
 
 // Update sends a conditional update of one bucket, once.
-func (b buckets) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) answer {
+func (b buckets) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	r := b.repo
 	out, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &r.table,
@@ -39,13 +40,13 @@ func (b buckets) Update(ctx context.Context, key schema.Item, st schema.Statemen
 	}
 	image, err := r.sets.DecodeBucket(out.Attributes, hint, slot)
 	if err != nil {
-		return answer{verdict: landed, err: r.malformed(err)}
+		return lane.Answer{Verdict: landed, Err: r.malformed(err)}
 	}
-	return answer{verdict: landed, image: image, seen: true}
+	return lane.Answer{Verdict: landed, Image: image, Seen: true}
 }
 
 // Create puts a bucket that must not exist yet.
-func (b buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) answer {
+func (b buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	r := b.repo
 	item := c.Item()
 	_, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{
@@ -58,7 +59,7 @@ func (b buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Limi
 		return r.refusal("create the bucket", err, hint, slot)
 	}
 	image, err := r.sets.DecodeBucket(item, hint, slot)
-	return answer{verdict: landed, image: image, seen: err == nil, err: err}
+	return lane.Answer{Verdict: landed, Image: image, Seen: err == nil, Err: err}
 }
 
 // readBucket reads one bucket consistently. The SDK may retry it: reads are
@@ -98,16 +99,16 @@ func (r *Repository) transactBuckets(ctx context.Context, items []types.Transact
 }
 
 // refusal reads an error of a write.
-func (r *Repository) refusal(op string, err error, hint *schema.LimitSet, slot int) answer {
+func (r *Repository) refusal(op string, err error, hint *schema.LimitSet, slot int) lane.Answer {
 	d := ddb.Classify(err, context.Background())
 	if d.Verdict != refused {
-		return answer{verdict: d.Verdict, err: r.translate(op, err)}
+		return lane.Answer{Verdict: d.Verdict, Err: r.translate(op, err)}
 	}
 	image, decodeErr := r.sets.DecodeBucket(d.Item, hint, slot)
 	if decodeErr != nil {
-		return answer{verdict: failed, err: r.malformed(decodeErr)}
+		return lane.Answer{Verdict: failed, Err: r.malformed(decodeErr)}
 	}
-	return answer{verdict: refused, image: image, seen: true}
+	return lane.Answer{Verdict: refused, Image: image, Seen: true}
 }
 
 // decodeBucket reads a bucket item that came with its configuration.
@@ -133,7 +134,7 @@ func (b buckets) RereadConfig(ctx context.Context, entity, resource string) (*pl
 	var wrong *ValidationError
 	switch {
 	case errors.As(err, &wrong):
-		return nil, &failure{reason: failedMisconfigured, err: err}
+		return nil, &lane.Failure{Reason: lane.Misconfigured, Err: err}
 	case err != nil:
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -27,14 +28,14 @@ func newScene(t *testing.T, opts *Options) *scene {
 	repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: clock.now})
 	require.NoError(t, err)
 	s := (&stage{engine: e, t: t, clock: clock}).on(repo, opts)
-	s.limiter.lanes.ids = &opIDs{base: 0x0102030405060700, slot: 1}
+	s.limiter.lanes.IDs = lane.IDsFrom(0x0102030405060700, 1)
 	return &scene{stage: s, wire: wire}
 }
 
 // another is a process that writes the same bucket from another op slot.
 func (s *scene) another(opts *Options) *stage {
 	p := s.peer(opts)
-	p.limiter.lanes.ids = &opIDs{base: 0x1112131415161700, slot: 2}
+	p.limiter.lanes.IDs = lane.IDsFrom(0x1112131415161700, 2)
 	return p
 }
 
@@ -105,7 +106,7 @@ func TestBucketRequests(t *testing.T) {
 			var refused atomic.Int32 // as if others had claimed just before, each time
 			s.wire.take()
 			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-				if r.Operation != "UpdateItem" || refused.Add(1) > laterAfter {
+				if r.Operation != "UpdateItem" || refused.Add(1) > 2 {
 					return ddbmem.Fault{}
 				}
 				return ddbmem.Fault{Error: &ddbmem.Error{Code: "ConditionalCheckFailedException", Item: seen}}
@@ -162,7 +163,7 @@ func TestBucketRequests(t *testing.T) {
 		"give_back_careful": {opts: two, do: adjusting(Amounts{"tpm": -300, "rpm": -1})},
 		"give_back_plain": {opts: two, do: func(s *scene) {
 			lease := s.acquire("user-1", Amounts{"tpm": 500})
-			s.limiter.lanes.of("user-1", model).lastOp = nil
+			s.limiter.lanes.Of("user-1", model).ForgetOwnWrite()
 			s.wire.take()
 			require.NoError(s.t, lease.Rollback(s.t.Context()))
 		}},

@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // atFull is some processes on one full bucket of 1,000 tokens, 1,000 a second, with
@@ -83,22 +81,6 @@ func TestLeftAloneAFullBucketIsLeftExactly(t *testing.T) {
 			elapse(20 * time.Millisecond)
 		}
 	})
-}
-
-// What a lane notes of an answer: when it came, and how long it was under way.
-func TestALaneHears(t *testing.T) {
-	now := int64(1000)
-	lanes, err := newLanes(nil, schema.NewKeys(""), 10, func() int64 { return now }, func() int64 { return 1 })
-	require.NoError(t, err)
-	l := lanes.of("shared", model)
-	l.learn(nil, 993)
-	assert.Equal(t, plan.Crowding{Heard: 1000, Trip: 7}, l.sight.crowding)
-	now = 1100
-	l.assume(nil, nil) // asked nobody
-	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7}, l.sight.crowding)
-	l.sight.crowding.Refused = 9
-	known := l.glance()
-	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7, Refused: 2}, known.crowding.Within(2))
 }
 
 // Transactions of many processes on full buckets commute too, and one that is left

@@ -5,12 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -32,39 +32,39 @@ var errMaybeCharged = errors.New("it may have been charged")
 // commit sends the transaction; done is false when it has to be decided again.
 // When ctx ends first, it is followed to its end without the caller: underWay are
 // the takes of the levels, of which what becomes of them can be inherited.
-func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []proposal, round int) (done bool, underWay []*op, err error) {
+func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane.Proposal, round int) (done bool, underWay []*lane.Op, err error) {
 	t := transaction{token: rand.Text()}
-	operation := l.lanes.ids.operation()
+	operation := l.lanes.IDs.Operation()
 	for i := range proposals {
 		lv := &lease.levels[i]
 		if lv.skipped() {
 			continue
 		}
-		if l.lanes.onSend != nil {
-			l.lanes.onSend(lv.lane, operation, proposals[i].sums)
+		if l.lanes.OnSend != nil {
+			l.lanes.OnSend(lv.lane, operation, proposals[i].Sums)
 		}
-		t.items = append(t.items, l.transactItem(lv.lane, &proposals[i].plan, opID(operation, 0)))
+		t.items = append(t.items, l.transactItem(lv.lane, &proposals[i].Write, lane.OpID(operation, 0)))
 		t.charged = append(t.charged, i)
 	}
 	asked := l.nowMS()
-	l.lanes.started()
+	l.lanes.Started()
 	end := l.beginTogether(&ctx, lease.request)
 	a, ended := l.deliverTogether(ctx, &t)
 	if ended {
 		ops := l.pendingTogether(ctx, lease)
 		go func() {
-			defer l.lanes.stopped()
+			defer l.lanes.Stopped()
 			a, _ := l.deliverTogether(context.WithoutCancel(ctx), &t)
 			end(a)
 			l.inheritTogether(lease, ops, proposals, &t, a)
 		}()
 		return false, ops, nil
 	}
-	defer l.lanes.stopped()
+	defer l.lanes.Stopped()
 	end(a)
 	if ddb.Classify(a.err, context.Background()).Answered {
 		for _, i := range t.charged {
-			lease.levels[i].lane.heard.Store(time.Now().UnixNano())
+			lease.levels[i].lane.Hear()
 		}
 	}
 	done, err = l.metTogether(lease, proposals, &t, a, asked, round)
@@ -72,26 +72,26 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []prop
 }
 
 // metTogether books what came of a transaction, at every level.
-func (l *RateLimiter) metTogether(lease *Lease, proposals []proposal, t *transaction, a joint, asked int64, round int) (done bool, err error) {
+func (l *RateLimiter) metTogether(lease *Lease, proposals []lane.Proposal, t *transaction, a joint, asked int64, round int) (done bool, err error) {
 	switch a.verdict {
 	case landed:
 		for _, i := range t.charged {
-			lease.levels[i].lane.meet(&proposals[i].plan, landed, nil)
+			lease.levels[i].lane.Meet(&proposals[i].Write, landed, nil)
 			lv := &lease.levels[i]
 			r := lv.committed(&proposals[i], l.store.decodeBucket)
-			lv.grant(r.image)
+			lv.grant(r.Image)
 			lv.saw(r)
 		}
 		return true, nil
 	case refused:
 		for place, image := range a.images {
 			i := t.charged[place]
-			lease.levels[i].lane.meet(&proposals[i].plan, refused, image)
-			lease.levels[i].lane.observe(image, asked)
+			lease.levels[i].lane.Meet(&proposals[i].Write, refused, image)
+			lease.levels[i].lane.Observe(image, asked)
 		}
 		return false, nil
 	case conflicted, throttled, unsent:
-		if round+1 < maxTries {
+		if round+1 < lane.MaxTries {
 			return false, nil
 		}
 	case ambiguous:
@@ -105,15 +105,13 @@ func (l *RateLimiter) metTogether(lease *Lease, proposals []proposal, t *transac
 }
 
 // pendingTogether are the levels' takes of a transaction that is under way.
-func (l *RateLimiter) pendingTogether(ctx context.Context, lease *Lease) []*op {
-	ops := make([]*op, len(lease.levels))
+func (l *RateLimiter) pendingTogether(ctx context.Context, lease *Lease) []*lane.Op {
+	ops := make([]*lane.Op, len(lease.levels))
 	for i := range ops {
 		if lv := &lease.levels[i]; lv.skipped() {
-			ops[i] = &op{}
+			ops[i] = &lane.Op{}
 		} else {
-			ops[i] = newTake(context.WithoutCancel(ctx), lv.asked, lv.cfg)
-			ops[i].state = opPending
-			ops[i].result = result{err: &UnavailableError{Op: "acquire", Err: errPatience}, unknown: true, pending: true}
+			ops[i] = lane.NewUnderWay(context.WithoutCancel(ctx), lv.asked, lv.cfg, &UnavailableError{Op: "acquire", Err: errPatience})
 		}
 	}
 	return ops
@@ -121,17 +119,17 @@ func (l *RateLimiter) pendingTogether(ctx context.Context, lease *Lease) []*op {
 
 // inheritTogether tells who follows the takes of a transaction what became of it.
 // The lease may be its caller's by now: only what never changes of it is read.
-func (l *RateLimiter) inheritTogether(lease *Lease, ops []*op, proposals []proposal, t *transaction, a joint) {
+func (l *RateLimiter) inheritTogether(lease *Lease, ops []*lane.Op, proposals []lane.Proposal, t *transaction, a joint) {
 	for _, i := range t.charged {
-		r := result{err: a.err, unknown: a.verdict == ambiguous}
+		r := lane.Result{Err: a.err, Unknown: a.verdict == ambiguous}
 		lv := &lease.levels[i]
 		switch {
 		case a.verdict == landed:
 			r = lv.committed(&proposals[i], l.store.decodeBucket)
-		case r.err == nil: // refused
-			r.err = contended(lv.lane.entity, lv.lane.resource)
+		case r.Err == nil: // refused
+			r.Err = contended(lv.lane.Entity, lv.lane.Resource)
 		}
-		lv.lane.hand(ops[i], r)
+		lv.lane.Hand(ops[i], r)
 	}
 }
 
@@ -172,29 +170,29 @@ func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a jo
 	for {
 		t.tries++
 		a := joint{tries: t.tries}
-		a.verdict, a.images, a.err = l.store.transactBuckets(ctx, t.items, t.token, l.lanes.ids.slot)
+		a.verdict, a.images, a.err = l.store.transactBuckets(ctx, t.items, t.token, l.lanes.IDs.Slot)
 		if a.verdict == ambiguous {
 			t.unanswered++
 		}
 		switch {
 		case a.verdict == landed || a.verdict == refused || t.unanswered == 0:
 			return a, false
-		case a.verdict == failed || t.unanswered > maxAmbiguous || t.tries >= maxTries || l.lanes.table.Open():
+		case a.verdict == failed || t.unanswered > lane.MaxAmbiguous || t.tries >= lane.MaxTries || l.lanes.Table.Open():
 			a.verdict = ambiguous // an earlier try may have landed
 			return a, false
 		}
-		if !writeBackoff.Pause(ctx, t.unanswered) {
+		if !lane.Backoff.Pause(ctx, t.unanswered) {
 			return a, true
 		}
 	}
 }
 
 // transactItem is a plan as part of a transaction.
-func (l *RateLimiter) transactItem(lane *lane, p *plan.Write, id []byte) types.TransactWriteItem {
-	o := schema.Op{Slot: l.lanes.ids.slot, ID: id}
+func (l *RateLimiter) transactItem(at *lane.Lane, p *plan.Write, id []byte) types.TransactWriteItem {
+	o := schema.Op{Slot: l.lanes.IDs.Slot, ID: id}
 	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
 	if p.Kind == plan.Create {
-		p.Create.Keys, p.Create.Entity, p.Create.Resource, p.Create.OpID = l.lanes.keys, lane.entity, lane.resource, id
+		p.Create.Keys, p.Create.Entity, p.Create.Resource, p.Create.OpID = l.lanes.Keys, at.Entity, at.Resource, id
 		return types.TransactWriteItem{Put: &types.Put{
 			TableName: &l.repo.table, Item: p.Create.Item(), ConditionExpression: aws.String(schema.CreateCondition),
 			ReturnValuesOnConditionCheckFailure: allOld,
@@ -209,7 +207,7 @@ func (l *RateLimiter) transactItem(lane *lane, p *plan.Write, id []byte) types.T
 		st = p.Claim.Statement()
 	}
 	return types.TransactWriteItem{Update: &types.Update{
-		TableName: &l.repo.table, Key: lane.key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		TableName: &l.repo.table, Key: at.Key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValuesOnConditionCheckFailure: allOld,
 	}}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
 // Wait is Acquire that blocks until the amounts fit. Callers of one bucket in
@@ -23,29 +25,29 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 
 // place is a waiter's place in the line of a bucket; the zero place is none.
 type place struct {
-	waiter *waiter
-	lane   *lane
+	waiter *lane.Waiter
+	lane   *lane.Lane
 }
 
 // rank is the caller's seniority, at every level of its cascade.
 func (p *place) rank() uint64 {
 	if p.waiter == nil {
-		return lastRank
+		return lane.LastRank
 	}
-	return p.waiter.rank
+	return p.waiter.Rank
 }
 
 // callAlong lets those behind the caller in the line of a level, who fit beside
 // it, ride in its write.
 func (p *place) callAlong(lv *level) {
 	if p.lane == lv.lane {
-		lv.lane.callAlong(p.waiter, lv.cfg)
+		lv.lane.CallAlong(p.waiter, lv.cfg)
 	}
 }
 
 func (p *place) quit() {
 	if p.lane != nil {
-		p.lane.quit(p.waiter)
+		p.lane.Quit(p.waiter)
 		p.lane = nil
 	}
 }
@@ -103,7 +105,7 @@ func temporary(err error) *LimitExceededError {
 // ranked makes the caller a waiter, if it is none yet.
 func (l *RateLimiter) ranked(at *place) {
 	if at.waiter == nil {
-		at.waiter = newWaiter(l.lanes.ranks.Add(1))
+		at.waiter = l.lanes.NewWaiter()
 	}
 }
 
@@ -136,16 +138,16 @@ func (l *RateLimiter) standInLine(at *place, lease *Lease, denial *LimitExceeded
 	}
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		if lv.lane.entity != longest {
+		if lv.lane.Entity != longest {
 			continue
 		}
 		l.ranked(at)
 		if at.lane != lv.lane {
 			at.quit()
 			at.lane = lv.lane
-			lv.lane.join(at.waiter)
+			lv.lane.Join(at.waiter)
 		}
-		lv.lane.lacks(at.waiter, lv.asked, scarce, lv.cfg)
+		lv.lane.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
 		return true
 	}
 	return false
@@ -203,7 +205,7 @@ func (t turn) come() bool {
 // turnOf looks when the waiter may try. expected is when it last knew to be the
 // time; same says that nothing has called it since.
 func (l *RateLimiter) turnOf(ctx context.Context, r request, at place, expected *time.Time, same bool) turn {
-	head, called := at.lane.mayTry(at.waiter)
+	head, called := at.lane.MayTry(at.waiter)
 	if called {
 		return turn{called: true}
 	}
@@ -214,7 +216,7 @@ func (l *RateLimiter) turnOf(ctx context.Context, r request, at place, expected 
 	left, known := l.dueIn(at)
 	if known {
 		*expected = l.clock().Add(left)
-	} else if left = expected.Sub(l.clock()); same || at.lane.disputed(at.waiter) {
+	} else if left = expected.Sub(l.clock()); same || at.lane.Disputed(at.waiter) {
 		known = true
 	}
 	return turn{head: head, left: left, known: known, recheck: recheck}
@@ -232,7 +234,7 @@ func passes(ctx context.Context, wait time.Duration) bool {
 // false when that is too old to say.
 func (l *RateLimiter) dueIn(at place) (left time.Duration, known bool) {
 	now := l.clock()
-	wait, known := at.lane.due(at.waiter, now.UnixMilli())
+	wait, known := at.lane.Due(at.waiter, now.UnixMilli())
 	if !known || wait == 0 {
 		return 0, known // what never fits is tried, which says so
 	}
@@ -252,23 +254,23 @@ const leastRecheck = time.Second
 func (l *RateLimiter) reconfigured(ctx context.Context, r request, at place) (recheck time.Duration, changed bool) {
 	ttl := l.repo.configs.ttl
 	recheck = min(ttl, leastRecheck)
-	resolved, _, _, err := l.store.config(ctx, at.lane.entity, r.resource, time.Time{})
+	resolved, _, _, err := l.store.config(ctx, at.lane.Entity, r.resource, time.Time{})
 	if err != nil {
 		return recheck, false
 	}
 	age := time.Duration(l.repo.clock.NowMS()-resolved.readAt) * time.Millisecond
-	cfg, _ := l.levelConfig(r, at.lane.entity, resolved) // none of a bad one: the waiter tries, and hears what is wrong
-	return max(recheck, min(ttl, ttl-age)), at.lane.reconfigure(at.waiter, cfg)
+	cfg, _ := l.levelConfig(r, at.lane.Entity, resolved) // none of a bad one: the waiter tries, and hears what is wrong
+	return max(recheck, min(ttl, ttl-age)), at.lane.Reconfigure(at.waiter, cfg)
 }
 
 // slumber waits; woken says that something changed before the time was over.
-func (l *RateLimiter) slumber(ctx context.Context, w *waiter, d time.Duration) (woken bool, err error) {
+func (l *RateLimiter) slumber(ctx context.Context, w *lane.Waiter, d time.Duration) (woken bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return false, nil
-	case <-w.wake:
+	case <-w.Wake:
 		return true, nil
 	case <-l.closing:
 		return false, ErrClosed

@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/bucket"
-	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -154,31 +152,6 @@ func TestRetryAfterBesideAWaiterIsHonest(t *testing.T) {
 	})
 }
 
-// What is left to a waiter is left by those who came later, not by those before.
-func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
-	r := plan.Reading{
-		Image: &schema.Image{
-			Set: schema.NewLimitSets().Of([]string{"rpm"}), HasRefilled: true,
-			Limits: []schema.Stored{{Rate: bucket.Rate{Burst: 60_000, Amount: 60_000, Period: 60_000}}},
-		},
-	}
-	l := &lane{line: []*waiter{
-		{rank: 3, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 20_000}}},
-		{rank: 5, amounts: []plan.Signed{{Name: "rpm", Amount: 1000}}}, // stands behind: nothing is left to it
-		{rank: 7, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 30_000}}},
-		{rank: 8, head: true, served: true, amounts: []plan.Signed{{Name: "rpm", Amount: 7000}}},
-	}}
-	for rank, want := range map[uint64]int64{2: 0, 3: 0, 5: 20_000, 7: 20_000, 9: 50_000, lastRank: 50_000} {
-		assert.Equal(t, want, l.leftTo(rank, r).Of("rpm").Amount, "rank %d", rank)
-	}
-	all := l.leftTo(lastRank, r).Of("rpm")
-	assert.EqualValues(t, 0, all.After.Tokens)
-	assert.EqualValues(t, 50_000, all.After.Refilled, "one after the other")
-	assert.EqualValues(t, 60_000, all.Wait(r.Worth("rpm"), 0, 10_000), "10 more after the 50 fit a full bucket of 60")
-	assert.EqualValues(t, 50_000+11_000, all.Wait(r.Worth("rpm"), 0, 11_000))
-	assert.EqualValues(t, bucket.Never, all.Wait(r.Worth("rpm"), 0, 61_000))
-}
-
 // A raised limit ends a wait within the configuration's TTL, at the cost of one
 // read a TTL however many wait.
 func TestWaitNoticesARaisedLimit(t *testing.T) {
@@ -249,7 +222,7 @@ func TestBucketsHoldDynamoDBsTime(t *testing.T) {
 			_, err = l.Available(t.Context(), "u", "m") // learns the time
 			require.NoError(t, err)
 			drain(t, l, Amounts{"rpm": 60})
-			image := l.lanes.of("u", "m").sight.image
+			image := l.lanes.Of("u", "m").Image()
 			require.InDelta(t, theirs().UnixMilli(), image.Refilled, 1000, "skew %v", skew)
 		})
 	}
@@ -291,22 +264,4 @@ func TestCalledAlongInOrder(t *testing.T) {
 		assert.WithinDuration(t, began.Add(31*time.Second), <-second, 20*time.Millisecond)
 		assert.WithinDuration(t, began.Add(36*time.Second), <-third, 20*time.Millisecond)
 	})
-}
-
-// Between a waiter's grant and its return nobody takes what the next waits for.
-func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
-	cfg := newBucketConfig([]Limit{PerMinute("rpm", 60)}, LevelResource, false, 0, 1)
-	l := &lane{}
-	first, second := newWaiter(1), newWaiter(2)
-	for _, w := range []*waiter{second, first} {
-		l.join(w)
-		l.lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
-	}
-	require.Equal(t, []*waiter{first, second}, l.line, "by their arrival, not by when they changed lines")
-	require.False(t, second.head)
-	o := newTake(t.Context(), first.amounts, cfg)
-	o.waiter = first
-	l.finish([]*op{o}, result{})
-	require.True(t, second.head)
-	require.EqualValues(t, 5000, l.leftTo(lastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
 }

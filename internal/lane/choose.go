@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 
 // queue is what a write may carry, and who goes before it.
 type queue struct {
-	adjusts, takes []*op
+	adjusts, takes []*Op
 	// sums are those of the adjusts.
 	sums plan.Sums
 	// heads are the waiters at the head of the bucket's line.
@@ -23,12 +23,12 @@ type queue struct {
 // not carry.
 type decision struct {
 	// carried are the adjusts and the takes admitted; sums are theirs.
-	carried, admitted []*op
+	carried, admitted []*Op
 	sums              plan.Sums
 	// left are the takes that do not fit; spared would, but other processes were
 	// faster of late.
 	left   []excluded
-	spared []*op
+	spared []*Op
 	// promised is what was left to waiters before the last take.
 	promised plan.Promises
 	// write is what to send, Nothing if there is nothing to write or nothing is
@@ -38,7 +38,7 @@ type decision struct {
 
 // excluded is a take that does not fit beside what goes before it.
 type excluded struct {
-	op     *op
+	op     *Op
 	before plan.Precedence
 }
 
@@ -51,12 +51,12 @@ func choose(known *sight, v plan.View, q queue) decision {
 	ahead := q.sums // and what those spared will take
 	reading := v.Reading()
 	for _, o := range q.takes {
-		d.promised = promised(q.heads, o.rank, d.admitted, reading)
+		d.promised = promised(q.heads, o.Rank, d.admitted, reading)
 		switch {
-		case !v.Fits(o.amounts, ahead, d.promised):
+		case !v.Fits(o.Amounts, ahead, d.promised):
 			d.left = append(d.left, excluded{o, plan.Precedence{Taken: ahead.Taken(), Left: d.promised}})
 			continue
-		case len(d.admitted) > 0 && !v.Modest(o.amounts, d.sums, q.halved):
+		case len(d.admitted) > 0 && !v.Modest(o.Amounts, d.sums, q.halved):
 			if d.spared == nil {
 				ahead = slices.Clone(d.sums)
 			}
@@ -84,7 +84,7 @@ func choose(known *sight, v plan.View, q queue) decision {
 }
 
 // admit adds a take to those that ride; the only one needs no list of its own.
-func (d *decision) admit(o *op, q queue) {
+func (d *decision) admit(o *Op, q queue) {
 	if len(q.takes) == 1 {
 		d.admitted = q.takes
 	} else {
@@ -93,7 +93,7 @@ func (d *decision) admit(o *op, q queue) {
 }
 
 // refusals is how often the one of the ops was refused that was refused most.
-func refusals(ops []*op) int {
+func refusals(ops []*Op) int {
 	most := 0
 	for _, o := range ops {
 		most = max(most, o.refusals)

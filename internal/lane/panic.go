@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 // guard runs part of the lane's work. A panic in it, ours or an observer's, ends
 // what the lane carries with an error: nobody waits for a lane that has stopped,
 // and the process lives on.
-func (l *lane) guard(work func()) {
+func (l *Lane) guard(work func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.broke(p, debug.Stack())
@@ -20,12 +20,12 @@ func (l *lane) guard(work func()) {
 }
 
 // broke ends every op that is being carried. What was sent may have landed.
-func (l *lane) broke(p any, stack []byte) {
-	err := &failure{reason: failedPanicked, err: fmt.Errorf("%v", p)}
-	l.owner.log.ErrorContext(context.Background(), "panic in a lane",
-		slog.String("entity", l.entity), slog.String("resource", l.resource), slog.Any("panic", p), slog.String("stack", string(stack)))
+func (l *Lane) broke(p any, stack []byte) {
+	err := &Failure{Reason: Panicked, Err: fmt.Errorf("%v", p)}
+	l.owner.Log.ErrorContext(context.Background(), "panic in a lane",
+		slog.String("entity", l.Entity), slog.String("resource", l.Resource), slog.Any("panic", p), slog.String("stack", string(stack)))
 	l.mu.Lock()
-	var carried []*op
+	var carried []*Op
 	for _, o := range l.queue {
 		if o.state == opCarried || o.state == opPending {
 			carried = append(carried, o)
@@ -33,5 +33,5 @@ func (l *lane) broke(p any, stack []byte) {
 	}
 	l.sight.drop() // whatever it saw, look again
 	l.mu.Unlock()
-	l.finish(carried, result{err: err, unknown: l.wrote})
+	l.finish(carried, Result{Err: err, Unknown: l.wrote})
 }

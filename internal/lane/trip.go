@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"context"
@@ -16,8 +16,8 @@ const (
 	// slowFailure tells a request that was given its time from one that failed
 	// fast: one of the first is enough to say that a bucket does not answer.
 	slowFailure = 250 * time.Millisecond
-	// firstProbe and lastProbe bound the waits between the probes of one bucket.
-	firstProbe = 500 * time.Millisecond
+	// FirstProbe and lastProbe bound the waits between the probes of one bucket.
+	FirstProbe = 500 * time.Millisecond
 	lastProbe  = 10 * time.Second
 )
 
@@ -25,12 +25,12 @@ const (
 // once, the caller's policy says how, and nobody queues until a probe of the
 // bucket is answered. A write that is under way is followed up then.
 
-// away reports whether the bucket, or its table, does not answer.
-func (l *lane) away() bool { return l.tripped.Load() || l.owner.table.Open() }
+// Away reports whether the bucket, or its table, does not answer.
+func (l *Lane) Away() bool { return l.tripped.Load() || l.owner.Table.Open() }
 
-// trip answers everybody and probes the bucket in the background; after Close it
+// Trip answers everybody and probes the bucket in the background; after Close it
 // does not, for nothing is probed any more, and reports false.
-func (l *lane) trip(cause error) bool {
+func (l *Lane) Trip(cause error) bool {
 	err := silence(cause)
 	l.mu.Lock()
 	defer l.unlockAndTell()
@@ -50,28 +50,28 @@ func (l *lane) trip(cause error) bool {
 	}
 	l.sweep()
 	l.owner.trips.Add(1)
-	l.owner.started()
+	l.owner.Started()
 	go l.recover()
 	return true
 }
 
 // turnOut ends a queued op, which was surely not written; l.mu must be held.
-func (l *lane) turnOut(o *op, err error) {
-	r := result{err: err}
+func (l *Lane) turnOut(o *Op, err error) {
+	r := Result{Err: err}
 	switch {
 	case o.heir != nil: // nobody waits for it
 		l.inherit(o, r)
 	case o.abandoned:
 		o.state = opGone
 	default:
-		o.state, o.result = opDone, r
-		close(o.done)
+		o.state, o.Result = opDone, r
+		close(o.Done)
 	}
 }
 
 // answerEarly tells the caller of an op that its write is under way, and may
 // land; l.mu must be held.
-func (l *lane) answerEarly(o *op, err error) {
+func (l *Lane) answerEarly(o *Op, err error) {
 	switch {
 	case o.heir != nil || o.abandoned:
 		return
@@ -80,13 +80,13 @@ func (l *lane) answerEarly(o *op, err error) {
 		return
 	}
 	o.state = opPending
-	o.result = result{err: err, unknown: true, pending: true}
-	close(o.done)
+	o.Result = Result{Err: err, Unknown: true, Pending: true}
+	close(o.Done)
 }
 
-// giveUp ends a caller's wait for an op: it is withdrawn, or its write goes on
+// GiveUp ends a caller's wait for an op: it is withdrawn, or its write goes on
 // without the caller. An outcome that is there already stays.
-func (l *lane) giveUp(o *op, err error) {
+func (l *Lane) GiveUp(o *Op, err error) {
 	l.mu.Lock()
 	defer l.unlockAndTell()
 	switch o.state {
@@ -101,7 +101,7 @@ func (l *lane) giveUp(o *op, err error) {
 
 // bequeath lets heir learn what becomes of a write that its caller was told is
 // under way.
-func (l *lane) bequeath(o *op, heir func(result)) {
+func (l *Lane) bequeath(o *Op, heir func(Result)) {
 	l.mu.Lock()
 	if o.final == nil {
 		o.heir = heir
@@ -113,20 +113,20 @@ func (l *lane) bequeath(o *op, heir func(result)) {
 	heir(r)
 }
 
-// follow keeps an account of the charges of a write that is under way: landed, in
+// Follow keeps an account of the charges of a write that is under way: landed, in
 // doubt if nobody knows, else owed to the bucket. The caller holds its part of the
 // charge that it returns once the write has ended.
-func (l *lane) follow(o *op, amounts []plan.Signed, cfg *plan.Config, now int64) *backlog.Charge {
+func (l *Lane) Follow(o *Op, amounts []plan.Signed, cfg *plan.Config, now int64) *backlog.Charge {
 	c := backlog.UnderWay()
 	for _, a := range amounts {
 		c.Carry(a.Name, cfg.RateOf(a.Name), a.Amount, now)
 	}
-	l.bequeath(o, func(r result) {
+	l.bequeath(o, func(r Result) {
 		switch {
-		case r.err == nil && !r.denied:
-			where := r.image.Of()
-			l.owner.owed.returns(l, refunds(c.Landed(where, r.dropped)), where, cfg)
-		case r.unknown:
+		case r.Err == nil && !r.Denied:
+			where := r.Image.Of()
+			l.owner.owed.returns(l, refunds(c.Landed(where, r.Dropped)), where, cfg)
+		case r.Unknown:
 			l.owner.tally.doubt(amounts)
 			c.Unanswered()
 		default:
@@ -136,42 +136,42 @@ func (l *lane) follow(o *op, amounts []plan.Signed, cfg *plan.Config, now int64)
 	return c
 }
 
-// disown has what a write may yet be granted given back.
-func (l *lane) disown(o *op) {
+// Disown has what a write may yet be granted given back.
+func (l *Lane) Disown(o *Op) {
 	l.mu.Lock()
 	o.abandoned = true
 	l.mu.Unlock()
-	l.bequeath(o, func(r result) {
+	l.bequeath(o, func(r Result) {
 		switch {
 		case !o.take:
-		case r.unknown:
-			l.owner.tally.doubt(o.amounts)
-		case r.err == nil && !r.denied:
-			l.submit(l.returning(o, r))
+		case r.Unknown:
+			l.owner.tally.doubt(o.Amounts)
+		case r.Err == nil && !r.Denied:
+			l.Submit(l.Returning(o, r))
 		}
 	})
 }
 
-// returning is the adjust that gives back what a take was granted whose caller has
+// Returning is the adjust that gives back what a take was granted whose caller has
 // gone: nobody waits for it, so that what cannot be written is owed.
-func (l *lane) returning(o *op, granted result) *op {
+func (l *Lane) Returning(o *Op, granted Result) *Op {
 	back := o.reversed(granted)
-	back.heir = func(r result) {
+	back.heir = func(r Result) {
 		switch {
-		case r.err == nil:
-		case r.unknown:
-			l.owner.tally.doubt(back.amounts)
+		case r.Err == nil:
+		case r.Unknown:
+			l.owner.tally.doubt(back.Amounts)
 		default:
-			l.owner.owed.returns(l, plan.Negated(back.amounts), back.incarnation, back.cfg)
+			l.owner.owed.returns(l, plan.Negated(back.Amounts), back.incarnation, back.cfg)
 		}
 	}
 	return back
 }
 
 // inherit gives an op whose caller has gone on its outcome; l.mu must be held.
-func (l *lane) inherit(o *op, r result) {
+func (l *Lane) inherit(o *Op, r Result) {
 	heir := o.heir
-	r.dropped = o.dropped
+	r.Dropped = o.dropped
 	o.state, o.final = opGone, &r
 	if heir != nil {
 		l.heirs = append(l.heirs, func() { heir(r) })
@@ -179,7 +179,7 @@ func (l *lane) inherit(o *op, r result) {
 }
 
 // untrip lets callers queue again.
-func (l *lane) untrip() {
+func (l *Lane) untrip() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tripped.Store(false)
@@ -189,11 +189,11 @@ func (l *lane) untrip() {
 
 // recover probes the bucket until it answers: at once, then after waits that
 // double. While the whole table does not answer, that is probed instead.
-func (l *lane) recover() {
-	defer l.owner.stopped()
+func (l *Lane) recover() {
+	defer l.owner.Stopped()
 	defer l.untrip()
-	life, table := l.owner.life, l.owner.table
-	for wait := firstProbe; life.Err() == nil; wait = min(2*wait, lastProbe) {
+	life, table := l.owner.life, l.owner.Table
+	for wait := FirstProbe; life.Err() == nil; wait = min(2*wait, lastProbe) {
 		if table.Open() {
 			select {
 			case <-table.Closed():
@@ -201,8 +201,8 @@ func (l *lane) recover() {
 			}
 			return
 		}
-		if heard(l.owner.store.Probe(life, l.key)) {
-			l.owner.log.Info("dynalimit: a bucket answers again", slog.String("entity", l.entity), slog.String("resource", l.resource))
+		if heard(l.owner.Store.Probe(life, l.Key)) {
+			l.owner.Log.Info("dynalimit: a bucket answers again", slog.String("entity", l.Entity), slog.String("resource", l.Resource))
 			return
 		}
 		if !ddb.Sleep(life, wait/2+rand.N(wait/2)) {
@@ -213,7 +213,7 @@ func (l *lane) recover() {
 
 // rideOut waits until a tripped lane answers again; false if the limiter ended
 // first. It does not wait for one that is not tripped any more.
-func (l *lane) rideOut(ctx context.Context) bool {
+func (l *Lane) rideOut(ctx context.Context) bool {
 	l.mu.Lock()
 	tripped, untripped := l.tripped.Load(), l.untripped
 	l.mu.Unlock()
@@ -228,32 +228,35 @@ func (l *lane) rideOut(ctx context.Context) bool {
 	}
 }
 
-// hand gives an op that no queue holds its outcome.
-func (l *lane) hand(o *op, r result) {
+// Hand gives an op that no queue holds its outcome.
+func (l *Lane) Hand(o *Op, r Result) {
 	l.mu.Lock()
 	defer l.unlockAndTell()
 	l.inherit(o, r)
 }
 
-// quiet is how long nothing was heard of the bucket, since an instant at most.
-func (l *lane) quiet(since time.Time) time.Duration {
+// Hear notes that a request about the bucket was answered.
+func (l *Lane) Hear() { l.heard.Store(time.Now().UnixNano()) }
+
+// Quiet is how long nothing was heard of the bucket, since an instant at most.
+func (l *Lane) Quiet(since time.Time) time.Duration {
 	if heard := time.Unix(0, l.heard.Load()); heard.After(since) {
 		since = heard
 	}
 	return time.Since(since)
 }
 
-// await waits for what comes of an adjust: at most until its table is known not
+// Await waits for what comes of an adjust: at most until its table is known not
 // to answer, or ctx ends. One that is still queued is then never written, and the
 // outcome of one in flight can be inherited.
-func (l *lane) await(ctx context.Context, o *op) result {
+func (l *Lane) Await(ctx context.Context, o *Op) Result {
 	select {
-	case <-o.done:
+	case <-o.Done:
 	case <-ctx.Done():
-		l.giveUp(o, &failure{reason: failedUnconfirmed, op: "adjust", err: ctx.Err()})
-	case <-l.owner.table.Opened():
-		l.giveUp(o, silence(errTripped))
+		l.GiveUp(o, &Failure{Reason: Unconfirmed, Op: "adjust", Err: ctx.Err()})
+	case <-l.owner.Table.Opened():
+		l.GiveUp(o, silence(ErrTripped))
 	}
-	<-o.done
-	return o.result
+	<-o.Done
+	return o.Result
 }

@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 
 // noticeForeign says, once in this process, that another implementation writes
 // buckets that this one writes: neither knows what the other left unwritten.
-func (l *lane) noticeForeign() {
+func (l *Lane) noticeForeign() {
 	if l.owner.foreign.Swap(true) {
 		return
 	}
-	l.owner.log.WarnContext(context.Background(),
+	l.owner.Log.WarnContext(context.Background(),
 		"another program than dynalimit writes this bucket, and perhaps others; while both write, limits admit too much or too little: "+
 			"let zae-limiter read the table, and stop its writers (docs/from-zae-limiter.md)",
-		slog.String("entity", l.entity), slog.String("resource", l.resource))
+		slog.String("entity", l.Entity), slog.String("resource", l.Resource))
 }

@@ -1,12 +1,12 @@
-package dynalimit
+package lane
 
 import "github.com/dynalimit/dynalimit/internal/plan"
 
 // summed adds as many adjusts to the sums as fit, in their order, and returns
 // them; the others are left for the next write.
-func (l *lane) summed(adjusts []*op, s *plan.Sums) []*op {
+func (l *Lane) summed(adjusts []*Op, s *plan.Sums) []*Op {
 	for i, o := range adjusts {
-		if s.Overflows(o.amounts) {
+		if s.Overflows(o.Amounts) {
 			l.requeue(adjusts[i:])
 			return adjusts[:i]
 		}
@@ -17,16 +17,16 @@ func (l *lane) summed(adjusts []*op, s *plan.Sums) []*op {
 
 // refuseDebt ends the adjusts that would put the bucket deeper into debt than it
 // can store, and returns the others with their sums.
-func (l *lane) refuseDebt(v plan.View, adjusts []*op, s plan.Sums) ([]*op, plan.Sums) {
+func (l *Lane) refuseDebt(v plan.View, adjusts []*Op, s plan.Sums) ([]*Op, plan.Sums) {
 	if s.TooDeep(v.Image) == "" {
 		return adjusts, s
 	}
-	kept, fit := make([]*op, 0, len(adjusts)), make(plan.Sums, 0, len(s))
+	kept, fit := make([]*Op, 0, len(adjusts)), make(plan.Sums, 0, len(s))
 	for _, o := range adjusts {
 		with := append(plan.Sums{}, fit...)
 		o.addTo(&with)
 		if name := with.TooDeep(v.Image); name != "" {
-			l.finish(o.alone(), result{err: &failure{reason: failedTooDeep, limit: name}})
+			l.finish(o.alone(), Result{Err: &Failure{Reason: TooDeep, Limit: name}})
 			continue
 		}
 		kept, fit = append(kept, o), with

@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"github.com/dynalimit/dynalimit/internal/backlog"
@@ -16,7 +16,7 @@ type localLimit struct {
 }
 
 // localQueue returns the queue of a limit; l.mu must be held.
-func (l *lane) localQueue(name string) *backlog.Queue {
+func (l *Lane) localQueue(name string) *backlog.Queue {
 	for i := range l.local {
 		if l.local[i].name == name {
 			return &l.local[i].queue
@@ -26,9 +26,9 @@ func (l *lane) localQueue(name string) *backlog.Queue {
 	return &l.local[len(l.local)-1].queue
 }
 
-// admitLocally takes amounts from the process's share of the limits, all or
+// AdmitLocally takes amounts from the process's share of the limits, all or
 // nothing, and returns what the share holds afterwards, or as it denied.
-func (l *lane) admitLocally(asked []plan.Signed, cfg *plan.Config, share float64, now int64) (r result, ok bool) {
+func (l *Lane) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, now int64) (r Result, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ok = true
@@ -49,8 +49,8 @@ func (l *lane) admitLocally(asked []plan.Signed, cfg *plan.Config, share float64
 	return l.localReading(asked, cfg, share, now), ok
 }
 
-// giveBackLocally returns what the share admitted.
-func (l *lane) giveBackLocally(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) {
+// GiveBackLocally returns what the share admitted.
+func (l *Lane) GiveBackLocally(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range amounts {
@@ -58,11 +58,11 @@ func (l *lane) giveBackLocally(amounts []plan.Signed, cfg *plan.Config, share fl
 	}
 }
 
-// correctLocally brings the share to what calls that it admitted turned out to
+// CorrectLocally brings the share to what calls that it admitted turned out to
 // use, whether it has room for that or not.
-func (l *lane) correctLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
+func (l *Lane) CorrectLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
 	charges, backs := plan.Split(changes)
-	l.giveBackLocally(plan.Negated(backs), cfg, share, now)
+	l.GiveBackLocally(plan.Negated(backs), cfg, share, now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range charges {
@@ -72,7 +72,7 @@ func (l *lane) correctLocally(changes []plan.Signed, cfg *plan.Config, share flo
 
 // rateNow is the rate of a limit as last known: of the configuration, else of
 // the bucket's image.
-func (l *lane) rateNow(name string, cfg *plan.Config) bucket.Rate {
+func (l *Lane) rateNow(name string, cfg *plan.Config) bucket.Rate {
 	if cfg.Index(name) < 0 && l.sight.known && l.sight.image.Holds(name) {
 		return l.sight.image.Limits[l.sight.image.Set.Index(name)].Rate
 	}
@@ -80,7 +80,7 @@ func (l *lane) rateNow(name string, cfg *plan.Config) bucket.Rate {
 }
 
 // usedShare is the process's share of what the last image shows as used at now.
-func (l *lane) usedShare(name string, share float64, now int64) int64 {
+func (l *Lane) usedShare(name string, share float64, now int64) int64 {
 	if !l.sight.known || !l.sight.image.Holds(name) {
 		return 0
 	}
@@ -90,7 +90,7 @@ func (l *lane) usedShare(name string, share float64, now int64) int64 {
 
 // localReading shows the process's share as a bucket, for statuses; an amount
 // above the share's burst has room in an empty one.
-func (l *lane) localReading(asked []plan.Signed, cfg *plan.Config, share float64, now int64) result {
+func (l *Lane) localReading(asked []plan.Signed, cfg *plan.Config, share float64, now int64) Result {
 	m := &schema.Image{HasRefilled: true, Refilled: now}
 	names := make([]string, len(asked))
 	for i, a := range asked {
@@ -106,5 +106,5 @@ func (l *lane) localReading(asked []plan.Signed, cfg *plan.Config, share float64
 		})
 	}
 	m.Set = schema.NewLimitSets().Of(names)
-	return result{image: m, cfg: cfg, now: now, degraded: true}
+	return Result{Image: m, Config: cfg, Now: now, Degraded: true}
 }

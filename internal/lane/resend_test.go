@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"testing"
@@ -18,7 +18,7 @@ func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
 	}{
 		"own": {"a", "a", true}, "another's": {"b", "a", false}, "the first": {"", "", false}, "none known": {"b", "", false},
 	} {
-		l := &lane{lastOp: []byte(test.own)}
+		l := &Lane{lastOp: []byte(test.own)}
 		l.sight.image = &schema.Image{Op: []byte(test.last)}
 		d := &delivery{backs: true}
 		l.prepare(d)
@@ -29,14 +29,12 @@ func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
 
 // A caller who leaves before its op is carried is charged nothing.
 func TestOpThatIsLeftInTheQueueIsNotCarried(t *testing.T) {
-	s := memStage(t, perMinute())
-	l := s.limiter.lanes.of("user-1", model)
-	cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
-	o := newTake(t.Context(), signedOf(Amounts{"rpm": 1}), cfg)
-	require.True(t, l.enqueue(o), "the lane rested")
-	_, done := l.leave(o)
+	l := resting(t)
+	o := NewTake(t.Context(), oneToken, rpmOf(100))
+	require.True(t, l.Enqueue(o), "the lane rested")
+	_, done := l.Leave(o)
 	require.False(t, done)
 	_, carried := l.next()
 	assert.False(t, carried)
-	l.owner.stopped()
+	l.owner.Stopped()
 }

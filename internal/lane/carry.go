@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxRefusals bounds how often an op is decided again.
-	maxRefusals = 24
+	// MaxRefusals bounds how often an op is decided again.
+	MaxRefusals = 24
 	// maxHalved is how often the share of a contended bucket is halved.
 	maxHalved = 3
 	// refusalHaste shortens the waits after refusals: the answer to one is as
@@ -26,7 +26,7 @@ const (
 // carry decides and sends one batch. What it does not end stays queued. handed
 // says that the driver's caller has to be answered, and that another goroutine
 // runs the lane.
-func (l *lane) carry(dr driver, b batch) (handed bool) {
+func (l *Lane) carry(dr driver, b batch) (handed bool) {
 	ctx := dr.of(&b)
 	l.wrote = false
 	if !l.sight.known && b.charges() || l.strays(b.adjusts) {
@@ -35,7 +35,7 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 		}
 	}
 	if l.bereft(b) {
-		l.finish(b.adjusts, result{lost: true})
+		l.finish(b.adjusts, Result{lost: true})
 		return false
 	}
 	if b.adjusts = l.sift(b.adjusts); len(b.adjusts)+len(b.takes) == 0 {
@@ -48,7 +48,7 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 	}
 	v, err := l.view(ctx, &l.sight, b, s)
 	if err != nil && ofConfiguration(err) && len(b.takes) > 0 {
-		l.finish(b.takes, result{err: err})
+		l.finish(b.takes, Result{Err: err})
 		l.requeue(b.adjusts)
 		return false
 	}
@@ -64,28 +64,28 @@ func (l *lane) carry(dr driver, b batch) (handed bool) {
 
 // turnBack ends the takes of limits that neither the bucket nor the configuration
 // in force has, and returns the others.
-func (l *lane) turnBack(v plan.View, takes []*op) []*op {
-	if !slices.ContainsFunc(takes, func(o *op) bool { return v.Lacks(o.amounts) }) {
+func (l *Lane) turnBack(v plan.View, takes []*Op) []*Op {
+	if !slices.ContainsFunc(takes, func(o *Op) bool { return v.Lacks(o.Amounts) }) {
 		return takes
 	}
-	var known []*op
+	var known []*Op
 	for _, o := range takes {
-		if !v.Lacks(o.amounts) {
+		if !v.Lacks(o.Amounts) {
 			known = append(known, o)
 			continue
 		}
-		l.finish([]*op{o}, result{err: outdated(v, o.amounts)})
+		l.finish([]*Op{o}, Result{Err: outdated(v, o.Amounts)})
 	}
 	return known
 }
 
 // outdated is the failure of amounts of which one is of a limit that there is no
 // more.
-func outdated(v plan.View, amounts []plan.Signed) *failure {
-	f := &failure{reason: failedOutdated}
+func outdated(v plan.View, amounts []plan.Signed) *Failure {
+	f := &Failure{Reason: Outdated}
 	for _, a := range amounts {
 		if _, known := v.Room(a.Name, 0); !known {
-			f.limit = a.Name
+			f.Limit = a.Name
 			break
 		}
 	}
@@ -94,20 +94,20 @@ func outdated(v plan.View, amounts []plan.Signed) *failure {
 
 // fail ends ops whose bucket or configuration could not be read; when that is
 // because the driver's context ended, they go on without it.
-func (l *lane) fail(dr driver, ops []*op, err error) (handed bool) {
+func (l *Lane) fail(dr driver, ops []*Op, err error) (handed bool) {
 	if dr.ended() {
 		l.handOver(func() { l.requeue(ops) })
 		return true
 	}
-	l.finish(ops, result{err: err})
+	l.finish(ops, Result{Err: err})
 	if silent(err) {
-		l.trip(err)
+		l.Trip(err)
 	}
 	return false
 }
 
 // admit carries the adjusts and as many takes as fit, in their order.
-func (l *lane) admit(ctx context.Context, dr driver, v plan.View, b batch, s plan.Sums) (handed bool) {
+func (l *Lane) admit(ctx context.Context, dr driver, v plan.View, b batch, s plan.Sums) (handed bool) {
 	known := l.glance()
 	d := choose(&known, v, queue{adjusts: b.adjusts, takes: b.takes, sums: s, heads: l.heads(), halved: l.halved, tidy: !l.tidied})
 	if len(d.carried) == 0 {
@@ -118,22 +118,22 @@ func (l *lane) admit(ctx context.Context, dr driver, v plan.View, b batch, s pla
 		o.dropsIn(v)
 	}
 	if d.write.Kind == plan.Nothing {
-		l.finish(d.carried, result{image: v.Image, now: v.Now, cfg: v.Config})
+		l.finish(d.carried, Result{Image: v.Image, Now: v.Now, Config: v.Config})
 		return false
 	}
 	carried, housekeeping, adjusts := d.carried, d.write.Housekeeping, len(b.adjusts) > 0
-	return l.write(ctx, dr, d.write, d.sums, carried, func(a answer) { l.settle(carried, v, housekeeping, a, adjusts) })
+	return l.write(ctx, dr, d.write, d.sums, carried, func(a Answer) { l.settle(carried, v, housekeeping, a, adjusts) })
 }
 
 // postpone leaves takes for the next write, to be decided from this one's answer.
 // What was left behind once already, and does not fit a recent image beside those
 // that go first, is denied: nobody who asks not to wait waits in line.
-func (l *lane) postpone(v plan.View, c decision) {
+func (l *Lane) postpone(v plan.View, c decision) {
 	next := c.spared
 	for _, o := range next {
 		o.passed++
 	}
-	denied := result{denied: true, image: v.Image, now: v.Now, cfg: v.Config}
+	denied := Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config}
 	recent := l.sight.fresh(v.Now) && !v.Adopt
 	for _, x := range c.left {
 		if !recent || x.op.passed == 0 && x.op.refusals == 0 {
@@ -141,8 +141,8 @@ func (l *lane) postpone(v plan.View, c decision) {
 			next = append(next, x.op)
 			continue
 		}
-		denied.before = x.before
-		l.finish([]*op{x.op}, denied)
+		denied.Before = x.before
+		l.finish([]*Op{x.op}, denied)
 	}
 	if len(next) > 0 {
 		l.requeue(next)
@@ -151,12 +151,12 @@ func (l *lane) postpone(v plan.View, c decision) {
 
 // deny ends takes that do not fit, on a state that is known to be recent; else
 // it looks once, and leaves them for the next round.
-func (l *lane) deny(ctx context.Context, dr driver, v plan.View, out []excluded) (handed bool) {
-	left := make([]*op, len(out))
+func (l *Lane) deny(ctx context.Context, dr driver, v plan.View, out []excluded) (handed bool) {
+	left := make([]*Op, len(out))
 	for i := range out {
 		left[i] = out[i].op
 	}
-	if !l.sight.fresh(v.Now) && slices.ContainsFunc(left, func(o *op) bool { return !o.looked }) {
+	if !l.sight.fresh(v.Now) && slices.ContainsFunc(left, func(o *Op) bool { return !o.looked }) {
 		if err := l.look(ctx); err != nil {
 			return l.fail(dr, left, err)
 		}
@@ -168,26 +168,26 @@ func (l *lane) deny(ctx context.Context, dr driver, v plan.View, out []excluded)
 	}
 	if v.Adopt && v.Image != nil { // the newer configuration arrives with the denial
 		l.unburden(left)
-		return l.write(ctx, dr, v.Plan(nil, plan.Rules{}), nil, left, func(a answer) {
-			if a.verdict != ddb.Landed && a.verdict != ddb.Refused {
+		return l.write(ctx, dr, v.Plan(nil, plan.Rules{}), nil, left, func(a Answer) {
+			if a.Verdict != ddb.Landed && a.Verdict != ddb.Refused {
 				r := l.unwritten(a)
-				r.unknown = false // the claim carried nothing of theirs
+				r.Unknown = false // the claim carried nothing of theirs
 				l.finish(left, r)
 				return
 			}
 			l.requeue(l.refuse(left))
 		})
 	}
-	denied := result{denied: true, image: v.Image, now: v.Now, cfg: v.Config}
+	denied := Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config}
 	for _, x := range out {
-		denied.before = x.before
-		l.finish([]*op{x.op}, denied)
+		denied.Before = x.before
+		l.finish([]*Op{x.op}, denied)
 	}
 	return false
 }
 
 // unburden notes that the write carries nothing of the ops.
-func (l *lane) unburden(ops []*op) {
+func (l *Lane) unburden(ops []*Op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range ops {
@@ -196,24 +196,24 @@ func (l *lane) unburden(ops []*op) {
 }
 
 // write sends a plan, and calls then with its answer.
-func (l *lane) write(ctx context.Context, dr driver, p plan.Write, s plan.Sums, carried []*op, then func(answer)) (handed bool) {
+func (l *Lane) write(ctx context.Context, dr driver, p plan.Write, s plan.Sums, carried []*Op, then func(Answer)) (handed bool) {
 	d := &delivery{kind: p.Kind, plan: p, carried: carried, backs: s.HasBack() && p.Kind != plan.Create}
 	if p.Kind == plan.Create {
-		p.Create.Keys, p.Create.Entity, p.Create.Resource = l.owner.keys, l.entity, l.resource
+		p.Create.Keys, p.Create.Entity, p.Create.Resource = l.owner.Keys, l.Entity, l.Resource
 	}
 	return l.send(ctx, dr, d, s, then)
 }
 
 // send delivers a write, remembers what its answer shows and calls then. When
 // the driver's context ends meanwhile, that happens without it.
-func (l *lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, then func(answer)) (handed bool) {
-	d.operation = l.owner.ids.operation()
-	if l.owner.onSend != nil {
-		l.owner.onSend(l, d.operation, s)
+func (l *Lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, then func(Answer)) (handed bool) {
+	d.operation = l.owner.IDs.Operation()
+	if l.owner.OnSend != nil {
+		l.owner.OnSend(l, d.operation, s)
 	}
 	l.prepare(d)
 	end := l.begin(&ctx, d)
-	asked := l.owner.nowMS()
+	asked := l.owner.NowMS()
 	d.driven = dr.ctx != nil
 	a, ended := l.deliver(ctx, d)
 	if !ended {
@@ -229,35 +229,35 @@ func (l *lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, th
 }
 
 // arrive takes a write's answer.
-func (l *lane) arrive(d *delivery, a answer, asked int64, end, then func(answer)) {
+func (l *Lane) arrive(d *delivery, a Answer, asked int64, end, then func(Answer)) {
 	if end != nil {
 		end(a)
 	}
-	if a.seen {
-		l.learn(a.image, asked)
+	if a.Seen {
+		l.learn(a.Image, asked)
 	} else {
 		l.markStale()
 	}
 	if d.kind != plan.GiveBack {
-		l.meet(&d.plan, a.verdict, a.image)
+		l.Meet(&d.plan, a.Verdict, a.Image)
 	}
 	then(a)
 }
 
 // begin tells who traces of a write; what it returns tells of its end.
-func (l *lane) begin(ctx *context.Context, d *delivery) (end func(answer)) {
-	if l.owner.trace == nil {
+func (l *Lane) begin(ctx *context.Context, d *delivery) (end func(Answer)) {
+	if l.owner.Trace == nil {
 		return nil
 	}
-	began := l.owner.nowMS()
-	under, ended := l.owner.trace.Begin(*ctx, writing{l.entity, l.resource, d.kind, len(d.carried)})
+	began := l.owner.NowMS()
+	under, ended := l.owner.Trace.Begin(*ctx, Writing{l.Entity, l.Resource, d.kind, len(d.carried)})
 	*ctx = under
-	return func(a answer) { ended(a, time.Duration(l.owner.nowMS()-began)*time.Millisecond) }
+	return func(a Answer) { ended(a, time.Duration(l.owner.NowMS()-began)*time.Millisecond) }
 }
 
 // deserted reports whether nobody wants the ops any more: all are takes whose
 // callers have gone without them.
-func (l *lane) deserted(ops []*op) bool {
+func (l *Lane) deserted(ops []*Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range ops {
@@ -270,13 +270,13 @@ func (l *lane) deserted(ops []*op) bool {
 
 // impatient reports whether the time of every op for the store is over; those of
 // callers who have gone have none left.
-func (l *lane) impatient(ops []*op) bool {
+func (l *Lane) impatient(ops []*Op) bool {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range ops {
 		gone := o.take && o.abandoned
-		if !gone && (o.until.IsZero() || now.Before(o.until)) {
+		if !gone && (o.Until.IsZero() || now.Before(o.Until)) {
 			return false
 		}
 	}
@@ -284,12 +284,12 @@ func (l *lane) impatient(ops []*op) bool {
 }
 
 // settle ends the ops of a write by its answer, or queues them again.
-func (l *lane) settle(carried []*op, v plan.View, housekeeping bool, a answer, adjusts bool) {
-	l.tidied = housekeeping && a.verdict != ddb.Landed
-	switch a.verdict {
+func (l *Lane) settle(carried []*Op, v plan.View, housekeeping bool, a Answer, adjusts bool) {
+	l.tidied = housekeeping && a.Verdict != ddb.Landed
+	switch a.Verdict {
 	case ddb.Landed:
 		l.halved = max(0, l.halved-1)
-		l.finish(carried, result{image: a.image, now: v.Now, cfg: v.Config, err: a.err})
+		l.finish(carried, Result{Image: a.Image, Now: v.Now, Config: v.Config, Err: a.Err})
 	case ddb.Refused:
 		carried = l.leaveInDoubt(carried, a)
 		l.alone = adjusts
@@ -301,21 +301,21 @@ func (l *lane) settle(carried []*op, v plan.View, housekeeping bool, a answer, a
 }
 
 // unwritten is what comes of ops whose write did not land, or may not have.
-func (l *lane) unwritten(a answer) result {
-	if a.verdict == ddb.Conflicted { // answered each time
-		return result{err: &failure{reason: failedContended}}
+func (l *Lane) unwritten(a Answer) Result {
+	if a.Verdict == ddb.Conflicted { // answered each time
+		return Result{Err: &Failure{Reason: Contended}}
 	}
-	return result{err: a.err, unknown: a.verdict == ddb.Ambiguous}
+	return Result{Err: a.Err, Unknown: a.Verdict == ddb.Ambiguous}
 }
 
 // leaveInDoubt ends the ops of callers who have gone on, when an earlier try went
 // unanswered and may yet land: charged again, they might be charged twice. It
 // returns the others.
-func (l *lane) leaveInDoubt(carried []*op, a answer) []*op {
+func (l *Lane) leaveInDoubt(carried []*Op, a Answer) []*Op {
 	if !a.unsure {
 		return carried
 	}
-	var doubted, others []*op
+	var doubted, others []*Op
 	l.mu.Lock()
 	for _, o := range carried {
 		if o.state == opPending {
@@ -325,7 +325,7 @@ func (l *lane) leaveInDoubt(carried []*op, a answer) []*op {
 		}
 	}
 	l.mu.Unlock()
-	l.finish(doubted, result{err: unconfirmed(writeBucket), unknown: true})
+	l.finish(doubted, Result{Err: unconfirmed(writeBucket), Unknown: true})
 	return others
 }
 
@@ -333,18 +333,18 @@ func (l *lane) leaveInDoubt(carried []*op, a answer) []*op {
 // at the instant they were decided for, and returns the others. Else, of many
 // processes, each would find that the refill of its round trip has made room, and
 // they would refuse each other for as long as they outnumber it.
-func (l *lane) turnAway(carried []*op, v plan.View, a answer) []*op {
-	if !a.seen || a.image == nil || !v.Config.Wrote(a.image) {
+func (l *Lane) turnAway(carried []*Op, v plan.View, a Answer) []*Op {
+	if !a.Seen || a.Image == nil || !v.Config.Wrote(a.Image) {
 		return carried
 	}
-	v = plan.NewView(a.image, v.Config, plan.Current, v.Now)
+	v = plan.NewView(a.Image, v.Config, plan.Current, v.Now)
 	var s plan.Sums
 	heads := l.heads()
-	again := make([]*op, 0, len(carried))
+	again := make([]*Op, 0, len(carried))
 	for _, o := range carried {
 		if o.take {
-			if left := promised(heads, o.rank, again, v.Reading()); !v.Fits(o.amounts, s, left) {
-				l.finish([]*op{o}, result{denied: true, image: a.image, now: v.Now, cfg: v.Config, before: plan.Precedence{Taken: s.Taken(), Left: left}})
+			if left := promised(heads, o.Rank, again, v.Reading()); !v.Fits(o.Amounts, s, left) {
+				l.finish([]*Op{o}, Result{Denied: true, Image: a.Image, Now: v.Now, Config: v.Config, Before: plan.Precedence{Taken: s.Taken(), Left: left}})
 				continue
 			}
 		}
@@ -356,11 +356,11 @@ func (l *lane) turnAway(carried []*op, v plan.View, a answer) []*op {
 
 // refuse counts a refusal of the ops, ends those that were refused too often and
 // returns the others.
-func (l *lane) refuse(ops []*op) []*op {
+func (l *Lane) refuse(ops []*Op) []*Op {
 	worst := 0
-	var worn, again []*op
+	var worn, again []*Op
 	for _, o := range ops {
-		if o.refusals++; o.refusals >= maxRefusals {
+		if o.refusals++; o.refusals >= MaxRefusals {
 			worn = append(worn, o)
 			continue
 		}
@@ -368,17 +368,17 @@ func (l *lane) refuse(ops []*op) []*op {
 		again = append(again, o)
 	}
 	if len(worn) > 0 {
-		l.finish(worn, result{err: &failure{reason: failedContended}})
+		l.finish(worn, Result{Err: &Failure{Reason: Contended}})
 	}
 	if worst > 1 {
-		ddb.Sleep(context.Background(), writeBackoff.Wait(worst-2)/refusalHaste)
+		ddb.Sleep(context.Background(), Backoff.Wait(worst-2)/refusalHaste)
 	}
 	return again
 }
 
 // giveBack sends a write that only returns tokens. Limits that the bucket no
 // longer has drop their refund, as does a bucket that is gone.
-func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (handed bool) {
+func (l *Lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (handed bool) {
 	g := schema.GiveBack{Incarnation: b.adjusts[0].incarnation}
 	for _, n := range s {
 		if l.sight.known && !l.sight.image.Holds(n.Name) {
@@ -388,12 +388,12 @@ func (l *lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (h
 			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back})
 		}
 	}
-	now := l.owner.nowMS()
+	now := l.owner.NowMS()
 	if len(g.Limits) == 0 {
-		l.finish(b.adjusts, result{image: l.sight.image, now: now, cfg: b.config()})
+		l.finish(b.adjusts, Result{Image: l.sight.image, Now: now, Config: b.config()})
 		return false
 	}
 	d := &delivery{kind: plan.GiveBack, giveBack: g, carried: b.adjusts, backs: true}
 	v := plan.View{Now: now, Config: b.config()}
-	return l.send(ctx, dr, d, s, func(a answer) { l.settle(b.adjusts, v, false, a, true) })
+	return l.send(ctx, dr, d, s, func(a Answer) { l.settle(b.adjusts, v, false, a, true) })
 }

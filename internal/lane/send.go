@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"bytes"
@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// maxTries bounds the requests of one decided write.
-	maxTries = 10
-	// maxAmbiguous is how many tries of a take may go unanswered before one
+	// MaxTries bounds the requests of one decided write.
+	MaxTries = 10
+	// MaxAmbiguous is how many tries of a take may go unanswered before one
 	// consistent read asks what became of them.
-	maxAmbiguous = 3
+	MaxAmbiguous = 3
 	// backoffBase and backoffMost bound the jittered waits between tries.
 	backoffBase = 5 * time.Millisecond
 	backoffMost = 200 * time.Millisecond
 )
 
-// writeBackoff is the wait between the tries of a bucket's write.
-var writeBackoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
+// Backoff is the wait between the tries of a bucket's write.
+var Backoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
 
 // delivery is one decided write on its way.
 type delivery struct {
 	kind      plan.Kind
-	carried   []*op
+	carried   []*Op
 	operation uint64
 	// backs says that it gives something back, and so must never land twice.
 	backs bool
@@ -53,7 +53,7 @@ type delivery struct {
 // it does not meet its own; landing twice is safe, it counts twice. A give-back
 // is resent only when every try requires the slot's last write to be this
 // client's own, so that it lands once.
-func (l *lane) prepare(d *delivery) {
+func (l *Lane) prepare(d *delivery) {
 	if l.sight.image != nil {
 		d.last = l.sight.image.Op
 	}
@@ -65,28 +65,28 @@ func (l *lane) prepare(d *delivery) {
 
 // deliver sends a write until it is known to have landed or not, or the driver's
 // ctx ends: then the delivery can go on under another.
-func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) {
+func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, ended bool) {
 	for ; ; d.try++ {
 		if l.tripped.Load() {
 			if d.driven {
-				return answer{}, true // a driver answers its caller
+				return Answer{}, true // a driver answers its caller
 			}
 			if !l.rideOut(l.owner.life) {
-				return answer{verdict: ddb.Throttled, err: silence(errTripped), tries: d.try}.orUnknown(d.unanswered), false
+				return Answer{Verdict: ddb.Throttled, Err: silence(ErrTripped), Tries: d.try}.orUnknown(d.unanswered), false
 			}
 		}
-		if d.unanswered >= maxAmbiguous || d.unanswered > 0 && l.deserted(d.carried) {
+		if d.unanswered >= MaxAmbiguous || d.unanswered > 0 && l.deserted(d.carried) {
 			return l.lookFor(ctx, d), false
 		}
 		if d.try > 0 && d.unanswered == 0 && l.deserted(d.carried) {
-			return answer{verdict: ddb.Throttled, err: silence(errTripped), tries: d.try}, false
+			return Answer{Verdict: ddb.Throttled, Err: silence(ErrTripped), Tries: d.try}, false
 		}
-		o := schema.Op{Slot: l.owner.ids.slot, Rule: d.rule, ID: opID(d.operation, d.try), Last: d.last}
+		o := schema.Op{Slot: l.owner.IDs.Slot, Rule: d.rule, ID: OpID(d.operation, d.try), Last: d.last}
 		began := time.Now()
 		a = l.attempt(ctx, d, o)
-		a.tries = d.try + 1
+		a.Tries = d.try + 1
 		trips := l.listens(d, &a, time.Since(began))
-		switch a.verdict {
+		switch a.Verdict {
 		case ddb.Landed:
 			l.lastOp = o.ID
 			return a, false
@@ -102,7 +102,7 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 			}
 			if d.backs && !d.own {
 				if trips {
-					l.trip(a.err)
+					l.Trip(a.Err)
 				}
 				return a, false
 			}
@@ -110,15 +110,15 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 			return a.orUnknown(d.unanswered), false
 		}
 		if trips {
-			if !l.trip(a.err) { // after Close nothing probes the bucket, and nothing is kept
+			if !l.Trip(a.Err) { // after Close nothing probes the bucket, and nothing is kept
 				return a.orUnknown(d.unanswered), false
 			}
 			continue
 		}
-		if d.try+1 >= maxTries || l.impatient(d.carried) {
+		if d.try+1 >= MaxTries || l.impatient(d.carried) {
 			return a.orUnknown(d.unanswered), false
 		}
-		if !writeBackoff.Pause(ctx, d.try) { // only a driver's context ends
+		if !Backoff.Pause(ctx, d.try) { // only a driver's context ends
 			d.try++
 			return a, true
 		}
@@ -128,26 +128,26 @@ func (l *lane) deliver(ctx context.Context, d *delivery) (a answer, ended bool) 
 // listens notes whether the store answered at all. It reports whether the bucket
 // has to be taken for one that does not: once a request was given its time, or
 // after as many fast failures as a take is sent again for.
-func (l *lane) listens(d *delivery, a *answer, took time.Duration) (trips bool) {
-	if !silent(a.err) {
-		if heard(a.err) {
-			l.heard.Store(time.Now().UnixNano())
+func (l *Lane) listens(d *delivery, a *Answer, took time.Duration) (trips bool) {
+	if !silent(a.Err) {
+		if heard(a.Err) {
+			l.Hear()
 			d.silent = 0
 		}
 		return false
 	}
 	d.silent++
-	return took >= slowFailure || d.silent >= maxAmbiguous
+	return took >= slowFailure || d.silent >= MaxAmbiguous
 }
 
 // attempt sends a write once.
-func (l *lane) attempt(ctx context.Context, d *delivery, o schema.Op) answer {
+func (l *Lane) attempt(ctx context.Context, d *delivery, o schema.Op) Answer {
 	l.wrote = true
 	var st schema.Statement
 	switch d.kind {
 	case plan.Create:
 		d.plan.Create.OpID = o.ID
-		return l.owner.store.Create(ctx, d.plan.Create, l.sight.hint(), o.Slot)
+		return l.owner.Store.Create(ctx, d.plan.Create, l.sight.hint(), o.Slot)
 	case plan.Spend:
 		d.plan.Spend.Op = o
 		st = d.plan.Spend.Statement()
@@ -158,13 +158,13 @@ func (l *lane) attempt(ctx context.Context, d *delivery, o schema.Op) answer {
 		d.giveBack.Op = o
 		st = d.giveBack.Statement()
 	}
-	return l.owner.store.Update(ctx, l.key, st, l.sight.hint(), o.Slot)
+	return l.owner.Store.Update(ctx, l.Key, st, l.sight.hint(), o.Slot)
 }
 
 // orUnknown makes an answer ambiguous if an earlier try went unanswered.
-func (a answer) orUnknown(unanswered int) answer {
+func (a Answer) orUnknown(unanswered int) Answer {
 	if unanswered > 0 {
-		a.verdict = ddb.Ambiguous
+		a.Verdict = ddb.Ambiguous
 	}
 	return a
 }
@@ -173,28 +173,28 @@ func (a answer) orUnknown(unanswered int) answer {
 // that the earlier one landed. Else a take is decided again: that the earlier
 // one lands late is safe. A give-back is not, for it would land twice, whatever
 // the slot holds now: what cannot be known stays consumed.
-func (l *lane) recognise(a answer, d *delivery) answer {
-	if a.image != nil && isTryOf(a.image.Op, d.operation) {
-		l.lastOp = a.image.Op
-		a.verdict = ddb.Landed
+func (l *Lane) recognise(a Answer, d *delivery) Answer {
+	if a.Image != nil && isTryOf(a.Image.Op, d.operation) {
+		l.lastOp = a.Image.Op
+		a.Verdict = ddb.Landed
 		return a
 	}
 	a.unsure = true
 	if d.backs {
-		a.verdict, a.err = ddb.Ambiguous, unconfirmed("give back")
+		a.Verdict, a.Err = ddb.Ambiguous, unconfirmed("give back")
 	}
 	return a
 }
 
 // lookFor asks by one consistent read what became of an unanswered write.
-func (l *lane) lookFor(ctx context.Context, d *delivery) answer {
-	image, err := l.owner.store.Read(ctx, l.key, l.sight.hint(), l.owner.ids.slot)
+func (l *Lane) lookFor(ctx context.Context, d *delivery) Answer {
+	image, err := l.owner.Store.Read(ctx, l.Key, l.sight.hint(), l.owner.IDs.Slot)
 	if err != nil {
-		return answer{verdict: ddb.Ambiguous, err: err}
+		return Answer{Verdict: ddb.Ambiguous, Err: err}
 	}
 	if image != nil && isTryOf(image.Op, d.operation) {
 		l.lastOp = image.Op
-		return answer{verdict: ddb.Landed, image: image, seen: true}
+		return Answer{Verdict: ddb.Landed, Image: image, Seen: true}
 	}
-	return answer{verdict: ddb.Ambiguous, image: image, seen: true, err: unconfirmed(writeBucket)}
+	return Answer{Verdict: ddb.Ambiguous, Image: image, Seen: true, Err: unconfirmed(writeBucket)}
 }

@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"context"
@@ -11,17 +11,22 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// lane is the one object of a bucket in this process. It remembers the last
+// Lane is the one object of a bucket in this process. It remembers the last
 // image, and carries the process's writes to the bucket one at a time: what
 // arrives while one is in flight rides in the next, first come first served. A
 // caller that is alone waits for nobody.
-type lane struct {
-	owner            *lanes
-	entity, resource string
-	key              schema.Item
+type Lane struct {
+	owner *Registry
+	// Entity and Resource name the bucket, Key is its item's.
+	Entity, Resource string
+	Key              schema.Item
 
-	mu      sync.Mutex
-	queue   []*op
+	// mu guards what follows, down to what belongs to the running goroutine, and
+	// the states of the ops and waiters.
+	mu sync.Mutex
+	// queue holds the ops that have not ended, those of the write under way too.
+	queue []*Op
+	// running means that a goroutine, or a caller, carries the queue.
 	running bool
 	// sight is what is known of the bucket. While the lane runs, only the running
 	// goroutine replaces the image, and so reads it without the lock; a resting
@@ -29,7 +34,7 @@ type lane struct {
 	sight sight
 
 	// line holds the waiters, in order of arrival.
-	line []*waiter
+	line []*Waiter
 
 	// tripped says that the bucket does not answer; untripped, made by a trip,
 	// is closed when it does again.
@@ -45,7 +50,7 @@ type lane struct {
 	// owing is what the bucket is owed, nil for nothing.
 	owing atomic.Pointer[owing]
 
-	// What follows belongs to the running goroutine.
+	// What follows belongs to the running goroutine, which needs no lock for it.
 
 	// lastOp is this lane's own last write in its slot, nil if unknown.
 	lastOp []byte
@@ -63,31 +68,31 @@ type lane struct {
 
 // batch is what one write carries.
 type batch struct {
-	adjusts, takes []*op
+	adjusts, takes []*Op
 }
 
-func (b *batch) ops() []*op { return slices.Concat(b.adjusts, b.takes) }
+func (b *batch) ops() []*Op { return slices.Concat(b.adjusts, b.takes) }
 
 // charges reports whether the batch takes anything: only what gives back alone
 // needs no image.
 func (b *batch) charges() bool {
-	return len(b.takes) > 0 || slices.ContainsFunc(b.adjusts, (*op).charges)
+	return len(b.takes) > 0 || slices.ContainsFunc(b.adjusts, (*Op).charges)
 }
 
-func (b *batch) first() *op {
+func (b *batch) first() *Op {
 	if len(b.takes) > 0 {
 		return b.takes[0]
 	}
 	return b.adjusts[0]
 }
 
-// enqueue queues an op; true says that the lane rested, and that the caller has
+// Enqueue queues an op; true says that the lane rested, and that the caller has
 // to run or drive it.
-func (l *lane) enqueue(o *op) bool {
+func (l *Lane) Enqueue(o *Op) bool {
 	l.mu.Lock()
 	defer l.unlockAndTell()
 	if l.tripped.Load() {
-		l.turnOut(o, silence(errTripped))
+		l.turnOut(o, silence(ErrTripped))
 		return false
 	}
 	l.queue = append(l.queue, o)
@@ -95,26 +100,26 @@ func (l *lane) enqueue(o *op) bool {
 		return false
 	}
 	l.running = true
-	l.owner.started()
+	l.owner.Started()
 	return true
 }
 
 // wake lets a lane that rests write what its bucket is owed.
-func (l *lane) wake() {
+func (l *Lane) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w := l.owing.Load(); w == nil || l.running || l.tripped.Load() || !w.pending() {
 		return
 	}
 	l.running = true
-	l.owner.started()
-	go l.run()
+	l.owner.Started()
+	go l.Run()
 }
 
-// submit queues an op and starts the lane if it rests.
-func (l *lane) submit(o *op) {
-	if l.enqueue(o) {
-		go l.run()
+// Submit queues an op and starts the lane if it rests.
+func (l *Lane) Submit(o *Op) {
+	if l.Enqueue(o) {
+		go l.Run()
 	}
 }
 
@@ -123,7 +128,7 @@ func (l *lane) submit(o *op) {
 // alone.
 type driver struct {
 	ctx context.Context // nil for a goroutine of the lane's own
-	op  *op
+	op  *Op
 }
 
 // of is the context under which the driver works on a batch.
@@ -137,9 +142,9 @@ func (dr driver) of(b *batch) context.Context {
 // ended reports whether the driver has to answer its caller now.
 func (dr driver) ended() bool { return dr.ctx != nil && dr.ctx.Err() != nil }
 
-// drive runs the lane on the goroutine of o's caller. What is left when o is
+// Drive runs the lane on the goroutine of o's caller. What is left when o is
 // done, or the caller's context ends, goes on without it.
-func (l *lane) drive(ctx context.Context, o *op) {
+func (l *Lane) Drive(ctx context.Context, o *Op) {
 	if ctx.Done() == nil { // a delivery leaves a driver by its context's being one that can end
 		var end context.CancelFunc
 		ctx, end = context.WithCancel(ctx)
@@ -149,13 +154,13 @@ func (l *lane) drive(ctx context.Context, o *op) {
 	for {
 		b, ok := l.next()
 		if !ok {
-			l.owner.stopped()
+			l.owner.Stopped()
 			return
 		}
 		if len(b.adjusts)+len(b.takes) > 1 { // others must not depend on this context
 			go func() {
 				l.guard(func() { l.carry(driver{}, b) })
-				l.run()
+				l.Run()
 			}()
 			return
 		}
@@ -172,13 +177,13 @@ func (l *lane) drive(ctx context.Context, o *op) {
 	l.running = more
 	l.mu.Unlock()
 	if more {
-		go l.run()
+		go l.Run()
 	} else {
-		l.owner.stopped()
+		l.owner.Stopped()
 	}
 }
 
-func (l *lane) over(o *op) bool {
+func (l *Lane) over(o *Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return o.state >= opPending
@@ -186,29 +191,29 @@ func (l *lane) over(o *op) bool {
 
 // handOver lets the lane go on without its driver, whose caller has to be
 // answered: first with what rest is left of the batch, then as ever.
-func (l *lane) handOver(rest func()) {
+func (l *Lane) handOver(rest func()) {
 	go func() {
 		l.guard(rest)
-		l.run()
+		l.Run()
 	}()
 }
 
-// leave withdraws a caller whose context ended. It returns the result if there
+// Leave withdraws a caller whose context ended. It returns the result if there
 // is one already, else makes sure that what is granted is given back.
-func (l *lane) leave(o *op) (result, bool) {
+func (l *Lane) Leave(o *Op) (Result, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch o.state {
 	case opDone, opPending:
-		return o.result, true
+		return o.Result, true
 	case opQueued:
-		l.queue = slices.DeleteFunc(l.queue, func(q *op) bool { return q == o })
+		l.queue = slices.DeleteFunc(l.queue, func(q *Op) bool { return q == o })
 		o.state = opGone
 	case opGone:
 	default:
 		o.abandoned = true
 	}
-	return result{}, false
+	return Result{}, false
 }
 
 // growStack makes a new goroutine's stack fit an SDK call at once: growing it
@@ -220,9 +225,9 @@ func growStack(i int) byte {
 	return room[i&1]
 }
 
-// run carries batches until nothing is queued.
-func (l *lane) run() {
-	defer l.owner.stopped()
+// Run carries batches until nothing is queued.
+func (l *Lane) Run() {
+	defer l.owner.Stopped()
 	growStack(0)
 	for {
 		b, ok := l.next()
@@ -238,7 +243,7 @@ func (l *lane) run() {
 
 // next chooses what the next write carries: all adjusts, and the takes that
 // share the first one's configuration.
-func (l *lane) next() (batch, bool) {
+func (l *Lane) next() (batch, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b, ok := l.solo(); ok {
@@ -281,19 +286,19 @@ func sameConfig(a, b *plan.Config) bool {
 
 // finish ends ops with a result and wakes their callers. Grants to callers who
 // have gone are given back by the next write.
-func (l *lane) finish(ops []*op, r result) {
+func (l *Lane) finish(ops []*Op, r Result) {
 	if len(ops) == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.unlockAndTell()
-	granted := r.err == nil && !r.denied
+	granted := r.Err == nil && !r.Denied
 	for _, o := range ops {
 		if o.state >= opDone { // answered when the lane tripped
 			continue
 		}
-		if o.waiter != nil && granted {
-			o.waiter.served = true
+		if o.Waiter != nil && granted {
+			o.Waiter.served = true
 			l.order()
 		}
 		if o.state == opPending || o.heir != nil {
@@ -301,21 +306,21 @@ func (l *lane) finish(ops []*op, r result) {
 			continue
 		}
 		if !o.abandoned {
-			o.state, o.result = opDone, r
-			o.result.dropped = o.dropped
-			close(o.done)
+			o.state, o.Result = opDone, r
+			o.Result.Dropped = o.dropped
+			close(o.Done)
 			continue
 		}
 		o.state = opGone // its caller must not take the result for its own
 		if o.take && granted {
-			l.queue = append(l.queue, l.returning(o, r))
+			l.queue = append(l.queue, l.Returning(o, r))
 		}
 	}
 	l.sweep()
 }
 
 // requeue leaves ops for the next write.
-func (l *lane) requeue(ops []*op) {
+func (l *Lane) requeue(ops []*Op) {
 	l.mu.Lock()
 	defer l.unlockAndTell()
 	for _, o := range ops {
@@ -323,11 +328,11 @@ func (l *lane) requeue(ops []*op) {
 		switch {
 		case o.state >= opDone: // answered when the lane tripped
 		case o.state == opPending: // nothing landed for it, and its caller has gone on
-			l.inherit(o, result{err: silence(errTripped)})
+			l.inherit(o, Result{Err: silence(ErrTripped)})
 		case o.abandoned && o.take: // nothing landed for it, nobody waits
 			o.state = opGone
 		case l.tripped.Load():
-			l.turnOut(o, silence(errTripped))
+			l.turnOut(o, silence(ErrTripped))
 		default:
 			o.state = opQueued
 		}
@@ -336,13 +341,13 @@ func (l *lane) requeue(ops []*op) {
 }
 
 // sweep forgets the ops that have ended; l.mu must be held.
-func (l *lane) sweep() {
-	l.queue = slices.DeleteFunc(l.queue, func(o *op) bool { return o.state >= opDone })
+func (l *Lane) sweep() {
+	l.queue = slices.DeleteFunc(l.queue, func(o *Op) bool { return o.state >= opDone })
 }
 
 // unlockAndTell releases l.mu and tells heirs of outcomes: they take locks of
 // their own.
-func (l *lane) unlockAndTell() {
+func (l *Lane) unlockAndTell() {
 	heirs := l.heirs
 	l.heirs = nil
 	l.mu.Unlock()
@@ -353,7 +358,7 @@ func (l *lane) unlockAndTell() {
 
 // solo is a batch of one op that rides with no other: what the bucket is owed
 // goes before the lane's own takes; l.mu must be held.
-func (l *lane) solo() (batch, bool) {
+func (l *Lane) solo() (batch, bool) {
 	for _, o := range l.queue {
 		if o.solo && o.state == opQueued {
 			return l.carrySolo(o), true
@@ -371,27 +376,27 @@ func (l *lane) solo() (batch, bool) {
 	return l.carrySolo(o), true
 }
 
-func (l *lane) carrySolo(o *op) batch {
+func (l *Lane) carrySolo(o *Op) batch {
 	o.state = opCarried
-	o.refresh(l.owner.nowMS())
-	return batch{adjusts: []*op{o}}
+	o.refresh(l.owner.NowMS())
+	return batch{adjusts: []*Op{o}}
 }
 
-// recall decides a take from memory: whether it fits the last image, if that is
+// Recall decides a take from memory: whether it fits the last image, if that is
 // recent. It says nothing when it does not fit but something may just have been
 // given back by this process.
-func (l *lane) recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r result, ok bool) {
+func (l *Lane) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.sight.known || l.sight.image == nil || !l.sight.fresh(now) || !cfg.Wrote(l.sight.image) {
-		return result{}, false
+		return Result{}, false
 	}
 	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
-	o := op{take: true, amounts: amounts}
-	r = result{image: l.sight.image, now: now, cfg: cfg, before: plan.Precedence{Left: promised(l.atHead(), rank, nil, v.Reading())}}
-	r.denied = !v.Fits(o.amounts, nil, r.before.Left)
-	if r.denied && (slices.ContainsFunc(l.queue, func(o *op) bool { return !o.take }) || v.Lacks(amounts)) { // what is in flight is still in the queue
-		return result{}, false
+	o := Op{take: true, Amounts: amounts}
+	r = Result{Image: l.sight.image, Now: now, Config: cfg, Before: plan.Precedence{Left: promised(l.atHead(), rank, nil, v.Reading())}}
+	r.Denied = !v.Fits(o.Amounts, nil, r.Before.Left)
+	if r.Denied && (slices.ContainsFunc(l.queue, func(o *Op) bool { return !o.take }) || v.Lacks(amounts)) { // what is in flight is still in the queue
+		return Result{}, false
 	}
 	return r, true
 }

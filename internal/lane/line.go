@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"bytes"
@@ -13,37 +13,42 @@ import (
 // exact time the last answer gives, and what they need is left to them by
 // everyone else in the process who came later.
 
-// waiter is one blocked Wait in a bucket's line; the lane's mutex guards it.
-type waiter struct {
-	// rank is its seniority among the process's waiters; it never changes.
-	rank    uint64
+// Waiter is one blocked Wait in a bucket's line; the lane's mutex guards it.
+type Waiter struct {
+	// Rank is its seniority among the process's waiters; it never changes.
+	Rank    uint64
 	amounts []plan.Signed
 	// scarce are the limits it was last denied for, under cfg.
 	scarce []string
 	cfg    *plan.Config
-	// head says that nobody before it waits for a limit it needs, and that
+	// head means that nobody before it waits for a limit it needs, and that
 	// what it needs fits the bucket beside what is left to those before it.
 	head bool
-	// called says that it fits beside those before it, and may try.
+	// called means that it fits beside those before it, and may try.
 	called bool
-	// served says that a landed write carried it.
+	// served means that a landed write carried it.
 	served bool
-	wake   chan struct{} // holds one wake-up
+	// Wake holds one wake-up.
+	Wake chan struct{}
 	// dispute is the fingerprint of others' limits that it tried against.
 	dispute []byte
 }
 
-func newWaiter(rank uint64) *waiter { return &waiter{rank: rank, wake: make(chan struct{}, 1)} }
+// NewWaiter is a waiter behind all there have been.
+func (s *Registry) NewWaiter() *Waiter { return NewWaiter(s.ranks.Add(1)) }
 
-func (w *waiter) rouse() {
+// NewWaiter is a waiter of a rank.
+func NewWaiter(rank uint64) *Waiter { return &Waiter{Rank: rank, Wake: make(chan struct{}, 1)} }
+
+func (w *Waiter) rouse() {
 	select {
-	case w.wake <- struct{}{}:
+	case w.Wake <- struct{}{}:
 	default:
 	}
 }
 
 // needs reports whether the waiter takes any of the limits.
-func (w *waiter) needs(names []string) bool {
+func (w *Waiter) needs(names []string) bool {
 	for _, a := range w.amounts {
 		if slices.Contains(names, a.Name) {
 			return true
@@ -54,7 +59,7 @@ func (w *waiter) needs(names []string) bool {
 
 // fitsBeside reports whether the bucket, when full, holds what the waiter needs
 // beside what is left to others.
-func (w *waiter) fitsBeside(left plan.Sums) bool {
+func (w *Waiter) fitsBeside(left plan.Sums) bool {
 	for _, a := range w.amounts {
 		i := w.cfg.Index(a.Name)
 		if others := left.Of(a.Name).Take; i >= 0 && others > 0 && a.Amount > w.cfg.Limits[i].Rate.Burst-others {
@@ -64,38 +69,38 @@ func (w *waiter) fitsBeside(left plan.Sums) bool {
 	return true
 }
 
-// join puts a waiter in the line, behind those who came before it.
-func (l *lane) join(w *waiter) {
+// Join puts a waiter in the line, behind those who came before it.
+func (l *Lane) Join(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.amounts, w.scarce, w.head, w.called, w.served = nil, nil, false, false, false
-	place := slices.IndexFunc(l.line, func(o *waiter) bool { return o.rank > w.rank })
+	place := slices.IndexFunc(l.line, func(o *Waiter) bool { return o.Rank > w.Rank })
 	if place < 0 {
 		place = len(l.line)
 	}
 	l.line = slices.Insert(l.line, place, w)
 }
 
-// lacks notes what a waiter in line needs, and what it was denied for this time.
-func (l *lane) lacks(w *waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
+// Lacks notes what a waiter in line needs, and what it was denied for this time.
+func (l *Lane) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.amounts, w.scarce, w.cfg, w.served = amounts, scarce, cfg, false
 	l.order()
 }
 
-// quit takes a waiter out of the line.
-func (l *lane) quit(w *waiter) {
+// Quit takes a waiter out of the line.
+func (l *Lane) Quit(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.line = slices.DeleteFunc(l.line, func(o *waiter) bool { return o == w })
+	l.line = slices.DeleteFunc(l.line, func(o *Waiter) bool { return o == w })
 	l.order()
 }
 
-// reconfigure puts a waiter under the configuration in force, nil for none. It
+// Reconfigure puts a waiter under the configuration in force, nil for none. It
 // reports whether that is another, and then wakes the heads of the line, for
 // whom it may be too.
-func (l *lane) reconfigure(w *waiter, cfg *plan.Config) bool {
+func (l *Lane) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.cfg == nil && cfg == nil || w.cfg != nil && cfg != nil && string(w.cfg.Fingerprint) == string(cfg.Fingerprint) {
@@ -112,7 +117,7 @@ func (l *lane) reconfigure(w *waiter, cfg *plan.Config) bool {
 }
 
 // order finds who is at the head, and wakes those who newly are.
-func (l *lane) order() {
+func (l *Lane) order() {
 	var scarce []string
 	var left plan.Sums
 	for _, w := range l.line {
@@ -124,7 +129,7 @@ func (l *lane) order() {
 			w.rouse()
 		}
 		if w.head {
-			ask := op{take: true, amounts: w.amounts}
+			ask := Op{take: true, Amounts: w.amounts}
 			ask.addTo(&left)
 		}
 		for _, name := range w.scarce {
@@ -137,7 +142,7 @@ func (l *lane) order() {
 
 // rouseHeads wakes those at the head, whose wait may be shorter now; l.mu must be
 // held.
-func (l *lane) rouseHeads() {
+func (l *Lane) rouseHeads() {
 	for _, w := range l.line {
 		if w.head {
 			w.rouse()
@@ -145,18 +150,18 @@ func (l *lane) rouseHeads() {
 	}
 }
 
-// mayTry reports whether a waiter is at the head, or has been called.
-func (l *lane) mayTry(w *waiter) (head, called bool) {
+// MayTry reports whether a waiter is at the head, or has been called.
+func (l *Lane) MayTry(w *Waiter) (head, called bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	called, w.called = w.called, false
 	return w.head, called
 }
 
-// callAlong wakes those behind a waiter that fit beside it and each other by
+// CallAlong wakes those behind a waiter that fit beside it and each other by
 // the last image, so that one write carries them all.
-func (l *lane) callAlong(w *waiter, cfg *plan.Config) {
-	now := l.owner.nowMS()
+func (l *Lane) CallAlong(w *Waiter, cfg *plan.Config) {
+	now := l.owner.NowMS()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.sight.current(cfg) || len(l.line) < 2 {
@@ -168,8 +173,8 @@ func (l *lane) callAlong(w *waiter, cfg *plan.Config) {
 		if o.served {
 			continue
 		}
-		ask := op{take: true, amounts: o.amounts}
-		if !v.Fits(ask.amounts, s, nil) {
+		ask := Op{take: true, Amounts: o.amounts}
+		if !v.Fits(ask.Amounts, s, nil) {
 			if o == w {
 				continue
 			}
@@ -183,56 +188,56 @@ func (l *lane) callAlong(w *waiter, cfg *plan.Config) {
 	}
 }
 
-// lastRank is that of callers who do not wait: every waiter goes before them.
-const lastRank = math.MaxUint64
+// LastRank is that of callers who do not wait: every waiter goes before them.
+const LastRank = math.MaxUint64
 
 // head is a waiter at the head of a line, and what it needs.
 type head struct {
-	waiter  *waiter
+	waiter  *Waiter
 	rank    uint64
 	amounts []plan.Signed
 }
 
 // heads are the waiters at the head of the line, in order.
-func (l *lane) heads() []head {
+func (l *Lane) heads() []head {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.atHead()
 }
 
 // atHead is heads; l.mu must be held.
-func (l *lane) atHead() []head {
+func (l *Lane) atHead() []head {
 	var heads []head
 	for _, w := range l.line {
 		if w.head && !w.served {
-			heads = append(heads, head{w, w.rank, w.amounts})
+			heads = append(heads, head{w, w.Rank, w.amounts})
 		}
 	}
 	return heads
 }
 
-// leftTo is what a take leaves to the heads of the line who came before its
+// LeftTo is what a take leaves to the heads of the line who came before its
 // caller; r says what the bucket holds.
-func (l *lane) leftTo(rank uint64, r plan.Reading) plan.Promises {
+func (l *Lane) LeftTo(rank uint64, r plan.Reading) plan.Promises {
 	return promised(l.heads(), rank, nil, r)
 }
 
 // promised is what a take leaves to the heads of a line who came before its
 // caller, beside those that are carried with it; r says what the bucket holds.
-func promised(heads []head, rank uint64, carried []*op, r plan.Reading) plan.Promises {
+func promised(heads []head, rank uint64, carried []*Op, r plan.Reading) plan.Promises {
 	var f plan.Forecast
 	for _, h := range heads {
-		if h.rank < rank && !slices.ContainsFunc(carried, func(o *op) bool { return o.waiter == h.waiter }) {
+		if h.rank < rank && !slices.ContainsFunc(carried, func(o *Op) bool { return o.Waiter == h.waiter }) {
 			f.Serve(r, h.amounts)
 		}
 	}
 	return f.Limits
 }
 
-// disputed reports whether the bucket is once more under limits of others that the
+// Disputed reports whether the bucket is once more under limits of others that the
 // waiter has tried against: callers who disagree claim it in turn, and each claim
 // wakes the others. The first time it is false, for the limits may have changed.
-func (l *lane) disputed(w *waiter) bool {
+func (l *Lane) Disputed(w *Waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.sight.known || l.sight.image == nil || w.cfg == nil || w.cfg.Wrote(l.sight.image) {
@@ -243,10 +248,10 @@ func (l *lane) disputed(w *waiter) bool {
 	return again
 }
 
-// due is how long a waiter has to wait until its amounts fit once those before
+// Due is how long a waiter has to wait until its amounts fit once those before
 // it have theirs; at the head that is other heads, behind it all. known is false
 // when the last image is too old to say, or under another configuration.
-func (l *lane) due(w *waiter, now int64) (wait int64, known bool) {
+func (l *Lane) Due(w *Waiter, now int64) (wait int64, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.sight.current(w.cfg) || !l.sight.fresh(now) {

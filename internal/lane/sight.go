@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -109,7 +109,7 @@ func sameFingerprint(a, b *schema.Image) bool {
 }
 
 // glance is a copy of what the lane knows, to decide from beside its own work.
-func (l *lane) glance() sight {
+func (l *Lane) glance() sight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sight
@@ -117,7 +117,7 @@ func (l *lane) glance() sight {
 
 // learn installs an image that a request of the lane's own, sent at asked, has
 // shown. Only the running goroutine may call it.
-func (l *lane) learn(image *schema.Image, asked int64) {
+func (l *Lane) learn(image *schema.Image, asked int64) {
 	l.mu.Lock()
 	foreign := l.sight.known && image.ForeignSince(l.sight.image)
 	l.replace(image, asked)
@@ -129,23 +129,23 @@ func (l *lane) learn(image *schema.Image, asked int64) {
 
 // replace installs an image and wakes the heads of the line, whose wait may be
 // shorter now; l.mu must be held.
-func (l *lane) replace(image *schema.Image, asked int64) {
-	l.sight.replace(image, asked, l.owner.nowMS(), l.owner.tick)
+func (l *Lane) replace(image *schema.Image, asked int64) {
+	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
 	l.rouseHeads()
 }
 
-// seed gives a resting lane an image from a read made elsewhere, if it has none.
-func (l *lane) seed(image *schema.Image, asked int64) {
+// Seed gives a resting lane an image from a read made elsewhere, if it has none.
+func (l *Lane) Seed(image *schema.Image, asked int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.running && l.sight.seed(image, asked, l.owner.nowMS(), l.owner.tick) {
+	if !l.running && l.sight.seed(image, asked, l.owner.NowMS(), l.owner.Tick) {
 		l.rouseHeads()
 	}
 }
 
-// observe gives a resting lane an image that a transaction, or a read beside the
+// Observe gives a resting lane an image that a transaction, or a read beside the
 // lane's work, has seen: unless the lane has seen a later one.
-func (l *lane) observe(image *schema.Image, asked int64) {
+func (l *Lane) Observe(image *schema.Image, asked int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running && asked >= l.sight.seenAt {
@@ -153,21 +153,21 @@ func (l *lane) observe(image *schema.Image, asked int64) {
 	}
 }
 
-// assume gives a resting lane the image that a committed transaction must have
+// Assume gives a resting lane the image that a committed transaction must have
 // left.
-func (l *lane) assume(before, after *schema.Image) {
+func (l *Lane) Assume(before, after *schema.Image) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.running {
 		return
 	}
-	if l.sight.assume(before, after, l.owner.nowMS(), l.owner.tick) {
+	if l.sight.assume(before, after, l.owner.NowMS(), l.owner.Tick) {
 		l.rouseHeads()
 	}
 }
 
-// drop makes a resting lane read the bucket before its next write.
-func (l *lane) drop() {
+// Drop makes a resting lane read the bucket before its next write.
+func (l *Lane) Drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running {
@@ -176,30 +176,30 @@ func (l *lane) drop() {
 }
 
 // markStale keeps the lane from denying by its image.
-func (l *lane) markStale() {
+func (l *Lane) markStale() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sight.markStale()
 }
 
-// meet learns of others who write from the answer to a write that landed or was
+// Meet learns of others who write from the answer to a write that landed or was
 // refused.
-func (l *lane) meet(w *plan.Write, v ddb.Verdict, image *schema.Image) {
+func (l *Lane) Meet(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 	if v != ddb.Landed && v != ddb.Refused {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sight.meet(w, v == ddb.Landed, image, l.owner.nowMS())
+	l.sight.meet(w, v == ddb.Landed, image, l.owner.NowMS())
 }
 
-// memory is what the lane last saw of its bucket, however old.
-func (l *lane) memory(cfg *plan.Config) result {
-	now := l.owner.nowMS()
+// Memory is what the lane last saw of its bucket, however old.
+func (l *Lane) Memory(cfg *plan.Config) Result {
+	now := l.owner.NowMS()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.sight.known || l.sight.image == nil {
-		return result{}
+		return Result{}
 	}
-	return result{image: l.sight.image, cfg: cfg, now: now, degraded: true}
+	return Result{Image: l.sight.image, Config: cfg, Now: now, Degraded: true}
 }

@@ -1,25 +1,24 @@
-package dynalimit
+package lane
 
 import (
 	"context"
-	"time"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // read reads the bucket, and says when it was asked to.
-func (l *lane) read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked int64, err error) {
-	asked = l.owner.nowMS()
-	image, err = l.owner.store.Read(ctx, l.key, hint, l.owner.ids.slot)
+func (l *Lane) read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked int64, err error) {
+	asked = l.owner.NowMS()
+	image, err = l.owner.Store.Read(ctx, l.Key, hint, l.owner.IDs.Slot)
 	if heard(err) {
-		l.heard.Store(time.Now().UnixNano())
+		l.Hear()
 	}
 	return image, asked, err
 }
 
 // look reads the bucket for the lane. Only the running goroutine may call it.
-func (l *lane) look(ctx context.Context) error {
+func (l *Lane) look(ctx context.Context) error {
 	image, asked, err := l.read(ctx, l.sight.hint())
 	if err == nil {
 		l.learn(image, asked)
@@ -29,7 +28,7 @@ func (l *lane) look(ctx context.Context) error {
 
 // lookBeside reads the bucket into a copy of what the lane knows, and tells the
 // lane.
-func (l *lane) lookBeside(ctx context.Context, known *sight) error {
+func (l *Lane) lookBeside(ctx context.Context, known *sight) error {
 	image, asked, err := l.read(ctx, known.hint())
 	if err != nil {
 		return err
@@ -37,46 +36,48 @@ func (l *lane) lookBeside(ctx context.Context, known *sight) error {
 	if known.known && image.ForeignSince(known.image) {
 		l.noticeForeign()
 	}
-	known.replace(image, asked, l.owner.nowMS(), l.owner.tick)
-	l.observe(image, asked)
+	known.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
+	l.Observe(image, asked)
 	return nil
 }
 
-// inspect reads the bucket and puts it under a configuration.
-func (l *lane) inspect(ctx context.Context, cfg *plan.Config) (plan.View, error) {
+// Inspect reads the bucket and puts it under a configuration.
+func (l *Lane) Inspect(ctx context.Context, cfg *plan.Config) (plan.View, error) {
 	known := l.glance()
 	if err := l.lookBeside(ctx, &known); err != nil {
 		return plan.View{}, err
 	}
-	return l.view(ctx, &known, batch{takes: []*op{{take: true, cfg: cfg}}}, nil)
+	return l.view(ctx, &known, batch{takes: []*Op{{take: true, cfg: cfg}}}, nil)
 }
 
-// proposal is one bucket's part of a transaction.
-type proposal struct {
-	view plan.View
-	plan plan.Write
-	sums plan.Sums
-	// waits means that the take does not fit beside what is left to waiters.
-	waits bool
-	left  plan.Promises
+// Proposal is one bucket's part of a transaction.
+type Proposal struct {
+	// View is what it was decided from, Write the decision, Sums what it takes.
+	View  plan.View
+	Write plan.Write
+	Sums  plan.Sums
+	// Waits means that the take does not fit beside what is left to waiters, which
+	// is Left: there is no Write.
+	Waits bool
+	Left  plan.Promises
 }
 
-// propose decides how to charge the bucket together with others, beside the
+// Propose decides how to charge the bucket together with others, beside the
 // lane's own work: for a caller of a rank whose call was refused so many times.
 // A denial needs an image no older than a second, and so does what is to be
 // certain.
-func (l *lane) propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, rank uint64, refused int, certain bool) (proposal, error) {
-	o := &op{take: true, amounts: amounts, cfg: cfg, rank: rank, refusals: refused}
+func (l *Lane) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, rank uint64, refused int, certain bool) (Proposal, error) {
+	o := &Op{take: true, Amounts: amounts, cfg: cfg, Rank: rank, refusals: refused}
 	known, v, err := l.consider(ctx, o, certain)
 	if err != nil {
-		return proposal{}, err
+		return Proposal{}, err
 	}
 	d := choose(&known, v, queue{takes: o.alone(), heads: l.heads()})
-	return proposal{view: v, plan: d.write, sums: d.sums, waits: len(d.left) > 0, left: d.promised}, nil
+	return Proposal{View: v, Write: d.write, Sums: d.sums, Waits: len(d.left) > 0, Left: d.promised}, nil
 }
 
 // consider puts a recent image of the bucket under the configuration of a take.
-func (l *lane) consider(ctx context.Context, o *op, certain bool) (sight, plan.View, error) {
+func (l *Lane) consider(ctx context.Context, o *Op, certain bool) (sight, plan.View, error) {
 	known, b := l.glance(), batch{takes: o.alone()}
 	for looked := false; ; looked = true {
 		if !known.known || looked {
@@ -86,10 +87,10 @@ func (l *lane) consider(ctx context.Context, o *op, certain bool) (sight, plan.V
 			}
 		}
 		v, err := l.view(ctx, &known, b, nil)
-		if err == nil && v.Lacks(o.amounts) {
-			err = outdated(v, o.amounts)
+		if err == nil && v.Lacks(o.Amounts) {
+			err = outdated(v, o.Amounts)
 		}
-		if err != nil || looked || known.fresh(v.Now) || !certain && v.Fits(o.amounts, nil, nil) {
+		if err != nil || looked || known.fresh(v.Now) || !certain && v.Fits(o.Amounts, nil, nil) {
 			return known, v, err
 		}
 	}
@@ -97,14 +98,14 @@ func (l *lane) consider(ctx context.Context, o *op, certain bool) (sight, plan.V
 
 // view puts what is known under the batch's configuration, which is read again
 // when the image may hold a newer one that matters.
-func (l *lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (plan.View, error) {
+func (l *Lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (plan.View, error) {
 	cfg := b.config()
 	st := plan.Compare(known.image, cfg, known.seenTick)
 	missing := b.misses(known.image, s, cfg)
 	if len(b.takes) == 0 && !missing && known.whole() {
 		st = plan.Older // an adjust charges what is there; configuration comes with takes
 	} else if st == plan.Older {
-		l.owner.store.ForgetConfig(l.entity, l.resource)
+		l.owner.Store.ForgetConfig(l.Entity, l.Resource)
 	}
 	if st == plan.Unsure || st == plan.Older && missing {
 		var err error
@@ -116,22 +117,22 @@ func (l *lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (pl
 	if missing && st == plan.Current || known.image == nil {
 		st = plan.Newer
 	}
-	v := plan.NewView(known.image, cfg, st, l.owner.nowMS())
+	v := plan.NewView(known.image, cfg, st, l.owner.NowMS())
 	if waiting, wait := v.Overfull(); waiting != nil {
-		return v, &failure{reason: failedOverfull, configured: len(cfg.Limits), waiting: waiting, wait: wait}
+		return v, &Failure{Reason: Overfull, Configured: len(cfg.Limits), Waiting: waiting, Wait: wait}
 	}
 	return v, nil
 }
 
 // reread puts the batch under the configuration as it is now; nil, for adjusts,
 // when nothing limits the bucket any more.
-func (l *lane) reread(ctx context.Context, b batch) (*plan.Config, error) {
-	cfg, err := l.owner.store.RereadConfig(ctx, l.entity, l.resource)
+func (l *Lane) reread(ctx context.Context, b batch) (*plan.Config, error) {
+	cfg, err := l.owner.Store.RereadConfig(ctx, l.Entity, l.Resource)
 	if err != nil {
 		return nil, err
 	}
 	if cfg == nil && len(b.takes) > 0 {
-		return nil, &failure{reason: failedUnlimited}
+		return nil, &Failure{Reason: Unlimited}
 	}
 	for _, o := range b.takes {
 		o.cfg = cfg
@@ -159,7 +160,7 @@ func (b *batch) misses(image *schema.Image, s plan.Sums, cfg *plan.Config) bool 
 		}
 	}
 	for _, o := range b.takes {
-		for _, a := range o.amounts {
+		for _, a := range o.Amounts {
 			if lacks(a.Name) {
 				return true
 			}

@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"context"
@@ -21,35 +21,46 @@ const (
 
 // owed is everything that a process owes to buckets.
 type owed struct {
-	lanes *lanes
+	lanes *Registry
 
 	mu       sync.Mutex
-	byKey    map[laneKey]*owing
+	byKey    map[bucketKey]*owing
 	flushing bool
 }
 
 // returns owes a give-back that nobody waits for: one that can not be kept stays
 // consumed, and in doubt.
-func (d *owed) returns(l *lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) {
+func (d *owed) returns(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) {
 	if !d.refund(l, amounts, incarnation, cfg) {
 		d.lanes.tally.doubt(amounts)
 	}
 }
 
+// Owe has the bucket charged later; nil when too many buckets are owed already.
+func (l *Lane) Owe(amounts []plan.Signed, cfg *plan.Config) *backlog.Charge {
+	return l.owner.owed.charge(l, amounts, cfg)
+}
+
+// OweBack has amounts given back later to one incarnation of the bucket; false when
+// too many buckets are owed already.
+func (l *Lane) OweBack(amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
+	return l.owner.owed.refund(l, amounts, incarnation, cfg)
+}
+
 // charge owes amounts to a bucket; nil when too many buckets are owed already.
-func (d *owed) charge(l *lane, amounts []plan.Signed, cfg *plan.Config) *backlog.Charge {
+func (d *owed) charge(l *Lane, amounts []plan.Signed, cfg *plan.Config) *backlog.Charge {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := d.owing(l)
 	if w == nil {
 		return nil
 	}
-	return w.add(amounts, cfg, l.imageOf(), d.lanes.nowMS())
+	return w.add(amounts, cfg, l.imageOf(), d.lanes.NowMS())
 }
 
 // refund owes a give-back to one incarnation of a bucket; false when too many
 // buckets are owed already.
-func (d *owed) refund(l *lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
+func (d *owed) refund(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
 	if len(amounts) == 0 {
 		return true
 	}
@@ -65,23 +76,23 @@ func (d *owed) refund(l *lane, amounts []plan.Signed, incarnation []byte, cfg *p
 
 // takeOver owes what a write carried that was surely not written, and drops it
 // when too many buckets are owed already.
-func (d *owed) takeOver(l *lane, c *backlog.Charge, amounts []plan.Signed, cfg *plan.Config) {
+func (d *owed) takeOver(l *Lane, c *backlog.Charge, amounts []plan.Signed, cfg *plan.Config) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := d.owing(l)
 	if w == nil {
 		c.Dropped()
-		d.lanes.drops(laneKey{l.entity, l.resource}, amounts, "too many buckets are owed, or the limiter is closed")
+		d.lanes.drops(bucketKey{l.Entity, l.Resource}, amounts, "too many buckets are owed, or the limiter is closed")
 		return
 	}
-	w.add(nil, cfg, l.imageOf(), d.lanes.nowMS())
-	w.takeOver(c, d.lanes.nowMS())
+	w.add(nil, cfg, l.imageOf(), d.lanes.NowMS())
+	w.takeOver(c, d.lanes.NowMS())
 }
 
 // owing returns what a bucket is owed, making an entry if need be; d.mu must be
 // held. The backlog is written in the background.
-func (d *owed) owing(l *lane) *owing {
-	key := laneKey{l.entity, l.resource}
+func (d *owed) owing(l *Lane) *owing {
+	key := bucketKey{l.Entity, l.Resource}
 	w := d.byKey[key]
 	if w == nil {
 		if len(d.byKey) >= maxOwingBuckets || d.lanes.isClosing() {
@@ -89,14 +100,14 @@ func (d *owed) owing(l *lane) *owing {
 		}
 		w = &owing{lane: key, charge: backlog.NewCharge()}
 		if d.byKey == nil {
-			d.byKey = map[laneKey]*owing{}
+			d.byKey = map[bucketKey]*owing{}
 		}
 		d.byKey[key] = w
 	}
 	l.owing.Store(w)
 	if !d.flushing {
 		d.flushing = true
-		d.lanes.started()
+		d.lanes.Started()
 		go d.flush()
 	}
 	return w
@@ -132,8 +143,8 @@ func (d *owed) buckets() (list []*owing, done bool) {
 // flush writes what is owed, bucket by bucket, while the table answers. A lane
 // that is used meanwhile writes what its bucket is owed before its own takes.
 func (d *owed) flush() {
-	defer d.lanes.stopped()
-	life, table := d.lanes.life, d.lanes.table
+	defer d.lanes.Stopped()
+	life, table := d.lanes.life, d.lanes.Table
 	for pause := flushDelay; ddb.Sleep(life, pause); pause = flushDelay {
 		if table.Open() {
 			select {
@@ -158,7 +169,7 @@ func (d *owed) flush() {
 // drain writes what is owed before a limiter ends, if the table answers, until
 // ctx ends. What is left is lost.
 func (d *owed) drain(ctx context.Context) {
-	for !d.lanes.table.Open() {
+	for !d.lanes.Table.Open() {
 		list, done := d.buckets()
 		if done {
 			return
@@ -175,7 +186,7 @@ func (d *owed) drain(ctx context.Context) {
 // wake has a bucket's lane, which may have been forgotten meanwhile, write what
 // the bucket is owed.
 func (d *owed) wake(w *owing) {
-	l := d.lanes.of(w.lane.entity, w.lane.resource)
+	l := d.lanes.Of(w.lane.entity, w.lane.resource)
 	l.owing.Store(w)
 	l.wake()
 }
@@ -187,7 +198,7 @@ func (d *owed) total() (buckets int, amounts []plan.Signed) {
 	for _, w := range d.byKey {
 		if !w.empty() {
 			buckets++
-			amounts = plan.Plus(amounts, w.due(d.lanes.nowMS()))
+			amounts = plan.Plus(amounts, w.due(d.lanes.NowMS()))
 		}
 	}
 	return buckets, amounts

@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"sync"

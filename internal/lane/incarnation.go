@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"bytes"
@@ -15,19 +15,19 @@ import (
 
 // strays reports whether the op gives something back to another bucket than the
 // one shown.
-func (o *op) strays(m *schema.Image) bool {
-	return !o.forgone && o.givesBack() && !bytes.Equal(o.incarnation, m.Of())
+func (o *Op) strays(m *schema.Image) bool {
+	return !o.forgone && o.GivesBack() && !bytes.Equal(o.incarnation, m.Of())
 }
 
 // strays reports whether the last image shows another bucket than one that is
 // given back to, or none, or one without a limit that is, and is not known to be
 // newer than the grant: a transaction's shows in none.
-func (l *lane) strays(adjusts []*op) bool {
+func (l *Lane) strays(adjusts []*Op) bool {
 	if !l.sight.known {
 		return false
 	}
 	for _, o := range adjusts {
-		if o.refusals == 0 && o.givesBack() && (o.strays(l.sight.image) || o.misses(l.sight.image)) {
+		if o.refusals == 0 && o.GivesBack() && (o.strays(l.sight.image) || o.misses(l.sight.image)) {
 			return true
 		}
 	}
@@ -35,14 +35,14 @@ func (l *lane) strays(adjusts []*op) bool {
 }
 
 // misses reports whether the bucket shown lacks a limit that is given back to.
-func (o *op) misses(m *schema.Image) bool {
-	return slices.ContainsFunc(o.amounts, func(a plan.Signed) bool { return a.Amount < 0 && !m.Holds(a.Name) })
+func (o *Op) misses(m *schema.Image) bool {
+	return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount < 0 && !m.Holds(a.Name) })
 }
 
 // sift drops what is to be given back to a bucket that is gone, and returns the
 // adjusts of the one that is there. Where none is known, a write gives back to
 // one incarnation, and leaves the others for the next.
-func (l *lane) sift(adjusts []*op) []*op {
+func (l *Lane) sift(adjusts []*Op) []*Op {
 	if !l.sight.known {
 		return l.siftUnseen(adjusts)
 	}
@@ -53,7 +53,7 @@ func (l *lane) sift(adjusts []*op) []*op {
 	for _, o := range adjusts {
 		o.forgone = o.forgone || o.strays(l.sight.image)
 		if o.forgone && !o.charges() {
-			l.finish(o.alone(), result{image: l.sight.image, now: l.owner.nowMS(), cfg: o.cfg})
+			l.finish(o.alone(), Result{Image: l.sight.image, Now: l.owner.NowMS(), Config: o.cfg})
 			continue
 		}
 		kept = append(kept, o)
@@ -62,8 +62,8 @@ func (l *lane) sift(adjusts []*op) []*op {
 }
 
 // siftUnseen keeps the adjusts that give back to the bucket of the first.
-func (l *lane) siftUnseen(adjusts []*op) []*op {
-	var kept, later []*op
+func (l *Lane) siftUnseen(adjusts []*Op) []*Op {
+	var kept, later []*Op
 	for _, o := range adjusts {
 		if bytes.Equal(o.incarnation, adjusts[0].incarnation) {
 			kept = append(kept, o)
@@ -76,7 +76,7 @@ func (l *lane) siftUnseen(adjusts []*op) []*op {
 }
 
 // imageOf is the incarnation of the bucket as last seen, nil for none.
-func (l *lane) imageOf() []byte {
+func (l *Lane) imageOf() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.sight.known {
@@ -87,7 +87,7 @@ func (l *lane) imageOf() []byte {
 
 // bereft reports whether a batch charges what another incarnation of the bucket
 // is owed. One that is gone and has no successor is made again.
-func (l *lane) bereft(b batch) bool {
+func (l *Lane) bereft(b batch) bool {
 	if len(b.adjusts) == 0 || b.adjusts[0].charge == nil {
 		return false
 	}

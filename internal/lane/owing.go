@@ -1,4 +1,4 @@
-package dynalimit
+package lane
 
 import (
 	"context"
@@ -17,7 +17,7 @@ const maxOwingBuckets = 10_000
 // owing is what one bucket is owed: charges of what the policy admitted, and
 // give-backs that could not be written. It outlives the bucket's lane.
 type owing struct {
-	lane laneKey
+	lane bucketKey
 
 	mu sync.Mutex
 	// charge collects; one that has been sent is another.
@@ -115,7 +115,7 @@ func (w *owing) takeOver(c *backlog.Charge, now int64) {
 
 // next is the op that writes the next part of what is owed: charges first, then
 // each give-back alone; nil for nothing.
-func (w *owing) next(s *lanes) *op {
+func (w *owing) next(s *Registry) *Op {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -124,16 +124,16 @@ func (w *owing) next(s *lanes) *op {
 	case w.charge.Send():
 		c := w.charge
 		w.charge, w.carried = backlog.NewCharge(), true
-		o := newAdjust(context.Background(), nil, nil, w.cfg)
+		o := NewAdjust(context.Background(), nil, nil, w.cfg)
 		o.charge, o.solo, o.owedTo = c, true, w.incarnation
-		o.heir = func(r result) { s.flushed(w, c, o, r) }
+		o.heir = func(r Result) { s.flushed(w, c, o, r) }
 		return o
 	case len(w.backs) > 0:
 		b := w.backs[0]
 		w.backs, w.carried = slices.Delete(w.backs, 0, 1), true
-		o := newAdjust(context.Background(), plan.Negated(b.amounts), b.incarnation, w.cfg)
+		o := NewAdjust(context.Background(), plan.Negated(b.amounts), b.incarnation, w.cfg)
 		o.solo = true
-		o.heir = func(r result) { s.refunded(w, b, o.cfg, r) }
+		o.heir = func(r Result) { s.refunded(w, b, o.cfg, r) }
 		return o
 	}
 	return nil
@@ -149,39 +149,39 @@ func refunds(list []backlog.Refund) []plan.Signed {
 }
 
 // flushed books what came of a charge that was owed.
-func (s *lanes) flushed(w *owing, c *backlog.Charge, o *op, r result) {
+func (s *Registry) flushed(w *owing, c *backlog.Charge, o *Op, r Result) {
 	switch {
 	case r.lost:
 		s.drops(w.lane, o.owed(), "the bucket is gone")
 		c.Dropped()
-	case r.err == nil:
-		if gone := o.owedOf(r.dropped); len(gone) > 0 {
+	case r.Err == nil:
+		if gone := o.owedOf(r.Dropped); len(gone) > 0 {
 			s.drops(w.lane, gone, "its limits are gone")
 		}
-		where := r.image.Of()
-		w.refund(refunds(c.Landed(where, r.dropped)), where, o.cfg)
-	case r.unknown:
+		where := r.Image.Of()
+		w.refund(refunds(c.Landed(where, r.Dropped)), where, o.cfg)
+	case r.Unknown:
 		s.tally.doubt(o.owed())
 		c.Unanswered()
 	default:
-		w.takeOver(c, s.nowMS())
+		w.takeOver(c, s.NowMS())
 	}
 	s.released(w, r)
 }
 
 // drops counts and logs what will never be charged.
-func (s *lanes) drops(key laneKey, amounts []plan.Signed, why string) {
+func (s *Registry) drops(key bucketKey, amounts []plan.Signed, why string) {
 	s.tally.drop(amounts)
-	s.log.Warn("dynalimit: what was admitted while a bucket did not answer is not charged: "+why,
+	s.Log.Warn("dynalimit: what was admitted while a bucket did not answer is not charged: "+why,
 		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
 }
 
 // refunded books what came of a give-back that was owed. One that may have been
 // written is not written again.
-func (s *lanes) refunded(w *owing, b owedBack, cfg *plan.Config, r result) {
-	if r.err != nil && !r.unknown {
+func (s *Registry) refunded(w *owing, b owedBack, cfg *plan.Config, r Result) {
+	if r.Err != nil && !r.Unknown {
 		w.refund(b.amounts, b.incarnation, cfg)
-	} else if r.unknown {
+	} else if r.Unknown {
 		s.tally.doubt(b.amounts)
 	}
 	s.released(w, r)
@@ -189,10 +189,10 @@ func (s *lanes) refunded(w *owing, b owedBack, cfg *plan.Config, r result) {
 
 // released ends the writing of a part of what is owed. What could not be written
 // lets the lane's own takes go first for a while.
-func (s *lanes) released(w *owing, r result) {
+func (s *Registry) released(w *owing, r Result) {
 	w.mu.Lock()
 	w.carried = false
-	if r.err != nil && !r.unknown {
+	if r.Err != nil && !r.Unknown {
 		w.retry = time.Now().Add(flushDelay)
 	}
 	w.mu.Unlock()

@@ -1,0 +1,108 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+// Reason is why a lane ended an op.
+type Reason uint8
+
+// Why a lane ended an op, other than by DynamoDB's answer to it.
+const (
+	Silent        Reason = iota // the bucket does not answer
+	Unconfirmed                 // a try went unanswered and cannot be recognised
+	Contended                   // others changed the bucket each time
+	Outdated                    // a limit of the op is none any more
+	Unlimited                   // nothing limits the bucket any more
+	Misconfigured               // the stored configuration cannot be used
+	Overfull                    // more limits than a claim can carry
+	TooDeep                     // more debt than a bucket can store
+	Panicked                    // the work on it panicked
+)
+
+// Failure is how a lane ends an op that no answer of DynamoDB decided. It is a
+// value for the limiter, which makes of it the error that users see.
+type Failure struct {
+	// Reason is why.
+	Reason Reason
+	// Op is what was being done, of Silent and Unconfirmed.
+	Op string
+	// Limit names the limit, of Outdated and TooDeep.
+	Limit string
+	// Configured is how many limits are configured; Waiting names those that are
+	// configured no more and have not refilled, the last of them in Wait ms: of
+	// Overfull.
+	Configured int
+	Waiting    []string
+	Wait       int64
+	// Err is the cause, nil for none.
+	Err error
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("lane: reason %d %s: %v", f.Reason, f.Limit, f.Err)
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Is matches ddb.ErrUnavailable when no answer came.
+func (f *Failure) Is(target error) bool {
+	return target == ddb.ErrUnavailable && (f.Reason == Silent || f.Reason == Unconfirmed)
+}
+
+// ofConfiguration reports whether an error is of the configuration of takes,
+// which adjusts do not need.
+func ofConfiguration(err error) bool {
+	var f *Failure
+	if !errors.As(err, &f) {
+		return false
+	}
+	switch f.Reason {
+	case Outdated, Unlimited, Misconfigured, Overfull:
+		return true
+	default:
+		return false
+	}
+}
+
+var (
+	// ErrTripped ends what is asked of a bucket that does not answer.
+	ErrTripped = errors.New("the bucket does not answer; it is probed in the background")
+	// errUnrecognised ends a write of which nobody knows whether it landed.
+	errUnrecognised = errors.New("a try went unanswered and cannot be recognised")
+)
+
+const writeBucket = "write the bucket"
+
+// silence is the failure of an op whose bucket does not answer.
+func silence(cause error) *Failure {
+	return &Failure{Reason: Silent, Op: writeBucket, Err: cause}
+}
+
+// unconfirmed is the failure of an op that may have been written.
+func unconfirmed(op string) *Failure {
+	return &Failure{Reason: Unconfirmed, Op: op, Err: errUnrecognised}
+}
+
+// silent reports whether an error means that the store said nothing: an answer,
+// throttling too, proves that it lives.
+func silent(err error) bool {
+	if err == nil { // the usual case makes no garbage
+		return false
+	}
+	var f *Failure
+	if errors.As(err, &f) && f.Reason == Silent {
+		return true
+	}
+	return errors.Is(err, ddb.ErrUnavailable) && ddb.Classify(err, context.Background()).Silent
+}
+
+// heard reports whether the store answered, if only with an error.
+func heard(err error) bool {
+	return err == nil || ddb.Classify(err, context.Background()).Answered
+}

@@ -1,0 +1,55 @@
+package lane
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// What is left to a waiter is left by those who came later, not by those before.
+func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
+	r := plan.Reading{
+		Image: &schema.Image{
+			Set: schema.NewLimitSets().Of([]string{"rpm"}), HasRefilled: true,
+			Limits: []schema.Stored{{Rate: bucket.Rate{Burst: 60_000, Amount: 60_000, Period: 60_000}}},
+		},
+	}
+	l := &Lane{line: []*Waiter{
+		{Rank: 3, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 20_000}}},
+		{Rank: 5, amounts: []plan.Signed{{Name: "rpm", Amount: 1000}}}, // stands behind: nothing is left to it
+		{Rank: 7, head: true, amounts: []plan.Signed{{Name: "rpm", Amount: 30_000}}},
+		{Rank: 8, head: true, served: true, amounts: []plan.Signed{{Name: "rpm", Amount: 7000}}},
+	}}
+	for rank, want := range map[uint64]int64{2: 0, 3: 0, 5: 20_000, 7: 20_000, 9: 50_000, LastRank: 50_000} {
+		assert.Equal(t, want, l.LeftTo(rank, r).Of("rpm").Amount, "rank %d", rank)
+	}
+	all := l.LeftTo(LastRank, r).Of("rpm")
+	assert.EqualValues(t, 0, all.After.Tokens)
+	assert.EqualValues(t, 50_000, all.After.Refilled, "one after the other")
+	assert.EqualValues(t, 60_000, all.Wait(r.Worth("rpm"), 0, 10_000), "10 more after the 50 fit a full bucket of 60")
+	assert.EqualValues(t, 50_000+11_000, all.Wait(r.Worth("rpm"), 0, 11_000))
+	assert.EqualValues(t, bucket.Never, all.Wait(r.Worth("rpm"), 0, 61_000))
+}
+
+// Between a waiter's grant and its return nobody takes what the next waits for.
+func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
+	cfg := rpmOf(60)
+	l := &Lane{}
+	first, second := NewWaiter(1), NewWaiter(2)
+	for _, w := range []*Waiter{second, first} {
+		l.Join(w)
+		l.Lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
+	}
+	require.Equal(t, []*Waiter{first, second}, l.line, "by their arrival, not by when they changed lines")
+	require.False(t, second.head)
+	o := NewTake(t.Context(), first.amounts, cfg)
+	o.Waiter = first
+	l.finish([]*Op{o}, Result{})
+	require.True(t, second.head)
+	require.EqualValues(t, 5000, l.LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
+}

@@ -1,0 +1,143 @@
+package lane
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dynalimit/dynalimit/internal/cache"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// bucketKey names a bucket.
+type bucketKey struct{ entity, resource string }
+
+// Registry keeps the lanes of the buckets that this process has used lately. An idle lane costs no
+// goroutine and may be forgotten; one that is forgotten while busy ends its work.
+type Registry struct {
+	Options
+	// IDs makes the ids of this client's writes.
+	IDs *IDs
+	// life ends with End, when the limiter has been closed: then nothing is probed
+	// or kept for later any more.
+	life context.Context
+	End  context.CancelFunc
+	// owed is what buckets are owed, trips how many of them do not answer.
+	owed  owed
+	trips atomic.Int64
+	tally tally
+
+	// foreign says that another implementation was seen to write a bucket.
+	foreign atomic.Bool
+	// OnSend, if set, hears of every write before it is sent; for tests.
+	OnSend func(l *Lane, operation uint64, s plan.Sums)
+	// ranks counts the waiters there have been, for their seniority.
+	ranks atomic.Uint64
+
+	byKey *cache.Recent[bucketKey, *Lane]
+
+	mu      sync.Mutex
+	running int
+	idle    chan struct{} // closed when nothing runs; made by who waits for it
+}
+
+// Options are what lanes are made of. All but Trace are required.
+type Options struct {
+	// Store sends requests; Keys names buckets in it.
+	Store Store
+	Keys  schema.Keys
+	// Size is how many lanes are kept.
+	Size int
+	// NowMS is the time in Unix ms, corrected towards DynamoDB's; Tick returns a
+	// number larger than all before it.
+	NowMS func() int64
+	Tick  func() int64
+	// Table tells whether the table answers.
+	Table Table
+	// Trace hears of writes, nil for nobody.
+	Trace Trace
+	// Log is told what an operator should know.
+	Log *slog.Logger
+}
+
+// New returns a registry without lanes. It does no I/O and starts no goroutine.
+func New(o Options) (*Registry, error) {
+	byKey, err := cache.NewRecent[bucketKey, *Lane](o.Size)
+	if err != nil {
+		return nil, err
+	}
+	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey}
+	s.life, s.End = context.WithCancel(context.Background())
+	s.owed.lanes = s
+	return s, nil
+}
+
+// Doubt counts amounts of which nobody knows whether they were written.
+func (s *Registry) Doubt(amounts []plan.Signed) { s.tally.doubt(amounts) }
+
+// Uncertain are the amounts in doubt, and those owed that will never be charged.
+func (s *Registry) Uncertain() (doubted, dropped []plan.Signed) { return s.tally.amounts() }
+
+// Silent is how many buckets do not answer.
+func (s *Registry) Silent() int { return int(s.trips.Load()) }
+
+// Backlog is for how many buckets something is owed, and all charges that are.
+func (s *Registry) Backlog() (buckets int, amounts []plan.Signed) { return s.owed.total() }
+
+// Flush writes what is owed, if the table answers, until ctx ends.
+func (s *Registry) Flush(ctx context.Context) { s.owed.drain(ctx) }
+
+// isClosing reports whether the limiter has been closed: nothing is kept for
+// later any more.
+func (s *Registry) isClosing() bool { return s.life.Err() != nil }
+
+// Of returns the lane of a bucket.
+func (s *Registry) Of(entity, resource string) *Lane {
+	key := bucketKey{entity, resource}
+	if l, ok := s.byKey.Get(key); ok { // the usual case makes no closure
+		return l
+	}
+	return s.byKey.GetOrAdd(key, func() *Lane {
+		return &Lane{owner: s, Entity: entity, Resource: resource, Key: s.Keys.Bucket(entity, resource).Attributes()}
+	})
+}
+
+// Started notes that something runs, for which Drain waits.
+func (s *Registry) Started() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running++
+}
+
+// Stopped notes that it has ended.
+func (s *Registry) Stopped() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running--; s.running == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// Drain waits until nothing is in flight.
+func (s *Registry) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	if s.running == 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
+	s.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
