@@ -1,15 +1,20 @@
 package ledger
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // A total is stored unless a later one is there, or a late write came since its
@@ -46,6 +51,41 @@ func TestOlderTotalsAreRefused(t *testing.T) {
 	spent, now = sum()
 	assert.Equal(t, money.FromMicros(15), spent, "a later one is there")
 	assert.Empty(t, now)
+}
+
+// choosy is a client that calls every transaction wrong which has an adjustment of
+// one id.
+type choosy struct {
+	store.Client
+	id string
+}
+
+var errWrong = errors.New("wrong")
+
+func (c choosy) TransactWriteItems(
+	ctx context.Context, in *dynamodb.TransactWriteItemsInput, options ...func(*dynamodb.Options),
+) (*dynamodb.TransactWriteItemsOutput, error) {
+	for _, it := range in.TransactItems {
+		if it.Put != nil && strings.HasSuffix(store.KeyOf(it.Put.Item).SK, c.id) {
+			return nil, errWrong
+		}
+	}
+	return c.Client.TransactWriteItems(ctx, in, options...)
+}
+
+// What DynamoDB calls wrong costs nobody else: those that shared its transaction are
+// written without it.
+func TestOneBadOperationFailsAlone(t *testing.T) {
+	l := newLedger(t)
+	l.Store.Client = choosy{l.Store.Client, "bad"}
+	var ops []*Operation
+	for _, id := range []string{"first", "bad", "last"} {
+		ops = append(ops, anAccount().Adjustment(Adjustment{ID: id, Label: "premium", Day: aDay, At: afterDays, Change: money.FromMicros(1)}, false))
+	}
+	errs := l.WriteAll(t.Context(), ops)
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], errWrong)
+	require.NoError(t, errs[2])
 }
 
 // What gives money back stays in its queue, whoever waits for it.
