@@ -242,6 +242,37 @@ func TestConfigCacheEvictionDropsReadsUnderWay(t *testing.T) {
 	})
 }
 
+// What is dropped by its key alone does not come back from a read under way either.
+func TestConfigCacheDropsTheReadOfAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := newTestCache(10)
+		for _, key := range []configKey{cacheKey, {"user-2", "gpt-4"}} {
+			go func() { _, _ = c.get(t.Context(), key, l.load) }()
+		}
+		synctest.Wait()
+		c.drop(cacheKey)
+		elapse(time.Second)
+		assert.Nil(t, c.fresh(cacheKey))
+		assert.NotNil(t, c.fresh(configKey{"user-2", "gpt-4"}))
+	})
+}
+
+// A clock that was set back makes an entry old, not young for as long as it went
+// back.
+func TestConfigCacheAfterAClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back := time.Duration(0)
+		l := &loader{version: 1}
+		c := newConfigCache(10, cacheTTL, func() time.Time { return time.Now().Add(-back) })
+		cfg, err := c.get(t.Context(), cacheKey, l.load)
+		requireVersion(t, 1, cfg, err)
+		l.set(2, nil)
+		back = time.Hour
+		cfg, err = c.get(t.Context(), cacheKey, l.load)
+		requireVersion(t, 2, cfg, err)
+	})
+}
+
 func TestConfigCacheEvictsWhatMatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := newTestCache(10)

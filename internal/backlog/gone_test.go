@@ -50,3 +50,14 @@ func TestGoneBeforeItsGiveBackIsBooked(t *testing.T) {
 		assert.Equal(t, int64(40), h.Used(), name)
 	}
 }
+
+// What may have been charged counts as consumed: it is not charged again, and not
+// given back.
+func TestDoubtCounts(t *testing.T) {
+	h := Holding{Name: "tpm"}
+	h.Charged(10)
+	h.Doubted(5)
+	for target, missing := range map[int64]int64{20: 5, 15: 0, 12: 0, 10: 0, 4: -6} {
+		assert.Equal(t, missing, h.Missing(target), "%d", target)
+	}
+}
