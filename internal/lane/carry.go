@@ -29,7 +29,7 @@ const (
 func (l *Lane) carry(dr driver, b batch) (handed bool) {
 	ctx := dr.of(&b)
 	l.wrote = false
-	if !l.sight.known && b.charges() || l.strays(b.adjusts) {
+	if l.blind(b) {
 		if err := l.look(ctx); err != nil {
 			return l.fail(dr, b.ops(), err)
 		}
@@ -60,6 +60,11 @@ func (l *Lane) carry(dr driver, b batch) (handed bool) {
 		return false
 	}
 	return l.admit(ctx, dr, v, b, s)
+}
+
+// blind reports whether the bucket has to be read before the batch can be decided.
+func (l *Lane) blind(b batch) bool {
+	return !l.sight.known && b.charges() || l.strays(b.adjusts)
 }
 
 // turnBack ends the takes of limits that neither the bucket nor the configuration

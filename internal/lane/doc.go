@@ -12,7 +12,8 @@
 //	store.go     what lanes need of the repository; the answer to a write
 //	registry.go  the lanes of a process
 //	op.go        a take or an adjust, and its result
-//	lane.go      the queue: who drives a lane, what the next write carries
+//	lane.go      the queue: who drives a lane, how an op ends
+//	batch.go     what the next write may carry
 //	carry.go     one batch: look, decide, send, settle
 //	sight.go     what is known of the bucket
 //	view.go      what is known, under the configuration in force

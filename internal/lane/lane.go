@@ -66,26 +66,6 @@ type Lane struct {
 	wrote bool
 }
 
-// batch is what one write carries.
-type batch struct {
-	adjusts, takes []*Op
-}
-
-func (b *batch) ops() []*Op { return slices.Concat(b.adjusts, b.takes) }
-
-// charges reports whether the batch takes anything: only what gives back alone
-// needs no image.
-func (b *batch) charges() bool {
-	return len(b.takes) > 0 || slices.ContainsFunc(b.adjusts, (*Op).charges)
-}
-
-func (b *batch) first() *Op {
-	if len(b.takes) > 0 {
-		return b.takes[0]
-	}
-	return b.adjusts[0]
-}
-
 // Enqueue queues an op; true says that the lane rested, and that the caller has
 // to run or drive it.
 func (l *Lane) Enqueue(o *Op) bool {
@@ -241,49 +221,6 @@ func (l *Lane) Run() {
 	}
 }
 
-// next chooses what the next write carries: all adjusts, and the takes that
-// share the first one's configuration.
-func (l *Lane) next() (batch, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if b, ok := l.solo(); ok {
-		return b, true
-	}
-	if len(l.queue) == 0 {
-		l.running = false
-		return batch{}, false
-	}
-	var b batch
-	for _, o := range l.queue {
-		if !o.take {
-			b.adjusts = append(b.adjusts, o)
-		}
-	}
-	if !l.alone || len(b.adjusts) == 0 {
-		for _, o := range l.queue {
-			switch {
-			case !o.take || len(b.takes) > 0 && !sameConfig(b.takes[0].cfg, o.cfg):
-			case len(l.queue) == 1:
-				b.takes = o.alone()
-			default:
-				b.takes = append(b.takes, o)
-			}
-		}
-	}
-	l.alone = false
-	for _, o := range b.adjusts {
-		o.state = opCarried
-	}
-	for _, o := range b.takes {
-		o.state = opCarried
-	}
-	return b, true
-}
-
-func sameConfig(a, b *plan.Config) bool {
-	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override
-}
-
 // finish ends ops with a result and wakes their callers. Grants to callers who
 // have gone are given back by the next write.
 func (l *Lane) finish(ops []*Op, r Result) {
@@ -292,31 +229,34 @@ func (l *Lane) finish(ops []*Op, r Result) {
 	}
 	l.mu.Lock()
 	defer l.unlockAndTell()
-	granted := r.Err == nil && !r.Denied
 	for _, o := range ops {
-		if o.state >= opDone { // answered when the lane tripped
-			continue
+		if o.state < opDone { // else it was answered when the lane tripped
+			l.end(o, r)
 		}
-		if o.Waiter != nil && granted {
-			o.Waiter.served = true
-			l.order()
-		}
-		if o.state == opPending || o.heir != nil {
-			l.inherit(o, r)
-			continue
-		}
-		if !o.abandoned {
-			o.state, o.Result = opDone, r
-			o.Result.Dropped = o.dropped
-			close(o.Done)
-			continue
-		}
+	}
+	l.sweep()
+}
+
+// end gives a carried op its result; l.mu must be held.
+func (l *Lane) end(o *Op, r Result) {
+	granted := r.Err == nil && !r.Denied
+	if o.Waiter != nil && granted {
+		o.Waiter.served = true
+		l.order()
+	}
+	switch {
+	case o.state == opPending || o.heir != nil:
+		l.inherit(o, r)
+	case !o.abandoned:
+		o.state, o.Result = opDone, r
+		o.Result.Dropped = o.dropped
+		close(o.Done)
+	default:
 		o.state = opGone // its caller must not take the result for its own
 		if o.take && granted {
 			l.queue = append(l.queue, l.Returning(o, r))
 		}
 	}
-	l.sweep()
 }
 
 // requeue leaves ops for the next write.
@@ -354,32 +294,6 @@ func (l *Lane) unlockAndTell() {
 	for _, tell := range heirs {
 		tell()
 	}
-}
-
-// solo is a batch of one op that rides with no other: what the bucket is owed
-// goes before the lane's own takes; l.mu must be held.
-func (l *Lane) solo() (batch, bool) {
-	for _, o := range l.queue {
-		if o.solo && o.state == opQueued {
-			return l.carrySolo(o), true
-		}
-	}
-	w := l.owing.Load()
-	if w == nil || l.tripped.Load() {
-		return batch{}, false
-	}
-	o := w.next(l.owner)
-	if o == nil {
-		return batch{}, false
-	}
-	l.queue = append(l.queue, o)
-	return l.carrySolo(o), true
-}
-
-func (l *Lane) carrySolo(o *Op) batch {
-	o.state = opCarried
-	o.refresh(l.owner.NowMS())
-	return batch{adjusts: []*Op{o}}
 }
 
 // Recall decides a take from memory: whether it fits the last image, if that is

@@ -67,47 +67,16 @@ func (l *Lane) prepare(d *delivery) {
 // ctx ends: then the delivery can go on under another.
 func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, ended bool) {
 	for ; ; d.try++ {
-		if l.tripped.Load() {
-			if d.driven {
-				return Answer{}, true // a driver answers its caller
-			}
-			if !l.rideOut(l.owner.life) {
-				return Answer{Verdict: ddb.Throttled, Err: silence(ErrTripped), Tries: d.try}.orUnknown(d.unanswered), false
-			}
-		}
-		if d.unanswered >= MaxAmbiguous || d.unanswered > 0 && l.deserted(d.carried) {
-			return l.lookFor(ctx, d), false
-		}
-		if d.try > 0 && d.unanswered == 0 && l.deserted(d.carried) {
-			return Answer{Verdict: ddb.Throttled, Err: silence(ErrTripped), Tries: d.try}, false
+		if a, over, ended := l.beforeTry(ctx, d); over {
+			return a, ended
 		}
 		o := schema.Op{Slot: l.owner.IDs.Slot, Rule: d.rule, ID: OpID(d.operation, d.try), Last: d.last}
 		began := time.Now()
 		a = l.attempt(ctx, d, o)
 		a.Tries = d.try + 1
 		trips := l.listens(d, &a, time.Since(began))
-		switch a.Verdict {
-		case ddb.Landed:
-			l.lastOp = o.ID
+		if l.decides(d, &a, o, trips) {
 			return a, false
-		case ddb.Refused:
-			if d.unanswered > 0 {
-				a = l.recognise(a, d)
-			}
-			return a, false
-		case ddb.Ambiguous:
-			d.unanswered++
-			if !d.backs {
-				d.rule = schema.OpNotMine
-			}
-			if d.backs && !d.own {
-				if trips {
-					l.Trip(a.Err)
-				}
-				return a, false
-			}
-		case ddb.Failed:
-			return a.orUnknown(d.unanswered), false
 		}
 		if trips {
 			if !l.Trip(a.Err) { // after Close nothing probes the bucket, and nothing is kept
@@ -122,6 +91,62 @@ func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, ended bool) 
 			d.try++
 			return a, true
 		}
+	}
+}
+
+// beforeTry waits while the bucket does not answer, and reads it when too many
+// tries went unanswered. It reports whether the delivery is over, or has to go on
+// without its driver.
+func (l *Lane) beforeTry(ctx context.Context, d *delivery) (a Answer, over, ended bool) {
+	if l.tripped.Load() {
+		if d.driven {
+			return Answer{}, true, true // a driver answers its caller
+		}
+		if !l.rideOut(l.owner.life) {
+			return d.unsent().orUnknown(d.unanswered), true, false
+		}
+	}
+	deserted := d.try > 0 && l.deserted(d.carried)
+	switch {
+	case d.unanswered >= MaxAmbiguous || d.unanswered > 0 && deserted:
+		return l.lookFor(ctx, d), true, false
+	case deserted:
+		return d.unsent(), true, false
+	}
+	return Answer{}, false, false
+}
+
+// unsent is the answer to a delivery that ends while its bucket does not answer.
+func (d *delivery) unsent() Answer {
+	return Answer{Verdict: ddb.Throttled, Err: silence(ErrTripped), Tries: d.try}
+}
+
+// decides books the answer to one try. It reports whether that ends the delivery.
+func (l *Lane) decides(d *delivery, a *Answer, o schema.Op, trips bool) bool {
+	switch a.Verdict {
+	case ddb.Landed:
+		l.lastOp = o.ID
+		return true
+	case ddb.Refused:
+		if d.unanswered > 0 {
+			*a = l.recognise(*a, d)
+		}
+		return true
+	case ddb.Ambiguous:
+		d.unanswered++
+		if !d.backs {
+			d.rule = schema.OpNotMine
+			return false
+		}
+		if !d.own && trips {
+			l.Trip(a.Err)
+		}
+		return !d.own
+	case ddb.Failed:
+		*a = a.orUnknown(d.unanswered)
+		return true
+	default:
+		return false
 	}
 }
 

@@ -102,7 +102,7 @@ func (l *Lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (pl
 	cfg := b.config()
 	st := plan.Compare(known.image, cfg, known.seenTick)
 	missing := b.misses(known.image, s, cfg)
-	if len(b.takes) == 0 && !missing && known.whole() {
+	if !missing && b.takesNothing(known) {
 		st = plan.Older // an adjust charges what is there; configuration comes with takes
 	} else if st == plan.Older {
 		l.owner.Store.ForgetConfig(l.Entity, l.Resource)
@@ -114,7 +114,7 @@ func (l *Lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (pl
 		}
 		st, missing = known.standing(cfg), b.misses(known.image, s, cfg)
 	}
-	if missing && st == plan.Current || known.image == nil {
+	if brings := missing && st == plan.Current; brings || known.image == nil {
 		st = plan.Newer
 	}
 	v := plan.NewView(known.image, cfg, st, l.owner.NowMS())
@@ -147,6 +147,10 @@ func (b *batch) config() *plan.Config {
 	}
 	return b.adjusts[len(b.adjusts)-1].cfg
 }
+
+// takesNothing reports whether the batch only adjusts a bucket that a client of
+// this library wrote.
+func (b *batch) takesNothing(known *sight) bool { return len(b.takes) == 0 && known.whole() }
 
 // misses reports whether the batch charges a configured limit that the image
 // does not have.

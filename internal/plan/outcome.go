@@ -53,3 +53,8 @@ func (o *outcome) bound(tokens, back int64) {
 		o.raiseLow(o.out - back - MaxDebt)
 	}
 }
+
+// empty reports whether no tokens are within the bounds of the update.
+func (o *outcome) empty() bool {
+	return o.update.HasLow && !o.update.Full && o.update.Low > o.update.High
+}

@@ -8,7 +8,7 @@ func (v View) planSpend(s Sums, rules Rules) (Write, bool) {
 	ttl, later := int64(0), rules.Later
 	for _, n := range s {
 		i := v.Image.Set.Index(n.Name)
-		if i < 0 || v.Image.Limits[i].Ghost || n.nothing() {
+		if !v.holds(i) || n.nothing() {
 			continue
 		}
 		o := v.decide(i, n.Amounts, v.among(rules.Crowding, i, n.Take, false))
@@ -16,7 +16,7 @@ func (v View) planSpend(s Sums, rules Rules) (Write, bool) {
 			later = false // only a plain charge below full commutes with claims
 		}
 		need, ok := v.spendExpiry(i, &o, rules.Later)
-		if !ok || o.update.HasLow && !o.update.Full && o.update.Low > o.update.High {
+		if !ok || o.empty() {
 			return Write{}, false
 		}
 		o.bound(v.Image.Limits[i].Tokens, n.Back)
@@ -71,3 +71,6 @@ func seconds1(now, ms int64) int64 {
 	}
 	return (now + ms + 999) / 1000
 }
+
+// holds reports whether limit i is one of the image that holds tokens.
+func (v View) holds(i int) bool { return i >= 0 && !v.Image.Limits[i].Ghost }

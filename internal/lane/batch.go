@@ -1,0 +1,103 @@
+package lane
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// batch is what one write carries.
+type batch struct {
+	adjusts, takes []*Op
+}
+
+func (b *batch) ops() []*Op { return slices.Concat(b.adjusts, b.takes) }
+
+// charges reports whether the batch takes anything: only what gives back alone
+// needs no image.
+func (b *batch) charges() bool {
+	return len(b.takes) > 0 || slices.ContainsFunc(b.adjusts, (*Op).charges)
+}
+
+func (b *batch) first() *Op {
+	if len(b.takes) > 0 {
+		return b.takes[0]
+	}
+	return b.adjusts[0]
+}
+
+// next chooses what the next write carries: all adjusts, and the takes that
+// share the first one's configuration.
+func (l *Lane) next() (batch, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b, ok := l.solo(); ok {
+		return b, true
+	}
+	if len(l.queue) == 0 {
+		l.running = false
+		return batch{}, false
+	}
+	var b batch
+	for _, o := range l.queue {
+		if !o.take {
+			b.adjusts = append(b.adjusts, o)
+		}
+	}
+	if !l.alone || len(b.adjusts) == 0 {
+		b.takes = l.nextTakes()
+	}
+	l.alone = false
+	for _, o := range b.adjusts {
+		o.state = opCarried
+	}
+	for _, o := range b.takes {
+		o.state = opCarried
+	}
+	return b, true
+}
+
+// nextTakes are the queued takes that share the first one's configuration; l.mu must
+// be held.
+func (l *Lane) nextTakes() (takes []*Op) {
+	for _, o := range l.queue {
+		switch {
+		case !o.take || len(takes) > 0 && !sameConfig(takes[0].cfg, o.cfg):
+		case len(l.queue) == 1:
+			takes = o.alone()
+		default:
+			takes = append(takes, o)
+		}
+	}
+	return takes
+}
+
+func sameConfig(a, b *plan.Config) bool {
+	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override
+}
+
+// solo is a batch of one op that rides with no other: what the bucket is owed
+// goes before the lane's own takes; l.mu must be held.
+func (l *Lane) solo() (batch, bool) {
+	for _, o := range l.queue {
+		if o.solo && o.state == opQueued {
+			return l.carrySolo(o), true
+		}
+	}
+	w := l.owing.Load()
+	if w == nil || l.tripped.Load() {
+		return batch{}, false
+	}
+	o := w.next(l.owner)
+	if o == nil {
+		return batch{}, false
+	}
+	l.queue = append(l.queue, o)
+	return l.carrySolo(o), true
+}
+
+func (l *Lane) carrySolo(o *Op) batch {
+	o.state = opCarried
+	o.refresh(l.owner.NowMS())
+	return batch{adjusts: []*Op{o}}
+}
