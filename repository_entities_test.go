@@ -193,8 +193,12 @@ func TestDeleteEntityRefusesParents(t *testing.T) {
 		err := r.DeleteEntity(t.Context(), "p")
 		require.ErrorContains(t, err, `"p" has children (2)`)
 		assert.True(t, isValidation(err))
+		require.NoError(t, r.DeleteEntity(t.Context(), "k1"))
+		require.ErrorContains(t, r.DeleteEntity(t.Context(), "p"), `"p" has children (1)`)
 		_, err = r.GetEntity(t.Context(), "p")
 		assert.NoError(t, err)
+		require.NoError(t, r.DeleteEntity(t.Context(), "k2"))
+		require.NoError(t, r.DeleteEntity(t.Context(), "p"))
 	})
 }
 

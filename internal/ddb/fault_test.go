@@ -81,6 +81,24 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// Answers narrow what is known of a clock's offset, for ten minutes: then it is
+// learnt anew, because clocks drift.
+func TestClockLearnsADriftingOffsetAnew(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for later, offset := range map[time.Duration]time.Duration{
+		9 * time.Minute:  5900 * time.Millisecond, // in 5 to 6 s, and in 5.8 to 6.8 s
+		11 * time.Minute: 6300 * time.Millisecond, // in 5.8 to 6.8 s
+	} {
+		local := noon
+		c := NewClock(func() time.Time { return local }, true)
+		c.Observe(http.Header{"Date": {noon.Add(5 * time.Second).Format(http.TimeFormat)}}, local)
+		assert.Equal(t, 5500*time.Millisecond, c.Now().Sub(local))
+		local = noon.Add(later + 200*time.Millisecond)
+		c.Observe(http.Header{"Date": {noon.Add(later + 6*time.Second).Format(http.TimeFormat)}}, local)
+		assert.Equal(t, offset, c.Now().Sub(local), "after %v", later)
+	}
+}
+
 func TestClockLearnsTheOffsetFromAnswers(t *testing.T) {
 	local := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	ahead := 90 * time.Second
