@@ -84,19 +84,6 @@ func (l *Lane) turnBack(v plan.View, takes []*Op) []*Op {
 	return known
 }
 
-// outdated is the failure of amounts of which one is of a limit that there is no
-// more.
-func outdated(v plan.View, amounts []plan.Signed) *Failure {
-	f := &Failure{Reason: Outdated}
-	for _, a := range amounts {
-		if _, known := v.Room(a.Name, 0); !known {
-			f.Limit = a.Name
-			break
-		}
-	}
-	return f
-}
-
 // fail ends ops whose bucket or configuration could not be read; when that is
 // because the driver's context ended, they go on without it.
 func (l *Lane) fail(dr driver, ops []*Op, err error) (handed bool) {

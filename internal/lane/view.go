@@ -172,3 +172,16 @@ func (b *batch) misses(image *schema.Image, s plan.Sums, cfg *plan.Config) bool 
 	}
 	return false
 }
+
+// outdated is the failure of amounts of which one is of a limit that there is no
+// more.
+func outdated(v plan.View, amounts []plan.Signed) *Failure {
+	f := &Failure{Reason: Outdated}
+	for _, a := range amounts {
+		if _, known := v.Room(a.Name, 0); !known {
+			f.Limit = a.Name
+			break
+		}
+	}
+	return f
+}
