@@ -150,6 +150,12 @@ func TestRefilledIn(t *testing.T) {
 	if got := (Rate{Amount: 1 << 62, Period: 1}).RefilledIn(1 << 62); got != MaxCredit {
 		t.Errorf("%d", got)
 	}
+	if got := (Rate{Amount: 4000, Period: 1}).RefilledIn(1 << 62); got != MaxCredit { // the period times 2^64, exactly
+		t.Errorf("%d", got)
+	}
+	if got := (Rate{Amount: 1 << 61, Period: MaxCredit / 1000}).RefilledIn(1_000_000); got != 500_000 {
+		t.Errorf("%d: the longest period that can be told", got)
+	}
 	if got := (Rate{Amount: 1 << 62, Period: 1 << 62}).RefilledIn(1 << 62); got != 0 {
 		t.Errorf("%d", got)
 	}

@@ -22,6 +22,22 @@ func TestIdentifierTexts(t *testing.T) {
 		{CheckEntity(strings.Repeat("x", 256)), ""},
 		{CheckEntity(strings.Repeat("é", 257)), "has 257 characters; at most 256 are allowed"},
 		{CheckLimitName(strings.Repeat("x", 65)), "has 65 characters; at most 64 are allowed"},
+		{CheckLimitName(strings.Repeat("x", 64)), ""},
+		{CheckLimitName("azAZ09"), ""},
+		{CheckLimitName("a`"), "\"a`\" contains '`'; use letters, digits and _ . -"},
+		{CheckLimitName("a{"), `"a{" contains '{'; use letters, digits and _ . -`},
+		{CheckLimitName("a["), `"a[" contains '['; use letters, digits and _ . -`},
+		{CheckLimitName("a@"), `"a@" contains '@'; use letters, digits and _ . -`},
+		{CheckLimitName("aš"), `"aš" contains 'š'; use letters, digits and _ . -`}, // its low byte is an 'a'
+		{CheckLimitName("Zz"), ""},
+		{CheckLimitName("zA"), ""},
+		{CheckLimitName("["), `"[" starts with '['; start with a letter`},
+		{CheckEntity("a/"), `"a/" contains '/'; use letters, digits and _ . - : @`}, // before '0'
+		{CheckEntity("a;"), `"a;" contains ';'; use letters, digits and _ . - : @`}, // after ':'
+		{CheckEntity("0"), ""},
+		{CheckEntity("9"), ""},
+		{CheckEntity("Z"), ""},
+		{CheckEntity(":"), `":" starts with ':'; start with a letter or digit`}, // after '9'
 		{CheckEntity("a\xff"), `"a\xff" contains '�'; use letters, digits and _ . - : @`},
 	} {
 		assert.Equal(t, test.want, test.got)

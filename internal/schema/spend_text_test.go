@@ -2,8 +2,13 @@ package schema
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -75,4 +80,74 @@ func TestSpendOfAnyNumberOfLimits(t *testing.T) {
 		s.Limits = append(s.Limits, SpendLimit{Index: i, Update: bucket.Update{Add: -1 << 62, Low: -1 << 62, High: 1 << 62, HasLow: true}, Consumed: 1 << 62})
 	}
 	assert.Equal(t, Number(1<<62), s.Statement().Values[":4000"], "the digits of all the numbers, in their places")
+}
+
+// Whatever a spend asks for, its text names what it binds and no more; texts of
+// other shapes, remembered beside, are not taken for it.
+func TestSpendTextsOfEveryShape(t *testing.T) {
+	m := manyLimits(2)
+	other := *m
+	other.Incarnation = []byte("incarnation")
+	placeholder := regexp.MustCompile(`:\w+`)
+	texts := map[string]bool{}
+	for range 2 { // built, then remembered
+		for _, seen := range []*Image{m, &other} {
+			for shape := range 8 {
+				s := spendOf(seen, 3, 1)
+				s.Backs, s.LaterRefill = shape&1 != 0, shape&2 != 0
+				if shape&4 != 0 {
+					s.TTL = 1
+				}
+				st := s.Statement()
+				used := map[string]bool{}
+				for _, p := range placeholder.FindAllString(st.Update+st.Condition, -1) {
+					used[p] = true
+					assert.Contains(t, st.Values, p)
+				}
+				assert.Len(t, st.Values, len(used))
+				for _, v := range st.Values {
+					assert.NotNil(t, v)
+				}
+				named := func(attribute string) bool { return slices.Contains(slices.Collect(maps.Values(st.Names)), attribute) }
+				assert.Equal(t, s.Backs, named(attrIncarnation))
+				assert.Equal(t, s.TTL > 0, named(TTL))
+				_, bound := st.Values[placeholderOf(st, Bytes(other.Incarnation))]
+				assert.Equal(t, s.Backs && seen == &other, bound)
+				texts[st.Condition] = true
+			}
+		}
+	}
+	assert.Len(t, texts, 12, "the incarnation matters to what gives back alone")
+}
+
+// placeholderOf is what a value is bound to, "" for nothing.
+func placeholderOf(st Statement, value types.AttributeValue) string {
+	for p, v := range st.Values {
+		if reflect.DeepEqual(v, value) {
+			return p
+		}
+	}
+	return ""
+}
+
+// A text is built once while there is room for others beside it.
+func TestSpendTextsAreRemembered(t *testing.T) {
+	m := manyLimits(3)
+	first := m.Set.texts.of(spendOf(m, 1, 0), []byte("1"))
+	m.Set.texts.of(spendOf(m, 2, 0), []byte("2"))
+	assert.Same(t, first, m.Set.texts.of(spendOf(m, 1, 0), []byte("1")))
+}
+
+// Sets are made once for the same names, while there is room for them.
+func TestLimitSetsAreRemembered(t *testing.T) {
+	sets := NewLimitSets()
+	first := sets.Of([]string{"rpm", "tpm"})
+	assert.Same(t, first, sets.Of([]string{"rpm", "tpm"}))
+	for i := range maxLimitSets {
+		sets.Of([]string{fmt.Sprintf("l%04d", i)})
+	}
+	assert.Len(t, sets.sets, maxLimitSets)
+	assert.Same(t, first, sets.Of([]string{"rpm", "tpm"}))
+	late := []string{"late"}
+	assert.NotSame(t, sets.Of(late), sets.Of(late), "not remembered, and right all the same")
 }
