@@ -37,7 +37,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
 .PHONY: mutants
-mutants: ## Put dangerous changes into a copy of the source; the tests must notice (30 minutes)
+mutants: ## Put dangerous changes into a copy of the source; the tests must notice (up to an hour)
 	@scripts/mutants.sh $(ARGS)
 
 .PHONY: bench
