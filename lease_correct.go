@@ -97,8 +97,10 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 			EntityID: lease.request.entity, Resource: lease.request.resource, Amounts: tokensOf(target), Err: err, NotWritten: true,
 		}
 	}
+	before := lease.shares()
 	ops, results := lease.corrections(ctx, target)
 	lease.without(func() { lease.write(ctx, ops, results) })
+	defer lease.correctShares(before)
 	done = true
 	var errs []error
 	for i, o := range ops {
@@ -113,6 +115,33 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 	return done, errors.Join(errs...)
 }
 
+// shares is what each level stands for whose take the process's share admitted, nil
+// for none.
+func (lease *Lease) shares() [][]plan.Signed {
+	var stood [][]plan.Signed
+	for i := range lease.levels {
+		if lv := &lease.levels[i]; lv.local {
+			if stood == nil {
+				stood = make([][]plan.Signed, len(lease.levels))
+			}
+			stood[i] = lv.stands()
+		}
+	}
+	return stood
+}
+
+// correctShares brings the shares to what a correction has changed: one that was
+// neither written nor kept has changed nothing, and may be made again.
+func (lease *Lease) correctShares(before [][]plan.Signed) {
+	l := lease.limiter
+	for i := range before {
+		if lv := &lease.levels[i]; lv.local {
+			changes := plan.Plus(lv.stands(), plan.Negated(before[i]))
+			lv.lane.CorrectLocally(changes, lv.cfg, l.opts.LocalShare, l.nowMS())
+		}
+	}
+}
+
 // corrections are what each level is to write for the target; nil at one where
 // nothing is missing. One that does not answer has its result already.
 func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*lane.Op, []lane.Result) {
@@ -122,9 +151,6 @@ func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*l
 		lv := &lease.levels[i]
 		lv.resolve()
 		target := lv.covers(target)
-		if lv.local {
-			lv.lane.CorrectLocally(lv.changes(target), lv.cfg, lease.limiter.opts.LocalShare, now)
-		}
 		delta := lv.move(target, now)
 		if len(delta) == 0 {
 			continue

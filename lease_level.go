@@ -173,13 +173,11 @@ func (lv *level) doubted(amounts []plan.Signed) {
 	}
 }
 
-// changes are what a target changes of what the level stands for.
-func (lv *level) changes(target []plan.Signed) []plan.Signed {
+// stands is what the level stands for, by limit.
+func (lv *level) stands() []plan.Signed {
 	var out []plan.Signed
-	for _, t := range target {
-		if d := t.Amount - lv.used(t.Name); d != 0 && lv.has(t.Name) {
-			out = append(out, plan.Signed{Name: t.Name, Amount: d})
-		}
+	for i := range lv.holdings {
+		out = append(out, plan.Signed{Name: lv.holdings[i].Name, Amount: lv.holdings[i].Used()})
 	}
 	return out
 }

@@ -16,7 +16,7 @@ import (
 // many since the last that was: a sixteenth of the size. A cache of fewer than 16
 // values is exact.
 type Recent[K comparable, V any] struct {
-	every uint64
+	every int64
 	uses  atomic.Uint64
 
 	mu   sync.RWMutex
@@ -36,7 +36,7 @@ func NewRecent[K comparable, V any](size int) (*Recent[K, V], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Recent[K, V]{every: uint64(size / 16), list: list}, nil
+	return &Recent[K, V]{every: int64(size / 16), list: list}, nil
 }
 
 // Get returns the value of a key, and that it was used now.
@@ -49,7 +49,7 @@ func (r *Recent[K, V]) Get(key K) (V, bool) {
 		var none V
 		return none, false
 	}
-	if noted := k.noted.Load(); now-noted > r.every && k.noted.CompareAndSwap(noted, now) {
+	if noted := k.noted.Load(); int64(now-noted) > r.every && k.noted.CompareAndSwap(noted, now) {
 		r.mu.Lock()
 		r.list.Get(key)
 		r.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/dynalimit/dynalimit/internal/cache"
-
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -15,8 +14,9 @@ import (
 // bucketKey names a bucket.
 type bucketKey struct{ entity, resource string }
 
-// Registry keeps the lanes of the buckets that this process has used lately. An idle lane costs no
-// goroutine and may be forgotten; one that is forgotten while busy ends its work.
+// Registry keeps the lanes of the buckets that this process has used lately. An idle
+// lane costs no goroutine and may be forgotten; one that is forgotten while busy ends
+// its work.
 type Registry struct {
 	Options
 	// IDs makes the ids of this client's writes.

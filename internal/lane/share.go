@@ -42,9 +42,7 @@ func (l *Lane) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64
 		ok = ok && fits
 	}
 	if ok {
-		for _, a := range asked {
-			l.localQueue(a.Name).Fill(backlog.Share(l.rateNow(a.Name, cfg), share), a.Amount, now)
-		}
+		l.fillLocally(asked, cfg, share, now)
 	}
 	return l.localReading(asked, cfg, share, now), ok
 }
@@ -65,7 +63,12 @@ func (l *Lane) CorrectLocally(changes []plan.Signed, cfg *plan.Config, share flo
 	l.GiveBackLocally(plan.Negated(backs), cfg, share, now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, a := range charges {
+	l.fillLocally(charges, cfg, share, now)
+}
+
+// fillLocally takes amounts from the share; l.mu must be held.
+func (l *Lane) fillLocally(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) {
+	for _, a := range amounts {
 		l.localQueue(a.Name).Fill(backlog.Share(l.rateNow(a.Name, cfg), share), a.Amount, now)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
-
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
