@@ -3,10 +3,12 @@ package dynalimit
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -98,6 +100,12 @@ func (r *Repository) uncount(ctx context.Context, owner schema.ConfigOwner) erro
 	}
 	return r.translate("delete limits", err)
 }
+
+// adminTries bounds how often a change is made anew when another was in its way.
+const adminTries = 8
+
+// adminBackoff is the wait between the tries of administrative work.
+var adminBackoff = ddb.Backoff{First: 25 * time.Millisecond, Most: time.Second}
 
 // changeConfig reads the owner's item and writes what change makes of it, on
 // the condition that nobody wrote it meanwhile: then it reads again. Nothing is

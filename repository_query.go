@@ -8,11 +8,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // pageSize is how many items one query asks for: as many as one batch reads.
-const pageSize = maxBatchGet
+const pageSize = ddb.MaxBatchGet
 
 // query is a read of one partition of the table or of an index.
 type query struct {
@@ -112,4 +113,20 @@ func (r *Repository) getItem(ctx context.Context, op string, key schema.Key) (sc
 		return nil, nil
 	}
 	return out.Item, nil
+}
+
+// batches are the table's requests of many items.
+func (r *Repository) batches() ddb.Batches[schema.Key] {
+	return ddb.Batches[schema.Key]{Table: r.table, Backoff: adminBackoff, KeyOf: schema.KeyOf}
+}
+
+// batchGet reads items consistently; an absent one has no entry.
+func (r *Repository) batchGet(ctx context.Context, op string, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+	found, err := r.batches().Get(ctx, r.client, keys)
+	return found, r.translate(op, err)
+}
+
+// batchDelete removes items, which need not exist.
+func (r *Repository) batchDelete(ctx context.Context, op string, keys []schema.Key) error {
+	return r.translate(op, r.batches().Delete(ctx, r.client, keys))
 }

@@ -235,7 +235,7 @@ func (adm *administration) writeOrg(ctx context.Context, id string, item orgItem
 		values[":seen"], values[":apps"] = store.Int(seen.Version), store.Int(seen.AppsVersion)
 	}
 	_, err = adm.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &adm.store.Control, Key: orgKey(id).Item(), UpdateExpression: &expression,
+		TableName: &adm.store.Control, Key: orgKey(id).Attributes(), UpdateExpression: &expression,
 		ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, store.Once)
@@ -264,7 +264,7 @@ func (adm *administration) writeApp(ctx context.Context, org, app string, item a
 		ClientRequestToken: &token,
 		TransactItems: []types.TransactWriteItem{
 			{Update: &types.Update{
-				TableName: &adm.store.Control, Key: orgKey(org).Item(), UpdateExpression: &orgUpdate,
+				TableName: &adm.store.Control, Key: orgKey(org).Attributes(), UpdateExpression: &orgUpdate,
 				ConditionExpression: aws.String("#v = :seen AND #apps = :apps"),
 				ExpressionAttributeNames: map[string]string{
 					"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels", "#cal": "calendar",
@@ -272,7 +272,7 @@ func (adm *administration) writeApp(ctx context.Context, org, app string, item a
 				ExpressionAttributeValues: orgValues,
 			}},
 			{Update: &types.Update{
-				TableName: &adm.store.Control, Key: appKey(org, app).Item(), UpdateExpression: &expression,
+				TableName: &adm.store.Control, Key: appKey(org, app).Attributes(), UpdateExpression: &expression,
 				ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 			}},
 		},

@@ -147,7 +147,7 @@ func crossed(t *tenant, out *outlook, now time.Time) []Event {
 func (e Event) key() store.Key { return store.Key{PK: eventPK(e.Scope), SK: e.ID[len(e.Scope)+1:]} }
 
 func (e Event) item(writer string, claimed time.Time) store.Item {
-	item := e.key().Item()
+	item := e.key().Attributes()
 	for name, v := range map[string]string{
 		"event_id": e.ID, "kind": string(e.Kind), "org_id": e.Org, "app_id": e.App, store.AttrScope: e.Scope, "period": string(e.Period),
 		"period_key": e.PeriodKey, store.AttrLabel: e.Label, "previous_model_label": e.From, store.AttrWriter: writer,
@@ -206,7 +206,7 @@ func (s *standing) deliver(ctx context.Context, v *view, e Event, now time.Time)
 func (s *standing) markDelivered(ctx context.Context, e Event, writer string) error {
 	err := store.Retry(ctx, func() error {
 		_, err := s.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &s.store.Usage, Key: e.key().Item(), UpdateExpression: aws.String("SET #d = :true"),
+			TableName: &s.store.Usage, Key: e.key().Attributes(), UpdateExpression: aws.String("SET #d = :true"),
 			ConditionExpression:       aws.String("#w = :w"),
 			ExpressionAttributeNames:  map[string]string{"#d": "delivered", "#w": store.AttrWriter},
 			ExpressionAttributeValues: store.Item{":true": store.Bool(true), ":w": store.String(writer)},

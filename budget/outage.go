@@ -61,7 +61,7 @@ func (k *Keeper) connect(client Client, tables Tables) {
 // whose condition cannot hold, so that it never writes.
 func probe(ctx context.Context, client Client, table string) error {
 	_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &table, Key: store.Key{PK: "PROBE#" + store.NewID(), SK: "PROBE"}.Item(),
+		TableName: &table, Key: store.Key{PK: "PROBE#" + store.NewID(), SK: "PROBE"}.Attributes(),
 		ConditionExpression: aws.String("attribute_exists(PK) AND attribute_not_exists(PK)"),
 	}, store.Once)
 	return err

@@ -49,7 +49,7 @@ func (adm *administration) override(ctx context.Context, org, app, label string,
 	if _, _, err := t.cost(label, Tokens{}, now); err != nil {
 		return err
 	}
-	item := overrideKey(org, app).Item()
+	item := overrideKey(org, app).Attributes()
 	item[store.AttrLabel], item[attrUntil] = store.String(label), store.Int(until.UnixMilli())
 	item[store.AttrTTL] = store.Int(until.Unix() + 1)
 	err = store.Retry(ctx, func() error { return adm.store.Put(ctx, adm.store.Control, item, "", nil, nil) })

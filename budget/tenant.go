@@ -278,7 +278,7 @@ func (adm *administration) register(ctx context.Context, t *tenant) error {
 	names["#pk"] = "PK"
 	err = store.Retry(ctx, func() error {
 		_, err := adm.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &adm.store.Control, Key: appKey(t.org, t.app).Item(), UpdateExpression: &expression,
+			TableName: &adm.store.Control, Key: appKey(t.org, t.app).Attributes(), UpdateExpression: &expression,
 			ConditionExpression: aws.String(store.IfAbsent), ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}, store.Once)
 		return err

@@ -25,7 +25,7 @@ func (a *Adjustment) key(org string) store.Key {
 }
 
 func (a *Adjustment) item(key store.Key) store.Item {
-	item := key.Item()
+	item := key.Attributes()
 	for name, v := range map[string]string{
 		"adjustment_id": a.ID, "reason": a.Reason, store.AttrLabel: a.Label, store.AttrDay: a.Day, "app_id": a.App, store.AttrWriter: a.writer,
 	} {

@@ -142,7 +142,7 @@ func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Cou
 	key := ClosedKey(scope, day, label)
 	err := store.Retry(ctx, func() error {
 		_, err := l.Store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &l.Store.Usage, Key: key.Item(),
+			TableName: &l.Store.Usage, Key: key.Attributes(),
 			UpdateExpression:    aws.String("SET " + strings.Join(set, ", ")),
 			ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}, store.Once)

@@ -147,7 +147,7 @@ func (l *Ledger) moveTo(ctx context.Context, moved *Hold, from, to store.Key) er
 			ClientRequestToken: &token,
 			TransactItems: []types.TransactWriteItem{
 				{Delete: &types.Delete{
-					TableName: &l.Store.Usage, Key: from.Item(), ConditionExpression: aws.String("attribute_exists(#pk)"),
+					TableName: &l.Store.Usage, Key: from.Attributes(), ConditionExpression: aws.String("attribute_exists(#pk)"),
 					ExpressionAttributeNames: map[string]string{"#pk": "PK"},
 				}},
 				put,

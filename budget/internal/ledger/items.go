@@ -74,7 +74,7 @@ func DecodeRecord(item store.Item) (Stored, error) {
 }
 
 func (r *Record) item(writer string, shard int) store.Item {
-	item := r.Key.Item()
+	item := r.Key.Attributes()
 	for name, v := range map[string]string{
 		attrHash: r.Hash, store.AttrWriter: writer, store.AttrLabel: r.label, store.AttrScope: r.scope,
 		store.AttrDay: r.day, attrPrice: r.PriceVersion,
@@ -98,7 +98,7 @@ const (
 // item is the hold as stored: it names every counter it debits, so that anyone
 // can give it back.
 func (h *Hold) item(key store.Key) store.Item {
-	item := key.Item()
+	item := key.Attributes()
 	item[attrHoldID] = store.String(h.ID)
 	item[store.AttrScope] = store.String(h.Scope)
 	item[store.AttrLabel] = store.String(h.Label)

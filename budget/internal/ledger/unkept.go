@@ -69,7 +69,7 @@ func (l *Ledger) addTo(ctx context.Context, it write, nowSec int64) error {
 	update := counterUpdate(it.sum, nowSec)
 	for n := 0; ; n++ {
 		_, err := l.Store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &l.Store.Usage, Key: it.key.Item(), UpdateExpression: update.UpdateExpression,
+			TableName: &l.Store.Usage, Key: it.key.Attributes(), UpdateExpression: update.UpdateExpression,
 			ExpressionAttributeNames: update.ExpressionAttributeNames, ExpressionAttributeValues: update.ExpressionAttributeValues,
 		}, store.Once)
 		switch store.Diagnose(err) {

@@ -41,21 +41,21 @@ func (t *transaction) write(table string, it write, nowSec int64) types.Transact
 		return putAbsent(table, it.op.Hold.barred().item(it.key))
 	case deleteHold:
 		return types.TransactWriteItem{Delete: &types.Delete{
-			TableName: &table, Key: it.key.Item(),
+			TableName: &table, Key: it.key.Attributes(),
 			ConditionExpression:       aws.String("#e = :e"), // there, and not a hold of nothing in its place
 			ExpressionAttributeNames:  map[string]string{"#e": attrEstimate},
 			ExpressionAttributeValues: store.Item{":e": store.Picos(it.op.Hold.Estimate)},
 		}}
 	case reopenDay:
 		return types.TransactWriteItem{Update: &types.Update{
-			TableName: &table, Key: it.key.Item(),
+			TableName: &table, Key: it.key.Attributes(),
 			UpdateExpression:          aws.String("ADD #0 :0 REMOVE #1"),
 			ExpressionAttributeNames:  map[string]string{"#0": attrReopened, "#1": AttrSeq},
 			ExpressionAttributeValues: store.Item{":0": store.Int(1)},
 		}}
 	}
 	update := counterUpdate(it.sum, nowSec)
-	update.TableName, update.Key = &table, it.key.Item()
+	update.TableName, update.Key = &table, it.key.Attributes()
 	if it.capped {
 		room := it.room()
 		cond := "#used <= :room"

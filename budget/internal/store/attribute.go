@@ -36,8 +36,8 @@ func Picos(p money.Picos) types.AttributeValue {
 // Bool is a truth value.
 func Bool(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
-// Item is an item of nothing but its key.
-func (k Key) Item() Item { return Item{"PK": String(k.PK), "SK": String(k.SK)} }
+// Attributes returns the key as an item.
+func (k Key) Attributes() Item { return Item{"PK": String(k.PK), "SK": String(k.SK)} }
 
 // KeyOf is the key of a stored item.
 func KeyOf(item Item) Key {

@@ -37,10 +37,8 @@ func InDoubt(err error) bool {
 // RefusedItem is what the item holds that refused a single write.
 func RefusedItem(err error) Item { return ddb.Classify(err, context.Background()).Item }
 
-const (
-	writeTries = 12
-	batchTries = 8
-)
+// writeTries bounds how often a write is sent again.
+const writeTries = 12
 
 // Backoff is the wait between the tries of a request.
 var Backoff = ddb.Backoff{First: 4 * time.Millisecond, Most: 200 * time.Millisecond}

@@ -4,8 +4,6 @@ package store
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -36,7 +34,7 @@ type Store struct {
 // Get reads one item consistently; nil when there is none.
 func (s *Store) Get(ctx context.Context, table string, key Key) (Item, error) {
 	out, err := s.Client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName: &table, Key: key.Item(), ConsistentRead: aws.Bool(true),
+		TableName: &table, Key: key.Attributes(), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
 		return nil, Reading(err)
@@ -47,42 +45,8 @@ func (s *Store) Get(ctx context.Context, table string, key Key) (Item, error) {
 // BatchGet reads items consistently. Keys that stay unprocessed are an error,
 // never absent items.
 func (s *Store) BatchGet(ctx context.Context, table string, keys ...Key) (map[Key]Item, error) {
-	found := map[Key]Item{}
-	for chunk := range slices.Chunk(keys, 100) {
-		request := make([]Item, len(chunk))
-		for i, key := range chunk {
-			request[i] = key.Item()
-		}
-		if err := s.getAll(ctx, table, request, found); err != nil {
-			return nil, Reading(err)
-		}
-	}
-	return found, nil
-}
-
-// getAll reads the keys of one request, and those that it leaves unprocessed.
-func (s *Store) getAll(ctx context.Context, table string, request []Item, found map[Key]Item) error {
-	for n := 0; len(request) > 0; n++ {
-		if n == batchTries {
-			return ddb.ErrUnprocessed
-		}
-		if n > 0 && !Backoff.Pause(ctx, n) {
-			return fmt.Errorf("%w: %w", ddb.ErrUnprocessed, ctx.Err())
-		}
-		out, err := s.Client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
-			RequestItems: map[string]types.KeysAndAttributes{
-				table: {Keys: request, ConsistentRead: aws.Bool(true)},
-			},
-		})
-		if err != nil {
-			return err
-		}
-		for _, item := range out.Responses[table] {
-			found[KeyOf(item)] = item
-		}
-		request = out.UnprocessedKeys[table].Keys
-	}
-	return nil
+	found, err := ddb.Batches[Key]{Table: table, Backoff: Backoff, KeyOf: KeyOf}.Get(ctx, s.Client, keys)
+	return found, Reading(err)
 }
 
 // Query walks all pages of the items of one partition with from <= SK <= to. A
@@ -129,7 +93,7 @@ func (s *Store) Put(ctx context.Context, table string, item Item, cond string, n
 // Delete deletes an item; there need not be one.
 func (s *Store) Delete(ctx context.Context, table string, key Key) error {
 	return Retry(ctx, func() error {
-		_, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: key.Item()}, Once)
+		_, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: key.Attributes()}, Once)
 		return err
 	})
 }

@@ -1,20 +1,14 @@
 package store
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"strconv"
 	"testing"
 	"testing/synctest"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 var (
@@ -51,48 +45,6 @@ func TestAnsweredWriteIsNotSentAgain(t *testing.T) {
 		})
 		assert.Equal(t, answer, err)
 		assert.Equal(t, 2, tries, "%v", answer)
-	}
-}
-
-// partly answers a batch in parts of so many keys.
-type partly struct {
-	Client
-	most  int
-	asked int
-}
-
-func (p *partly) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	p.asked++
-	keys := in.RequestItems["table"].Keys
-	n := min(p.most, len(keys))
-	out := &dynamodb.BatchGetItemOutput{Responses: map[string][]Item{"table": keys[:n]}}
-	if n < len(keys) {
-		out.UnprocessedKeys = map[string]types.KeysAndAttributes{"table": {Keys: keys[n:]}}
-	}
-	return out, nil
-}
-
-// Keys that DynamoDB leaves unprocessed are asked for again; in the end they are an
-// error, never absent items.
-func TestUnprocessedKeysAreNeverAbsentItems(t *testing.T) {
-	keys := make([]Key, 150)
-	for i := range keys {
-		keys[i] = Key{PK: "p", SK: strconv.Itoa(i)}
-	}
-	for most, whole := range map[int]bool{100: true, 20: true, 1: false} {
-		t.Run(fmt.Sprint(most), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client := &partly{most: most}
-				found, err := (&Store{Client: client}).BatchGet(t.Context(), "table", keys...)
-				if !whole {
-					require.ErrorIs(t, err, ddb.ErrUnprocessed)
-					assert.Equal(t, batchTries, client.asked)
-					return
-				}
-				require.NoError(t, err)
-				assert.Len(t, found, len(keys))
-			})
-		})
 	}
 }
 

@@ -1,0 +1,138 @@
+package ddb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	// MaxBatchGet and MaxBatchWrite are DynamoDB's bounds of one batch.
+	MaxBatchGet, MaxBatchWrite = 100, 25
+	// batchTries bounds how often a batch is asked for what DynamoDB left out of
+	// its answer.
+	batchTries = 8
+)
+
+// BatchKey is a primary key.
+type BatchKey interface {
+	comparable
+	Attributes() Item // the key as an item
+}
+
+// Batches reads and deletes items of one table, many with each request. DynamoDB
+// may answer a part of a batch only: the rest is sent again after a pause. What is
+// left out to the end is an error that wraps ErrUnprocessed, never taken for absent
+// or done. Other errors are the client's.
+//
+// Reading and deleting are idempotent, so the SDK may retry.
+type Batches[K BatchKey] struct {
+	// Table is the table's name.
+	Table string
+	// Backoff is the wait before the rest of a batch is sent again.
+	Backoff Backoff
+	// KeyOf is the key of an item that was read. Delete needs none.
+	KeyOf func(Item) K
+}
+
+// BatchReader is what Get asks.
+type BatchReader interface {
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+}
+
+// BatchWriter is what Delete asks.
+type BatchWriter interface {
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+}
+
+// Get reads items consistently, however many. An absent item has no entry. Equal
+// keys are asked for once, for DynamoDB refuses them.
+func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[K]Item, error) {
+	found := make(map[K]Item, len(keys))
+	for chunk := range slices.Chunk(distinct(keys), MaxBatchGet) {
+		err := b.send(ctx, "keys", len(chunk), func() (int, error) {
+			out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+				RequestItems: map[string]types.KeysAndAttributes{b.Table: {Keys: chunk, ConsistentRead: aws.Bool(true)}},
+			})
+			if err != nil {
+				return 0, err
+			}
+			for _, items := range out.Responses {
+				for _, item := range items {
+					found[b.KeyOf(item)] = item
+				}
+			}
+			chunk = nil
+			for _, left := range out.UnprocessedKeys {
+				chunk = left.Keys
+			}
+			return len(chunk), nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// Delete removes items, however many; they need not exist.
+func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) error {
+	for chunk := range slices.Chunk(distinct(keys), MaxBatchWrite) {
+		requests := make([]types.WriteRequest, len(chunk))
+		for i, key := range chunk {
+			requests[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}}
+		}
+		err := b.send(ctx, "writes", len(chunk), func() (int, error) {
+			out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
+				RequestItems: map[string][]types.WriteRequest{b.Table: requests},
+			})
+			if err != nil {
+				return 0, err
+			}
+			requests = nil
+			for _, left := range out.UnprocessedItems {
+				requests = left
+			}
+			return len(requests), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// distinct are the keys as DynamoDB has them, each once, in their order.
+func distinct[K BatchKey](keys []K) []Item {
+	asked := make(map[K]bool, len(keys))
+	wanted := make([]Item, 0, len(keys))
+	for _, key := range keys {
+		if !asked[key] {
+			asked[key] = true
+			wanted = append(wanted, key.Attributes())
+		}
+	}
+	return wanted
+}
+
+// send sends one batch of so many parts until nothing is left of it, as each try
+// reports, and pauses between the tries.
+func (b Batches[K]) send(ctx context.Context, parts string, all int, try func() (left int, err error)) error {
+	for n := 1; ; n++ {
+		left, err := try()
+		switch {
+		case err != nil:
+			return err
+		case left == 0:
+			return nil
+		case n == batchTries:
+			return fmt.Errorf("%d of %d %s still unprocessed after %d tries: %w", left, all, parts, n, ErrUnprocessed)
+		case !b.Backoff.Pause(ctx, n):
+			return fmt.Errorf("%d of %d %s unprocessed: %w: %w", left, all, parts, ErrUnprocessed, ctx.Err())
+		}
+	}
+}

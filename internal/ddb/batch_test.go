@@ -1,0 +1,158 @@
+package ddb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// serial is a key of one number.
+type serial int
+
+func (k serial) Attributes() Item {
+	return Item{"n": &types.AttributeValueMemberN{Value: fmt.Sprint(int(k))}}
+}
+
+func serialOf(item Item) (k serial) {
+	_, _ = fmt.Sscan(item["n"].(*types.AttributeValueMemberN).Value, &k)
+	return k
+}
+
+// partial is a table of the even keys that answers so many parts of a batch only.
+type partial struct {
+	t       *testing.T
+	most    int
+	err     error
+	sizes   []int // of the requests
+	deleted []serial
+}
+
+func (p *partial) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	asked := in.RequestItems["table"]
+	p.sizes = append(p.sizes, len(asked.Keys))
+	assert.True(p.t, aws.ToBool(asked.ConsistentRead))
+	n := min(p.most, len(asked.Keys))
+	out := &dynamodb.BatchGetItemOutput{Responses: map[string][]Item{}}
+	for _, key := range asked.Keys[:n] {
+		if serialOf(key)%2 == 0 {
+			out.Responses["table"] = append(out.Responses["table"], key)
+		}
+	}
+	if n < len(asked.Keys) {
+		out.UnprocessedKeys = map[string]types.KeysAndAttributes{"table": {Keys: asked.Keys[n:]}}
+	}
+	return out, p.err
+}
+
+func (p *partial) BatchWriteItem(_ context.Context, in *dynamodb.BatchWriteItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	asked := in.RequestItems["table"]
+	p.sizes = append(p.sizes, len(asked))
+	n := min(p.most, len(asked))
+	out := &dynamodb.BatchWriteItemOutput{}
+	for _, request := range asked[:n] {
+		p.deleted = append(p.deleted, serialOf(request.DeleteRequest.Key))
+	}
+	if n < len(asked) {
+		out.UnprocessedItems = map[string][]types.WriteRequest{"table": asked[n:]}
+	}
+	return out, p.err
+}
+
+var batches = Batches[serial]{Table: "table", Backoff: Backoff{First: time.Millisecond, Most: time.Second}, KeyOf: serialOf}
+
+// upTo are the keys 0 to n-1, the first of them twice.
+func upTo(n serial) (keys []serial) {
+	for k := range n {
+		keys = append(keys, k)
+	}
+	return slices.Insert(keys, 1, 0)
+}
+
+func TestBatchGet(t *testing.T) {
+	for name, test := range map[string]struct {
+		most  int
+		sizes []int
+		fails string
+	}{
+		"in two requests":   {most: 100, sizes: []int{100, 50}},
+		"what is left out":  {most: 40, sizes: []int{100, 60, 20, 50, 10}},
+		"too little to end": {most: 10, sizes: []int{100, 90, 80, 70, 60, 50, 40, 30}, fails: "20 of 100 keys still unprocessed after 8 tries"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := &partial{t: t, most: test.most}
+				found, err := batches.Get(t.Context(), client, upTo(150))
+				assert.Equal(t, test.sizes, client.sizes)
+				if test.fails != "" {
+					require.ErrorIs(t, err, ErrUnprocessed)
+					assert.ErrorContains(t, err, test.fails)
+					assert.Nil(t, found, "a part is not taken for all")
+					return
+				}
+				require.NoError(t, err)
+				assert.Len(t, found, 75, "an absent item has no entry")
+				assert.Equal(t, serial(148).Attributes(), found[148])
+			})
+		})
+	}
+}
+
+func TestBatchDelete(t *testing.T) {
+	for name, test := range map[string]struct {
+		most  int
+		sizes []int
+		fails string
+	}{
+		"in two requests":   {most: 25, sizes: []int{25, 5}},
+		"what is left out":  {most: 15, sizes: []int{25, 10, 5}},
+		"too little to end": {most: 1, sizes: []int{25, 24, 23, 22, 21, 20, 19, 18}, fails: "17 of 25 writes still unprocessed after 8 tries"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := &partial{t: t, most: test.most}
+				err := batches.Delete(t.Context(), client, upTo(30))
+				assert.Equal(t, test.sizes, client.sizes)
+				if test.fails != "" {
+					require.ErrorIs(t, err, ErrUnprocessed)
+					assert.ErrorContains(t, err, test.fails)
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, slices.Compact(upTo(30)), client.deleted)
+			})
+		})
+	}
+}
+
+func TestBatchEndsWithItsContextAndItsClient(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := batches.Get(ctx, &partial{t: t, most: 1}, upTo(9))
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, ErrUnprocessed)
+	require.ErrorIs(t, batches.Delete(ctx, &partial{t: t, most: 1}, upTo(9)), context.Canceled)
+
+	broken := errors.New("broken")
+	_, err = batches.Get(t.Context(), &partial{t: t, err: broken}, upTo(9))
+	assert.Equal(t, broken, err)
+	assert.Equal(t, broken, batches.Delete(t.Context(), &partial{t: t, err: broken}, upTo(9)))
+}
+
+func TestBatchOfNothingAsksNothing(t *testing.T) {
+	client := &partial{t: t}
+	found, err := batches.Get(t.Context(), client, nil)
+	require.NoError(t, err)
+	assert.Empty(t, found)
+	require.NoError(t, batches.Delete(t.Context(), client, nil))
+	assert.Empty(t, client.sizes)
+}
