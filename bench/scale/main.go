@@ -1,13 +1,13 @@
 // Command scale simulates thousands of processes on one bucket in virtual time:
 // the limiter's own code on ddbmem, behind a latency and a partition that
-// throttles, as DynamoDB's do, beyond 1,000 write units a second.
+// throttles, as DynamoDB's do, beyond 1,000 write and 3,000 read units a second.
 //
 //	go run ./scale                       # 1,000 processes offering 0.3 calls a second each to 200/s
 //	go run ./scale -processes 10000
 //	go run ./scale -call wait -patience 1s
 //	go run ./scale -start full -partition 0 -processes 200 -each 20 -rate 4800 -burst 4800
-//	go run ./scale -scenario F           # fleets on a full bucket, one report each
-//	go run ./scale -scenario F-real      # the same in real time
+//	go run ./scale -scenario A           # by name, with goals: A, A2, B, C, D, F
+//	go run ./scale -scenario F-real      # the last in real time
 package main
 
 import (
@@ -44,10 +44,15 @@ type settings struct {
 	Latency   time.Duration `json:"latency_ns"`
 	Spread    float64       `json:"latency_spread"`
 	Partition float64       `json:"partition_units_per_second"`
+	Reads     float64       `json:"partition_read_units_per_second"`
+	Holds     float64       `json:"partition_holds_seconds"`
+	Timeout   time.Duration `json:"timeout_ns"`
 	Start     string        `json:"start"`
 	Real      bool          `json:"real_time"`
 
 	scenario string
+	fleet    string // names what runs, in a scenario
+	goals    []goal
 	json     bool
 }
 
@@ -66,9 +71,12 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.DurationVar(&s.Latency, "latency", 5*time.Millisecond, "round trip to the store, on average")
 	f.Float64Var(&s.Spread, "spread", 0.2, "the share that a trip takes more or less, each way, at random")
 	f.Float64Var(&s.Partition, "partition", 1000, "write units a second of the bucket's partition; 0: no bound")
+	f.Float64Var(&s.Reads, "reads", 3000, "its read units a second; 0: no bound")
+	f.Float64Var(&s.Holds, "holds", 1, "seconds of unused throughput that the partition lends: DynamoDB's may lend 300")
+	f.DurationVar(&s.Timeout, "timeout", 0, "Options.Timeout; 0: its default")
 	f.StringVar(&s.Start, "start", "empty", "the bucket at the start: empty or full")
 	f.BoolVar(&s.Real, "real", false, "in real time; it takes as long as it says, and the machine must keep up")
-	f.StringVar(&s.scenario, "scenario", "", "F or F-real: fleets on a full bucket; decides all but -for and -warm-up")
+	f.StringVar(&s.scenario, "scenario", "", names()+"; decides all but -for, -warm-up and -holds")
 	f.BoolVar(&s.json, "json", false, "print JSON")
 	if err := f.Parse(args); err != nil {
 		return s, err
@@ -86,14 +94,14 @@ func (s settings) check() error {
 		return errors.New("-processes, -rate and -burst must be at least 1")
 	case s.Each <= 0 || s.For <= 0:
 		return errors.New("-each and -for must be above 0")
-	case s.Patience < 0 || s.WarmUp < 0 || s.Latency < 0 || s.Partition < 0:
-		return errors.New("-patience, -warm-up, -latency and -partition must not be below 0")
+	case s.Patience < 0 || s.WarmUp < 0 || s.Latency < 0 || s.Partition < 0 || s.Reads < 0 || s.Holds < 0 || s.Timeout < 0:
+		return errors.New("-patience, -warm-up, -latency, -partition, -reads, -holds and -timeout must not be below 0")
 	case s.Spread < 0 || s.Spread > 1:
 		return errors.New("-spread must be 0 to 1")
 	case s.Start != "empty" && s.Start != "full":
 		return fmt.Errorf("-start is %q; give empty or full", s.Start)
 	case s.scenario != "" && scenarios[s.scenario] == nil:
-		return fmt.Errorf("-scenario is %q; give F or F-real", s.scenario)
+		return fmt.Errorf("-scenario is %q; give %s", s.scenario, names())
 	case s.Call != "acquire" && s.Call != "retry" && s.Call != "wait":
 		return fmt.Errorf("-call is %q; give acquire, retry or wait", s.Call)
 	}

@@ -2,26 +2,39 @@ package main
 
 import "time"
 
-// partition is the throughput of a storage partition: a token bucket that holds
-// one second of it. A request beyond it is throttled and consumes nothing.
+// partition is the throughput of a storage partition in one direction: a token
+// bucket that holds so many seconds of it. A request beyond it is throttled and
+// consumes nothing.
 type partition struct {
 	perSecond float64
+	most      float64
 	units     float64
 	at        time.Time
 
-	throttled int64
+	// asked and throttled are requests since the counts were last reset.
+	asked, throttled int64
 	// load is the units used in each second since the start.
 	began time.Time
 	load  []float64
 }
 
-func newPartition(perSecond float64, now time.Time) *partition {
-	return &partition{perSecond: perSecond, units: perSecond, at: now, began: now}
+// newPartition is a partition that has rested for the seconds of unused throughput
+// that it holds: one without the burst that DynamoDB grants as it can, 300 with it.
+func newPartition(perSecond, holds float64, now time.Time) *partition {
+	most := perSecond * max(1, holds)
+	return &partition{perSecond: perSecond, most: most, units: most, at: now, began: now}
 }
+
+// bounded reports whether it throttles at all.
+func (p *partition) bounded() bool { return p.perSecond > 0 }
 
 // take uses units at now, which never goes back; false when it throttles.
 func (p *partition) take(units float64, now time.Time) bool {
-	p.units = min(p.perSecond, p.units+now.Sub(p.at).Seconds()*p.perSecond)
+	p.asked++
+	if !p.bounded() {
+		return true
+	}
+	p.units = min(p.most, p.units+now.Sub(p.at).Seconds()*p.perSecond)
 	p.at = now
 	if p.units < units {
 		p.throttled++
@@ -36,9 +49,15 @@ func (p *partition) take(units float64, now time.Time) bool {
 	return true
 }
 
+// reset counts from now on.
+func (p *partition) reset() { p.asked, p.throttled = 0, 0 }
+
 // since returns the mean and the highest load of the seconds from a second on
 // up to another, as shares of the ceiling.
 func (p *partition) since(from, to int) (mean, peak float64) {
+	if !p.bounded() {
+		return 0, 0
+	}
 	for second := from; second < to && second < len(p.load); second++ {
 		mean += p.load[second]
 		peak = max(peak, p.load[second])

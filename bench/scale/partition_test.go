@@ -9,7 +9,7 @@ import (
 
 func TestPartition(t *testing.T) {
 	start := time.Unix(1000, 0)
-	p := newPartition(10, start)
+	p := newPartition(10, 1, start)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	for range 10 {
 		require.True(t, p.take(1, at(0)), "a second's worth at once")
@@ -30,4 +30,14 @@ func TestPartition(t *testing.T) {
 	mean, peak = p.since(1, 5)
 	require.Zero(t, mean)
 	require.Zero(t, peak)
+}
+
+func TestPartitionHoldsWhatWasNotUsed(t *testing.T) {
+	start := time.Unix(1000, 0)
+	p := newPartition(10, 300, start)
+	for range 3000 {
+		require.True(t, p.take(1, start))
+	}
+	require.False(t, p.take(1, start))
+	require.True(t, newPartition(0, 1, start).take(1, start), "no bound")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -25,6 +26,9 @@ const (
 	limitName = "calls"
 )
 
+// bucketKey is in a batch of reads that asks for the bucket.
+var bucketKey = []byte(`"` + schema.NewKeys("").Bucket(entity, resource).SK + `"`)
+
 // exempt marks the simulation's own requests, which cost no time and no units.
 type exempt struct{}
 
@@ -33,13 +37,22 @@ type world struct {
 	settings
 	db *ddbmem.DB
 
-	mu        sync.Mutex
-	partition *partition
-	counting  bool
-	counts    counts
-	granted   latency.Histogram
-	denied    latency.Histogram
-	errors    map[string]int64
+	mu            sync.Mutex
+	writes, reads *partition
+	processes     []*process
+	counting      bool
+	counts        counts
+	granted       latency.Histogram
+	denied        latency.Histogram
+	errors        map[string]int64
+}
+
+// process is a limiter of its own, as in a process of its own.
+type process struct {
+	limiter *dynalimit.RateLimiter
+	// offered and granted count its calls in the measured time; the world's lock
+	// guards them.
+	offered, granted int64
 }
 
 // counts are what happened to the calls that came in the measured time.
@@ -54,7 +67,8 @@ type counts struct {
 // simulate runs in a synctest bubble.
 func simulate(ctx context.Context, s settings) (*report, error) {
 	w := &world{
-		settings: s, db: ddbmem.New(), partition: newPartition(s.Partition, time.Now()),
+		settings: s, db: ddbmem.New(),
+		writes: newPartition(s.Partition, s.Holds, time.Now()), reads: newPartition(s.Reads, s.Holds, time.Now()),
 		granted: latency.New(), denied: latency.New(), errors: map[string]int64{},
 	}
 	defer w.db.Close()
@@ -70,6 +84,7 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 		if err != nil {
 			return nil, err
 		}
+		w.processes = append(w.processes, p)
 		processes.Go(func() { w.live(ctx, p, end) })
 	}
 	pause(s.WarmUp)
@@ -79,7 +94,9 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 	}
 	from, meter := time.Now(), w.db.Meter()
 	w.mu.Lock()
-	w.counting, w.partition.throttled = true, 0
+	w.counting = true
+	w.writes.reset()
+	w.reads.reset()
 	w.mu.Unlock()
 
 	pause(s.For)
@@ -88,15 +105,14 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 		return nil, err
 	}
 	account, err := ledger.Between(before, after, from.UnixMilli(), time.Now().UnixMilli())
-	used := w.db.Meter().Sub(meter)
 	w.mu.Lock()
-	throttled := w.partition.throttled
+	used := usage{w.db.Meter().Sub(meter), *w.writes, *w.reads}
 	w.mu.Unlock()
 	processes.Wait() // calls that came in time end as they end
 	if err != nil {
 		return nil, err
 	}
-	return w.report(account, used, throttled), nil
+	return w.report(account, used), nil
 }
 
 // fault is the store's latency and the bucket's partition.
@@ -105,13 +121,21 @@ func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
 		return ddbmem.Fault{}
 	}
 	f := ddbmem.Fault{Before: w.way(), After: w.way()}
-	if w.Partition == 0 || r.Operation != "UpdateItem" && r.Operation != "PutItem" {
-		return f
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.partition.take(1, time.Now()) {
-		f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+	switch r.Operation {
+	case "UpdateItem", "PutItem":
+		if !w.writes.take(1, time.Now()) {
+			f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+		}
+	case "GetItem":
+		if !w.reads.take(1, time.Now()) {
+			f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+		}
+	case "BatchGetItem":
+		if bytes.Contains(r.Body, bucketKey) && !w.reads.take(1, time.Now()) {
+			f.Unprocessed = 1
+		}
 	}
 	return f
 }
@@ -160,14 +184,14 @@ func (w *world) open(opts ...func(*dynalimit.Options)) (*dynalimit.RateLimiter, 
 	return limiter, repo, err
 }
 
-// process is a limiter of its own, as in a process of its own.
-func (w *world) process() (*dynalimit.RateLimiter, error) {
-	limiter, _, err := w.open(func(o *dynalimit.Options) { o.Observer = memory{world: w} })
-	return limiter, err
+// process starts one.
+func (w *world) process() (*process, error) {
+	limiter, _, err := w.open(func(o *dynalimit.Options) { o.Observer, o.Timeout = memory{world: w}, w.Timeout })
+	return &process{limiter: limiter}, err
 }
 
 // live offers calls at random instants until the end.
-func (w *world) live(ctx context.Context, p *dynalimit.RateLimiter, end time.Time) {
+func (w *world) live(ctx context.Context, p *process, end time.Time) {
 	var calls sync.WaitGroup
 	mean := float64(time.Second) / w.Each
 	for {
@@ -178,18 +202,18 @@ func (w *world) live(ctx context.Context, p *dynalimit.RateLimiter, end time.Tim
 		calls.Go(func() { w.call(ctx, p) })
 	}
 	calls.Wait()
-	if err := p.Close(ctx); err != nil {
+	if err := p.limiter.Close(ctx); err != nil {
 		w.fail(err)
 	}
 }
 
 // call makes one call and notes what became of it.
-func (w *world) call(ctx context.Context, p *dynalimit.RateLimiter) {
+func (w *world) call(ctx context.Context, p *process) {
 	w.mu.Lock()
 	counted := w.counting
 	w.mu.Unlock()
 	came := time.Now()
-	err := w.ask(ctx, p)
+	err := w.ask(ctx, p.limiter)
 	took := time.Since(came)
 	if !counted {
 		return
@@ -197,8 +221,10 @@ func (w *world) call(ctx context.Context, p *dynalimit.RateLimiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts.Offered++
+	p.offered++
 	switch {
 	case err == nil:
+		p.granted++
 		w.counts.Granted++
 		w.granted.Record(took)
 	case errors.Is(err, dynalimit.ErrLimitExceeded) || errors.Is(err, context.DeadlineExceeded):

@@ -66,3 +66,26 @@ func TestParse(t *testing.T) {
 		require.Error(t, err, args)
 	}
 }
+
+func TestScenariosHaveGoals(t *testing.T) {
+	for name := range scenarios {
+		s, err := parse([]string{"-scenario", name, "-holds", "300"}, t.Output())
+		require.NoError(t, err)
+		for _, run := range s.runs() {
+			require.NoError(t, run.check(), run.fleet)
+			require.NotEmpty(t, run.goals, run.fleet)
+			require.InDelta(t, 300, run.Holds, 0, run.fleet)
+		}
+	}
+	_, err := parse([]string{"-scenario", "Z"}, t.Output())
+	require.ErrorContains(t, err, "A, A2, B, C, D, F, F-real")
+}
+
+func TestGoalsAreJudged(t *testing.T) {
+	r := &report{FailedShare: 0.02, OfLimit: 0.97}
+	require.False(t, failed(0.01).judge(r).Holds)
+	require.True(t, failed(0.02).judge(r).Holds)
+	require.True(t, admitted(0.97).judge(r).Holds)
+	require.False(t, admitted(0.98).judge(r).Holds)
+	require.Equal(t, "admitted ÷ limit 0.97 ≥ 0.98: DOES NOT HOLD", admitted(0.98).judge(r).text())
+}
