@@ -1,4 +1,4 @@
-package dynalimit
+package laws
 
 import (
 	"encoding/binary"
@@ -10,12 +10,13 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/laws/rules"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// lawRules say what a history may add to the laws' bounds.
-type lawRules struct {
+// bounds say what a history may add to the laws' bounds.
+type bounds struct {
 	// exact: no wrong clock, latency or fault, so every bound is 0.
 	exact bool
 	// skew is how far clocks are off, in ms either way.
@@ -41,9 +42,9 @@ type truth struct {
 // account is what was debited of and given back to one limit, over all writes.
 type account struct{ granted, adjusted, back int64 }
 
-// lawJudge replays the committed writes of a history.
-type lawJudge struct {
-	rules    lawRules
+// judge replays the committed writes of a history.
+type judge struct {
+	rules    bounds
 	oracle   *oracle
 	sets     *schema.LimitSets
 	buckets  map[string]map[string]*truth // by entity and limit
@@ -65,19 +66,19 @@ type lawJudge struct {
 	tally  map[string]int
 }
 
-func newLawJudge(o *oracle, rules lawRules) *lawJudge {
-	return &lawJudge{
+func newJudge(o *oracle, rules bounds) *judge {
+	return &judge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
 		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*lane.Op]int{}, incarnations: map[string]int{}, absent: map[string]bool{}, pooled: map[string]bool{}, tally: map[string]int{},
 	}
 }
 
-func (j *lawJudge) fail(w *ddbmem.Write, format string, args ...any) {
+func (j *judge) fail(w *ddbmem.Write, format string, args ...any) {
 	j.violations = append(j.violations, fmt.Sprintf("write %d at %d: ", w.Seq, w.Time.UnixMilli())+fmt.Sprintf(format, args...))
 }
 
 // judge replays everything and returns what breaks a law.
-func (j *lawJudge) judge() []string {
+func (j *judge) judge() []string {
 	for i := range j.oracle.writes {
 		if j.write(&j.oracle.writes[i]); len(j.violations) > 0 {
 			return j.violations // what follows from it says nothing new
@@ -91,7 +92,7 @@ func (j *lawJudge) judge() []string {
 	return j.violations
 }
 
-func (j *lawJudge) decode(w *ddbmem.Write, item schema.Item) *schema.Image {
+func (j *judge) decode(w *ddbmem.Write, item schema.Item) *schema.Image {
 	image, err := j.sets.DecodeBucket(item, nil, 0)
 	if err != nil {
 		j.fail(w, "malformed: %v", err)
@@ -99,7 +100,7 @@ func (j *lawJudge) decode(w *ddbmem.Write, item schema.Item) *schema.Image {
 	return image
 }
 
-func (j *lawJudge) write(w *ddbmem.Write) {
+func (j *judge) write(w *ddbmem.Write) {
 	before, after := j.decode(w, w.Old), j.decode(w, w.New)
 	item := w.New
 	if item == nil {
@@ -128,7 +129,7 @@ func (j *lawJudge) write(w *ddbmem.Write) {
 	} else {
 		j.tally["landed twice"]++
 	}
-	backs := j.landed(w, sent, before, after)
+	backs := j.landed(sent, before, after)
 	if before == nil {
 		j.created(w, sent, after)
 	}
@@ -144,13 +145,13 @@ func (j *lawJudge) write(w *ddbmem.Write) {
 
 // sender returns what a write carried. A transaction that lands again, more than
 // ten minutes late, leaves its slot as it was.
-func (j *lawJudge) sender(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
+func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
 	if operation, changed := slotOperation(*w); changed {
 		return j.oracle.sent[sentKey{operation, entity}]
 	}
 	for slot := range schema.OpSlots {
 		id, _ := w.New[fmt.Sprintf("op%d", slot)].(*types.AttributeValueMemberB)
-		if id == nil || len(id.Value) != opIDLen {
+		if id == nil || len(id.Value) != rules.OpIDLength {
 			continue
 		}
 		sent := j.oracle.sent[sentKey{binary.BigEndian.Uint64(id.Value), entity}]
@@ -165,7 +166,7 @@ func (j *lawJudge) sender(w *ddbmem.Write, entity string, before, after *schema.
 }
 
 // drain lets the queues of a bucket drain up to at by the parameters held.
-func (j *lawJudge) drain(entity string, held *schema.Image, at int64) {
+func (j *judge) drain(entity string, held *schema.Image, at int64) {
 	since := j.drained[entity]
 	j.drained[entity] = at
 	if held == nil {
@@ -193,7 +194,7 @@ func (t *truth) hold(r bucket.Rate) {
 func quicker(a, b bucket.Rate) bool { return a.Amount*b.Period > b.Amount*a.Period }
 
 // slack is what wrong clocks and writes under way may add.
-func (j *lawJudge) slack(t *truth) int64 {
+func (j *judge) slack(t *truth) int64 {
 	if j.rules.exact || j.rules.skew == 0 && t.surplus == 0 {
 		return 0
 	}
@@ -202,7 +203,7 @@ func (j *lawJudge) slack(t *truth) int64 {
 
 // deleted checks that what expired was full; what an operator deletes is forgotten
 // whatever it owed.
-func (j *lawJudge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
+func (j *judge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
 	j.tally[map[bool]string{true: "expired", false: "deleted"}[w.Expired]]++
 	j.incarnations[entity]++
 	for _, name := range before.Set.Names {
@@ -210,18 +211,18 @@ func (j *lawJudge) deleted(w *ddbmem.Write, entity string, before *schema.Image)
 			j.fail(w, "L1: deleted while %s owed %d", name, t.queue)
 		}
 	}
-	for _, name := range lawNames {
+	for _, name := range limitNames {
 		j.absent[entity+"#"+name] = true
 	}
 	delete(j.buckets, entity)
 }
 
 // whole checks that an item has no ghost.
-func (j *lawJudge) whole(w *ddbmem.Write, after *schema.Image) {
+func (j *judge) whole(w *ddbmem.Write, after *schema.Image) {
 	if w.New["rf"] == nil || len(after.Limits) == 0 {
 		j.fail(w, "L7: a ghost item: %v", w.New)
 	}
-	for _, name := range lawNames {
+	for _, name := range limitNames {
 		if after.Set.Index(name) < 0 {
 			j.absent[bucketEntity(w.New)+"#"+name] = true
 		}
@@ -236,7 +237,7 @@ func (j *lawJudge) whole(w *ddbmem.Write, after *schema.Image) {
 }
 
 // landed returns the give-backs that the write carried and applied.
-func (j *lawJudge) landed(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) []*lane.Op {
+func (j *judge) landed(sent *sentWrite, before, after *schema.Image) []*lane.Op {
 	if before == nil {
 		return nil // a bucket that is made drops refunds
 	}
@@ -253,7 +254,7 @@ func (j *lawJudge) landed(w *ddbmem.Write, sent *sentWrite, before, after *schem
 
 // appliedBack is what the write gave back to a limit: all or, where the client
 // knew nothing of the limit, nothing.
-func (j *lawJudge) appliedBack(sent *sentWrite, name string, before, after *schema.Image) int64 {
+func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.Image) int64 {
 	a := sent.sums.Of(name)
 	i, k := before.Set.Index(name), after.Set.Index(name)
 	if a.Back == 0 || i < 0 || k < 0 {
@@ -266,7 +267,7 @@ func (j *lawJudge) appliedBack(sent *sentWrite, name string, before, after *sche
 }
 
 // created checks that a new item is charged, and at burst − amount.
-func (j *lawJudge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
+func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	j.tally["created"]++
 	charged := false
 	for _, name := range after.Set.Names {
@@ -280,7 +281,7 @@ func (j *lawJudge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image
 }
 
 // inForce checks that a grant was decided under a configuration in force.
-func (j *lawJudge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
+func (j *judge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
 	takes := slices.ContainsFunc(sent.sums, func(n plan.Named) bool { return n.Take > 0 })
 	if j.rules.configWithin > 0 && takes && sent.granted &&
 		!j.oracle.inForce(entity, string(after.Fingerprint), sent.decided-j.rules.configWithin, at) {
@@ -288,9 +289,9 @@ func (j *lawJudge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, afte
 	}
 }
 
-func (j *lawJudge) account(entity, name string) *account { return j.accountAt(entity + "#" + name) }
+func (j *judge) account(entity, name string) *account { return j.accountAt(entity + "#" + name) }
 
-func (j *lawJudge) accountAt(key string) *account {
+func (j *judge) accountAt(key string) *account {
 	if j.accounts[key] == nil {
 		j.accounts[key] = &account{}
 	}

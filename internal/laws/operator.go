@@ -1,4 +1,4 @@
-package dynalimit
+package laws
 
 import (
 	"math/rand/v2"
@@ -18,17 +18,17 @@ func (h *history) reconfigure(r *rand.Rand) {
 	var err error
 	switch r.IntN(8) {
 	case 0:
-		err = h.operator.SetResourceLimits(ctx, lawResource, limits)
+		err = h.operator.SetResourceLimits(ctx, resource, limits)
 	case 1:
 		err = h.operator.SetEntityLimits(ctx, entity, "", limits)
 	case 2:
-		err = h.operator.SetEntityLimits(ctx, entity, lawResource, limits)
+		err = h.operator.SetEntityLimits(ctx, entity, resource, limits)
 	case 3:
-		err = h.operator.DeleteResourceLimits(ctx, lawResource)
+		err = h.operator.DeleteResourceLimits(ctx, resource)
 	case 4:
 		err = h.operator.DeleteEntityLimits(ctx, entity, "")
 	case 5:
-		err = h.operator.DeleteEntityLimits(ctx, entity, lawResource)
+		err = h.operator.DeleteEntityLimits(ctx, entity, resource)
 	default:
 		err = h.operator.SetSystemLimits(ctx, limits, nil)
 	}
@@ -43,10 +43,10 @@ func (h *history) crash(r *rand.Rand) {
 	i := r.IntN(len(h.members))
 	m := h.members[i]
 	m.dead.Store(true)
-	m.limiter.lanes.End() // nothing of it goes on
+	h.lanes(m).End() // nothing of it goes on
 	go m.limiter.Close(h.ctx)
 	h.retired = append(h.retired, m)
-	h.leases = slices.DeleteFunc(h.leases, func(l *lawLease) bool { return l.owner == m })
+	h.leases = slices.DeleteFunc(h.leases, func(l *grant) bool { return l.owner == m })
 	h.members[i] = h.member()
 }
 
@@ -69,7 +69,7 @@ func (h *history) erase(r *rand.Rand) {
 	ctx, i := quietly(h.t.Context()), r.IntN(len(h.entities))
 	if i > 0 || r.IntN(2) == 0 {
 		_, err := h.db.Client().DeleteItem(ctx, &dynamodb.DeleteItemInput{
-			TableName: new(lawTable), Key: h.operator.keys.Bucket(h.entities[i], lawResource).Attributes(),
+			TableName: new(table), Key: h.lanes(h.members[0]).Keys.Bucket(h.entities[i], resource).Attributes(),
 		})
 		require.NoError(h.t, err)
 		return

@@ -1,4 +1,4 @@
-package dynalimit
+package laws
 
 import (
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -7,7 +7,7 @@ import (
 )
 
 // limits replays a write on every limit of its item.
-func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image, at int64) {
+func (j *judge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image, at int64) {
 	truths := j.buckets[entity]
 	if truths == nil {
 		truths = map[string]*truth{}
@@ -54,7 +54,7 @@ func (j *lawJudge) limits(w *ddbmem.Write, entity string, sent *sentWrite, befor
 }
 
 // added is a limit that the item did not have: full, less what is taken.
-func (j *lawJudge) added(w *ddbmem.Write, truths map[string]*truth, name string, a plan.Named, l *schema.Stored) {
+func (j *judge) added(w *ddbmem.Write, truths map[string]*truth, name string, a plan.Named, l *schema.Stored) {
 	truths[name] = &truth{}
 	out := a.Take + a.Adjust
 	if l.Tokens != l.Burst-out || l.Consumed != out+a.Late {
@@ -63,7 +63,7 @@ func (j *lawJudge) added(w *ddbmem.Write, truths map[string]*truth, name string,
 }
 
 // changed gives back and moves with the parameters.
-func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a plan.Named, before, after *schema.Image) {
+func (j *judge) changed(w *ddbmem.Write, t *truth, name string, a plan.Named, before, after *schema.Image) {
 	i, k := before.Set.Index(name), after.Set.Index(name)
 	was, is := &before.Limits[i], &after.Limits[k]
 	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
@@ -78,7 +78,7 @@ func (j *lawJudge) changed(w *ddbmem.Write, t *truth, name string, a plan.Named,
 // charged admits what was granted and adds what was adjusted.
 // The time that a claim which raises the rate is under way is credited at the new
 // one.
-func (j *lawJudge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a plan.Named, t *truth, l *schema.Stored, faster bool, at int64) {
+func (j *judge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a plan.Named, t *truth, l *schema.Stored, faster bool, at int64) {
 	t.hold(l.Rate)
 	acc := j.account(entity, name)
 	acc.back += a.Back

@@ -1,4 +1,4 @@
-package dynalimit
+package laws
 
 import (
 	"context"
@@ -11,8 +11,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/laws/rules"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -77,9 +80,10 @@ func (o *oracle) committed(w ddbmem.Write) {
 }
 
 // hear listens to a limiter: what it sends and what it learns of it.
-func (o *oracle) hear(l *RateLimiter) {
+func (o *oracle) hear(l *dynalimit.RateLimiter, in Inside) {
+	lanes := in.Lanes(l)
 	met := &clashes{by: map[string]int{}}
-	l.lanes.OnSend = func(bucket *lane.Lane, operation uint64, s plan.Sums) {
+	lanes.OnSend = func(bucket *lane.Lane, operation uint64, s plan.Sums) {
 		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(bucket.Entity)}
 		if len(s) > 0 {
 			for _, op := range bucket.Carried() {
@@ -95,47 +99,46 @@ func (o *oracle) hear(l *RateLimiter) {
 		defer o.mu.Unlock()
 		return o.sent[sentKey{operation, entity}]
 	}
-	l.lanes.Trace = writeTrace{l, outcomes{mu: &o.mu}}
-	l.lanes.Store = lawStore{Store: l.lanes.Store, sent: find, met: met}
-	l.store = transactions{limiterStore: l.store, sent: find, met: met, mu: &o.mu}
+	lanes.Trace = outcomes{mu: &o.mu}
+	lanes.Store = listening{Store: lanes.Store, sent: find, met: met}
+	in.Transactions(l, func(next Transact) Transact {
+		return transactions{next: next, sent: find, met: met, mu: &o.mu}.transact
+	})
 }
 
 // delivered is the write of a lane that is being delivered.
 type delivered struct{ write *sentWrite }
 
 // outcomes hears how writes of lanes end.
-type outcomes struct {
-	NopObserver
-	mu *sync.Mutex
+type outcomes struct{ mu *sync.Mutex }
+
+// Begin implements lane.Trace.
+func (o outcomes) Begin(ctx context.Context, _ lane.Writing) (context.Context, func(lane.Answer, time.Duration)) {
+	d := &delivered{}
+	return context.WithValue(ctx, delivered{}, d), func(a lane.Answer, _ time.Duration) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		d.write.granted = a.Verdict == ddb.Landed
+	}
 }
 
-func (outcomes) WriteStart(ctx context.Context, _ WriteStart) context.Context {
-	return context.WithValue(ctx, delivered{}, &delivered{})
-}
-
-func (o outcomes) WriteEnd(ctx context.Context, e WriteEnd) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	ctx.Value(delivered{}).(*delivered).write.granted = e.Outcome == landed.String()
-}
-
-// lawStore hears which operation a lane sends.
-type lawStore struct {
+// listening is a store that hears which operation a lane sends.
+type listening struct {
 	lane.Store
 	sent func(operation uint64, entity string) *sentWrite
 	met  *clashes
 }
 
-func (s lawStore) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
+func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	ctx.Value(delivered{}).(*delivered).write = s.sent(operationIn(st.Values), bucketEntity(key))
 	a := s.Store.Update(ctx, key, st, hint, slot)
-	if a.Verdict == refused {
+	if a.Verdict == ddb.Refused {
 		s.met.note(bucketEntity(key), st, a.Image)
 	}
 	return a
 }
 
-func (s lawStore) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
+func (s listening) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	ctx.Value(delivered{}).(*delivered).write = s.sent(binary.BigEndian.Uint64(c.OpID), c.Entity)
 	return s.Store.Create(ctx, c, hint, slot)
 }
@@ -144,24 +147,22 @@ func (s lawStore) Create(ctx context.Context, c *schema.Create, hint *schema.Lim
 // update and every slot of a new item.
 func operationIn(values schema.Item) uint64 {
 	for _, name := range []string{":0", "op0"} {
-		if b, ok := values[name].(*types.AttributeValueMemberB); ok && len(b.Value) == opIDLen {
+		if b, ok := values[name].(*types.AttributeValueMemberB); ok && len(b.Value) == rules.OpIDLength {
 			return binary.BigEndian.Uint64(b.Value)
 		}
 	}
 	return 0
 }
 
-const opIDLen = 9
-
 // transactions hears how transactions end.
 type transactions struct {
-	limiterStore
+	next Transact
 	mu   *sync.Mutex
 	sent func(operation uint64, entity string) *sentWrite
 	met  *clashes
 }
 
-func (s transactions) transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error) {
+func (s transactions) transact(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	var writes []*sentWrite
 	for _, item := range items {
 		values, key := schema.Item(nil), schema.Item(nil)
@@ -172,9 +173,9 @@ func (s transactions) transactBuckets(ctx context.Context, items []types.Transac
 		}
 		writes = append(writes, s.sent(operationIn(values), bucketEntity(key)))
 	}
-	v, images, err := s.limiterStore.transactBuckets(ctx, items, token, slot)
+	v, images, err := s.next(ctx, items, token, slot)
 	for place, image := range images {
-		if u := items[place].Update; v == refused && u != nil {
+		if u := items[place].Update; v == ddb.Refused && u != nil {
 			st := schema.Statement{Update: *u.UpdateExpression, Condition: *u.ConditionExpression, Names: u.ExpressionAttributeNames, Values: u.ExpressionAttributeValues}
 			s.met.note(bucketEntity(u.Key), st, image)
 		}
@@ -182,7 +183,7 @@ func (s transactions) transactBuckets(ctx context.Context, items []types.Transac
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range writes {
-		w.transaction, w.granted, w.stake = true, v == landed, stakeOf(ctx)
+		w.transaction, w.granted, w.stake = true, v == ddb.Landed, stakeOf(ctx)
 	}
 	return v, images, err
 }
@@ -197,7 +198,7 @@ func slotOperation(w ddbmem.Write) (uint64, bool) {
 		name := fmt.Sprintf("op%d", slot)
 		after, _ := w.New[name].(*types.AttributeValueMemberB)
 		before, _ := w.Old[name].(*types.AttributeValueMemberB)
-		if after != nil && len(after.Value) == 9 && (before == nil || string(before.Value) != string(after.Value)) {
+		if after != nil && len(after.Value) == rules.OpIDLength && (before == nil || string(before.Value) != string(after.Value)) {
 			return binary.BigEndian.Uint64(after.Value), true
 		}
 	}

@@ -1,4 +1,4 @@
-package dynalimit
+package laws
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/dynalimit/dynalimit"
 )
 
 // step is one thing that a worker of a history does.
@@ -46,10 +48,10 @@ func (h *history) pick(r *rand.Rand) *member {
 }
 
 // amounts asks for some of an entity's limits.
-func (h *history) amounts(r *rand.Rand, entity string) Amounts {
+func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	limits, a := h.config[entity], Amounts{}
+	limits, a := h.config[entity], dynalimit.Amounts{}
 	for _, l := range limits {
 		if r.Float64() < .7 {
 			choices := []int64{1, l.Burst / 10, l.Burst / 3, l.Burst, l.Burst + 1}
@@ -82,18 +84,19 @@ func (h *history) acquire(r *rand.Rand, m *member, callers int) {
 	var group sync.WaitGroup
 	for range callers {
 		amounts := h.amounts(r, entity)
-		var opts []AcquireOption
+		var opts []dynalimit.AcquireOption
 		if h.mode.overrides && r.Float64() < .1 {
 			for name := range amounts {
-				opts = append(opts, WithLimits(lawLimit(r, name)))
+				opts = append(opts, dynalimit.WithLimits(newLimit(r, name)))
 				break
 			}
 		}
-		if h.mode.faults && r.Float64() < .2 {
-			opts = append(opts, WithOnUnavailable(Allow))
+		allows := h.mode.faults && r.Float64() < .2
+		if allows {
+			opts = append(opts, dynalimit.WithOnUnavailable(dynalimit.Allow))
 		}
 		if r.Float64() < .2 {
-			opts = append(opts, WithCascade(h.cascade(r)))
+			opts = append(opts, dynalimit.WithCascade(h.cascade(r)))
 		}
 		ctx, cancel := h.context(r)
 		call := m.limiter.Acquire
@@ -104,7 +107,7 @@ func (h *history) acquire(r *rand.Rand, m *member, callers int) {
 		ctx, own := staked(ctx)
 		group.Go(func() {
 			defer cancel()
-			lease, err := call(ctx, entity, lawResource, amounts, opts...)
+			lease, err := call(ctx, entity, resource, amounts, opts...)
 			if err != nil {
 				h.hasty(ctx, err)
 				h.tolerate(m, err)
@@ -112,12 +115,12 @@ func (h *history) acquire(r *rand.Rand, m *member, callers int) {
 			}
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.grantedTo(lease.levels, amounts)
+			h.grantedTo(lease, amounts)
 			own.lease = lease
 			if m.dead.Load() {
 				return
 			}
-			h.leases = append(h.leases, &lawLease{Lease: lease, owner: m, stake: own})
+			h.leases = append(h.leases, &grant{Lease: lease, owner: m, stake: own, entity: entity, allows: allows})
 		})
 	}
 	group.Wait()
@@ -137,9 +140,9 @@ func (h *history) patience(ctx context.Context, cancel context.CancelFunc, r *ra
 
 // hasty notes a wait that gave up although its turn would have come in time.
 func (h *history) hasty(ctx context.Context, err error) {
-	var denied *LimitExceededError
+	var denied *dynalimit.LimitExceededError
 	deadline, waits := ctx.Deadline()
-	if !waits || !errors.As(err, &denied) || ctx.Value(waiting{}) == nil || errors.Is(err, ErrUnconfirmed) {
+	if !waits || !errors.As(err, &denied) || ctx.Value(waiting{}) == nil || errors.Is(err, dynalimit.ErrUnconfirmed) {
 		return
 	}
 	if left := time.Until(deadline); denied.RetryAfter <= left {
@@ -149,15 +152,15 @@ func (h *history) hasty(ctx context.Context, err error) {
 
 // tolerate notes an error that this history cannot explain.
 func (h *history) tolerate(m *member, err error) {
-	var wrong *ValidationError
-	var denied *LimitExceededError
+	var wrong *dynalimit.ValidationError
+	var denied *dynalimit.LimitExceededError
 	if errors.As(err, &denied) && (denied.RetryAfter <= 0 || !denied.Primary().Exceeded) {
 		h.unexpected(fmt.Errorf("L6: a denial for no limit: %w; %+v", err, denied.Statuses))
 	}
 	switch {
-	case errors.Is(err, ErrLimitExceeded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, dynalimit.ErrLimitExceeded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case errors.As(err, &wrong): // named by a configuration the limiter does not have, or not any more
-	case h.mode.faults && (errors.Is(err, ErrUnavailable) || errors.Is(err, ErrContended) || errors.Is(err, ErrUnconfirmed)):
+	case h.mode.faults && (errors.Is(err, dynalimit.ErrUnavailable) || errors.Is(err, dynalimit.ErrContended) || errors.Is(err, dynalimit.ErrUnconfirmed)):
 	case m.dead.Load():
 	default:
 		h.unexpected(err)

@@ -1,10 +1,11 @@
-package dynalimit
+package laws
 
 import (
 	"context"
 	"fmt"
 	"slices"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -19,14 +20,18 @@ type stake struct {
 	// wrong is what its calls did wrong, as far as their own writes show; what a
 	// bucket was owed is written for many leases at once, and shows nothing.
 	wrong []string
-	lease *Lease // nil if the acquire failed
+	lease *dynalimit.Lease // nil if the acquire failed
 	// into is the stake that this one became part of.
 	into *stake
 }
 
 // owed reports whether some of it was owed to a bucket.
-func (s *stake) owed() bool {
-	return s.lease != nil && slices.ContainsFunc(s.lease.levels, func(lv level) bool { return lv.degraded })
+func (s *stake) owed(in Inside) bool {
+	return s.lease != nil && anyDegraded(in.Levels(s.lease))
+}
+
+func anyDegraded(levels []Level) bool {
+	return slices.ContainsFunc(levels, func(l Level) bool { return l.Degraded })
 }
 
 type lot struct {
@@ -76,7 +81,7 @@ func (s *stake) lot(k lot) *stakeLot {
 // stakes books what a write did to the limits of each call that it carried, and
 // checks that none gave back more than was debited for its lease: in this
 // incarnation of the bucket.
-func (j *lawJudge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
+func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
 	here := j.incarnations[entity]
 	again := slices.Contains(sent.landedIn, here)
 	sent.landedIn = append(sent.landedIn, here)
@@ -134,8 +139,8 @@ func partOf(o *lane.Op) part {
 // holds compares what a lease says it has with what is in the store for it: no less
 // than it surely holds, no more than what it knows was, or may have been, debited.
 // What is given back to a limit that was gone for a time may have been dropped.
-func (s *stake) holds(l *Lease, gone map[string]bool) (wrong []string) {
-	if s.owed() {
+func (s *stake) holds(levels []Level, gone map[string]bool) (wrong []string) {
+	if anyDegraded(levels) {
 		return nil
 	}
 	net, told := map[string]int64{}, map[string]int64{}
@@ -143,7 +148,7 @@ func (s *stake) holds(l *Lease, gone map[string]bool) (wrong []string) {
 		net[k.entity+"#"+k.limit] += v.debited - v.back
 		told[k.entity+"#"+k.limit] += v.told - v.back
 	}
-	held, known := heldBy(l)
+	held, known := heldBy(levels)
 	for key, n := range held {
 		if net[key] < n {
 			wrong = append(wrong, fmt.Sprintf("L3: a lease holds %d of %s, debited for it are %d", n, key, net[key]))
@@ -159,12 +164,11 @@ func (s *stake) holds(l *Lease, gone map[string]bool) (wrong []string) {
 
 // heldBy is what a lease surely has in the store, and what it has or may have, by
 // entity and limit.
-func heldBy(l *Lease) (held, known map[string]int64) {
+func heldBy(levels []Level) (held, known map[string]int64) {
 	held, known = map[string]int64{}, map[string]int64{}
-	for i := range l.levels {
-		l.levels[i].resolve()
-		for _, h := range l.levels[i].holdings {
-			key := l.levels[i].lane.Entity + "#" + h.Name
+	for _, level := range levels {
+		for _, h := range level.Holdings() {
+			key := level.Entity + "#" + h.Name
 			held[key] += h.Held
 			known[key] += h.Used() + h.Lost
 		}

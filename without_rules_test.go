@@ -11,30 +11,9 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/laws/rules"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
-
-// TestLawsBreakWithoutRules leaves one clause out of what clients send, and
-// plays histories until one breaks a law.
-func TestLawsBreakWithoutRules(t *testing.T) {
-	const most = 200
-	for name, edit := range map[string]func(schema.Statement) schema.Statement{
-		"rf = :seen": withoutRefilled, "upper bound": withoutUpper, "lower bound": withoutLower,
-	} {
-		t.Run(name, func(t *testing.T) {
-			mode := lawMode{name: "exact", edit: func(_ *history, m *member) {
-				m.limiter.lanes.Store = ruleless{m.limiter.lanes.Store, edit}
-			}}
-			for seed := range uint64(most) {
-				if j := playHistory(t, seed, mode); len(j.violations) > 0 {
-					t.Logf("history %d: %s", seed, firstLines(j.violations, 1))
-					return
-				}
-			}
-			require.Fail(t, "every law held", "in %d histories without this rule", most)
-		})
-	}
-}
 
 // seam is two limiters on one bucket, the first of them without a rule if broken.
 type seam struct {
@@ -77,7 +56,7 @@ func (s seam) take(t *testing.T, l *RateLimiter, amounts Amounts) *Lease {
 }
 
 func TestWithoutExistence(t *testing.T) {
-	brokenAndWhole(t, func(s lane.Store) lane.Store { return ruleless{s, withoutExistence} }, func(t *testing.T, s seam, broken bool) {
+	brokenAndWhole(t, rules.LeaveOut(rules.Existence), func(t *testing.T, s seam, broken bool) {
 		lease := s.take(t, s.a, Amounts{"rpm": 1})
 		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
 		require.NoError(t, operator.SetSystemLimits(t.Context(), []Limit{PerHour("tpm", 100)}, nil))
@@ -93,7 +72,7 @@ func TestWithoutExistence(t *testing.T) {
 
 // A give-back meets the bucket of the same key that was made after its own.
 func TestWithoutIncarnation(t *testing.T) {
-	brokenAndWhole(t, func(s lane.Store) lane.Store { return ruleless{s, withoutIncarnation} }, func(t *testing.T, s seam, broken bool) {
+	brokenAndWhole(t, rules.LeaveOut(rules.Incarnation), func(t *testing.T, s seam, broken bool) {
 		lease := s.take(t, s.a, Amounts{"rpm": 10})
 		s.take(t, inSlot(t, s.engine, s.repo.Table(), 0), Amounts{"rpm": 1}) // its slot is another's now
 		_, err := s.a.Check(t.Context(), "key", "gpt-4", nil)
@@ -110,7 +89,7 @@ func TestWithoutIncarnation(t *testing.T) {
 }
 
 func TestWithoutRemovalOnlyWhenFull(t *testing.T) {
-	brokenAndWhole(t, func(s lane.Store) lane.Store { return ruleless{s, withoutFull} }, func(t *testing.T, s seam, broken bool) {
+	brokenAndWhole(t, rules.LeaveOut(rules.RemovalOnlyWhenFull), func(t *testing.T, s seam, broken bool) {
 		s.take(t, s.a, Amounts{"rpm": 1}) // sees tpm full
 		s.take(t, s.b, Amounts{"tpm": 90})
 		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
@@ -124,9 +103,7 @@ func TestWithoutRemovalOnlyWhenFull(t *testing.T) {
 // A take whose first try lands late must not make the slot look like the
 // client's last write again, or a give-back that is resent lands twice.
 func TestWithoutOneIDPerTry(t *testing.T) {
-	brokenAndWhole(t, func(s lane.Store) lane.Store {
-		return &oneID{Store: s, tries: map[uint64]byte{}}
-	}, func(t *testing.T, s seam, broken bool) {
+	brokenAndWhole(t, rules.OneID, func(t *testing.T, s seam, broken bool) {
 		lease := s.take(t, s.a, Amounts{"rpm": 10})
 		late := make(chan struct{})
 		var n atomic.Int64
@@ -163,7 +140,7 @@ func TestWithoutOneIDPerTry(t *testing.T) {
 }
 
 func TestWithoutCarefulResends(t *testing.T) {
-	brokenAndWhole(t, func(s lane.Store) lane.Store { return blindResend{s} }, func(t *testing.T, s seam, broken bool) {
+	brokenAndWhole(t, rules.BlindResend, func(t *testing.T, s seam, broken bool) {
 		lease := s.take(t, s.a, Amounts{"rpm": 10})
 		s.take(t, s.b, Amounts{"rpm": 5})
 		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {

@@ -1,4 +1,4 @@
-package dynalimit
+package laws
 
 import (
 	"bytes"

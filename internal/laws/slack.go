@@ -1,4 +1,4 @@
-package dynalimit
+package laws
 
 import (
 	"strconv"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/laws/rules"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -30,19 +31,19 @@ func (c *clashes) note(entity string, st schema.Statement, image *schema.Image) 
 	if image == nil {
 		return
 	}
-	for _, bound := range clauses(st) {
-		i := image.Set.Index(strings.TrimSuffix(strings.TrimPrefix(bound.attr, "b_"), "_tk"))
-		if !isTokens(bound.attr) || i < 0 {
+	for _, bound := range rules.Clauses(st) {
+		i := image.Set.Index(strings.TrimSuffix(strings.TrimPrefix(bound.Attribute, "b_"), "_tk"))
+		if !rules.IsTokens(bound.Attribute) || i < 0 {
 			continue
 		}
-		places := placeholder.FindAllString(bound.text, -1)
+		places := rules.Placeholder.FindAllString(bound.Text, -1)
 		last, bounded := st.Values[places[len(places)-1]].(*types.AttributeValueMemberN)
 		if !bounded {
 			continue
 		}
 		value, _ := strconv.ParseInt(last.Value, 10, 64)
 		tokens, filling := image.Limits[i].Tokens, strings.Contains(st.Update, places[0]+" = ")
-		if filling && tokens < value || !filling && !strings.Contains(bound.text, " >= ") && tokens > value {
+		if filling && tokens < value || !filling && !strings.Contains(bound.Text, " >= ") && tokens > value {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.by[entity]++
@@ -66,7 +67,7 @@ func (w *sentWrite) mayForgo(burst int64, fastest bucket.Rate, take int64) int64
 
 // holds checks that a bucket without faults is worth burst − queue, exactly unless
 // clients collided at full: then a write may forgo a slack, once, which is refilled.
-func (j *lawJudge) holds(w *ddbmem.Write, sent *sentWrite, name string, take int64, t *truth, s bucket.State, at int64) {
+func (j *judge) holds(w *ddbmem.Write, sent *sentWrite, name string, take int64, t *truth, s bucket.State, at int64) {
 	forgone := s.Burst - t.queue - s.Level(at)
 	if forgone < 0 || forgone > t.forgone && forgone > sent.mayForgo(s.Burst, t.fastest, take) {
 		j.fail(w, "L2: %s is worth %d, not %d, after %d refusals at full", name, s.Level(at), s.Burst-t.queue, sent.clashes)

@@ -1,4 +1,4 @@
-package dynalimit
+package laws
 
 import (
 	"context"
@@ -14,41 +14,30 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 )
-
-// lawMode says what a history has besides concurrent clients.
-type lawMode struct {
-	name string
-	// skew is how far clocks may be off, in ms either way.
-	skew int64
-	// latency is how long a request may be under way, in ms.
-	latency int64
-	faults  bool
-	// edit changes what clients send: a rule left out.
-	edit func(h *history, m *member)
-	// overrides lets calls bring limits of their own.
-	overrides bool
-}
 
 const (
-	lawTable    = "limits"
-	lawResource = "gpt-4"
-	lawTTL      = 60 * time.Second
+	table     = "limits"
+	resource  = "gpt-4"
+	configTTL = 60 * time.Second
 )
 
-// lawLimits are the parameters that limits are given: burst, amount, seconds.
-var lawLimits = [][3]int64{{100, 100, 60}, {10, 60, 60}, {5000, 1000, 60}, {100, 10000, 60}, {50, 50, 86400}}
+// parameters are the parameters that limits are given: burst, amount, seconds.
+var parameters = [][3]int64{{100, 100, 60}, {10, 60, 60}, {5000, 1000, 60}, {100, 10000, 60}, {50, 50, 86400}}
 
-var lawNames = []string{"rpm", "tpm", "day"}
+var limitNames = []string{"rpm", "tpm", "day"}
 
 // history is one generated run of several limiters on one table.
 type history struct {
-	mode     lawMode
+	mode     Mode
+	inside   Inside
 	t        *testing.T
 	db       *ddbmem.DB
 	oracle   *oracle
-	operator *Repository
+	operator *dynalimit.Repository
 	entities []string // the leaf first
 	settled  atomic.Bool
 	// ctx is what calls are made under; stop ends it when one of them spins.
@@ -62,9 +51,9 @@ type history struct {
 	mu      sync.Mutex // guards what follows
 	luck    *rand.Rand // which requests fail
 	members []*member
-	leases  []*lawLease
+	leases  []*grant
 	retired []*member
-	config  map[string][]Limit // by entity, as in force
+	config  map[string][]dynalimit.Limit // by entity, as in force
 	late    []chan struct{}
 	// throttled is until when (true time) a bucket takes no writes, by entity.
 	throttled map[string]time.Time
@@ -76,20 +65,24 @@ type history struct {
 
 // member is a limiter with a clock and caches of its own.
 type member struct {
-	limiter *RateLimiter
+	limiter *dynalimit.RateLimiter
 	skew    time.Duration
 	dead    atomic.Bool
 	// looks are those at the clock in this minute: who spins looks often.
 	looks, minute atomic.Int64
 }
 
-// lawLease is a grant and who holds it.
-type lawLease struct {
-	*Lease
+// grant is a lease and who holds it.
+type grant struct {
+	*dynalimit.Lease
 	owner *member
 	stake *stake
-	ended bool
-	busy  bool
+	// entity is whom it charges; allows says that it was asked for with a policy
+	// of Allow, and so may be admitted by whatever configuration there is.
+	entity string
+	allows bool
+	ended  bool
+	busy   bool
 }
 
 // mortal is a client's transport: it dies with its process.
@@ -110,9 +103,9 @@ type quiet struct{}
 
 func quietly(ctx context.Context) context.Context { return context.WithValue(ctx, quiet{}, true) }
 
-func newHistory(t *testing.T, seed uint64, mode lawMode) *history {
+func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
 	h := &history{
-		mode: mode, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 3)), config: map[string][]Limit{},
+		mode: mode, inside: in, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 3)), config: map[string][]dynalimit.Limit{},
 		told: map[string]int64{}, throttled: map[string]time.Time{},
 	}
 	h.ctx, h.stop = context.WithCancel(t.Context())
@@ -120,7 +113,7 @@ func newHistory(t *testing.T, seed uint64, mode lawMode) *history {
 	h.together = h.r.IntN(3) > 0
 	h.db.OnWrite(h.oracle.committed)
 	var err error
-	h.operator, err = NewRepository(h.db.Client(), lawTable, &RepositoryOptions{Now: time.Now})
+	h.operator, err = dynalimit.NewRepository(h.db.Client(), table, &dynalimit.RepositoryOptions{Now: time.Now})
 	require.NoError(t, err)
 	ctx := quietly(t.Context())
 	require.NoError(t, h.operator.CreateTable(ctx))
@@ -138,8 +131,8 @@ func newHistory(t *testing.T, seed uint64, mode lawMode) *history {
 }
 
 // entity is the record of an entity of the chain.
-func (h *history) entity(i int) Entity {
-	e := Entity{ID: h.entities[i]}
+func (h *history) entity(i int) dynalimit.Entity {
+	e := dynalimit.Entity{ID: h.entities[i]}
 	if i+1 < len(h.entities) {
 		e.ParentID, e.Cascade = h.entities[i+1], true
 	}
@@ -153,62 +146,65 @@ func (h *history) member() *member {
 		m.skew = time.Duration(h.r.Int64N(2*h.mode.skew+1)-h.mode.skew) * time.Millisecond
 	}
 	client := h.db.Client(func(o *dynamodb.Options) { o.HTTPClient = mortal{h.db, m} })
-	repo, err := NewRepository(client, lawTable, &RepositoryOptions{
+	repo, err := dynalimit.NewRepository(client, table, &dynalimit.RepositoryOptions{
 		Now: func() time.Time {
 			h.watch(m)
 			return time.Now().Add(m.skew)
 		},
-		ConfigTTL: lawTTL,
+		ConfigTTL: configTTL,
 	})
 	require.NoError(h.t, err)
-	m.limiter, err = New(repo, &Options{Cascade: h.cascade(h.r)})
+	m.limiter, err = dynalimit.New(repo, &dynalimit.Options{Cascade: h.cascade(h.r)})
 	require.NoError(h.t, err)
-	if h.mode.edit != nil {
-		h.mode.edit(h, m)
+	if lanes := h.lanes(m); h.mode.Store != nil {
+		lanes.Store = h.mode.Store(lanes.Store)
 	}
-	h.oracle.hear(m.limiter)
+	h.oracle.hear(m.limiter, h.inside)
 	return m
 }
 
+// lanes are a limiter's.
+func (h *history) lanes(m *member) *lane.Registry { return h.inside.Lanes(m.limiter) }
+
 // cascade is how a limiter, or a call of its, charges several levels.
-func (h *history) cascade(r *rand.Rand) CascadeMode {
+func (h *history) cascade(r *rand.Rand) dynalimit.CascadeMode {
 	if h.together && r.IntN(2) == 0 {
-		return CascadeTransaction
+		return dynalimit.CascadeTransaction
 	}
-	return CascadeParallel
+	return dynalimit.CascadeParallel
 }
 
 // limits makes a configuration.
-func (h *history) limits(r *rand.Rand) []Limit {
-	var limits []Limit
-	for _, name := range lawNames {
+func (h *history) limits(r *rand.Rand) []dynalimit.Limit {
+	var limits []dynalimit.Limit
+	for _, name := range limitNames {
 		if r.Float64() < .6 {
-			limits = append(limits, lawLimit(r, name))
+			limits = append(limits, newLimit(r, name))
 		}
 	}
 	if limits == nil {
-		limits = append(limits, lawLimit(r, lawNames[r.IntN(len(lawNames))]))
+		limits = append(limits, newLimit(r, limitNames[r.IntN(len(limitNames))]))
 	}
 	return limits
 }
 
-func lawLimit(r *rand.Rand, name string) Limit {
-	p := lawLimits[r.IntN(len(lawLimits))]
-	return Limit{Name: name, Capacity: p[0], Burst: p[0], RefillAmount: p[1], RefillPeriod: time.Duration(p[2]) * time.Second}
+func newLimit(r *rand.Rand, name string) dynalimit.Limit {
+	p := parameters[r.IntN(len(parameters))]
+	return dynalimit.Limit{Name: name, Capacity: p[0], Burst: p[0], RefillAmount: p[1], RefillPeriod: time.Duration(p[2]) * time.Second}
 }
 
 // published notes the configuration that every entity now has.
 func (h *history) published(ctx context.Context) {
 	for _, entity := range h.entities {
-		c, err := h.operator.rereadConfig(ctx, entity, lawResource)
+		fingerprint, limits, err := h.inside.Config(ctx, h.operator, entity, resource)
 		require.NoError(h.t, err)
-		h.oracle.configured(entity, c.fingerprint, time.Now().UnixMilli())
-		h.config[entity] = c.limits
+		h.oracle.configured(entity, fingerprint, time.Now().UnixMilli())
+		h.config[entity] = limits
 	}
 }
 
 // run plays the history and returns the judge of it.
-func (h *history) run(workers, steps int) *lawJudge {
+func (h *history) run(workers, steps int) *judge {
 	var group sync.WaitGroup
 	for range workers {
 		r := rand.New(rand.NewPCG(h.r.Uint64(), 2))
@@ -220,7 +216,7 @@ func (h *history) run(workers, steps int) *lawJudge {
 	}
 	group.Wait()
 	h.rest()
-	j := newLawJudge(h.oracle, h.rules())
+	j := newJudge(h.oracle, h.bounds())
 	if len(j.judge()) == 0 {
 		j.ledger(h)
 	}
@@ -228,16 +224,16 @@ func (h *history) run(workers, steps int) *lawJudge {
 }
 
 // rules are what the mode may add to the bounds.
-func (h *history) rules() lawRules {
-	rules := lawRules{skew: h.mode.skew, exact: h.mode.skew == 0 && h.mode.latency == 0 && !h.mode.faults}
+func (h *history) bounds() bounds {
+	rules := bounds{skew: h.mode.skew, exact: h.mode.skew == 0 && h.mode.latency == 0 && !h.mode.faults}
 	rules.lateDecision = 20 * h.mode.latency
 	if h.mode.faults {
 		rules.lateDecision = 60_000
 	}
 	if h.mode.skew == 0 && !h.mode.overrides {
-		rules.configWithin = 2*lawTTL.Milliseconds() + 60_000
+		rules.configWithin = 2*configTTL.Milliseconds() + 60_000
 		if rules.exact {
-			rules.configWithin = 2 * lawTTL.Milliseconds()
+			rules.configWithin = 2 * configTTL.Milliseconds()
 		}
 	}
 	return rules
@@ -255,7 +251,7 @@ func (h *history) rest() {
 	}
 	h.db.Wait()
 	for _, m := range append(h.members, h.retired...) {
-		require.NoError(h.t, m.limiter.lanes.Drain(h.t.Context()))
+		require.NoError(h.t, h.lanes(m).Drain(h.t.Context()))
 	}
 	elapse(time.Minute) // reads whose callers have gone
 }

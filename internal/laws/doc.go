@@ -1,0 +1,62 @@
+// Package laws is the harness of TestLaws: it plays generated histories of several
+// limiters on one table, in virtual time, and judges what was committed against the
+// laws of docs/design/protocol.md. It is for tests alone; the test itself, and what
+// it lends the harness of a limiter's inside, are in the root package (laws_test.go and
+// export_test.go).
+//
+// # How a history runs
+//
+// [Play] makes a history of a seed and a [Mode]. A history is a table in process, an
+// operator and two to five limiters, each with a clock and caches of its own. Up to
+// four workers take steps at random: they acquire, wait, adjust, consume, settle and
+// roll back, while limits change, items expire, entities are deleted, requests go wrong
+// and processes crash. An oracle hears what every lane and transaction sends, what
+// comes of it, and every write that the store commits, in order. When all is quiet the
+// judge replays the writes, keeps the truth of every limit beside what the bucket says,
+// and returns a [Report] of what broke a law.
+//
+// # Where to look
+//
+//	modes.go     what a history has besides concurrent clients
+//	play.go      one history from its seed to its report, and which seeds there are
+//	history.go   limiters, configuration, run and rest
+//	step.go      what workers do: acquire and wait, and which errors may come of it
+//	amend.go     what they do with leases: adjust, consume, end, end twice
+//	operator.go  what happens around them: reconfigure, delete, crash, throttle
+//	faults.go    what goes wrong with requests
+//	oracle.go    what is heard: what limiters send, what the store commits
+//	inside.go    what the harness sees of a limiter that users do not
+//	judge.go     the replay of the writes, and the laws of a whole write
+//	limits.go    the laws of one limit: the leaky queue
+//	slack.go     what a bucket may forgo when clients collide at full
+//	stake.go     the laws of one lease: no more back than was debited for it
+//	ledger.go    the laws of the end: what callers were told and hold
+//	honest.go    in the quiet after it: when a denied call succeeds
+//	rules        the protocol less a rule, which must break a law
+//
+// # Who checks which law
+//
+//	L1   limits.go: no grant lifts a queue above the burst; judge.go: what expires owes nothing
+//	L2   slack.go: without faults a bucket holds burst − queue
+//	L3   ledger.go: callers hold what is debited; stake.go: of each lease
+//	L4   limits.go: the counter moves by what was charged and given back
+//	L5   judge.go: a give-back lands once
+//	L6   honest.go: a denial's wait is right to the millisecond; step.go: it names a limit
+//	     that denies, and a wait gives up only when its turn comes too late
+//	L7   judge.go: no write makes a ghost; limits.go: a limit appears full, less what is
+//	     taken; stake.go: nothing is given back that was not debited for this lease, in
+//	     this incarnation of the bucket
+//	L8   judge.go: grants are decided under a configuration in force; limits.go: a limit
+//	     that is removed owes nothing
+//	L9   judge.go: what was granted landed; ledger.go: nobody was granted more than that
+//	L10  judge.go: the refill instant does not go back
+//
+// # How to play one again
+//
+// A failure prints its mode and seed; DYNALIMIT_SEED plays that history alone, and
+// DYNALIMIT_HISTORIES says how many there are, over all modes (500):
+//
+//	DYNALIMIT_SEED=925 go test -run '^TestLaws$/^faults$' -v .
+//
+// Goroutines are scheduled by the machine, so that a seed may need several runs.
+package laws

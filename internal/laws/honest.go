@@ -1,0 +1,54 @@
+package laws
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// honest checks, in the quiet after a history, that every denial says exactly
+// when the call succeeds: then and not a millisecond earlier.
+func (h *history) honest(j *judge) {
+	for range 3 {
+		m := h.members[h.r.IntN(len(h.members))]
+		entity := h.entities[0]
+		elapse(2*configTTL + time.Second) // everybody has read the configuration in force
+		amounts := h.amounts(h.r, entity)
+		_, err := m.limiter.Acquire(h.t.Context(), entity, resource, amounts)
+		if err == nil {
+			elapse(2 * time.Second) // no memory
+			_, err = m.limiter.Acquire(h.t.Context(), entity, resource, amounts)
+		}
+		if err == nil {
+			continue
+		}
+		var denied *dynalimit.LimitExceededError
+		if !errors.As(err, &denied) || denied.RetryAfter == dynalimit.Never {
+			continue
+		}
+		j.tally["waits"]++
+		elapse(denied.RetryAfter - time.Millisecond)
+		if _, err := h.informed(entity).Acquire(h.t.Context(), entity, resource, amounts); !errors.Is(err, dynalimit.ErrLimitExceeded) {
+			j.violations = append(j.violations, fmt.Sprintf("L6: 1 ms before %v, %v of %s: %v; denied by %+v", denied.RetryAfter, amounts, entity, err, denied.Statuses))
+			return
+		}
+		elapse(time.Millisecond)
+		if _, err := h.informed(entity).Acquire(h.t.Context(), entity, resource, amounts); err != nil {
+			j.violations = append(j.violations, fmt.Sprintf("L6: after %v, %v of %s: %v; denied by %+v", denied.RetryAfter, amounts, entity, err, denied.Statuses))
+			return
+		}
+	}
+}
+
+// informed is a limiter that has just read the buckets, so that its calls decide
+// at once.
+func (h *history) informed(entity string) *dynalimit.RateLimiter {
+	l := h.pick(h.r).limiter
+	_, err := l.Check(h.t.Context(), entity, resource, nil)
+	require.NoError(h.t, err)
+	return l
+}

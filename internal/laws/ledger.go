@@ -1,0 +1,55 @@
+package laws
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// ledger compares what callers were told, and what their leases hold, with what
+// was debited. Nobody was granted more than was debited for callers that were told
+// so, and no lease holds more than was debited for it and not given back. Without
+// faults that is exact, of every limit that was there all along: denied and
+// cancelled callers hold nothing.
+func (j *judge) ledger(h *history) {
+	for key, told := range h.told {
+		if acc := j.accountAt(key); told > acc.granted {
+			j.violations = append(j.violations, fmt.Sprintf("L9: callers were granted %d of %s, debited were only %d", told, key, acc.granted))
+		}
+	}
+	gone := maps.Clone(j.absent)
+	maps.Copy(gone, j.pooled)
+	held := map[string]int64{}
+	for _, l := range h.leases {
+		sure, _ := heldBy(h.inside.Levels(l.Lease))
+		for key, n := range sure {
+			held[key] += n
+		}
+		j.violations = append(j.violations, l.stake.holds(h.inside.Levels(l.Lease), gone)...)
+	}
+	for _, s := range j.suspects {
+		if !s.owed(h.inside) {
+			j.violations = append(j.violations, s.wrong...)
+		}
+	}
+	for key, acc := range j.accounts {
+		net, exact := acc.granted+acc.adjusted-acc.back, j.rules.exact && !j.absent[key]
+		if net < held[key] || exact && net != held[key] {
+			j.violations = append(j.violations, fmt.Sprintf("L3: callers hold %d of %s, debited are %d", held[key], key, net))
+		}
+		j.tally["ledgers"]++
+	}
+}
+
+// grantedTo notes what a caller was told it was granted; h.mu must be held.
+func (h *history) grantedTo(lease *dynalimit.Lease, amounts dynalimit.Amounts) {
+	for _, level := range h.inside.Levels(lease) {
+		if level.Degraded {
+			continue
+		}
+		for _, a := range level.Charges(amounts) {
+			h.told[level.Entity+"#"+a.Name] += a.Amount
+		}
+	}
+}

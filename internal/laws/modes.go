@@ -1,0 +1,27 @@
+package laws
+
+import "github.com/dynalimit/dynalimit/internal/lane"
+
+// Mode says what a history has besides concurrent clients.
+type Mode struct {
+	// Name is the mode's in the names of tests.
+	Name string
+	// skew is how far clocks may be off, in ms either way.
+	skew int64
+	// latency is how long a request may be under way, in ms.
+	latency int64
+	faults  bool
+	// Store, if set, wraps what clients send through: one that leaves a rule out.
+	Store func(lane.Store) lane.Store
+	// overrides lets calls bring limits of their own.
+	overrides bool
+}
+
+// Modes are the histories that hold every law.
+var Modes = []Mode{
+	{Name: "exact"},
+	{Name: "latency", latency: 40},
+	{Name: "skew", skew: 5000, overrides: true},
+	{Name: "faults", faults: true, latency: 60},
+	{Name: "everything", faults: true, latency: 60, skew: 5000, overrides: true},
+}

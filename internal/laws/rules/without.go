@@ -1,0 +1,93 @@
+package rules
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Rule is one that can be left out of a statement: by this change.
+type Rule func(schema.Statement) schema.Statement
+
+// LeaveOut is a change of stores: of one whose updates lack the rule.
+func LeaveOut(rule Rule) func(lane.Store) lane.Store {
+	return func(s lane.Store) lane.Store { return ruleless{s, rule} }
+}
+
+type ruleless struct {
+	lane.Store
+	edit Rule
+}
+
+func (s ruleless) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
+	return s.Store.Update(ctx, key, s.edit(st), hint, slot)
+}
+
+// without is a rule whose clauses are changed by edit, which drops one by
+// returning "".
+func without(edit func(Clause) string) Rule {
+	return func(st schema.Statement) schema.Statement { return rewritten(st, edit) }
+}
+
+// Seen is rf = :seen: the refill instant is the one that the client saw.
+var Seen = without(func(c Clause) string {
+	if c.Attribute == "rf" {
+		return ""
+	}
+	return c.Text
+})
+
+// UpperBound are the upper bounds of what limits are worth.
+var UpperBound = without(func(c Clause) string {
+	if m := between.FindStringSubmatch(c.Text); m != nil {
+		return m[1] + " >= " + m[2]
+	}
+	if IsTokens(c.Attribute) && strings.Contains(c.Text, " <= ") {
+		return ""
+	}
+	return c.Text
+})
+
+// LowerBound are the lower bounds: what is taken is there.
+var LowerBound = without(func(c Clause) string {
+	if m := between.FindStringSubmatch(c.Text); m != nil {
+		return m[1] + " <= " + m[3]
+	}
+	if IsTokens(c.Attribute) && strings.Contains(c.Text, " >= ") {
+		return ""
+	}
+	return c.Text
+})
+
+// Existence is that limits which are written exist.
+var Existence = without(func(c Clause) string {
+	if strings.HasPrefix(c.Text, "attribute_exists") && strings.HasSuffix(c.Attribute, "_bx") {
+		return "(" + c.Text + " OR " + strings.Replace(c.Text, "exists", "not_exists", 1) + ")" // a condition must not be empty
+	}
+	return c.Text
+})
+
+// Incarnation is that a give-back meets the bucket that was taken from.
+var Incarnation = without(func(c Clause) string {
+	if c.Attribute == "ci" {
+		return ""
+	}
+	return c.Text
+})
+
+// RemovalOnlyWhenFull is that a limit which is no longer configured goes when it owes
+// nothing.
+func RemovalOnlyWhenFull(st schema.Statement) schema.Statement {
+	_, removed, _ := strings.Cut(st.Update, "REMOVE ")
+	gone := strings.Split(removed, ", ")
+	return rewritten(st, func(c Clause) string {
+		p := Placeholder.FindString(c.Text)
+		if IsTokens(c.Attribute) && slices.Contains(gone, p) {
+			return ""
+		}
+		return c.Text
+	})
+}
