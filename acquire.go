@@ -72,6 +72,32 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 	return l.call(ctx, entity, resource, amounts, opts, l.acquire)
 }
 
+// Do acquires, calls fn with the lease and keeps what it holds when fn returns
+// nil. When fn returns an error or panics, the lease is rolled back; fn may have
+// settled it before. Errors as of Acquire, or fn's, joined by what could not be
+// given back.
+func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
+	lease, err := l.Acquire(ctx, entity, resource, amounts, opts...)
+	if err != nil {
+		return err
+	}
+	if fn == nil {
+		return errors.Join(invalid("fn", "is nil; pass the function to call under the lease"), lease.Rollback(ctx))
+	}
+	returned := false
+	defer func() {
+		if !returned { // a panic goes on after the give-back
+			_ = lease.Rollback(ctx)
+		}
+	}()
+	err = fn(ctx, lease)
+	returned = true
+	if err != nil {
+		return errors.Join(err, lease.Rollback(ctx))
+	}
+	return nil
+}
+
 // call validates a call and runs it, between the observer's start and end.
 func (l *RateLimiter) call(ctx context.Context, entity, resource string, amounts Amounts, opts []AcquireOption, run acquireFunc) (*Lease, error) {
 	if err := l.usable(ctx); err != nil {
@@ -190,219 +216,47 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 	var results [maxDepth]lane.Result
 	denied, memory := false, true
 	for i := range lease.levels {
-		lv := &lease.levels[i]
-		if len(lv.asked) == 0 || lv.lane == at.lane {
-			continue
+		if lv := &lease.levels[i]; lv.remembers(at) {
+			var recent bool
+			results[i], recent = lv.lane.Recall(lv.asked, lv.cfg, at.rank(), now)
+			denied, memory = denied || results[i].Denied, memory && recent
 		}
-		var recent bool
-		results[i], recent = lv.lane.Recall(lv.asked, lv.cfg, at.rank(), now)
-		denied, memory = denied || results[i].Denied, memory && recent
 	}
 	if !denied {
 		return false, nil
 	}
 	for i := range lease.levels {
 		lv := &lease.levels[i]
-		if len(lv.asked) == 0 || lv.lane == at.lane {
+		if !lv.remembers(at) {
 			continue
 		}
-		if results[i].Config == nil {
-			if lv.lane.Away() {
-				continue
+		if results[i].Config == nil && !lv.lane.Away() {
+			var ok bool
+			if results[i], ok = lv.inspect(ctx, at.rank()); !ok {
+				return false, nil // the lanes will meet the reason, and say what it means
 			}
-			v, err := lv.lane.Inspect(ctx, lv.cfg)
-			if err != nil || v.Lacks(lv.asked) || v.Adopt && v.Image != nil { // a newer configuration is claimed even by a denial
-				return false, nil //nolint:nilerr // the lanes will meet it, and say what it means
-			}
-			r := v.Reading()
-			r.Image = v.Projected()
-			results[i] = lane.Result{Image: r.Image, Now: v.Now, Config: v.Config, Before: plan.Precedence{Left: lv.lane.LeftTo(at.rank(), r)}}
 		}
 		lv.saw(results[i])
 	}
 	return memory, lease.denial()
 }
 
-// takeAtOnce asks every level's lane at once. When one denies, or fails, the
-// grants of the others are given back.
-func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
-	ops := make([]*lane.Op, len(lease.levels))
-	for i := range lease.levels {
-		lv := &lease.levels[i]
-		ops[i] = lane.NewTake(ctx, lv.asked, lv.cfg)
-		if ops[i].Rank = at.rank(); lv.lane == at.lane {
-			ops[i].Waiter = at.waiter
-		}
-		if ops[i].Until = p.until; lv.skipped() {
-			close(ops[i].Done)
-		}
-	}
-	driven := ctx
-	if !p.reserve.IsZero() {
-		var cancel context.CancelFunc
-		driven, cancel = context.WithDeadline(ctx, p.reserve)
-		defer cancel()
-	}
-	l.start(driven, lease, ops, at)
-	for i, o := range ops {
-		if !l.await(ctx, lease.levels[i].lane, o, &p) && !l.leaveAll(lease, ops) {
-			return ctx.Err()
-		}
-	}
-	return l.conclude(ctx, lease, ops, policy)
-}
+// remembers reports whether a level's memory may deny: something is asked of it,
+// and it is not where the caller's turn in line has come.
+func (lv *level) remembers(at place) bool { return len(lv.asked) > 0 && lv.lane != at.lane }
 
-// start queues every level's op: the parents' lanes run beside, the first one
-// on this goroutine if it rests.
-func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, at place) {
-	first := -1
-	for i := range lease.levels {
-		switch lv := &lease.levels[i]; {
-		case lv.skipped():
-		case first < 0:
-			first = i
-		default:
-			lv.lane.Submit(ops[i])
-			at.callAlong(lv)
-		}
+// inspect reads a level's bucket for a denial; ok is false if its lane has to
+// decide: it could not be read, lacks a limit, or a newer configuration is to be
+// claimed, which even a denial does.
+func (lv *level) inspect(ctx context.Context, rank uint64) (r lane.Result, ok bool) {
+	v, err := lv.lane.Inspect(ctx, lv.cfg)
+	if err != nil || v.Lacks(lv.asked) || v.Adopt && v.Image != nil {
+		return r, false
 	}
-	if first < 0 {
-		return
-	}
-	lv := &lease.levels[first]
-	drive := lv.lane.Enqueue(ops[first])
-	at.callAlong(lv)
-	if drive {
-		lv.lane.Drive(ctx, ops[first])
-	}
-}
-
-// leaveAll withdraws from every level when the caller's context ended. It
-// reports whether the only level had in fact answered.
-func (l *RateLimiter) leaveAll(lease *Lease, ops []*lane.Op) bool {
-	if len(ops) == 1 {
-		_, done := lease.levels[0].lane.Leave(ops[0])
-		return done
-	}
-	for j, o := range ops {
-		lv := &lease.levels[j]
-		if lv.skipped() {
-			continue
-		}
-		switch r, done := lv.lane.Leave(o); {
-		case done && r.Pending: // its write is under way
-			lv.lane.Disown(o)
-		case done && r.Err == nil && !r.Denied:
-			lv.lane.Submit(lv.lane.Returning(o, r))
-		}
-	}
-	return false
-}
-
-// conclude turns the levels' results into a lease or an error.
-func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
-	denied := false
-	var failure, broken error
-	for i, o := range ops {
-		lv := &lease.levels[i]
-		o.Result.Err = l.told(lv.lane, o.Result.Err)
-		r := o.Result
-		lv.saw(r)
-		switch {
-		case lv.skipped():
-		case r.Denied:
-			denied = true
-		case r.Err == nil:
-			lv.grant(r.Image)
-		case failing(r.Err):
-			failure = r.Err
-		default:
-			broken = cmp.Or(broken, r.Err) // a bug or a bad request never fails open, whatever is out beside it
-		}
-	}
-	if failure == nil && broken == nil && !denied {
-		return nil
-	}
-	var err error
-	switch {
-	case denied:
-		err = lease.denial()
-	case broken != nil:
-		err = broken
-	case !policy.admits():
-		err = failure
-	default:
-		if err = l.admitFailed(lease, ops, policy); err == nil {
-			return nil
-		}
-	}
-	unconfirmed := l.disownFailed(lease, ops)
-	if unconfirmed != nil && !denied && broken == nil && !errors.Is(err, ErrLimitExceeded) {
-		err = unconfirmed // it wraps the failure
-		unconfirmed = nil
-	}
-	return joined(err, unconfirmed, l.undo(ctx, lease))
-}
-
-// admitFailed decides by the policy the levels whose buckets did not answer in
-// time; it fails with a denial by the process's share, which books nothing.
-func (l *RateLimiter) admitFailed(lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
-	for i, o := range ops {
-		lv := &lease.levels[i]
-		if !lv.skipped() && o.Result.Err != nil && !l.admitUnasked(lv, policy, unheard(o.Result.Err)) {
-			err := lease.denial()
-			l.undoAway(lease)
-			return err
-		}
-	}
-	for i, o := range ops {
-		if lv := &lease.levels[i]; !lv.skipped() && o.Result.Err != nil {
-			l.unanswered(lv, o)
-		}
-	}
-	return nil
-}
-
-// disownFailed names what a failed acquire may have been charged although no
-// answer came. Of a write that is still under way, what it is granted is given
-// back.
-func (l *RateLimiter) disownFailed(lease *Lease, ops []*lane.Op) error {
-	var unconfirmed error
-	for i, o := range ops {
-		lv, r := &lease.levels[i], o.Result
-		if lv.skipped() || !r.Unknown {
-			continue
-		}
-		if r.Pending {
-			lv.lane.Disown(o)
-		} else {
-			l.lanes.Doubt(lv.asked)
-		}
-		unconfirmed = errors.Join(unconfirmed, &UnconfirmedError{
-			EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(lv.asked), Err: r.Err,
-		})
-	}
-	return unconfirmed
-}
-
-// joined adds what could not be confirmed to an error.
-func joined(err error, others ...error) error {
-	for _, other := range others {
-		if other != nil {
-			err = errors.Join(err, other)
-		}
-	}
-	return err
-}
-
-// undo gives back what levels granted to an acquire that failed as a whole.
-func (l *RateLimiter) undo(ctx context.Context, lease *Lease) error {
-	granted := false
-	for i := range lease.levels {
-		granted = granted || lease.levels[i].holds()
-	}
-	if !granted {
-		return nil
-	}
-	return lease.Rollback(ctx)
+	reading := v.Reading()
+	reading.Image = v.Projected()
+	return lane.Result{
+		Image: reading.Image, Now: v.Now, Config: v.Config,
+		Before: plan.Precedence{Left: lv.lane.LeftTo(rank, reading)},
+	}, true
 }

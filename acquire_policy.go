@@ -112,6 +112,9 @@ func (l *RateLimiter) follow(lv *level, o *lane.Op, amounts []plan.Signed) {
 	}
 }
 
+// errPatience ends a call that used up its time for the store.
+var errPatience = errors.New("no answer within Options.Timeout")
+
 // patience is how long a call waits for the store.
 type patience struct {
 	began time.Time

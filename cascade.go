@@ -1,138 +1,209 @@
 package dynalimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
-	"github.com/dynalimit/dynalimit/internal/plan"
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// takeTogether charges all levels in one transaction. A denial by a recent
-// image writes nothing; one that must bring a newer configuration first takes
-// the parallel way.
-func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
-	ctx, cancel := context.WithDeadline(caller, p.bound())
-	defer cancel()
-	fail := func(err error) error {
-		if ctx.Err() != nil && !errors.Is(err, errMaybeCharged) && !isValidation(err) {
-			err = l.overdue(lease, &p)
-		}
-		return l.concludeTogether(caller, lease, l.failAll(lease, err), policy)
-	}
-	for round := 0; round < lane.MaxRefusals; round++ {
-		proposals, err := l.propose(ctx, lease, at, round, false)
-		if err == nil && slices.ContainsFunc(proposals, func(p lane.Proposal) bool { return p.Waits }) {
-			proposals, err = l.propose(ctx, lease, at, round, true) // a denial waits for every level as it is
-		}
-		if err != nil {
-			return fail(err)
-		}
-		denied, adopts := false, false
-		for i := range proposals {
-			denied = denied || proposals[i].Waits
-			adopts = adopts || proposals[i].Waits && proposals[i].View.Adopt && proposals[i].View.Image != nil
-		}
-		if adopts {
-			return l.takeAtOnce(caller, lease, policy, at, p)
-		}
-		if denied {
-			for i := range proposals {
-				v := proposals[i].View
-				if v.Config == nil {
-					continue
-				}
-				lease.levels[i].saw(lane.Result{Image: v.Image, Config: v.Config, Now: v.Now, Before: plan.Precedence{Left: proposals[i].Left}})
-			}
-			return lease.denial()
-		}
-		done, underWay, err := l.commit(ctx, lease, proposals, round)
-		switch {
-		case done:
-			return nil
-		case underWay != nil:
-			for _, o := range underWay {
-				if o.Result.Pending {
-					o.Result.Err = l.overdue(lease, &p)
-				}
-			}
-			return l.concludeTogether(caller, lease, underWay, policy)
-		case err != nil:
-			return fail(err)
-		}
-		if !lane.Backoff.Pause(ctx, round) {
-			return fail(ctx.Err())
-		}
-	}
-	r := lease.request
-	return fail(contended(r.entity, r.resource))
-}
+// The buckets of an entity and its parents, asked side by side: CascadeParallel.
+// A call whose entity has no parents goes the same way, with one level.
 
-// concludeTogether turns the failure of a transaction into an error, or into a
-// lease where the policy says so; the caller whose context has ended gets that.
-func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
-	if ctx.Err() == nil {
-		return l.conclude(ctx, lease, ops, policy)
-	}
-	for i, o := range ops {
-		if o.Result.Pending {
-			lease.levels[i].lane.Disown(o)
-		}
-	}
-	return ctx.Err()
-}
-
-// overdue is the error of a call whose time for the store is over.
-func (l *RateLimiter) overdue(lease *Lease, p *patience) error {
-	for i := range lease.levels {
-		if lv := &lease.levels[i]; !lv.skipped() && lv.lane.Quiet(p.began) < leastSilence {
-			return &UnavailableError{Op: "acquire", Err: errPatience}
-		}
-	}
-	return l.silence(errPatience)
-}
-
-// failAll makes results of one error for every level.
-func (l *RateLimiter) failAll(lease *Lease, err error) []*lane.Op {
+// takeAtOnce asks every level's lane at once. When one denies, or fails, the
+// grants of the others are given back.
+func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
 	ops := make([]*lane.Op, len(lease.levels))
-	for i := range ops {
-		ops[i] = &lane.Op{Result: lane.Result{Err: err, Unknown: errors.Is(err, errMaybeCharged)}}
+	for i := range lease.levels {
+		lv := &lease.levels[i]
+		ops[i] = lane.NewTake(ctx, lv.asked, lv.cfg)
+		if ops[i].Rank = at.rank(); lv.lane == at.lane {
+			ops[i].Waiter = at.waiter
+		}
+		if ops[i].Until = p.until; lv.skipped() {
+			close(ops[i].Done)
+		}
 	}
-	return ops
+	driven := ctx
+	if !p.reserve.IsZero() {
+		var cancel context.CancelFunc
+		driven, cancel = context.WithDeadline(ctx, p.reserve)
+		defer cancel()
+	}
+	l.start(driven, lease, ops, at)
+	for i, o := range ops {
+		if !l.await(ctx, lease.levels[i].lane, o, &p) && !l.leaveAll(lease, ops) {
+			return ctx.Err()
+		}
+	}
+	return l.conclude(ctx, lease, ops, policy)
 }
 
-// propose decides every level's write, of a call that was refused so many rounds;
-// certain lets no level pass by an image too old to deny from.
-func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round int, certain bool) ([]lane.Proposal, error) {
-	proposals := make([]lane.Proposal, len(lease.levels))
+// start queues every level's op: the parents' lanes run beside, the first one
+// on this goroutine if it rests.
+func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, at place) {
+	first := -1
 	for i := range lease.levels {
-		lv, p := &lease.levels[i], &proposals[i]
+		switch lv := &lease.levels[i]; {
+		case lv.skipped():
+		case first < 0:
+			first = i
+		default:
+			lv.lane.Submit(ops[i])
+			at.callAlong(lv)
+		}
+	}
+	if first < 0 {
+		return
+	}
+	lv := &lease.levels[first]
+	drive := lv.lane.Enqueue(ops[first])
+	at.callAlong(lv)
+	if drive {
+		lv.lane.Drive(ctx, ops[first])
+	}
+}
+
+// leaveAll withdraws from every level when the caller's context ended. It
+// reports whether the only level had in fact answered.
+func (l *RateLimiter) leaveAll(lease *Lease, ops []*lane.Op) bool {
+	if len(ops) == 1 {
+		_, done := lease.levels[0].lane.Leave(ops[0])
+		return done
+	}
+	for j, o := range ops {
+		lv := &lease.levels[j]
 		if lv.skipped() {
 			continue
 		}
-		var err error
-		if *p, err = lv.lane.Propose(ctx, lv.cfg, lv.asked, at.rank(), round, certain); err != nil {
-			return nil, l.told(lv.lane, err)
+		switch r, done := lv.lane.Leave(o); {
+		case done && r.Pending: // its write is under way
+			lv.lane.Disown(o)
+		case done && r.Err == nil && !r.Denied:
+			lv.lane.Submit(lv.lane.Returning(o, r))
 		}
 	}
-	return proposals, nil
+	return false
 }
 
-// committed is what a level was granted by a transaction, which returns no image:
-// it is worked out, and the lane reads the bucket before it denies anything.
-func (lv *level) committed(p *lane.Proposal, decode func(schema.Item, int) (*schema.Image, error)) lane.Result {
-	image := p.View.Image
-	if image == nil {
-		image, _ = decode(p.Write.Create.Item(), 0) // what was put
-	} else {
-		image = p.View.After(lv.asked, &p.Write)
+// conclude turns the levels' results into a lease or an error.
+func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
+	var err error
+	unanswered := false
+	switch o := l.gather(lease, ops); {
+	case o.denied:
+		err = lease.denial()
+	case o.broken != nil:
+		err = o.broken
+	case o.failure == nil:
+		return nil
+	case !policy.admits():
+		err, unanswered = o.failure, true
+	default:
+		if err = l.admitFailed(lease, ops, policy); err == nil {
+			return nil
+		}
+		unanswered = !errors.Is(err, ErrLimitExceeded)
 	}
-	if p.Write.Kind == plan.Claim {
-		lv.lane.Drop()
-	} else {
-		lv.lane.Assume(p.View.Image, image)
+	unconfirmed := l.disownFailed(lease, ops)
+	if unconfirmed != nil && unanswered {
+		err, unconfirmed = unconfirmed, nil // it wraps the failure
 	}
-	return lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now}
+	return joined(err, unconfirmed, l.undo(ctx, lease))
+}
+
+// outcome is what the levels of an acquire came to together.
+type outcome struct {
+	// denied says that some level's bucket denied.
+	denied bool
+	// failure is the store's: the policy decides. broken is a bug or a bad request,
+	// which never fails open, whatever is out beside it.
+	failure, broken error
+}
+
+// gather books every level's result.
+func (l *RateLimiter) gather(lease *Lease, ops []*lane.Op) outcome {
+	var all outcome
+	for i, o := range ops {
+		lv := &lease.levels[i]
+		o.Result.Err = l.told(lv.lane, o.Result.Err)
+		r := o.Result
+		lv.saw(r)
+		switch {
+		case lv.skipped():
+		case r.Denied:
+			all.denied = true
+		case r.Err == nil:
+			lv.grant(r.Image)
+		case failing(r.Err):
+			all.failure = r.Err
+		default:
+			all.broken = cmp.Or(all.broken, r.Err)
+		}
+	}
+	return all
+}
+
+// admitFailed decides by the policy the levels whose buckets did not answer in
+// time; it fails with a denial by the process's share, which books nothing.
+func (l *RateLimiter) admitFailed(lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
+	for i, o := range ops {
+		lv := &lease.levels[i]
+		if !lv.skipped() && o.Result.Err != nil && !l.admitUnasked(lv, policy, unheard(o.Result.Err)) {
+			err := lease.denial()
+			l.undoAway(lease)
+			return err
+		}
+	}
+	for i, o := range ops {
+		if lv := &lease.levels[i]; !lv.skipped() && o.Result.Err != nil {
+			l.unanswered(lv, o)
+		}
+	}
+	return nil
+}
+
+// disownFailed names what a failed acquire may have been charged although no
+// answer came. Of a write that is still under way, what it is granted is given
+// back.
+func (l *RateLimiter) disownFailed(lease *Lease, ops []*lane.Op) error {
+	var unconfirmed error
+	for i, o := range ops {
+		lv, r := &lease.levels[i], o.Result
+		if lv.skipped() || !r.Unknown {
+			continue
+		}
+		if r.Pending {
+			lv.lane.Disown(o)
+		} else {
+			l.lanes.Doubt(lv.asked)
+		}
+		unconfirmed = errors.Join(unconfirmed, &UnconfirmedError{
+			EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(lv.asked), Err: r.Err,
+		})
+	}
+	return unconfirmed
+}
+
+// joined adds what could not be confirmed to an error.
+func joined(err error, others ...error) error {
+	for _, other := range others {
+		if other != nil {
+			err = errors.Join(err, other)
+		}
+	}
+	return err
+}
+
+// undo gives back what levels granted to an acquire that failed as a whole.
+func (l *RateLimiter) undo(ctx context.Context, lease *Lease) error {
+	granted := false
+	for i := range lease.levels {
+		granted = granted || lease.levels[i].holds()
+	}
+	if !granted {
+		return nil
+	}
+	return lease.Rollback(ctx)
 }

@@ -1,11 +1,13 @@
 package dynalimit
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -32,25 +34,11 @@ func (l *RateLimiter) chain(ctx context.Context, r request, until time.Time) ([]
 			return nil, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
 		}
 		visited[depth] = id
-		asked := l.nowMS()
-		resolved, item, read, err := l.store.config(ctx, id, r.resource, until)
+		lane, resolved, err := l.resolve(ctx, id, r.resource, until)
 		if err != nil {
 			return nil, l.policy(policy), err
 		}
-		lane := l.lanes.Of(id, r.resource)
-		if read {
-			image, err := l.store.decodeBucket(item, l.lanes.IDs.Slot)
-			if err != nil {
-				return nil, policy, err
-			}
-			lane.Seed(image, asked)
-		}
-		if l.systemPolicy.Load() != &resolved.onUnavailable {
-			l.systemPolicy.Store(&resolved.onUnavailable)
-		}
-		if policy == "" && resolved.onUnavailable != "" {
-			policy = resolved.onUnavailable
-		}
+		policy = cmp.Or(policy, resolved.onUnavailable)
 		cfg, err := l.levelConfig(r, id, resolved)
 		if err != nil {
 			return nil, policy, err
@@ -58,11 +46,31 @@ func (l *RateLimiter) chain(ctx context.Context, r request, until time.Time) ([]
 		if cfg != nil {
 			levels = append(levels, level{lane: lane, cfg: cfg, asked: amountsAt(cfg, r.amounts)})
 		}
-		if id = ""; resolved.cascade {
-			id = resolved.parentID
-		}
+		id = resolved.charged()
 	}
 	return levels, l.policy(policy), checkKnown(r, levels)
+}
+
+// resolve returns the lane of a bucket and what the stored configuration says of
+// it. The lane learns the bucket if that came with the configuration.
+func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, until time.Time) (*lane.Lane, *resolvedConfig, error) {
+	asked := l.nowMS()
+	resolved, item, read, err := l.store.config(ctx, entity, resource, until)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := l.lanes.Of(entity, resource)
+	if read {
+		image, err := l.store.decodeBucket(item, l.lanes.IDs.Slot)
+		if err != nil {
+			return nil, nil, err
+		}
+		at.Seed(image, asked)
+	}
+	if l.systemPolicy.Load() != &resolved.onUnavailable {
+		l.systemPolicy.Store(&resolved.onUnavailable)
+	}
+	return at, resolved, nil
 }
 
 // tooDeep tells the operator, once, that a chain has more levels than are
@@ -120,6 +128,30 @@ func checkKnown(r request, levels []level) error {
 		}
 	}
 	return nil
+}
+
+// unknown says that a limit is none of a request's levels, what they have, and
+// which list hides the others: lists are not merged.
+func (r *request) unknown(name string, levels []level) error {
+	if len(levels) == 0 {
+		return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q, which have none", r.entity, r.resource)
+	}
+	cfg, names := levels[0].cfg, limitNames(levels)
+	from := ConfigLevel(cfg.Limits[0].Level)
+	for i := range cfg.Limits { // an override names only its own
+		if level := ConfigLevel(cfg.Limits[i].Level); level != LevelOverride {
+			from = level
+		}
+	}
+	hides := map[ConfigLevel]string{
+		LevelEntity:        "the entity's own list for this resource (level entity) hides its default list and those of the resource and the system: add the limit to it with Repository.SetEntityLimits",
+		LevelEntityDefault: "the entity's default list (level entity_default) hides those of the resource and the system: add the limit to it with Repository.SetEntityLimits",
+		LevelResource:      "the resource's list (level resource) hides the system's: add the limit to it with Repository.SetResourceLimits",
+		LevelSystem:        "they are the system's: add the limit with Repository.SetSystemLimits",
+		LevelOptions:       "they are Options.Limits: add the limit there",
+		LevelOverride:      "they are those of WithLimits: add the limit there",
+	}[from]
+	return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q; the limits are %q; %s", r.entity, r.resource, names, hides)
 }
 
 // limitNames are the limits that some level has.

@@ -76,6 +76,14 @@ func resolveConfig(items configItems) (*resolvedConfig, error) {
 	return cfg, nil
 }
 
+// charged is the parent that the entity charges too, "" for none.
+func (c *resolvedConfig) charged() string {
+	if !c.cascade {
+		return ""
+	}
+	return c.parentID
+}
+
 // storedPolicy is the policy of a system item; "" for none, or one nobody knows.
 func storedPolicy(system schema.Item) UnavailablePolicy {
 	if p := UnavailablePolicy(schema.DecodePolicy(system)); p == Block || p == Allow || p == Local {

@@ -26,13 +26,16 @@ type wrappedTransactions struct {
 	send transact
 }
 
-func (s wrappedTransactions) transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error) {
-	return s.send(ctx, items, token, slot)
+func (s wrappedTransactions) transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (verdict, map[int]*schema.Image, error) {
+	return s.send(ctx, t.items, t.token, slot)
 }
 
 // WrapTransactions puts wrap around the sending of transactions.
 func (l *RateLimiter) WrapTransactions(wrap func(next transact) transact) {
-	l.store = wrappedTransactions{l.store, wrap(l.store.transactBuckets)}
+	next := l.store
+	l.store = wrappedTransactions{next, wrap(func(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
+		return next.transactBuckets(ctx, &bucketTransaction{items: items, token: token}, slot)
+	})}
 }
 
 // ConfigInForce reads what limits an entity now: its fingerprint and limits.

@@ -1,7 +1,18 @@
 package dynalimit
 
 import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"slices"
+	"sync"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Health is what a limiter knows of its store, for readiness checks, dashboards
@@ -68,4 +79,82 @@ type AvailabilityChange struct {
 	Open bool
 	// Cause is the failure that showed it, nil when it answers again.
 	Cause error
+}
+
+// neverHolds is a condition that no item meets, and the absence of one neither.
+const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists(" + schema.PK + ")"
+
+// audience is who hears of a table's outages: the limiters over a Repository.
+type audience struct {
+	mu      sync.Mutex
+	hearers []*hearer
+}
+
+type hearer struct{ hear func(ddb.State) }
+
+// newBreaker is the breaker of the repository's table. It measures waits, so it
+// takes the time of this process, whatever clock the buckets have.
+// Nothing opens it until a limiter needs it.
+func (r *Repository) newBreaker() *ddb.Breaker {
+	b := ddb.NewBreaker(ddb.BreakerOptions{
+		Probe:    func(ctx context.Context) error { return r.probe(ctx, r.absentKey()) },
+		Logger:   r.log.With(slog.String("table", r.table)),
+		OnChange: r.audience.tell,
+	})
+	b.Stop()
+	return b
+}
+
+// away returns why the table does not answer, nil while it does.
+func (r *Repository) away() error {
+	s := r.breaker.State()
+	if !s.Open {
+		return nil
+	}
+	return &UnavailableError{Op: "read the configuration", Err: s.Cause, RetryAfter: r.breaker.RetryAfter(), silent: true}
+}
+
+// probe asks the table for proof that it takes writes: an update whose condition
+// cannot hold, so that it never writes. Of an absent item it disturbs nobody.
+func (r *Repository) probe(ctx context.Context, key schema.Item) error {
+	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &r.table, Key: key, ConditionExpression: aws.String(neverHolds),
+	}, ddb.WithoutRetries)
+	return err
+}
+
+// absentKey is the key of an item that nobody makes. It is another each time, so
+// that the probes meet every partition.
+func (r *Repository) absentKey() schema.Item {
+	return r.keys.Bucket("probe-"+rand.Text(), "probe").Attributes()
+}
+
+// attach lets a limiter hear of the table's outages; hear may be nil. The
+// function it returns ends that. The breaker is started for the first of them and
+// stopped with the last: nobody else needs it.
+func (r *Repository) attach(hear func(ddb.State)) (detach func()) {
+	l := &hearer{hear}
+	r.audience.mu.Lock()
+	defer r.audience.mu.Unlock()
+	r.audience.hearers = append(r.audience.hearers, l)
+	r.breaker.Start()
+	return sync.OnceFunc(func() {
+		r.audience.mu.Lock()
+		defer r.audience.mu.Unlock()
+		r.audience.hearers = slices.DeleteFunc(r.audience.hearers, func(other *hearer) bool { return other == l })
+		if len(r.audience.hearers) == 0 {
+			r.breaker.Stop()
+		}
+	})
+}
+
+func (a *audience) tell(s ddb.State) {
+	a.mu.Lock()
+	hearers := slices.Clone(a.hearers)
+	a.mu.Unlock()
+	for _, l := range hearers {
+		if l.hear != nil {
+			l.hear(s)
+		}
+	}
 }

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -19,7 +17,8 @@ import (
 type limiterStore interface {
 	config(ctx context.Context, entity, resource string, until time.Time) (*resolvedConfig, schema.Item, bool, error)
 	decodeBucket(item schema.Item, slot int) (*schema.Image, error)
-	transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error)
+	join(t *bucketTransaction, at *lane.Lane, w *plan.Write, o schema.Op)
+	transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (verdict, map[int]*schema.Image, error)
 }
 
 // RateLimiter charges buckets for calls. It is safe for concurrent use; one per
@@ -77,6 +76,12 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	l.detach = repo.attach(l.availabilityChanged)
 	return l, nil
 }
+
+// tableState is the health of a table as its breaker knows it.
+type tableState struct{ *ddb.Breaker }
+
+func (t tableState) Open() bool   { return t.State().Open }
+func (t tableState) Cause() error { return t.State().Cause }
 
 // availabilityChanged tells the observer.
 func (l *RateLimiter) availabilityChanged(s ddb.State) {

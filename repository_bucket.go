@@ -76,10 +76,42 @@ func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *sche
 	return image, nil
 }
 
+// bucketTransaction charges several buckets together.
+type bucketTransaction struct {
+	items []types.TransactWriteItem
+	// token is how DynamoDB recognises a repetition, for ten minutes.
+	token string
+}
+
+// join adds the write of a bucket to a transaction.
+func (r *Repository) join(t *bucketTransaction, at *lane.Lane, w *plan.Write, o schema.Op) {
+	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
+	if w.Kind == plan.Create {
+		w.Create.Keys, w.Create.Entity, w.Create.Resource, w.Create.OpID = r.keys, at.Entity, at.Resource, o.ID
+		t.items = append(t.items, types.TransactWriteItem{Put: &types.Put{
+			TableName: &r.table, Item: w.Create.Item(), ConditionExpression: aws.String(schema.CreateCondition),
+			ReturnValuesOnConditionCheckFailure: allOld,
+		}})
+		return
+	}
+	var st schema.Statement
+	if w.Kind == plan.Spend {
+		w.Spend.Op = o
+		st = w.Spend.Statement()
+	} else {
+		w.Claim.Op = o
+		st = w.Claim.Statement()
+	}
+	t.items = append(t.items, types.TransactWriteItem{Update: &types.Update{
+		TableName: &r.table, Key: at.Key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValuesOnConditionCheckFailure: allOld,
+	}})
+}
+
 // transactBuckets sends one transaction, once. The items of failed conditions
 // come back as images by their place.
-func (r *Repository) transactBuckets(ctx context.Context, items []types.TransactWriteItem, token string, slot int) (verdict, map[int]*schema.Image, error) {
-	_, err := r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items, ClientRequestToken: &token}, withoutRetries...)
+func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (verdict, map[int]*schema.Image, error) {
+	_, err := r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items, ClientRequestToken: &t.token}, withoutRetries...)
 	if err == nil {
 		return landed, nil, nil
 	}

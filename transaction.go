@@ -6,22 +6,172 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// The buckets of an entity and its parents, charged by one transaction:
+// CascadeTransaction.
+
+// takeTogether charges all levels in one transaction. A denial by a recent
+// image writes nothing; one that must bring a newer configuration first takes
+// the parallel way.
+func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
+	ctx, cancel := context.WithDeadline(caller, p.bound())
+	defer cancel()
+	for round := 0; round < lane.MaxRefusals; round++ {
+		proposals, err := l.proposeAll(ctx, lease, at, round)
+		if err != nil {
+			return l.failTogether(ctx, caller, lease, policy, &p, err)
+		}
+		switch denied, adopts := waits(proposals); {
+		case adopts:
+			return l.takeAtOnce(caller, lease, policy, at, p)
+		case denied:
+			return lease.denyProposed(proposals)
+		}
+		done, underWay, err := l.commit(ctx, lease, proposals, round)
+		switch {
+		case done:
+			return nil
+		case underWay != nil:
+			return l.leaveTogether(caller, lease, policy, &p, underWay)
+		case err != nil:
+			return l.failTogether(ctx, caller, lease, policy, &p, err)
+		}
+		if !lane.Backoff.Pause(ctx, round) {
+			return l.failTogether(ctx, caller, lease, policy, &p, ctx.Err())
+		}
+	}
+	r := lease.request
+	return l.failTogether(ctx, caller, lease, policy, &p, contended(r.entity, r.resource))
+}
+
+// proposeAll decides every level's write. A denial waits for every level as it
+// is: then none passes by an image too old to deny from.
+func (l *RateLimiter) proposeAll(ctx context.Context, lease *Lease, at place, round int) ([]lane.Proposal, error) {
+	proposals, err := l.propose(ctx, lease, at, round, false)
+	if denied, _ := waits(proposals); err == nil && denied {
+		return l.propose(ctx, lease, at, round, true)
+	}
+	return proposals, err
+}
+
+// waits reports whether some level denies, and whether one that does has a newer
+// configuration to bring.
+func waits(proposals []lane.Proposal) (denied, adopts bool) {
+	for i := range proposals {
+		p := &proposals[i]
+		denied = denied || p.Waits
+		adopts = adopts || p.Waits && p.View.Adopt && p.View.Image != nil
+	}
+	return denied, adopts
+}
+
+// denyProposed is the denial of levels that would have to wait.
+func (lease *Lease) denyProposed(proposals []lane.Proposal) error {
+	for i := range proposals {
+		if v := proposals[i].View; v.Config != nil {
+			lease.levels[i].saw(lane.Result{Image: v.Image, Config: v.Config, Now: v.Now, Before: plan.Precedence{Left: proposals[i].Left}})
+		}
+	}
+	return lease.denial()
+}
+
+// failTogether ends a call whose transaction failed. If ctx has ended, the time for
+// the store is over; what may have been charged, and what is wrong, is said all the
+// same.
+func (l *RateLimiter) failTogether(ctx, caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, errMaybeCharged) && !isValidation(err) {
+		err = l.overdue(lease, p)
+	}
+	return l.concludeTogether(caller, lease, l.failAll(lease, err), policy)
+}
+
+// leaveTogether ends a call whose transaction is under way.
+func (l *RateLimiter) leaveTogether(caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, underWay []*lane.Op) error {
+	for _, o := range underWay {
+		if o.Result.Pending {
+			o.Result.Err = l.overdue(lease, p)
+		}
+	}
+	return l.concludeTogether(caller, lease, underWay, policy)
+}
+
+// concludeTogether turns the failure of a transaction into an error, or into a
+// lease where the policy says so; the caller whose context has ended gets that.
+func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
+	if ctx.Err() == nil {
+		return l.conclude(ctx, lease, ops, policy)
+	}
+	for i, o := range ops {
+		if o.Result.Pending {
+			lease.levels[i].lane.Disown(o)
+		}
+	}
+	return ctx.Err()
+}
+
+// overdue is the error of a call whose time for the store is over.
+func (l *RateLimiter) overdue(lease *Lease, p *patience) error {
+	for i := range lease.levels {
+		if lv := &lease.levels[i]; !lv.skipped() && lv.lane.Quiet(p.began) < leastSilence {
+			return &UnavailableError{Op: "acquire", Err: errPatience}
+		}
+	}
+	return l.silence(errPatience)
+}
+
+// failAll makes results of one error for every level.
+func (l *RateLimiter) failAll(lease *Lease, err error) []*lane.Op {
+	ops := make([]*lane.Op, len(lease.levels))
+	for i := range ops {
+		ops[i] = &lane.Op{Result: lane.Result{Err: err, Unknown: errors.Is(err, errMaybeCharged)}}
+	}
+	return ops
+}
+
+// propose decides every level's write, of a call that was refused so many rounds;
+// certain lets no level pass by an image too old to deny from.
+func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round int, certain bool) ([]lane.Proposal, error) {
+	proposals := make([]lane.Proposal, len(lease.levels))
+	for i := range lease.levels {
+		lv, p := &lease.levels[i], &proposals[i]
+		if lv.skipped() {
+			continue
+		}
+		var err error
+		if *p, err = lv.lane.Propose(ctx, lv.cfg, lv.asked, at.rank(), round, certain); err != nil {
+			return nil, l.told(lv.lane, err)
+		}
+	}
+	return proposals, nil
+}
+
+// committed is what a level was granted by a transaction, which returns no image:
+// it is worked out, and the lane reads the bucket before it denies anything.
+func (lv *level) committed(p *lane.Proposal, decode func(schema.Item, int) (*schema.Image, error)) lane.Result {
+	image := p.View.Image
+	if image == nil {
+		image, _ = decode(p.Write.Create.Item(), 0) // what was put
+	} else {
+		image = p.View.After(lv.asked, &p.Write)
+	}
+	if p.Write.Kind == plan.Claim {
+		lv.lane.Drop()
+	} else {
+		lv.lane.Assume(p.View.Image, image)
+	}
+	return lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now}
+}
+
 // transaction is a charge of several levels on its way.
 type transaction struct {
-	items []types.TransactWriteItem
-	// charged are the levels that the items charge, by place.
+	bucketTransaction
+	// charged are the levels that its items charge, by place.
 	charged []int
-	// token is how DynamoDB recognises a repetition, for ten minutes.
-	token string
 	// tries and unanswered are how many were made, and went unanswered.
 	tries, unanswered int
 }
@@ -33,7 +183,7 @@ var errMaybeCharged = errors.New("it may have been charged")
 // When ctx ends first, it is followed to its end without the caller: underWay are
 // the takes of the levels, of which what becomes of them can be inherited.
 func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane.Proposal, round int) (done bool, underWay []*lane.Op, err error) {
-	t := transaction{token: rand.Text()}
+	t := transaction{bucketTransaction: bucketTransaction{token: rand.Text()}}
 	operation := l.lanes.IDs.Operation()
 	for i := range proposals {
 		lv := &lease.levels[i]
@@ -43,7 +193,7 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane
 		if l.lanes.OnSend != nil {
 			l.lanes.OnSend(lv.lane, operation, proposals[i].Sums)
 		}
-		t.items = append(t.items, l.transactItem(lv.lane, &proposals[i].Write, lane.OpID(operation, 0)))
+		l.store.join(&t.bucketTransaction, lv.lane, &proposals[i].Write, schema.Op{Slot: l.lanes.IDs.Slot, ID: lane.OpID(operation, 0)})
 		t.charged = append(t.charged, i)
 	}
 	asked := l.nowMS()
@@ -170,7 +320,7 @@ func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a jo
 	for {
 		t.tries++
 		a := joint{tries: t.tries}
-		a.verdict, a.images, a.err = l.store.transactBuckets(ctx, t.items, t.token, l.lanes.IDs.Slot)
+		a.verdict, a.images, a.err = l.store.transactBuckets(ctx, &t.bucketTransaction, l.lanes.IDs.Slot)
 		if a.verdict == ambiguous {
 			t.unanswered++
 		}
@@ -185,29 +335,4 @@ func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a jo
 			return a, true
 		}
 	}
-}
-
-// transactItem is a plan as part of a transaction.
-func (l *RateLimiter) transactItem(at *lane.Lane, p *plan.Write, id []byte) types.TransactWriteItem {
-	o := schema.Op{Slot: l.lanes.IDs.Slot, ID: id}
-	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
-	if p.Kind == plan.Create {
-		p.Create.Keys, p.Create.Entity, p.Create.Resource, p.Create.OpID = l.lanes.Keys, at.Entity, at.Resource, id
-		return types.TransactWriteItem{Put: &types.Put{
-			TableName: &l.repo.table, Item: p.Create.Item(), ConditionExpression: aws.String(schema.CreateCondition),
-			ReturnValuesOnConditionCheckFailure: allOld,
-		}}
-	}
-	var st schema.Statement
-	if p.Kind == plan.Spend {
-		p.Spend.Op = o
-		st = p.Spend.Statement()
-	} else {
-		p.Claim.Op = o
-		st = p.Claim.Statement()
-	}
-	return types.TransactWriteItem{Update: &types.Update{
-		TableName: &l.repo.table, Key: at.Key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
-		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValuesOnConditionCheckFailure: allOld,
-	}}
 }

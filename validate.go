@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,33 @@ const (
 	// milli is the number of millitokens in a token.
 	milli = 1000
 )
+
+// What was never made right is said, not left to a nil dereference.
+
+// usable refuses calls of a limiter that New did not make, and without a
+// context.
+func (l *RateLimiter) usable(ctx context.Context) error {
+	if l == nil || l.repo == nil {
+		return invalid("limiter", "was not made by New; make one with dynalimit.New(repo, nil)")
+	}
+	return given(ctx)
+}
+
+// usable refuses calls of a lease that no acquire returned, and without a
+// context.
+func (lease *Lease) usable(ctx context.Context) error {
+	if lease == nil || lease.limiter == nil {
+		return invalid("lease", "is none; look at the error of the Acquire that returned it before using it")
+	}
+	return given(ctx)
+}
+
+func given(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("ctx", "is nil; pass context.Background() or the request's context")
+	}
+	return nil
+}
 
 func checkEntityID(field, id string) error {
 	if reason := schema.CheckEntity(id); reason != "" {
@@ -102,6 +130,26 @@ func checkAmounts(amounts Amounts, signed bool) error {
 		}
 		if n > maxTokens || n < -maxTokens {
 			return invalid("amounts["+name+"]", "is %d; at most %d tokens are allowed", n, int64(maxTokens))
+		}
+	}
+	return nil
+}
+
+// compatible refuses what zae-limiter refuses, on a repository that is to stay
+// readable for it: some resources, and bursts below the capacity.
+func (r *Repository) compatible(resource, field string, limits []Limit) error {
+	if !r.readable {
+		return nil
+	}
+	if resource != "" && resource != schema.DefaultResource {
+		if reason := schema.CheckCompatibleResource(resource); reason != "" {
+			return invalid("resource", "%s (RepositoryOptions.Compatible is set: zae-limiter refuses others)", reason)
+		}
+	}
+	for _, l := range limits {
+		if l = l.withDefaults(); l.Burst < l.Capacity {
+			return invalid(field, "has a burst of %d for %q, below its capacity of %d; raise the burst or lower the capacity (RepositoryOptions.Compatible is set: zae-limiter refuses such limits)",
+				l.Burst, l.Name, l.Capacity)
 		}
 	}
 	return nil
