@@ -134,7 +134,7 @@ func (l *RateLimiter) observed(ctx context.Context, o Observer, r request, run a
 
 // acquire also reports whether a denial came from memory.
 func (l *RateLimiter) acquire(ctx context.Context, r request) (*Lease, bool, error) {
-	lease, memory, err := l.acquireAt(ctx, r, place{})
+	lease, memory, err := l.acquireAt(ctx, r, position{})
 	if err != nil {
 		return nil, memory, err
 	}
@@ -147,7 +147,7 @@ const maxOutdated = 3
 
 // acquireAt acquires for a caller who may stand in a bucket's line. It returns
 // the lease of a denial too, for what it says about the levels.
-func (l *RateLimiter) acquireAt(ctx context.Context, r request, at place) (*Lease, bool, error) {
+func (l *RateLimiter) acquireAt(ctx context.Context, r request, at position) (*Lease, bool, error) {
 	for try := 1; ; try++ {
 		lease, memory, err := l.tryAt(ctx, r, at)
 		wrong, ok := errors.AsType[*ValidationError](err)
@@ -158,7 +158,7 @@ func (l *RateLimiter) acquireAt(ctx context.Context, r request, at place) (*Leas
 }
 
 // tryAt is acquireAt under the configuration known now.
-func (l *RateLimiter) tryAt(ctx context.Context, r request, at place) (*Lease, bool, error) {
+func (l *RateLimiter) tryAt(ctx context.Context, r request, at position) (*Lease, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
@@ -167,7 +167,7 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at place) (*Lease, b
 	}
 	p := l.patience(ctx)
 	levels, policy, err := l.chain(ctx, r, p.bound())
-	if err != nil && gone(err) {
+	if err != nil && unavailable(err) {
 		levels, err = l.unconfigured(r, policy, err)
 	}
 	if err != nil {
@@ -185,7 +185,7 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at place) (*Lease, b
 
 // take charges the levels of a lease: those that do not answer as the policy
 // says, the others by their buckets.
-func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
+func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience) error {
 	if err := l.admitAway(lease, policy); err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy Unavailable
 // a read was needed for the others: the wait is the longest of all levels', and a
 // read costs less than a grant and its give-back. The level where the caller's
 // turn in line has come is not asked.
-func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memory bool, err error) {
+func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at position) (memory bool, err error) {
 	now := l.nowMS()
 	var results [maxDepth]lane.Result
 	denied, memory := false, true
@@ -236,14 +236,14 @@ func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at place) (memor
 				return false, nil // the lanes will meet the reason, and say what it means
 			}
 		}
-		lv.saw(results[i])
+		lv.noteAnswer(results[i])
 	}
 	return memory, lease.denial()
 }
 
 // remembers reports whether a level's memory may deny: something is asked of it,
 // and it is not where the caller's turn in line has come.
-func (lv *level) remembers(at place) bool { return len(lv.asked) > 0 && lv.lane != at.lane }
+func (lv *level) remembers(at position) bool { return len(lv.asked) > 0 && lv.lane != at.lane }
 
 // inspect reads a level's bucket for a denial; ok is false if its lane has to
 // decide: it could not be read, lacks a limit, or a newer configuration is to be

@@ -13,9 +13,9 @@ import (
 // level: Block fails, Allow admits, Local asks the process's share of the limits.
 // What a policy admits is owed to the bucket, which is charged when it answers.
 
-// failing reports whether an error leaves the decision to the policy: the store
+// leftToPolicy reports whether an error leaves the decision to the policy: the store
 // did not answer, or had no capacity, or too many others changed the bucket.
-func failing(err error) bool { return gone(err) || errors.Is(err, ErrContended) }
+func leftToPolicy(err error) bool { return unavailable(err) || errors.Is(err, ErrContended) }
 
 // admits reports whether the policy admits calls that the store does not.
 func (p UnavailablePolicy) admits() bool { return p == Allow || p == Local }
@@ -46,11 +46,11 @@ func (l *RateLimiter) admitAway(lease *Lease, policy UnavailablePolicy) error {
 func (l *RateLimiter) admitUnasked(lv *level, policy UnavailablePolicy, outage bool) bool {
 	lv.degraded = true
 	if policy == Allow && outage {
-		lv.saw(lv.lane.Memory(lv.cfg))
+		lv.noteAnswer(lv.lane.Memory(lv.cfg))
 		return true
 	}
 	r, ok := lv.lane.AdmitLocally(lv.asked, lv.cfg, l.opts.LocalShare, l.nowMS())
-	lv.saw(r)
+	lv.noteAnswer(r)
 	lv.local = ok
 	return ok
 }
@@ -87,12 +87,12 @@ func (l *RateLimiter) owe(lv *level, amounts []plan.Signed) bool {
 	return true
 }
 
-// unanswered books at a level what became of a take that the policy admitted.
-func (l *RateLimiter) unanswered(lv *level, o *lane.Op) {
+// bookUnanswered books at a level what became of a take that the policy admitted.
+func (l *RateLimiter) bookUnanswered(lv *level, o *lane.Op) {
 	switch r := o.Result; {
 	case r.Pending:
 		l.follow(lv, o, lv.asked)
-	case r.Unknown:
+	case r.Unconfirmed:
 		l.lanes.Doubt(lv.asked)
 		for _, a := range lv.asked {
 			lv.holding(a.Name).Doubted(a.Amount)

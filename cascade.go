@@ -13,7 +13,7 @@ import (
 
 // takeAtOnce asks every level's lane at once. When one denies, or fails, the
 // grants of the others are given back.
-func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
+func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience) error {
 	ops := make([]*lane.Op, len(lease.levels))
 	for i := range lease.levels {
 		lv := &lease.levels[i]
@@ -42,7 +42,7 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 
 // start queues every level's op: the parents' lanes run beside, the first one
 // on this goroutine if it rests.
-func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, at place) {
+func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, at position) {
 	first := -1
 	for i := range lease.levels {
 		switch lv := &lease.levels[i]; {
@@ -127,16 +127,16 @@ func (l *RateLimiter) gather(lease *Lease, ops []*lane.Op) outcome {
 	var all outcome
 	for i, o := range ops {
 		lv := &lease.levels[i]
-		o.Result.Err = l.told(lv.lane, o.Result.Err)
+		o.Result.Err = l.userError(lv.lane, o.Result.Err)
 		r := o.Result
-		lv.saw(r)
+		lv.noteAnswer(r)
 		switch {
 		case lv.skipped():
 		case r.Denied:
 			all.denied = true
 		case r.Err == nil:
 			lv.grant(r.Image)
-		case failing(r.Err):
+		case leftToPolicy(r.Err):
 			all.failure = r.Err
 		default:
 			all.broken = cmp.Or(all.broken, r.Err)
@@ -150,7 +150,7 @@ func (l *RateLimiter) gather(lease *Lease, ops []*lane.Op) outcome {
 func (l *RateLimiter) admitFailed(lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
 	for i, o := range ops {
 		lv := &lease.levels[i]
-		if !lv.skipped() && o.Result.Err != nil && !l.admitUnasked(lv, policy, unheard(o.Result.Err)) {
+		if !lv.skipped() && o.Result.Err != nil && !l.admitUnasked(lv, policy, silent(o.Result.Err)) {
 			err := lease.denial()
 			l.undoAway(lease)
 			return err
@@ -158,7 +158,7 @@ func (l *RateLimiter) admitFailed(lease *Lease, ops []*lane.Op, policy Unavailab
 	}
 	for i, o := range ops {
 		if lv := &lease.levels[i]; !lv.skipped() && o.Result.Err != nil {
-			l.unanswered(lv, o)
+			l.bookUnanswered(lv, o)
 		}
 	}
 	return nil
@@ -171,7 +171,7 @@ func (l *RateLimiter) disownFailed(lease *Lease, ops []*lane.Op) error {
 	var unconfirmed error
 	for i, o := range ops {
 		lv, r := &lease.levels[i], o.Result
-		if lv.skipped() || !r.Unknown {
+		if lv.skipped() || !r.Unconfirmed {
 			continue
 		}
 		if r.Pending {

@@ -115,7 +115,7 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 		}
 		v, err := link.lane.Inspect(ctx, link.cfg)
 		if err != nil {
-			return nil, policy, l.told(link.lane, err)
+			return nil, policy, l.userError(link.lane, err)
 		}
 		link.cfg = v.Config // it may have been read again
 		shown := levelReading{entity: link.lane.Entity, resource: link.lane.Resource, Reading: v.Reading()}

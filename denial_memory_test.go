@@ -151,7 +151,7 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		l, _ := waitLimiter(t, PerMinute("rpm", 60))
 		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1})
 		require.NoError(t, err)
-		at := place{waiter: lane.NewWaiter(1), lane: l.lanes.Of("u", "m")}
+		at := position{waiter: lane.NewWaiter(1), lane: l.lanes.Of("u", "m")}
 		defer at.quit()
 		at.lane.Join(at.waiter)
 		at.lane.Lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)

@@ -55,8 +55,8 @@ func (f *faultyTransport) Do(r *http.Request) (*http.Response, error) {
 // endState is what callers know of a bucket, in millitokens.
 type endState struct {
 	mu sync.Mutex
-	// held is what leases hold; unsure what may be in the bucket besides.
-	held, unsure, granted int64
+	// held is what leases hold; unconfirmed what may be in the bucket besides.
+	held, unconfirmed, granted int64
 }
 
 // TestLawsEndState plays concurrent callers with faults at the transport, on
@@ -100,7 +100,7 @@ func playEndState(t *testing.T, e *engine, seed uint64) {
 	assert.GreaterOrEqual(t, tokens, int64(0), "seed %d: admitted more than allowed", seed)
 	assert.Equal(t, int64(burst*milli), tokens+consumed, "seed %d: the counter is exact", seed)
 	assert.GreaterOrEqual(t, consumed, end.held, "seed %d: callers hold more than was debited", seed)
-	assert.LessOrEqual(t, consumed, end.held+end.unsure, "seed %d: debited and held by nobody", seed)
+	assert.LessOrEqual(t, consumed, end.held+end.unconfirmed, "seed %d: debited and held by nobody", seed)
 	assert.Positive(t, end.granted)
 }
 
@@ -151,9 +151,9 @@ func (s *endState) giveBack(ctx context.Context, t *testing.T, lease *Lease, r *
 	}
 }
 
-func (s *endState) book(unsure, granted int64) {
+func (s *endState) book(unconfirmed, granted int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unsure += unsure
+	s.unconfirmed += unconfirmed
 	s.granted += granted
 }

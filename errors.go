@@ -35,7 +35,7 @@ var (
 	// ErrTable matches a *TableError.
 	ErrTable = errors.New("dynalimit: table missing or unusable")
 	// ErrUnconfirmed matches an *UnconfirmedError.
-	ErrUnconfirmed = errors.New("dynalimit: outcome unknown")
+	ErrUnconfirmed = errors.New("dynalimit: outcome unconfirmed")
 	// ErrLeaseEnded is returned by Adjust and Consume after Settle or Rollback.
 	ErrLeaseEnded = errors.New("dynalimit: the lease has been settled or rolled back")
 )

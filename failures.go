@@ -18,17 +18,17 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// told is the error that users see of what a lane says, or an error that is one
+// userError is the error that users see of what a lane says, or an error that is one
 // already.
-func (l *RateLimiter) told(at *lane.Lane, err error) error {
+func (l *RateLimiter) userError(at *lane.Lane, err error) error {
 	if err == nil {
 		return nil
 	}
-	return l.toldOf(at.Entity, at.Resource, err)
+	return l.userErrorOf(at.Entity, at.Resource, err)
 }
 
-// toldOf is told of the bucket of an entity on a resource.
-func (l *RateLimiter) toldOf(entity, resource string, err error) error {
+// userErrorOf is userError for the bucket of an entity on a resource.
+func (l *RateLimiter) userErrorOf(entity, resource string, err error) error {
 	var f *lane.Failure
 	if err == nil || !errors.As(err, &f) {
 		return err
@@ -79,12 +79,12 @@ func (l *RateLimiter) silence(cause error) *UnavailableError {
 	return &UnavailableError{Op: "write the bucket", Err: cause, RetryAfter: cmp.Or(l.repo.breaker.RetryAfter(), lane.FirstProbe/2), silent: true}
 }
 
-// gone reports whether an error means that the store did not answer.
-func gone(err error) bool { return errors.Is(err, ErrUnavailable) }
+// unavailable reports whether an error means that the store did not answer.
+func unavailable(err error) bool { return errors.Is(err, ErrUnavailable) }
 
-// unheard reports whether an error that users see means that the store said
+// silent reports whether an error that users see means that the store said
 // nothing: an answer, throttling too, proves that it lives.
-func unheard(err error) bool {
+func silent(err error) bool {
 	if err == nil { // the usual case makes no garbage
 		return false
 	}
@@ -96,13 +96,13 @@ func unheard(err error) bool {
 type verdict = ddb.Verdict
 
 const (
-	landed     = ddb.Landed
-	refused    = ddb.Refused
-	conflicted = ddb.Conflicted
-	throttled  = ddb.Throttled
-	unsent     = ddb.Unsent
-	ambiguous  = ddb.Ambiguous
-	failed     = ddb.Failed
+	landed      = ddb.Landed
+	refused     = ddb.Refused
+	conflicted  = ddb.Conflicted
+	throttled   = ddb.Throttled
+	unsent      = ddb.Unsent
+	unconfirmed = ddb.Unconfirmed
+	failed      = ddb.Failed
 )
 
 // withoutRetries are the options of a write that must not be sent again blindly.

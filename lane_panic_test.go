@@ -112,7 +112,7 @@ func TestPanicBeforeAWriteIsNoDoubt(t *testing.T) {
 // A lane that goes on without its caller survives too.
 func TestPanicAfterItsCallerHasLeft(t *testing.T) {
 	unanswered := func() *lane.Answer {
-		return &lane.Answer{Verdict: ddb.Ambiguous, Err: &lane.Failure{Reason: lane.Unconfirmed, Op: "test", Err: errors.New("nobody knows")}}
+		return &lane.Answer{Verdict: ddb.Unconfirmed, Err: &lane.Failure{Reason: lane.Unconfirmed, Op: "test", Err: errors.New("nobody knows")}}
 	}
 	onPanicking(t, unanswered, func(t *testing.T, l *RateLimiter, p *panicking, log *bytes.Buffer) {
 		p.read = func() { // what became of it is asked for without the caller

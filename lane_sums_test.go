@@ -97,7 +97,7 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 		l.Run()
 		for i, refused := range []bool{false, true, false} {
 			if refused {
-				requireInvalid(t, s.limiter.told(l, ops[i].Result.Err), "amounts[x]")
+				requireInvalid(t, s.limiter.userError(l, ops[i].Result.Err), "amounts[x]")
 			} else {
 				require.NoError(t, ops[i].Result.Err)
 			}

@@ -27,18 +27,18 @@ type Lease struct {
 	// levels are the buckets charged, child first; nil if not even the
 	// configuration could be read. Only the correction under way changes them.
 	levels []level
-	// paper is what the lease stands for by the caller's account; each level's
+	// consumed is what the lease stands for by the caller's account; each level's
 	// holdings are what became of that in its bucket.
-	paper []plan.Signed
-	ended bool
+	consumed []plan.Signed
+	ended    bool
 }
 
 func newLease(l *RateLimiter, r request, levels []level, policy UnavailablePolicy) *Lease {
 	lease := &Lease{limiter: l, request: r, policy: policy, levels: levels}
 	if len(levels) == 1 && len(levels[0].asked) == len(r.amounts) {
-		lease.paper = levels[0].asked // lists are never changed
+		lease.consumed = levels[0].asked // lists are never changed
 	} else {
-		lease.paper = signedOf(r.amounts)
+		lease.consumed = signedOf(r.amounts)
 	}
 	return lease
 }
@@ -74,8 +74,8 @@ func (lease *Lease) finish() {
 	lease.mu.Unlock()
 }
 
-// without runs a part of a correction that does I/O, with lease.mu released.
-func (lease *Lease) without(do func()) {
+// unlocked runs a part of a correction that does I/O, with lease.mu released.
+func (lease *Lease) unlocked(do func()) {
 	lease.mu.Unlock()
 	defer lease.mu.Lock()
 	do()
@@ -123,7 +123,7 @@ func (lease *Lease) Consumed() Amounts {
 	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
-	return tokensOf(lease.paper)
+	return tokensOf(lease.consumed)
 }
 
 // Degraded reports whether some level was admitted by the policy, because its
@@ -185,7 +185,7 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	}
 	return lease.correct(ctx, correction{
 		ended:  ErrLeaseEnded,
-		target: func(paper []plan.Signed) []plan.Signed { return plan.Plus(paper, signedOf(deltas)) },
+		target: func(consumed []plan.Signed) []plan.Signed { return plan.Plus(consumed, signedOf(deltas)) },
 	})
 }
 
@@ -201,8 +201,8 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 		}
 	}
 	named := signedOf(actual)
-	return lease.correct(ctx, correction{ends: true, target: func(paper []plan.Signed) []plan.Signed {
-		target := plan.Merged(paper, named, func(held, _ int64) int64 { return held })
+	return lease.correct(ctx, correction{ends: true, target: func(consumed []plan.Signed) []plan.Signed {
+		target := plan.Merged(consumed, named, func(held, _ int64) int64 { return held })
 		for i := range target {
 			if amount, ok := plan.AmountOf(named, target[i].Name); ok {
 				target[i].Amount = amount
@@ -217,7 +217,7 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 // with give-backs that were surely not written, it may be called again; those
 // that may have been written stay consumed, and the *UnconfirmedError says so.
 func (lease *Lease) Rollback(ctx context.Context) error {
-	return lease.correct(ctx, correction{ends: true, target: func(paper []plan.Signed) []plan.Signed {
-		return plan.Merged(paper, nil, func(int64, int64) int64 { return 0 })
+	return lease.correct(ctx, correction{ends: true, target: func(consumed []plan.Signed) []plan.Signed {
+		return plan.Merged(consumed, nil, func(int64, int64) int64 { return 0 })
 	}})
 }

@@ -33,30 +33,30 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 // consume takes further amounts; the lease is begun.
 func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	unlocated := lease.levels == nil
-	if err := lease.locate(ctx); gone(err) && lease.policy.admits() {
-		return lease.onPaper(amounts)
+	if err := lease.locate(ctx); unavailable(err) && lease.policy.admits() {
+		return lease.consumeUnlocated(amounts)
 	} else if err != nil {
 		return err
 	}
 	if unlocated {
-		lease.owePaper()
+		lease.oweConsumed()
 	}
 	if err := lease.refresh(ctx, amounts); err != nil {
 		return err
 	}
-	if err := lease.checkTarget(plan.Plus(lease.paper, signedOf(amounts))); err != nil {
+	if err := lease.checkTarget(plan.Plus(lease.consumed, signedOf(amounts))); err != nil {
 		return err
 	}
-	part := &Lease{limiter: lease.limiter, request: lease.request, policy: lease.policy, paper: signedOf(amounts)}
+	part := &Lease{limiter: lease.limiter, request: lease.request, policy: lease.policy, consumed: signedOf(amounts)}
 	part.request.amounts = amounts
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		part.levels = append(part.levels, level{lane: lv.lane, cfg: lv.cfg, asked: amountsAt(lv.cfg, amounts)})
 	}
 	var err error
-	lease.without(func() {
-		if _, err = lease.limiter.recall(ctx, part, place{}); err == nil {
-			err = lease.limiter.take(ctx, part, lease.policy, place{}, lease.limiter.patience(ctx))
+	lease.unlocked(func() {
+		if _, err = lease.limiter.recall(ctx, part, position{}); err == nil {
+			err = lease.limiter.take(ctx, part, lease.policy, position{}, lease.limiter.patience(ctx))
 		}
 	})
 	if err != nil {
@@ -65,16 +65,16 @@ func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	for i := range lease.levels {
 		lease.levels[i].join(&part.levels[i])
 	}
-	lease.paper = plan.Plus(lease.paper, part.paper)
+	lease.consumed = plan.Plus(lease.consumed, part.consumed)
 	return nil
 }
 
-// owePaper owes the levels what was admitted while not even they were known.
-func (lease *Lease) owePaper() {
+// oweConsumed owes the levels what was admitted while not even they were known.
+func (lease *Lease) oweConsumed() {
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		var has []plan.Signed
-		for _, a := range lease.paper {
+		for _, a := range lease.consumed {
 			if a.Amount > 0 && lv.has(a.Name) {
 				has = append(has, a)
 			}
@@ -83,14 +83,14 @@ func (lease *Lease) owePaper() {
 	}
 }
 
-// onPaper admits what a lease consumes while not even the configuration can be
+// consumeUnlocated admits what a lease consumes while not even the configuration can be
 // read.
-func (lease *Lease) onPaper(amounts Amounts) error {
-	target := plan.Plus(lease.paper, signedOf(amounts))
+func (lease *Lease) consumeUnlocated(amounts Amounts) error {
+	target := plan.Plus(lease.consumed, signedOf(amounts))
 	if err := lease.checkTarget(target); err != nil {
 		return err
 	}
-	lease.paper = target
+	lease.consumed = target
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (lv *level) join(more *level) {
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	var cfgs []*plan.Config
 	var err error
-	lease.without(func() { cfgs, err = lease.configs(ctx) })
+	lease.unlocked(func() { cfgs, err = lease.configs(ctx) })
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (lease *Lease) configs(ctx context.Context) ([]*plan.Config, error) {
 	cfgs := make([]*plan.Config, len(lease.levels))
 	for i := range lease.levels {
 		cfg, err := lease.limiter.configOf(ctx, lease.request, lease.levels[i].lane.Entity)
-		if err != nil && !(gone(err) && lease.policy.admits()) {
+		if err != nil && !(unavailable(err) && lease.policy.admits()) {
 			return nil, err
 		}
 		cfgs[i] = cfg

@@ -12,7 +12,7 @@ import (
 // correction is one change of what a lease stands for.
 type correction struct {
 	// target is what the lease is to stand for, given what it stands for.
-	target func(paper []plan.Signed) []plan.Signed
+	target func(consumed []plan.Signed) []plan.Signed
 	// ends says that the lease ends with it.
 	ends bool
 	// ended is the answer of a lease that has ended already.
@@ -33,13 +33,13 @@ func (lease *Lease) correct(ctx context.Context, c correction) error {
 	if lease.ended {
 		return c.ended
 	}
-	target := c.target(lease.paper)
+	target := c.target(lease.consumed)
 	if err := lease.checkTarget(target); err != nil {
 		return err
 	}
 	done, err := lease.reconcile(ctx, target)
 	if done {
-		lease.paper, lease.ended = target, c.ends
+		lease.consumed, lease.ended = target, c.ends
 	}
 	return err
 }
@@ -56,7 +56,7 @@ func (lease *Lease) checkTarget(target []plan.Signed) error {
 			return lease.request.unknown(t.Name, lease.levels)
 		}
 		if t.Amount < 0 {
-			held, _ := plan.AmountOf(lease.paper, t.Name)
+			held, _ := plan.AmountOf(lease.consumed, t.Name)
 			return invalid("amounts["+t.Name+"]", "gives back %d more than the lease holds (%d)", -t.Amount/milli, held/milli)
 		}
 		if t.Amount > maxTokens*milli {
@@ -74,7 +74,7 @@ func (lease *Lease) locate(ctx context.Context) error {
 	}
 	var levels []level
 	var err error
-	lease.without(func() { levels, _, err = lease.limiter.chain(ctx, lease.request, time.Time{}) })
+	lease.unlocked(func() { levels, _, err = lease.limiter.chain(ctx, lease.request, time.Time{}) })
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 	}
 	before := lease.shares()
 	ops, results := lease.corrections(ctx, target)
-	lease.without(func() { lease.write(ctx, ops, results) })
+	lease.unlocked(func() { lease.write(ctx, ops, results) })
 	defer lease.correctShares(before)
 	done = true
 	var errs []error
@@ -169,10 +169,10 @@ func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*l
 // give-back that was surely not written. One that may have been written stays
 // consumed.
 func (l *RateLimiter) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
-	lv.saw(r)
-	if r.Err != nil && !unheard(r.Err) || r.Err == nil || r.Unknown && !r.Pending {
+	lv.noteAnswer(r)
+	if r.Err != nil && !silent(r.Err) || r.Err == nil || r.Unconfirmed && !r.Pending {
 		lv.wrote(o.Amounts, r)
-		if r.Unknown {
+		if r.Unconfirmed {
 			l.lanes.Doubt(o.Amounts)
 		}
 		return lv.unconfirmed(o.Amounts, r)
@@ -214,7 +214,7 @@ func (lv *level) unconfirmed(amounts []plan.Signed, r lane.Result) *UnconfirmedE
 		return nil
 	}
 	return &UnconfirmedError{
-		EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(amounts), Err: r.Err, NotWritten: !r.Unknown,
+		EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: tokensOf(amounts), Err: r.Err, NotWritten: !r.Unconfirmed,
 	}
 }
 
@@ -250,7 +250,7 @@ func (lease *Lease) write(ctx context.Context, ops []*lane.Op, results []lane.Re
 	for i, o := range ops {
 		if o != nil && results[i].Err == nil {
 			results[i] = lease.levels[i].lane.Await(ctx, o)
-			results[i].Err = lease.limiter.told(lease.levels[i].lane, results[i].Err)
+			results[i].Err = lease.limiter.userError(lease.levels[i].lane, results[i].Err)
 		}
 	}
 }

@@ -31,8 +31,8 @@ type level struct {
 // skipped reports whether the bucket is not asked.
 func (lv *level) skipped() bool { return lv.away || len(lv.asked) == 0 }
 
-// saw keeps an answer for statuses.
-func (lv *level) saw(r lane.Result) {
+// noteAnswer keeps an answer for statuses.
+func (lv *level) noteAnswer(r lane.Result) {
 	if r.Err != nil || r.Config == nil {
 		return
 	}
@@ -134,7 +134,7 @@ func (lv *level) wrote(amounts []plan.Signed, r lane.Result) {
 	switch {
 	case r.Err == nil:
 		lv.landed(amounts, r)
-	case r.Unknown:
+	case r.Unconfirmed:
 		lv.doubted(amounts)
 	default:
 		for _, a := range amounts {

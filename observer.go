@@ -86,7 +86,7 @@ type WriteEnd struct {
 	// Callers is how many callers' takes and adjusts it carried.
 	Callers int
 	// Outcome is "landed", "refused" (its condition failed), "conflicted",
-	// "throttled", "unsent" (it never left this process), "unknown" or "failed".
+	// "throttled", "unsent" (it never left this process), "unconfirmed" or "failed".
 	Outcome string
 	// Tries is how many requests it took.
 	Tries int
@@ -129,7 +129,7 @@ func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context,
 	return ctx, func(a lane.Answer, took time.Duration) {
 		t.observer.WriteEnd(ctx, WriteEnd{
 			EntityID: w.Entity, Resource: w.Resource, Kind: start.Kind, Callers: w.Callers,
-			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: took, Err: t.limiter.toldOf(w.Entity, w.Resource, a.Err),
+			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: took, Err: t.limiter.userErrorOf(w.Entity, w.Resource, a.Err),
 		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 // takeTogether charges all levels in one transaction. A denial by a recent
 // image writes nothing; one that must bring a newer configuration first takes
 // the parallel way.
-func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy UnavailablePolicy, at place, p patience) error {
+func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience) error {
 	ctx, cancel := context.WithDeadline(caller, p.bound())
 	defer cancel()
 	for round := 0; round < lane.MaxRefusals; round++ {
@@ -51,7 +51,7 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 
 // proposeAll decides every level's write. A denial waits for every level as it
 // is: then none passes by an image too old to deny from.
-func (l *RateLimiter) proposeAll(ctx context.Context, lease *Lease, at place, round int) ([]lane.Proposal, error) {
+func (l *RateLimiter) proposeAll(ctx context.Context, lease *Lease, at position, round int) ([]lane.Proposal, error) {
 	proposals, err := l.propose(ctx, lease, at, round, false)
 	if denied, _ := waits(proposals); err == nil && denied {
 		return l.propose(ctx, lease, at, round, true)
@@ -74,7 +74,7 @@ func waits(proposals []lane.Proposal) (denied, adopts bool) {
 func (lease *Lease) denyProposed(proposals []lane.Proposal) error {
 	for i := range proposals {
 		if v := proposals[i].View; v.Config != nil {
-			lease.levels[i].saw(lane.Result{Image: v.Image, Config: v.Config, Now: v.Now, Before: plan.Precedence{Left: proposals[i].Left}})
+			lease.levels[i].noteAnswer(lane.Result{Image: v.Image, Config: v.Config, Now: v.Now, Before: plan.Precedence{Left: proposals[i].Left}})
 		}
 	}
 	return lease.denial()
@@ -84,7 +84,7 @@ func (lease *Lease) denyProposed(proposals []lane.Proposal) error {
 // the store is over; what may have been charged, and what is wrong, is said all the
 // same.
 func (l *RateLimiter) failTogether(ctx, caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, err error) error {
-	if ctx.Err() != nil && !errors.Is(err, errMaybeCharged) && !isValidation(err) {
+	if ctx.Err() != nil && !errors.Is(err, errUnconfirmed) && !isValidation(err) {
 		err = l.overdue(lease, p)
 	}
 	return l.concludeTogether(caller, lease, l.failAll(lease, err), policy)
@@ -128,14 +128,14 @@ func (l *RateLimiter) overdue(lease *Lease, p *patience) error {
 func (l *RateLimiter) failAll(lease *Lease, err error) []*lane.Op {
 	ops := make([]*lane.Op, len(lease.levels))
 	for i := range ops {
-		ops[i] = &lane.Op{Result: lane.Result{Err: err, Unknown: errors.Is(err, errMaybeCharged)}}
+		ops[i] = &lane.Op{Result: lane.Result{Err: err, Unconfirmed: errors.Is(err, errUnconfirmed)}}
 	}
 	return ops
 }
 
 // propose decides every level's write, of a call that was refused so many rounds;
 // certain lets no level pass by an image too old to deny from.
-func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round int, certain bool) ([]lane.Proposal, error) {
+func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at position, round int, certain bool) ([]lane.Proposal, error) {
 	proposals := make([]lane.Proposal, len(lease.levels))
 	for i := range lease.levels {
 		lv, p := &lease.levels[i], &proposals[i]
@@ -144,7 +144,7 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at place, round
 		}
 		var err error
 		if *p, err = lv.lane.Propose(ctx, lv.cfg, lv.asked, at.rank(), round, certain); err != nil {
-			return nil, l.told(lv.lane, err)
+			return nil, l.userError(lv.lane, err)
 		}
 	}
 	return proposals, nil
@@ -176,8 +176,8 @@ type transaction struct {
 	tries, unanswered int
 }
 
-// errMaybeCharged marks a transaction that went unanswered to the end.
-var errMaybeCharged = errors.New("it may have been charged")
+// errUnconfirmed marks a transaction that went unanswered to the end.
+var errUnconfirmed = errors.New("it may have been charged")
 
 // commit sends the transaction; done is false when it has to be decided again.
 // When ctx ends first, it is followed to its end without the caller: underWay are
@@ -230,7 +230,7 @@ func (l *RateLimiter) metTogether(lease *Lease, proposals []lane.Proposal, t *tr
 			lv := &lease.levels[i]
 			r := lv.committed(&proposals[i], l.store.decodeBucket)
 			lv.grant(r.Image)
-			lv.saw(r)
+			lv.noteAnswer(r)
 		}
 		return true, nil
 	case refused:
@@ -244,8 +244,8 @@ func (l *RateLimiter) metTogether(lease *Lease, proposals []lane.Proposal, t *tr
 		if round+1 < lane.MaxTries {
 			return false, nil
 		}
-	case ambiguous:
-		return false, fmt.Errorf("%w (%w)", a.err, errMaybeCharged)
+	case unconfirmed:
+		return false, fmt.Errorf("%w (%w)", a.err, errUnconfirmed)
 	case failed:
 	}
 	if a.verdict == conflicted { // answered each time
@@ -271,7 +271,7 @@ func (l *RateLimiter) pendingTogether(ctx context.Context, lease *Lease) []*lane
 // The lease may be its caller's by now: only what never changes of it is read.
 func (l *RateLimiter) inheritTogether(lease *Lease, ops []*lane.Op, proposals []lane.Proposal, t *transaction, a joint) {
 	for _, i := range t.charged {
-		r := lane.Result{Err: a.err, Unknown: a.verdict == ambiguous}
+		r := lane.Result{Err: a.err, Unconfirmed: a.verdict == unconfirmed}
 		lv := &lease.levels[i]
 		switch {
 		case a.verdict == landed:
@@ -321,14 +321,14 @@ func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a jo
 		t.tries++
 		a := joint{tries: t.tries}
 		a.verdict, a.images, a.err = l.store.transactBuckets(ctx, &t.bucketTransaction, l.lanes.IDs.Slot)
-		if a.verdict == ambiguous {
+		if a.verdict == unconfirmed {
 			t.unanswered++
 		}
 		switch {
 		case a.verdict == landed || a.verdict == refused || t.unanswered == 0:
 			return a, false
-		case a.verdict == failed || t.unanswered > lane.MaxAmbiguous || t.tries >= lane.MaxTries || l.lanes.Table.Open():
-			a.verdict = ambiguous // an earlier try may have landed
+		case a.verdict == failed || t.unanswered > lane.MaxUnconfirmed || t.tries >= lane.MaxTries || l.lanes.Table.Open():
+			a.verdict = unconfirmed // an earlier try may have landed
 			return a, false
 		}
 		if !lane.Backoff.Pause(ctx, t.unanswered) {

@@ -130,7 +130,7 @@ func TestDegradedLeaseIsChargedOnceTheStoreIsBack(t *testing.T) {
 				return s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500}, WithOnUnavailable(Allow))
 			}
 			lease := degraded()
-			assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed(), "on paper")
+			assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed(), "on consumed")
 			for _, status := range lease.Statuses() {
 				assert.True(t, status.Degraded, "of the process's share")
 			}

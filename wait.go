@@ -23,14 +23,14 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 	return l.call(ctx, entity, resource, amounts, opts, l.wait)
 }
 
-// place is a waiter's place in the line of a bucket; the zero place is none.
-type place struct {
+// position is a waiter's place in the line of a bucket; the zero position is none.
+type position struct {
 	waiter *lane.Waiter
 	lane   *lane.Lane
 }
 
 // rank is the caller's seniority, at every level of its cascade.
-func (p *place) rank() uint64 {
+func (p *position) rank() uint64 {
 	if p.waiter == nil {
 		return lane.LastRank
 	}
@@ -39,13 +39,13 @@ func (p *place) rank() uint64 {
 
 // callAlong lets those behind the caller in the line of a level, who fit beside
 // it, ride in its write.
-func (p *place) callAlong(lv *level) {
+func (p *position) callAlong(lv *level) {
 	if p.lane == lv.lane {
 		lv.lane.CallAlong(p.waiter, lv.cfg)
 	}
 }
 
-func (p *place) quit() {
+func (p *position) quit() {
 	if p.lane != nil {
 		p.lane.Quit(p.waiter)
 		p.lane = nil
@@ -54,7 +54,7 @@ func (p *place) quit() {
 
 // wait acquires, and stands in line while it is denied.
 func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error) {
-	at := place{}
+	at := position{}
 	defer at.quit()
 	lost := 0 // tries that were denied although they came at the exact time
 	for {
@@ -103,7 +103,7 @@ func temporary(err error) *LimitExceededError {
 }
 
 // ranked makes the caller a waiter, if it is none yet.
-func (l *RateLimiter) ranked(at *place) {
+func (l *RateLimiter) ranked(at *position) {
 	if at.waiter == nil {
 		at.waiter = l.lanes.NewWaiter()
 	}
@@ -111,7 +111,7 @@ func (l *RateLimiter) ranked(at *place) {
 
 // sitOut waits until those who contend for a bucket have dispersed. It fails with
 // the contention when ctx's deadline is earlier.
-func (l *RateLimiter) sitOut(ctx context.Context, at *place, busy *ContentionError, err error) error {
+func (l *RateLimiter) sitOut(ctx context.Context, at *position, busy *ContentionError, err error) error {
 	if deadline, ok := ctx.Deadline(); ok && busy.RetryAfter > time.Until(deadline) {
 		return err
 	}
@@ -128,7 +128,7 @@ func (l *RateLimiter) sitOut(ctx context.Context, at *place, busy *ContentionErr
 // It keeps its place while that is so, and its seniority when it changes lines:
 // two waiters who each hold what the other lacks would change for ever. It is
 // false when the denial names no level of the lease.
-func (l *RateLimiter) standInLine(at *place, lease *Lease, denial *LimitExceededError) bool {
+func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExceededError) bool {
 	longest := denial.Primary().EntityID
 	var scarce []string
 	for _, s := range denial.Statuses {
@@ -156,7 +156,7 @@ func (l *RateLimiter) standInLine(at *place, lease *Lease, denial *LimitExceeded
 // pause returns when the waiter may try: at the head of the line, at the exact
 // time the bucket's last image gives; behind it, when called. It fails when that
 // is later than ctx's deadline. slept says that it returns at that exact time.
-func (l *RateLimiter) pause(ctx context.Context, r request, at place, denial *LimitExceededError, lost int) (slept bool, err error) {
+func (l *RateLimiter) pause(ctx context.Context, r request, at position, denial *LimitExceededError, lost int) (slept bool, err error) {
 	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
 	for same := true; ; {
 		t := l.turnOf(ctx, r, at, &expected, same)
@@ -204,7 +204,7 @@ func (t turn) come() bool {
 
 // turnOf looks when the waiter may try. expected is when it last knew to be the
 // time; same says that nothing has called it since.
-func (l *RateLimiter) turnOf(ctx context.Context, r request, at place, expected *time.Time, same bool) turn {
+func (l *RateLimiter) turnOf(ctx context.Context, r request, at position, expected *time.Time, same bool) turn {
 	head, called := at.lane.MayTry(at.waiter)
 	if called {
 		return turn{called: true}
@@ -232,7 +232,7 @@ func passes(ctx context.Context, wait time.Duration) bool {
 
 // dueIn is how long a waiter has to wait by the last image of its bucket; known is
 // false when that is too old to say.
-func (l *RateLimiter) dueIn(at place) (left time.Duration, known bool) {
+func (l *RateLimiter) dueIn(at position) (left time.Duration, known bool) {
 	now := l.clock()
 	wait, known := at.lane.Due(at.waiter, now.UnixMilli())
 	if !known || wait == 0 {
@@ -251,7 +251,7 @@ const leastRecheck = time.Second
 // reconfigured gives the waiter the configuration that its level has in the
 // cache, where it is read once a TTL however many wait. It returns for how long
 // that is good, and whether it is another than before.
-func (l *RateLimiter) reconfigured(ctx context.Context, r request, at place) (recheck time.Duration, changed bool) {
+func (l *RateLimiter) reconfigured(ctx context.Context, r request, at position) (recheck time.Duration, changed bool) {
 	ttl := l.repo.configs.ttl
 	recheck = min(ttl, leastRecheck)
 	resolved, _, _, err := l.store.config(ctx, at.lane.Entity, r.resource, time.Time{})

@@ -48,7 +48,7 @@ func putting(ctx context.Context, put func() (orgItem, error)) (orgItem, error) 
 	for n := 0; ; n++ {
 		stored, last := put()
 		err := last
-		if unanswered == nil && store.InDoubt(last) {
+		if unanswered == nil && store.Unconfirmed(last) {
 			unanswered = last
 		} else if unanswered != nil && store.Diagnose(last).Unavailable() {
 			err = unanswered // that write may have landed, whatever failed since

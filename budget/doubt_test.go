@@ -68,7 +68,7 @@ func TestReadsLeaveNoDoubt(t *testing.T) {
 			err = read()
 			var u *UnavailableError
 			require.ErrorAs(t, err, &u, name)
-			assert.False(t, u.Ambiguous, name)
+			assert.False(t, u.Unconfirmed, name)
 			assert.NotContains(t, err.Error(), doubt, name)
 		}
 		back(db, k)
@@ -109,7 +109,7 @@ func TestUnansweredWritesLeaveDoubt(t *testing.T) {
 			err = write()
 			var u *UnavailableError
 			require.ErrorAs(t, err, &u, name)
-			assert.True(t, u.Ambiguous, name)
+			assert.True(t, u.Unconfirmed, name)
 			assert.Contains(t, err.Error(), doubt, name)
 		}
 	})

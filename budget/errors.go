@@ -119,9 +119,9 @@ func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaEx
 type UnavailableError struct {
 	Operation string // what was asked for, e.g. "Submit"
 	Err       error  // the cause
-	// Ambiguous says that a write may have landed; a read that failed never is.
+	// Unconfirmed says that a write may have landed; a read that failed never is.
 	// Sending the same record again is safe: it is counted once.
-	Ambiguous bool
+	Unconfirmed bool
 	// RetryAfter is the time until the store is asked again whether it answers; 0
 	// when that is not known.
 	RetryAfter time.Duration

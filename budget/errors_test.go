@@ -57,10 +57,10 @@ func TestTimesNeedAZone(t *testing.T) {
 // from, and all of several.
 func TestErrorsOfTheLedgerBecomeTheKeepers(t *testing.T) {
 	cause := errors.New("no route")
-	lost := &ledger.Unavailable{Operation: "write", Err: cause, Ambiguous: true, RetryAfter: time.Second}
+	lost := &ledger.Unavailable{Operation: "write", Err: cause, Unconfirmed: true, RetryAfter: time.Second}
 	var u *UnavailableError
 	require.ErrorAs(t, failure("Extend", lost), &u)
-	assert.Equal(t, UnavailableError{Operation: "write", Err: cause, Ambiguous: true, RetryAfter: time.Second}, *u)
+	assert.Equal(t, UnavailableError{Operation: "write", Err: cause, Unconfirmed: true, RetryAfter: time.Second}, *u)
 	require.ErrorAs(t, asUnavailable("Submit", lost), &u)
 	assert.Equal(t, "Submit", u.Operation)
 	assert.Equal(t, lost.Error(), failure("Extend", lost).Error())

@@ -158,7 +158,7 @@ func TestSubmitsInAnOutageFailSoon(t *testing.T) {
 			assert.LessOrEqual(t, wait, 10*time.Second)
 			var u *UnavailableError
 			require.ErrorAs(t, err, &u)
-			assert.False(t, u.Ambiguous, "it was not sent")
+			assert.False(t, u.Unconfirmed, "it was not sent")
 		}), time.Millisecond)
 		back(db, k)
 		_, err = k.Submit(t.Context(), orgO, appA, call(999))

@@ -104,7 +104,7 @@ func (u Usage) hash() string {
 // model that is not the label's, a time outside the window or a model without a
 // price is a *ValidationError. When the store does not answer, see
 // OnUnavailable; sending the record again is always safe. When ctx ends before
-// the record was sent, the error says so (Ambiguous is false) and it is not
+// the record was sent, the error says so (Unconfirmed is false) and it is not
 // counted: give it a ctx that outlasts the client's.
 func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
 	return k.charges.submit(ctx, org, app, usage)
@@ -153,9 +153,9 @@ func asUnavailable(operation string, err error) error {
 	var u *UnavailableError
 	switch err = told(err); {
 	case errors.As(err, &u):
-		return &UnavailableError{Operation: operation, Err: u.Err, Ambiguous: u.Ambiguous, RetryAfter: u.RetryAfter}
+		return &UnavailableError{Operation: operation, Err: u.Err, Unconfirmed: u.Unconfirmed, RetryAfter: u.RetryAfter}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &UnavailableError{Operation: operation, Err: err, Ambiguous: true}
+		return &UnavailableError{Operation: operation, Err: err, Unconfirmed: true}
 	}
 	return err
 }

@@ -238,7 +238,7 @@ func TestBreakerWithoutProbeClosesByRequests(t *testing.T) {
 
 func TestNoBreakerIsAlwaysClosed(t *testing.T) {
 	var b *Breaker
-	d := Diagnosis{Silent: true, Verdict: Ambiguous}
+	d := Diagnosis{Silent: true, Verdict: Unconfirmed}
 	assert.Equal(t, d, b.Begin().End(d))
 	assert.Equal(t, State{}, b.State())
 	assert.True(t, isClosed(b.Closed()))

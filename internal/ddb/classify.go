@@ -60,7 +60,7 @@ type kind struct {
 
 var (
 	isThrottled = kind{verdict: Throttled}
-	isSilent    = kind{verdict: Ambiguous, silent: true}
+	isSilent    = kind{verdict: Unconfirmed, silent: true}
 	isSetting   = kind{verdict: Failed, setting: true}
 )
 
@@ -68,7 +68,7 @@ var codes = map[string]kind{
 	"ConditionalCheckFailedException":      {verdict: Refused},
 	"TransactionConflictException":         {verdict: Conflicted},
 	"ReplicatedWriteConflictException":     {verdict: Conflicted},
-	"TransactionInProgressException":       {verdict: Ambiguous}, // an earlier try is still under way
+	"TransactionInProgressException":       {verdict: Unconfirmed}, // an earlier try is still under way
 	"IdempotentParameterMismatchException": {verdict: TokenMismatch},
 
 	"ProvisionedThroughputExceededException": isThrottled,

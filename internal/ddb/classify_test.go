@@ -111,7 +111,7 @@ var errorKinds = map[string]struct {
 	flags   int
 }{
 	"conflict":                {refuses(400, "TransactionConflictException"), nil, Conflicted, answered},
-	"earlier try under way":   {refuses(400, "TransactionInProgressException"), nil, Ambiguous, answered},
+	"earlier try under way":   {refuses(400, "TransactionInProgressException"), nil, Unconfirmed, answered},
 	"token of another":        {refuses(400, "IdempotentParameterMismatchException"), nil, TokenMismatch, answered},
 	"capacity":                {refuses(400, "ProvisionedThroughputExceededException"), nil, Throttled, answered},
 	"throttling":              {refuses(400, "ThrottlingException"), nil, Throttled, answered},
@@ -119,10 +119,10 @@ var errorKinds = map[string]struct {
 	"throttled with a 503":    {refuses(503, "ThrottlingException"), nil, Throttled, answered},
 	"validation":              {refuses(400, "ValidationException"), nil, Failed, answered},
 	"collection too large":    {refuses(400, "ItemCollectionSizeLimitExceededException"), nil, Failed, answered},
-	"internal error":          {refuses(500, "InternalServerError"), nil, Ambiguous, silent},
-	"unavailable":             {refuses(503, "ServiceUnavailable"), nil, Ambiguous, silent},
-	"unknown 5xx":             {refuses(500, "SomethingNewException"), nil, Ambiguous, silent},
-	"bad gateway":             {says(502, "<html>bad gateway"), nil, Ambiguous, silent},
+	"internal error":          {refuses(500, "InternalServerError"), nil, Unconfirmed, silent},
+	"unavailable":             {refuses(503, "ServiceUnavailable"), nil, Unconfirmed, silent},
+	"unknown 5xx":             {refuses(500, "SomethingNewException"), nil, Unconfirmed, silent},
+	"bad gateway":             {says(502, "<html>bad gateway"), nil, Unconfirmed, silent},
 	"no permission":           {refuses(400, "AccessDeniedException"), nil, Failed, answered | setting},
 	"expired credentials":     {refuses(400, "ExpiredTokenException"), nil, Failed, answered | setting},
 	"unknown credentials":     {refuses(400, "UnrecognizedClientException"), nil, Failed, answered | setting},
@@ -131,13 +131,13 @@ var errorKinds = map[string]struct {
 	"missing table":           {refuses(400, "ResourceNotFoundException"), nil, Failed, answered | setting},
 	"another service":         {refuses(400, "UnknownOperationException"), nil, Failed, answered | setting},
 	"another server":          {says(404, "404 page not found"), nil, Failed, answered | setting},
-	"another server's page":   {says(200, "<html>"), nil, Ambiguous, answered},
+	"another server's page":   {says(200, "<html>"), nil, Unconfirmed, answered},
 	"refused connection":      {breaks(dialled(syscall.ECONNREFUSED)), nil, Unsent, silent},
 	"unreachable network":     {breaks(dialled(syscall.ENETUNREACH)), nil, Unsent, silent},
-	"reset":                   {breaks(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), nil, Ambiguous, silent},
-	"closed":                  {breaks(io.EOF), nil, Ambiguous, silent},
-	"any other send error":    {breaks(errors.New("http2: stream closed")), nil, Ambiguous, silent},
-	"cut answer":              {says(200, `{`), nil, Ambiguous, answered}, // its head arrived
+	"reset":                   {breaks(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), nil, Unconfirmed, silent},
+	"closed":                  {breaks(io.EOF), nil, Unconfirmed, silent},
+	"any other send error":    {breaks(errors.New("http2: stream closed")), nil, Unconfirmed, silent},
+	"cut answer":              {says(200, `{`), nil, Unconfirmed, answered}, // its head arrived
 	"host not found":          {breaks(dialled(&net.DNSError{Err: "no such host", Name: "dynamodb.eu-nowhere-7.amazonaws.com"})), nil, Failed, setting},
 	"certificate of another":  {breaks(&tls.CertificateVerificationError{Err: errors.New("x509: unknown authority")}), nil, Failed, setting},
 	"no region":               {says(200, "{}"), []func(*dynamodb.Options){func(o *dynamodb.Options) { o.Region = "" }}, Failed, setting},
@@ -251,18 +251,18 @@ func TestOwnTimeoutIsSilenceAndACallersIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := watched(hangs)
 		err := write(t.Context(), c)
-		assert.Equal(t, Diagnosis{Verdict: Ambiguous, Silent: true, expired: true}, without(Classify(err, t.Context())))
+		assert.Equal(t, Diagnosis{Verdict: Unconfirmed, Silent: true, expired: true}, without(Classify(err, t.Context())))
 
 		for _, deadline := range []time.Duration{5 * time.Millisecond, time.Second - 1} {
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			err = write(ctx, c)
-			assert.Equal(t, Diagnosis{Verdict: Ambiguous}, without(Classify(err, ctx)), "%v", deadline)
+			assert.Equal(t, Diagnosis{Verdict: Unconfirmed}, without(Classify(err, ctx)), "%v", deadline)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			cancel()
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second/2, cancel)
-		assert.Equal(t, Diagnosis{Verdict: Ambiguous}, without(Classify(write(ctx, c), ctx)))
+		assert.Equal(t, Diagnosis{Verdict: Unconfirmed}, without(Classify(write(ctx, c), ctx)))
 
 		ctx, cancel = context.WithCancel(t.Context())
 		err = write(ctx, c)
@@ -320,7 +320,7 @@ func TestAnswerOfAnEarlierTryIsProofOfLife(t *testing.T) {
 		assert.Equal(t, 2, tries)
 		assert.True(t, d.Answered)
 		assert.False(t, d.Silent)
-		assert.Equal(t, Ambiguous.String(), d.Verdict.String())
+		assert.Equal(t, Unconfirmed.String(), d.Verdict.String())
 	})
 }
 

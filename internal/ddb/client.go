@@ -198,7 +198,7 @@ func (t *trip) Do(r *http.Request) (*http.Response, error) {
 // judge adds what was seen on the way to what the error says: nothing was sent,
 // or an earlier try was answered.
 func (t *trip) judge(d Diagnosis) Diagnosis {
-	if t.next != nil && !t.sent && d.Verdict == Ambiguous {
+	if t.next != nil && !t.sent && d.Verdict == Unconfirmed {
 		d.Verdict = Unsent
 	}
 	if t.answered {

@@ -24,8 +24,8 @@ const (
 	Throttled
 	// Unsent: the request never left this process; nothing was applied.
 	Unsent
-	// Ambiguous: no answer came, so the write may have been applied.
-	Ambiguous
+	// Unconfirmed: no answer came, so the write may have been applied.
+	Unconfirmed
 	// Failed: the request, or the setting behind it, is wrong; nothing was
 	// applied.
 	Failed
@@ -36,13 +36,13 @@ const (
 
 // String names the verdict as observers see it.
 func (v Verdict) String() string {
-	return [...]string{"landed", "refused", "conflicted", "throttled", "unsent", "unknown", "failed", "token mismatch"}[v]
+	return [...]string{"landed", "refused", "conflicted", "throttled", "unsent", "unconfirmed", "failed", "token mismatch"}[v]
 }
 
 // Unavailable says that the store did not serve a good request: it may be asked
 // again. A wrong request or setting is never unavailable.
 func (v Verdict) Unavailable() bool {
-	return v == Conflicted || v == Throttled || v == Unsent || v == Ambiguous
+	return v == Conflicted || v == Throttled || v == Unsent || v == Unconfirmed
 }
 
 // Diagnosis is what an error of a request means.

@@ -22,12 +22,12 @@ func ended(caller context.Context) bool {
 // classifyTransport reads an error of a request without an answer.
 func classifyTransport(err error, caller context.Context) Diagnosis {
 	if ended(caller) {
-		return Diagnosis{Verdict: Ambiguous}
+		return Diagnosis{Verdict: Unconfirmed}
 	}
 	d := Diagnosis{Silent: true, expired: expired(caller)}
 	switch {
 	case d.expired:
-		d.Verdict = Ambiguous
+		d.Verdict = Unconfirmed
 	case misdirected(err):
 		d = Diagnosis{Verdict: Failed, Setting: true, unproven: true}
 	case unaddressed(err):
@@ -35,12 +35,12 @@ func classifyTransport(err error, caller context.Context) Diagnosis {
 	case undialled(err):
 		d.Verdict = Unsent
 	case broken(err):
-		d.Verdict = Ambiguous
+		d.Verdict = Unconfirmed
 	default:
 		d = Diagnosis{Verdict: Failed}
 	}
 	if garbled := new(smithy.DeserializationError); errors.As(err, &garbled) && !severed(err) {
-		d = Diagnosis{Verdict: Ambiguous} // somebody answered, and nobody knows who
+		d = Diagnosis{Verdict: Unconfirmed} // somebody answered, and nobody knows who
 	}
 	return d
 }

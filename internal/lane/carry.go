@@ -163,7 +163,7 @@ func (l *Lane) deny(ctx context.Context, dr driver, v plan.View, out []excluded)
 		return l.write(ctx, dr, v.Plan(nil, plan.Rules{}), nil, left, func(a Answer) {
 			if a.Verdict != ddb.Landed && a.Verdict != ddb.Refused {
 				r := l.unwritten(a)
-				r.Unknown = false // the claim carried nothing of theirs
+				r.Unconfirmed = false // the claim carried nothing of theirs
 				l.finish(left, r)
 				return
 			}
@@ -297,14 +297,14 @@ func (l *Lane) unwritten(a Answer) Result {
 	if a.Verdict == ddb.Conflicted { // answered each time
 		return Result{Err: &Failure{Reason: Contended}}
 	}
-	return Result{Err: a.Err, Unknown: a.Verdict == ddb.Ambiguous}
+	return Result{Err: a.Err, Unconfirmed: a.Verdict == ddb.Unconfirmed}
 }
 
 // leaveInDoubt ends the ops of callers who have gone on, when an earlier try went
 // unanswered and may yet land: charged again, they might be charged twice. It
 // returns the others.
 func (l *Lane) leaveInDoubt(carried []*Op, a Answer) []*Op {
-	if !a.unsure {
+	if !a.unconfirmed {
 		return carried
 	}
 	var doubted, others []*Op
@@ -317,7 +317,7 @@ func (l *Lane) leaveInDoubt(carried []*Op, a Answer) []*Op {
 		}
 	}
 	l.mu.Unlock()
-	l.finish(doubted, Result{Err: unconfirmed(writeBucket), Unknown: true})
+	l.finish(doubted, Result{Err: unconfirmed(writeBucket), Unconfirmed: true})
 	return others
 }
 

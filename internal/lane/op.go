@@ -78,8 +78,8 @@ type Op struct {
 type Result struct {
 	// Denied means that a take does not fit: Image and Before show why.
 	Denied bool
-	// Unknown means that the write may have landed: it counts as consumed.
-	Unknown bool
+	// Unconfirmed means that the write may have landed: it counts as consumed.
+	Unconfirmed bool
 	// Pending means that the write is under way: its outcome can be inherited.
 	Pending bool
 	// lost says that the bucket that was owed is gone.
@@ -115,7 +115,7 @@ func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, c
 // err meanwhile: what becomes of it can be inherited.
 func NewUnderWay(ctx context.Context, amounts []plan.Signed, cfg *plan.Config, err error) *Op {
 	o := NewTake(ctx, amounts, cfg)
-	o.state, o.Result = opPending, Result{Err: err, Unknown: true, Pending: true}
+	o.state, o.Result = opPending, Result{Err: err, Unconfirmed: true, Pending: true}
 	return o
 }
 

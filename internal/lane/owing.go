@@ -160,7 +160,7 @@ func (s *Registry) flushed(w *owing, c *backlog.Charge, o *Op, r Result) {
 		}
 		where := r.Image.Of()
 		w.refund(refunds(c.Landed(where, r.Dropped)), where, o.cfg)
-	case r.Unknown:
+	case r.Unconfirmed:
 		s.tally.doubt(o.owed())
 		c.Unanswered()
 	default:
@@ -179,9 +179,9 @@ func (s *Registry) drops(key bucketKey, amounts []plan.Signed, why string) {
 // refunded books what came of a give-back that was owed. One that may have been
 // written is not written again.
 func (s *Registry) refunded(w *owing, b owedBack, cfg *plan.Config, r Result) {
-	if r.Err != nil && !r.Unknown {
+	if r.Err != nil && !r.Unconfirmed {
 		w.refund(b.amounts, b.incarnation, cfg)
-	} else if r.Unknown {
+	} else if r.Unconfirmed {
 		s.tally.doubt(b.amounts)
 	}
 	s.released(w, r)
@@ -192,7 +192,7 @@ func (s *Registry) refunded(w *owing, b owedBack, cfg *plan.Config, r Result) {
 func (s *Registry) released(w *owing, r Result) {
 	w.mu.Lock()
 	w.carried = false
-	if r.Err != nil && !r.Unknown {
+	if r.Err != nil && !r.Unconfirmed {
 		w.retry = time.Now().Add(flushDelay)
 	}
 	w.mu.Unlock()

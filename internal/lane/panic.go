@@ -33,5 +33,5 @@ func (l *Lane) broke(p any, stack []byte) {
 	}
 	l.sight.drop() // whatever it saw, look again
 	l.mu.Unlock()
-	l.finish(carried, Result{Err: err, Unknown: l.wrote})
+	l.finish(carried, Result{Err: err, Unconfirmed: l.wrote})
 }

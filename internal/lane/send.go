@@ -13,9 +13,9 @@ import (
 const (
 	// MaxTries bounds the requests of one decided write.
 	MaxTries = 10
-	// MaxAmbiguous is how many tries of a take may go unanswered before one
+	// MaxUnconfirmed is how many tries of a take may go unanswered before one
 	// consistent read asks what became of them.
-	MaxAmbiguous = 3
+	MaxUnconfirmed = 3
 	// backoffBase and backoffMost bound the jittered waits between tries.
 	backoffBase = 5 * time.Millisecond
 	backoffMost = 200 * time.Millisecond
@@ -80,12 +80,12 @@ func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, ended bool) 
 		}
 		if trips {
 			if !l.Trip(a.Err) { // after Close nothing probes the bucket, and nothing is kept
-				return a.orUnknown(d.unanswered), false
+				return a.orUnconfirmed(d.unanswered), false
 			}
 			continue
 		}
 		if d.try+1 >= MaxTries || l.impatient(d.carried) {
-			return a.orUnknown(d.unanswered), false
+			return a.orUnconfirmed(d.unanswered), false
 		}
 		if !Backoff.Pause(ctx, d.try) { // only a driver's context ends
 			d.try++
@@ -103,12 +103,12 @@ func (l *Lane) beforeTry(ctx context.Context, d *delivery) (a Answer, over, ende
 			return Answer{}, true, true // a driver answers its caller
 		}
 		if !l.rideOut(l.owner.life) {
-			return d.unsent().orUnknown(d.unanswered), true, false
+			return d.unsent().orUnconfirmed(d.unanswered), true, false
 		}
 	}
 	deserted := d.try > 0 && l.deserted(d.carried)
 	switch {
-	case d.unanswered >= MaxAmbiguous || d.unanswered > 0 && deserted:
+	case d.unanswered >= MaxUnconfirmed || d.unanswered > 0 && deserted:
 		return l.lookFor(ctx, d), true, false
 	case deserted:
 		return d.unsent(), true, false
@@ -132,7 +132,7 @@ func (l *Lane) decides(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 			*a = l.recognise(*a, d)
 		}
 		return true
-	case ddb.Ambiguous:
+	case ddb.Unconfirmed:
 		d.unanswered++
 		if !d.backs {
 			d.rule = schema.OpNotMine
@@ -143,7 +143,7 @@ func (l *Lane) decides(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 		}
 		return !d.own
 	case ddb.Failed:
-		*a = a.orUnknown(d.unanswered)
+		*a = a.orUnconfirmed(d.unanswered)
 		return true
 	default:
 		return false
@@ -162,7 +162,7 @@ func (l *Lane) listens(d *delivery, a *Answer, took time.Duration) (trips bool) 
 		return false
 	}
 	d.silent++
-	return took >= slowFailure || d.silent >= MaxAmbiguous
+	return took >= slowFailure || d.silent >= MaxUnconfirmed
 }
 
 // attempt sends a write once.
@@ -186,10 +186,10 @@ func (l *Lane) attempt(ctx context.Context, d *delivery, o schema.Op) Answer {
 	return l.owner.Store.Update(ctx, l.Key, st, l.sight.hint(), o.Slot)
 }
 
-// orUnknown makes an answer ambiguous if an earlier try went unanswered.
-func (a Answer) orUnknown(unanswered int) Answer {
+// orUnconfirmed makes an answer unconfirmed if an earlier try went unanswered.
+func (a Answer) orUnconfirmed(unanswered int) Answer {
 	if unanswered > 0 {
-		a.Verdict = ddb.Ambiguous
+		a.Verdict = ddb.Unconfirmed
 	}
 	return a
 }
@@ -204,9 +204,9 @@ func (l *Lane) recognise(a Answer, d *delivery) Answer {
 		a.Verdict = ddb.Landed
 		return a
 	}
-	a.unsure = true
+	a.unconfirmed = true
 	if d.backs {
-		a.Verdict, a.Err = ddb.Ambiguous, unconfirmed("give back")
+		a.Verdict, a.Err = ddb.Unconfirmed, unconfirmed("give back")
 	}
 	return a
 }
@@ -215,11 +215,11 @@ func (l *Lane) recognise(a Answer, d *delivery) Answer {
 func (l *Lane) lookFor(ctx context.Context, d *delivery) Answer {
 	image, err := l.owner.Store.Read(ctx, l.Key, l.sight.hint(), l.owner.IDs.Slot)
 	if err != nil {
-		return Answer{Verdict: ddb.Ambiguous, Err: err}
+		return Answer{Verdict: ddb.Unconfirmed, Err: err}
 	}
 	if image != nil && isTryOf(image.Op, d.operation) {
 		l.lastOp = image.Op
 		return Answer{Verdict: ddb.Landed, Image: image, Seen: true}
 	}
-	return Answer{Verdict: ddb.Ambiguous, Image: image, Seen: true, Err: unconfirmed(writeBucket)}
+	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket)}
 }

@@ -79,7 +79,7 @@ func (l *Lane) answerEarly(o *Op, err error) {
 		return
 	}
 	o.state = opPending
-	o.Result = Result{Err: err, Unknown: true, Pending: true}
+	o.Result = Result{Err: err, Unconfirmed: true, Pending: true}
 	close(o.Done)
 }
 
@@ -125,7 +125,7 @@ func (l *Lane) Follow(o *Op, amounts []plan.Signed, cfg *plan.Config, now int64)
 		case r.Err == nil && !r.Denied:
 			where := r.Image.Of()
 			l.owner.owed.returns(l, refunds(c.Landed(where, r.Dropped)), where, cfg)
-		case r.Unknown:
+		case r.Unconfirmed:
 			l.owner.tally.doubt(amounts)
 			c.Unanswered()
 		default:
@@ -143,7 +143,7 @@ func (l *Lane) Disown(o *Op) {
 	l.bequeath(o, func(r Result) {
 		switch {
 		case !o.take:
-		case r.Unknown:
+		case r.Unconfirmed:
 			l.owner.tally.doubt(o.Amounts)
 		case r.Err == nil && !r.Denied:
 			l.Submit(l.Returning(o, r))
@@ -158,7 +158,7 @@ func (l *Lane) Returning(o *Op, granted Result) *Op {
 	back.heir = func(r Result) {
 		switch {
 		case r.Err == nil:
-		case r.Unknown:
+		case r.Unconfirmed:
 			l.owner.tally.doubt(back.Amounts)
 		default:
 			l.owner.owed.returns(l, plan.Negated(back.Amounts), back.incarnation, back.cfg)

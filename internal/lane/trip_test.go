@@ -22,7 +22,7 @@ func TestPanicEndsWhatIsUnderWay(t *testing.T) {
 		var outcome Result
 		l.bequeath(take, func(r Result) { outcome = r })
 		l.broke("boom", nil)
-		assert.True(t, outcome.Unknown)
+		assert.True(t, outcome.Unconfirmed)
 		assert.Empty(t, l.queue)
 	})
 }
@@ -34,7 +34,7 @@ func TestDisownedTakeOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
 		l := resting(t)
 		for _, o := range []*Op{NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 4 * token}}, nil), NewAdjust(t.Context(), []plan.Signed{{Name: "rpm", Amount: 9 * token}}, nil, nil)} {
 			l.Disown(o)
-			l.Hand(o, Result{Err: ErrTripped, Unknown: true})
+			l.Hand(o, Result{Err: ErrTripped, Unconfirmed: true})
 		}
 		doubted, _ := l.owner.tally.amounts()
 		assert.Equal(t, map[string]int64{"rpm": 4}, plan.Tokens(doubted))
@@ -66,7 +66,7 @@ func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
 		l.unburden(l.queue)
 		l.GiveUp(take, silence(ErrTripped))
 		assert.False(t, take.Result.Pending)
-		assert.False(t, take.Result.Unknown)
+		assert.False(t, take.Result.Unconfirmed)
 		assert.ErrorIs(t, take.Result.Err, ddb.ErrUnavailable)
 		l.requeue([]*Op{take})
 		assert.Empty(t, l.queue)

@@ -24,16 +24,16 @@ var (
 
 // Unavailable says that the store did not answer, and what may have come of it.
 type Unavailable struct {
-	Operation  string        // what was asked for
-	Err        error         // the cause
-	Ambiguous  bool          // a write may have landed
-	RetryAfter time.Duration // until the store is asked again whether it answers; 0: not known
+	Operation   string        // what was asked for
+	Err         error         // the cause
+	Unconfirmed bool          // a write may have landed
+	RetryAfter  time.Duration // until the store is asked again whether it answers; 0: not known
 }
 
 // Error implements error.
 func (e *Unavailable) Error() string {
 	doubt := ""
-	if e.Ambiguous {
+	if e.Unconfirmed {
 		doubt = " (may have been applied)"
 	}
 	return fmt.Sprintf("budget: %s: store unavailable%s: %v", e.Operation, doubt, e.Err)
@@ -52,7 +52,7 @@ func Judge(operation string, err error) error {
 		return err
 	}
 	if d := ddb.Classify(err, context.Background()); d.Verdict.Unavailable() {
-		return &Unavailable{Operation: operation, Err: err, Ambiguous: store.InDoubt(err), RetryAfter: d.RetryAfter}
+		return &Unavailable{Operation: operation, Err: err, Unconfirmed: store.Unconfirmed(err), RetryAfter: d.RetryAfter}
 	}
 	return fmt.Errorf("budget: %s: %w", operation, err)
 }

@@ -192,7 +192,7 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 		case ddb.Landed:
 			l.landed(t)
 			return left
-		case ddb.Ambiguous: // resent unchanged, with the same token
+		case ddb.Unconfirmed: // resent unchanged, with the same token
 			doubt = true
 			for _, o := range t.ops {
 				o.doubt = true
@@ -216,7 +216,7 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 			return left
 		}
 		if store.GiveUp(ctx, n, err) {
-			l.fail(t.ops, &Unavailable{Operation: "write", Err: err, Ambiguous: doubt, RetryAfter: l.Breaker.RetryAfter()})
+			l.fail(t.ops, &Unavailable{Operation: "write", Err: err, Unconfirmed: doubt, RetryAfter: l.Breaker.RetryAfter()})
 			return left
 		}
 	}
@@ -234,13 +234,13 @@ func (l *Ledger) backOff(ctx context.Context, ops []*Operation, err error, doubt
 			o.since = time.Now()
 		}
 		if time.Since(o.since) >= WriteTimeout {
-			l.fail([]*Operation{o}, &Unavailable{Operation: "write", Err: err, Ambiguous: doubt})
+			l.fail([]*Operation{o}, &Unavailable{Operation: "write", Err: err, Unconfirmed: doubt})
 			continue
 		}
 		again = append(again, o)
 	}
 	if !conflictBackoff.Pause(ctx, conflicts) {
-		l.fail(again, &Unavailable{Operation: "write", Err: err, Ambiguous: doubt})
+		l.fail(again, &Unavailable{Operation: "write", Err: err, Unconfirmed: doubt})
 		return nil
 	}
 	return again

@@ -29,9 +29,9 @@ func Reading(err error) error {
 	return readError{err}
 }
 
-// InDoubt says that err leaves open whether a write was applied.
-func InDoubt(err error) bool {
-	return Diagnose(err) == ddb.Ambiguous && !errors.As(err, new(readError))
+// Unconfirmed says that err leaves open whether a write was applied.
+func Unconfirmed(err error) bool {
+	return Diagnose(err) == ddb.Unconfirmed && !errors.As(err, new(readError))
 }
 
 // RefusedItem is what the item holds that refused a single write.
@@ -58,7 +58,7 @@ func Retry(ctx context.Context, write func() error) error {
 		switch verdict := Diagnose(err); {
 		case !verdict.Unavailable():
 			return err
-		case verdict == ddb.Ambiguous:
+		case verdict == ddb.Unconfirmed:
 			doubt = err
 		}
 		if GiveUp(ctx, n, err) {

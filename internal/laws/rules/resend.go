@@ -56,7 +56,7 @@ type blindResend struct{ lane.Store }
 
 func (s blindResend) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	a := s.Store.Update(ctx, key, st, hint, slot)
-	if a.Verdict == ddb.Ambiguous {
+	if a.Verdict == ddb.Unconfirmed {
 		st = rewritten(st, func(c Clause) string {
 			if strings.HasPrefix(c.Attribute, "op") {
 				return ""
