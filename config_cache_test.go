@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/cache"
 )
 
 var errStore = errors.New("store down")
@@ -193,7 +195,7 @@ func TestConfigCacheUsesTheStaleWhileTheStoreIsDown(t *testing.T) {
 			requireVersion(t, 1, cfg, err)
 		}
 		assert.Equal(t, 2, l.count())
-		elapse(maxRefreshPause)
+		elapse(cache.MaxRefreshPause)
 		cfg, err := c.get(t.Context(), cacheKey, l.load)
 		requireVersion(t, 1, cfg, err)
 		assert.Equal(t, 3, l.count())

@@ -72,8 +72,8 @@ var importTable = []importRow{
 	},
 	{
 		folder: "internal/cache",
-		std:    []string{"sync", "sync/atomic"},
-		others: []string{"github.com/hashicorp/golang-lru/v2"},
+		std:    []string{"context", "sync", "sync/atomic", "time"},
+		others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sync"},
 		reason: "what is kept is the users' own; how it is kept is the same for everybody",
 	},
 	{
@@ -123,7 +123,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget",
-		project: []string{"internal/ddb"},
+		project: []string{"internal/cache", "internal/ddb"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},

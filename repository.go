@@ -115,7 +115,7 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 	}
 	r.breaker = r.newBreaker()
 	r.client = ddb.Watch(client, r.breaker, clock, o.RequestTimeout)
-	r.configs.away, r.configs.maxStale = r.away, o.MaxStale
+	r.configs.outlive(r.away, o.MaxStale)
 	return r, nil
 }
 

@@ -252,7 +252,7 @@ const leastRecheck = time.Second
 // cache, where it is read once a TTL however many wait. It returns for how long
 // that is good, and whether it is another than before.
 func (l *RateLimiter) reconfigured(ctx context.Context, r request, at position) (recheck time.Duration, changed bool) {
-	ttl := l.repo.configs.ttl
+	ttl := l.repo.configs.ttl()
 	recheck = min(ttl, leastRecheck)
 	resolved, _, _, err := l.store.config(ctx, at.lane.Entity, r.resource, time.Time{})
 	if err != nil {

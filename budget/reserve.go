@@ -195,7 +195,7 @@ func (c *charges) outside(ctx context.Context, t *tenant, l PeriodQuota, day str
 
 // modelInHand is a label's model as far as it is known without the store.
 func (c *charges) modelInHand(org, app, label string) string {
-	if t, ok := c.tenants.cache.Peek(store.Key{PK: org, SK: app}); ok {
+	if t := c.tenants.last(org, app); t != nil {
 		return t.model(t.policy(c.now()), label)
 	}
 	return c.opts.Models[label]

@@ -54,29 +54,34 @@ type BatchWriter interface {
 func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[K]Item, error) {
 	found := make(map[K]Item, len(keys))
 	for chunk := range slices.Chunk(distinct(keys), MaxBatchGet) {
-		err := b.send(ctx, "keys", len(chunk), func() (int, error) {
-			out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
-				RequestItems: map[string]types.KeysAndAttributes{b.Table: {Keys: chunk, ConsistentRead: aws.Bool(true)}},
-			})
-			if err != nil {
-				return 0, err
-			}
-			for _, items := range out.Responses {
-				for _, item := range items {
-					found[b.KeyOf(item)] = item
-				}
-			}
-			chunk = nil
-			for _, left := range out.UnprocessedKeys {
-				chunk = left.Keys
-			}
-			return len(chunk), nil
+		err := b.send(ctx, "keys", len(chunk), func() (left int, err error) {
+			chunk, err = b.ask(ctx, client, chunk, found)
+			return len(chunk), err
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// ask reads keys with one request, and returns those that are left unprocessed.
+func (b Batches[K]) ask(ctx context.Context, client BatchReader, keys []Item, found map[K]Item) (left []Item, err error) {
+	out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+		RequestItems: map[string]types.KeysAndAttributes{b.Table: {Keys: keys, ConsistentRead: aws.Bool(true)}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, items := range out.Responses {
+		for _, item := range items {
+			found[b.KeyOf(item)] = item
+		}
+	}
+	for _, unprocessed := range out.UnprocessedKeys { // of the one table
+		left = unprocessed.Keys
+	}
+	return left, nil
 }
 
 // Delete removes items, however many; they need not exist.

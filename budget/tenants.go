@@ -1,0 +1,99 @@
+package budget
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/background"
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/internal/cache"
+)
+
+// usableFor is how long a configuration may be used while no newer one can be
+// loaded: what changes between days is announced SwitchNotice ahead.
+const usableFor = calendar.SwitchNotice / 2
+
+// tenantKey names the configuration of an app, or of an organisation alone.
+type tenantKey struct{ org, app string }
+
+// String is the key as text; '/' is in no organisation's id.
+func (k tenantKey) String() string { return k.org + "/" + k.app }
+
+// tenants remembers configurations: for Options.ConfigTTL, one load at a time per
+// app, and evicted at once where they are written. While no newer one can be loaded
+// they are used for usableFor in all.
+type tenants struct {
+	read    func(ctx context.Context, org, app string) (*tenant, error)
+	opts    Options
+	life    *background.Life
+	loading *cache.Loading[tenantKey, *tenant]
+}
+
+func newTenants(
+	read func(ctx context.Context, org, app string) (*tenant, error), now func() time.Time, opts Options, life *background.Life, tables breakers,
+) *tenants {
+	loading, _ := cache.NewLoading[tenantKey](cacheEntries, cache.Options[*tenant]{ // fails only for a size below 1
+		Now: now, TTL: opts.ConfigTTL, Grace: max(0, usableFor-opts.ConfigTTL), Wait: true,
+		Leave:    tables.away,
+		Definite: func(err error) bool { return !unavailable(err) },
+	})
+	return &tenants{read: read, opts: opts, life: life, loading: loading}
+}
+
+// away is a channel that is closed while it is in vain to wait for a configuration,
+// and why that is so. While spend cannot be read, one that is held will do.
+func (b breakers) away(held bool) (gone <-chan struct{}, why func() error) {
+	lost := b.control
+	if held && b.usage.State().Open {
+		lost = b.usage
+	}
+	return lost.Lasting(), func() error { return told(ledger.Away("configuration", lost)) }
+}
+
+// get is the configuration, at most ConfigTTL old, or usableFor when the store
+// does not answer; an older one comes with the error, for what may be answered
+// without a current one.
+func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
+	key := tenantKey{org, app}
+	t, err := ts.loading.Get(ctx, key, func(context.Context) (*tenant, error) { return ts.load(key) })
+	if err == nil {
+		return t, nil
+	}
+	if ctx.Err() != nil {
+		err = &UnavailableError{Operation: "configuration", Err: ctx.Err()}
+	}
+	return ts.loading.Last(key), err
+}
+
+// load reads a configuration. It goes on when its callers leave.
+func (ts *tenants) load(key tenantKey) (*tenant, error) {
+	ctx, cancel := context.WithTimeout(ts.life.Context(), ledger.WriteTimeout)
+	defer cancel()
+	t, err := ts.read(ctx, key.org, key.app)
+	if err == nil {
+		return t, nil
+	}
+	err = failure("configuration", err)
+	if last := ts.loading.Last(key); last != nil && unavailable(err) {
+		ts.opts.Logger.Warn("budget: the configuration cannot be loaded; the last one known is used for at most five minutes",
+			"org", key.org, "app", key.app, "loaded", last.loaded, "error", err)
+	}
+	return nil, err
+}
+
+// last is the configuration in hand, however old; nil for none.
+func (ts *tenants) last(org, app string) *tenant { return ts.loading.Last(tenantKey{org, app}) }
+
+// replace keeps a changed copy of a configuration unless it was evicted meanwhile.
+func (ts *tenants) replace(old, with *tenant) {
+	ts.loading.Replace(tenantKey{old.org, old.app}, old, with)
+}
+
+// evict forgets an organisation's configurations, and its apps'.
+func (ts *tenants) evict(org string) {
+	ts.loading.Evict(func(k tenantKey) bool { return k.org == org })
+}
+
+// evictAll forgets everything.
+func (ts *tenants) evictAll() { ts.loading.Evict(func(tenantKey) bool { return true }) }

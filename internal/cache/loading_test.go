@@ -1,0 +1,209 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const ttl = time.Minute
+
+var (
+	errStore  = errors.New("store down")
+	errWrong  = errors.New("what is stored is wrong")
+	errAway   = errors.New("store away")
+	errNoUse  = errors.New("it is in vain to wait")
+	loadTakes = time.Second
+)
+
+type name string
+
+func (n name) String() string { return string(n) }
+
+// version is a value that is told from others by its address.
+type version struct{ n int }
+
+// store counts its reads, each of which takes a second.
+type store struct {
+	mu    sync.Mutex
+	reads int
+	err   error
+}
+
+func (s *store) load(context.Context) (*version, error) {
+	s.mu.Lock()
+	s.reads++
+	v, err := &version{s.reads}, s.err
+	s.mu.Unlock()
+	elapse(loadTakes)
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func (s *store) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// elapse lets d of the bubble's time go by.
+func elapse(d time.Duration) { <-time.After(d) }
+
+func loading(t *testing.T, o Options[*version]) *Loading[name, *version] {
+	t.Helper()
+	o.Now, o.TTL = time.Now, ttl
+	c, err := NewLoading[name](10, o)
+	require.NoError(t, err)
+	return c
+}
+
+// gets asks for a value, which must be of that read and take so long.
+func gets(t *testing.T, c *Loading[name, *version], s *store, read int, took time.Duration) {
+	t.Helper()
+	start := time.Now()
+	v, err := c.Get(t.Context(), "a", s.load)
+	if assert.NoError(t, err) {
+		assert.Equal(t, read, v.n)
+	}
+	assert.Equal(t, took, time.Since(start))
+}
+
+func TestLoadingPastItsTTL(t *testing.T) {
+	for title, test := range map[string]struct {
+		options Options[*version]
+		read    int // the others get, while one reads again
+		took    time.Duration
+	}{
+		"the others use what they have": {Options[*version]{Grace: ttl}, 1, 0},
+		"the others wait":               {Options[*version]{Grace: ttl, Wait: true}, 2, loadTakes / 2},
+		"nothing has a grace":           {Options[*version]{}, 2, loadTakes / 2},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, s := loading(t, test.options), &store{}
+				gets(t, c, s, 1, loadTakes)
+				gets(t, c, s, 1, 0)
+				elapse(ttl)
+				var wg sync.WaitGroup
+				wg.Go(func() { gets(t, c, s, 2, loadTakes) })
+				elapse(loadTakes / 2)
+				gets(t, c, s, test.read, test.took)
+				wg.Wait()
+				gets(t, c, s, 2, 0)
+			})
+		})
+	}
+}
+
+// A value within its grace serves while no newer one can be read, whether callers
+// wait for reads or not; a failed read is not tried again at once.
+func TestLoadingUsesItsGrace(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c, s := loading(t, Options[*version]{Grace: 4 * ttl, Wait: wait}), &store{}
+			gets(t, c, s, 1, loadTakes)
+			s.fail(errStore)
+			elapse(ttl)
+			gets(t, c, s, 1, loadTakes)
+			gets(t, c, s, 1, 0)
+			elapse(MaxRefreshPause)
+			gets(t, c, s, 1, loadTakes)
+			elapse(4 * ttl)
+			_, err := c.Get(t.Context(), "a", s.load)
+			require.ErrorIs(t, err, errStore)
+			assert.Equal(t, 1, c.Last("a").n, "for whoever can do with an old one")
+			assert.Equal(t, 4, s.reads)
+		})
+	}
+}
+
+// What the store did say is not hidden by what it said before.
+func TestLoadingForgetsWhatIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{Grace: ttl, Definite: func(err error) bool { return errors.Is(err, errWrong) }}), &store{}
+		gets(t, c, s, 1, loadTakes)
+		s.fail(errWrong)
+		elapse(ttl)
+		_, err := c.Get(t.Context(), "a", s.load)
+		require.ErrorIs(t, err, errWrong)
+		assert.Nil(t, c.Last("a"))
+	})
+}
+
+// While the store is away nobody waits, and values serve until MaxStale.
+func TestLoadingWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away error
+		c, s := loading(t, Options[*version]{Grace: ttl, Away: func() error { return away }, MaxStale: time.Hour}), &store{}
+		gets(t, c, s, 1, loadTakes)
+		away = errAway
+		elapse(time.Hour)
+		gets(t, c, s, 1, 0)
+		_, err := c.Get(t.Context(), "b", s.load)
+		require.ErrorIs(t, err, errAway)
+		elapse(ttl)
+		_, err = c.Get(t.Context(), "a", s.load)
+		require.ErrorIs(t, err, errAway)
+		assert.Equal(t, 1, s.reads)
+		away = nil
+		gets(t, c, s, 2, loadTakes)
+		assert.Equal(t, Stats{StaleHits: 1, Misses: 4, Loads: 2, Size: 1}, c.Stats())
+	})
+}
+
+// A caller leaves a read that is in vain, with the value at hand if there is one; the
+// read goes on and is kept.
+func TestLoadingLeavesAReadInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone, told := make(chan struct{}), []bool{}
+		c, s := loading(t, Options[*version]{Grace: ttl, Wait: true, Leave: func(held bool) (<-chan struct{}, func() error) {
+			told = append(told, held)
+			return gone, func() error { return errNoUse }
+		}}), &store{}
+		gets(t, c, s, 1, loadTakes)
+		elapse(ttl)
+		go func() {
+			elapse(loadTakes / 4)
+			close(gone)
+		}()
+		gets(t, c, s, 1, loadTakes/4)
+		_, err := c.Get(t.Context(), "b", s.load)
+		require.ErrorIs(t, err, errNoUse)
+		elapse(2 * loadTakes) // the read that was left ends
+		assert.Equal(t, 2, c.Fresh("a").n)
+		assert.Equal(t, 3, c.Fresh("b").n)
+		assert.Equal(t, []bool{false, true, false}, told)
+	})
+}
+
+func TestLoadingReplacesWhatItHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{}), &store{}
+		first, err := c.Get(t.Context(), "a", s.load)
+		require.NoError(t, err)
+		elapse(ttl / 2)
+		c.Replace("a", first, &version{7})
+		assert.Equal(t, 7, c.Fresh("a").n)
+		c.Replace("a", first, &version{8})
+		assert.Equal(t, 7, c.Fresh("a").n, "it was replaced meanwhile")
+		c.Replace("b", nil, &version{9})
+		assert.Nil(t, c.Last("b"), "nothing was there")
+		elapse(ttl / 2)
+		assert.Nil(t, c.Fresh("a"), "it is as old as the first")
+		c.Evict(func(name) bool { return true })
+		assert.Nil(t, c.Last("a"))
+	})
+}
+
+func TestLoadingNeedsASize(t *testing.T) {
+	_, err := NewLoading[name](0, Options[*version]{})
+	assert.Error(t, err)
+}
