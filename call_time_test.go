@@ -36,7 +36,7 @@ func TestTransactionIsGivenTheTimeForTheStore(t *testing.T) {
 			t.Run(name+" "+string(policy), func(t *testing.T) {
 				opts := together()
 				opts.OnUnavailable = policy
-				virtual(t, opts, func(t *testing.T, s *stage) {
+				virtual(t, opts, func(t *testing.T, s *process) {
 					s.family("key", "project")
 					s.acquire("key", Amounts{"tpm": 100})
 					s.db.SetFaults(on("TransactWriteItems", fault))
@@ -73,7 +73,7 @@ func TestConfigurationIsGivenTheTimeForTheStore(t *testing.T) {
 	throttled := ddbmem.Fault{Before: 800 * time.Millisecond, Error: &ddbmem.Error{Code: "ThrottlingException"}}
 	for _, policy := range []UnavailablePolicy{Block, Allow} {
 		t.Run(string(policy), func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 10)}, Timeout: time.Second, OnUnavailable: policy}, func(t *testing.T, s *stage) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 10)}, Timeout: time.Second, OnUnavailable: policy}, func(t *testing.T, s *process) {
 				s.db.SetFaults(on("BatchGetItem", throttled))
 				began := time.Now()
 				_, err := s.limiter.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
@@ -99,7 +99,7 @@ func TestPolicyDecidesBeforeTheCallersDeadline(t *testing.T) {
 	opts.OnUnavailable = Allow
 	for _, operation := range []string{"BatchGetItem", "TransactWriteItems"} {
 		t.Run(operation, func(t *testing.T) {
-			virtual(t, opts, func(t *testing.T, s *stage) {
+			virtual(t, opts, func(t *testing.T, s *process) {
 				s.family("key", "project")
 				s.db.SetFaults(on(operation, ddbmem.Fault{Before: time.Hour}))
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

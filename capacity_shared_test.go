@@ -38,8 +38,8 @@ func share(t *testing.T, processes int, limit Limit, load float64, drained int64
 		random := rand.New(rand.NewPCG(seed, 1))
 		e := memEngine(t)
 		limits := []Limit{limit}
-		var all []*stage
-		first := (&stage{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), &Options{Limits: limits})
+		var all []*process
+		first := (&process{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), &Options{Limits: limits})
 		first.clock = newHandClock()
 		for range processes {
 			repo := e.open(t, first.repo.table, &RepositoryOptions{Now: time.Now})

@@ -64,7 +64,7 @@ func TestWarmAcquireIsOneRequest(t *testing.T) {
 	t.Log("limits  bytes  create  acquire  claim  adjust  give-back   (write units; reads: none)")
 	for _, n := range []int{1, 2, 4, 8, 10, 20} {
 		limits := shortLimits(n)
-		s := memStage(t, &Options{Limits: limits})
+		s := memProcess(t, &Options{Limits: limits})
 		some := oneOfEach(limits, 1237)
 		var units []float64
 		var lease *Lease
@@ -104,7 +104,7 @@ func TestWarmAcquireIsOneRequest(t *testing.T) {
 
 // An acquire changes nothing that an index holds.
 func TestNoIndexIsChargedForAnAcquire(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	s.acquire("user-1", Amounts{"rpm": 1})
 	for range 3 {
 		used := s.used(func() { s.acquire("user-1", Amounts{"rpm": 1, "tpm": 5}) })
@@ -114,7 +114,7 @@ func TestNoIndexIsChargedForAnAcquire(t *testing.T) {
 }
 
 // roundTrips is how many answers in a row a call waits for.
-func roundTrips(t *testing.T, s *stage, call func()) int {
+func roundTrips(t *testing.T, s *process, call func()) int {
 	t.Helper()
 	const latency = 10 * time.Millisecond
 	s.down(ddbmem.Fault{Before: latency})
@@ -127,7 +127,7 @@ func roundTrips(t *testing.T, s *stage, call func()) int {
 func TestRoundTrips(t *testing.T) {
 	entities := []string{"a", "b", "c", "d"}
 	for parents := range 4 {
-		virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		virtual(t, perMinute(), func(t *testing.T, s *process) {
 			s.family(entities[:parents+1]...)
 			cold := s.peer(perMinute()) // knows nothing
 			var trips int
@@ -154,7 +154,7 @@ func TestRoundTrips(t *testing.T) {
 }
 
 func TestColdAcquireReadsOnce(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	used := s.used(func() { s.acquire("user-1", Amounts{"rpm": 1}) })
 	assert.Equal(t, int64(1), used.Operations["BatchGetItem"].Requests)
 	assert.Equal(t, int64(1), used.Operations["PutItem"].Requests)
@@ -169,7 +169,7 @@ func TestColdAcquireReadsOnce(t *testing.T) {
 }
 
 func TestDenialFromMemoryCostsNothing(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	s.acquire("user-1", Amounts{"tpm": 9999})
 	used := s.used(func() {
 		for range 100 {
@@ -181,7 +181,7 @@ func TestDenialFromMemoryCostsNothing(t *testing.T) {
 }
 
 func TestDenialFromAStaleImageIsOneRead(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	s.acquire("user-1", Amounts{"tpm": 9999})
 	s.clock.advance(1001 * time.Millisecond)
 	used := s.used(func() { s.deny("user-1", Amounts{"tpm": 5000}) })
@@ -195,7 +195,7 @@ func TestDenialFromAStaleImageIsOneRead(t *testing.T) {
 
 // A denial of the parent's costs the child's grant and its return.
 func TestDeniedCascadeCost(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		s.family("key", "project")
 		s.acquire("key", Amounts{"rpm": 1})
 		s.peer(perMinute()).acquire("project", Amounts{"tpm": 9999})
@@ -212,7 +212,7 @@ func TestDeniedCascadeCost(t *testing.T) {
 }
 
 func TestLeaseCosts(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
 	for _, step := range []struct {
 		name     string
@@ -236,7 +236,7 @@ func TestLeaseCosts(t *testing.T) {
 // do not wait for it twice.
 func TestConfigurationIsReadOnceInATTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memStage(t, perMinute())
+		s := memProcess(t, perMinute())
 		s.acquire("user-1", Amounts{"rpm": 1})
 		used := s.used(func() {
 			for range 120 {

@@ -15,14 +15,14 @@ import (
 )
 
 // bothModes runs a test with each way to charge a cascade, on every engine.
-func bothModes(t *testing.T, test func(t *testing.T, s *stage)) {
+func bothModes(t *testing.T, test func(t *testing.T, s *process)) {
 	t.Helper()
 	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
 		t.Run(string(mode), func(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
 				opts := perMinute()
 				opts.Cascade = mode
-				test(t, newStage(t, e, opts))
+				test(t, newProcess(t, e, opts))
 			})
 		})
 	}
@@ -38,7 +38,7 @@ func holders(statuses []LimitStatus) []string {
 }
 
 func TestCascadeChargesEveryLevel(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project", "org")
 		for round := int64(1); round <= 3; round++ {
 			lease := s.acquire("key", Amounts{"rpm": 1, "tpm": 500})
@@ -61,7 +61,7 @@ func TestCascadeChargesEveryLevel(t *testing.T) {
 }
 
 func TestCascadeReconcilesEveryLevel(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project")
 		lease := s.acquire("key", Amounts{"tpm": 500})
 		levels := func(want int64) {
@@ -83,7 +83,7 @@ func TestCascadeReconcilesEveryLevel(t *testing.T) {
 }
 
 func TestCascadeDenialConsumesNothingAnywhere(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project", "org")
 		for i, full := range []string{"org", "project", "key"} {
 			lease, err := s.limiter.Acquire(t.Context(), full, model, Amounts{"tpm": 9500}, WithCascade(CascadeParallel))
@@ -118,7 +118,7 @@ func TestCascadeDenialConsumesNothingAnywhere(t *testing.T) {
 }
 
 func TestCascadeStatusesOfADenial(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project")
 		s.acquire("project", Amounts{"tpm": 9990})
 		s.clock.advance(2 * time.Second) // nothing is denied from memory
@@ -131,7 +131,7 @@ func TestCascadeStatusesOfADenial(t *testing.T) {
 }
 
 func TestCascadeRetryAfterIsExact(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "key", "", []Limit{PerMinute("rpm", 7), PerMinute("tpm", 977)}))
 		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "project", "", []Limit{PerHour("tpm", 1013)}))
 		s.family("key", "project")
@@ -150,7 +150,7 @@ func TestCascadeRetryAfterIsExact(t *testing.T) {
 // The wait covers levels that this process believes to have enough, by an image
 // that others have made old.
 func TestCascadeRetryAfterCoversWhatOthersTook(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "project", "", []Limit{PerMinute("rpm", 200)}))
 		s.family("key", "project")
 		p := s.peer(perMinute())
@@ -171,7 +171,7 @@ func TestCascadeRetryAfterCoversWhatOthersTook(t *testing.T) {
 }
 
 func TestCascadeLevelsMayHaveOtherLimits(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s = s.on(s.repo, &Options{Cascade: s.limiter.opts.Cascade}) // no fallback limits
 		s.family("key", "project", "org")
 		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "key", "", []Limit{PerMinute("rpm", 10)}))
@@ -193,7 +193,7 @@ func TestCascadeLevelsMayHaveOtherLimits(t *testing.T) {
 
 func TestOnlyCascadingEntitiesChargeTheirParent(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.family("project", "org")
 		require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "key", ParentID: "project"}))
 		s.acquire("key", Amounts{"rpm": 1})
@@ -203,7 +203,7 @@ func TestOnlyCascadingEntitiesChargeTheirParent(t *testing.T) {
 }
 
 // chain stores records of n levels as another tool might, unchecked.
-func (s *stage) chain(n int, last string) {
+func (s *process) chain(n int, last string) {
 	s.t.Helper()
 	for i := range n {
 		parent := fmt.Sprintf("level-%d", i+1)
@@ -215,7 +215,7 @@ func (s *stage) chain(n int, last string) {
 }
 
 func TestCascadeDepthIsBounded(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.chain(maxDepth, "")
 		lease := s.acquire("level-0", Amounts{"rpm": 1})
 		assert.Len(t, lease.Statuses(), 8)
@@ -230,7 +230,7 @@ func TestCascadeDepthIsBounded(t *testing.T) {
 }
 
 func TestCascadeCycleIsAnError(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.chain(3, "level-1")
 		_, err := s.limiter.Acquire(t.Context(), "level-0", model, Amounts{"rpm": 1})
 		assert.Contains(t, requireInvalid(t, err, "entity").Reason, "level-1 is its own ancestor")
@@ -240,7 +240,7 @@ func TestCascadeCycleIsAnError(t *testing.T) {
 
 func TestCascadeRemembersDenialsOfEveryLevel(t *testing.T) {
 	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
-		s := memStage(t, perMinute())
+		s := memProcess(t, perMinute())
 		s.family("key", "project")
 		s.acquire("project", Amounts{"tpm": 9990})
 		s.acquire("key", Amounts{"rpm": 1})
@@ -254,7 +254,7 @@ func TestCascadeRemembersDenialsOfEveryLevel(t *testing.T) {
 }
 
 func TestCascadeModePerCall(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	s.family("key", "project")
 	s.acquire("key", Amounts{"rpm": 1})
 	used := s.used(func() { s.acquire("key", Amounts{"rpm": 1}, WithCascade(CascadeTransaction)) })
@@ -266,7 +266,7 @@ func TestCascadeModePerCall(t *testing.T) {
 
 func TestCascadeSeesANewParentWithinTheConfigTTL(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		p := s.peer(perMinute())
 		p.acquire("key", Amounts{"rpm": 1}) // the bucket is there before the record
 		s.family("key", "project")
@@ -290,7 +290,7 @@ func TestChainThatIsTooDeepChargesItsNearestLevels(t *testing.T) {
 	var log bytes.Buffer
 	opts := perMinute()
 	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	s := memStage(t, opts)
+	s := memProcess(t, opts)
 	s.chain(maxDepth+2, "") // as by two tools at once: each chain was short when it was made
 	for range 2 {
 		s.acquire("level-0", Amounts{"rpm": 1})

@@ -22,7 +22,7 @@ func together() *Options {
 }
 
 // requests are the bodies of an operation's requests in the log, in their order.
-func (s *stage) requests(operation string) (bodies []map[string]any) {
+func (s *process) requests(operation string) (bodies []map[string]any) {
 	for _, entry := range s.db.Log() {
 		if entry.Operation == operation {
 			var body map[string]any
@@ -54,7 +54,7 @@ func cancelled(codes ...string) *ddbmem.Error {
 
 func TestTransactionConflictIsNoDenial(t *testing.T) {
 	for _, reasons := range [][]string{{"TransactionConflict", "None"}, {"None", "TransactionConflict"}, {"ThrottlingError", "TransactionConflict"}, {"ThrottlingError", "None"}} {
-		virtual(t, together(), func(t *testing.T, s *stage) {
+		virtual(t, together(), func(t *testing.T, s *process) {
 			s.family("key", "project")
 			for round := range 2 { // creates, then spends
 				s.db.ResetLog()
@@ -70,7 +70,7 @@ func TestTransactionConflictIsNoDenial(t *testing.T) {
 
 // Every request was answered, so that nothing fails open.
 func TestTransactionConflictForGoodIsContention(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *stage) {
+	virtual(t, together(), func(t *testing.T, s *process) {
 		s.family("key", "project")
 		s.db.SetFaults(firstOf("TransactWriteItems", -1, ddbmem.Fault{Error: cancelled("TransactionConflict", "None")}))
 		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
@@ -87,7 +87,7 @@ func TestTransactionConflictForGoodIsContention(t *testing.T) {
 
 // An unanswered transaction is sent again byte for byte with its token.
 func TestLostTransactionCountsOnce(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *stage) {
+	virtual(t, together(), func(t *testing.T, s *process) {
 		s.family("key", "project")
 		for round := range 2 {
 			s.db.ResetLog()
@@ -105,7 +105,7 @@ func TestLostTransactionCountsOnce(t *testing.T) {
 }
 
 func TestRedecidedTransactionHasANewToken(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *stage) {
+	virtual(t, together(), func(t *testing.T, s *process) {
 		s.family("key", "project")
 		p := s.peer(together())
 		p.acquire("key", Amounts{"tpm": 500})
@@ -128,7 +128,7 @@ func TestRedecidedTransactionHasANewToken(t *testing.T) {
 // other level is not charged meanwhile.
 func TestRefusedTransactionDecidesAgain(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, together())
+		s := newProcess(t, e, together())
 		s.family("key", "project")
 		p := s.peer(together())
 		s.acquire("key", Amounts{"tpm": 500})
@@ -143,7 +143,7 @@ func TestRefusedTransactionDecidesAgain(t *testing.T) {
 
 // Throttled after an unanswered try, a transaction is not sent for ever.
 func TestUnansweredThenThrottledTransactionEnds(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *stage) {
+	virtual(t, together(), func(t *testing.T, s *process) {
 		s.family("key", "project")
 		var tries atomic.Int32
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
@@ -167,7 +167,7 @@ func TestUnansweredThenThrottledTransactionEnds(t *testing.T) {
 }
 
 func TestTransactionThatWasNeverAnsweredSaysSo(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *stage) {
+	virtual(t, together(), func(t *testing.T, s *process) {
 		s.family("key", "project")
 		s.db.SetFaults(firstOf("TransactWriteItems", -1, ddbmem.Fault{Lose: true}))
 		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
@@ -183,7 +183,7 @@ func TestTransactionThatWasNeverAnsweredSaysSo(t *testing.T) {
 // the acquire that brings it is denied.
 func TestTransactionBringsConfiguration(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, &Options{Cascade: CascadeTransaction})
+		s := newProcess(t, e, &Options{Cascade: CascadeTransaction})
 		ctx := t.Context()
 		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 100)}, nil))
 		s.family("key", "project")
@@ -209,7 +209,7 @@ func TestTransactionBringsConfiguration(t *testing.T) {
 }
 
 func TestTransactionOfACancelledCaller(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *stage) {
+	virtual(t, together(), func(t *testing.T, s *process) {
 		s.family("key", "project")
 		s.acquire("key", Amounts{"tpm": 500})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -11,7 +11,7 @@ import (
 
 func TestCheckIsADryRun(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		ctx := t.Context()
 		report, err := s.limiter.Check(ctx, "user-1", model, Amounts{"rpm": 100, "tpm": 1})
 		require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestCheckIsADryRun(t *testing.T) {
 
 func TestCheckAgreesWithAcquire(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		s.acquire("project", Amounts{"tpm": 7777})
 		for _, n := range []int64{1, 2223, 2224, 9999} {
@@ -63,7 +63,7 @@ func TestCheckAgreesWithAcquire(t *testing.T) {
 
 func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, &Options{Limits: []Limit{PerMinute("rpm", 1)}})
+		s := newProcess(t, e, &Options{Limits: []Limit{PerMinute("rpm", 1)}})
 		ctx := t.Context()
 		s.family("key", "project", "org", "holding")
 		require.NoError(t, s.repo.SetEntityLimits(ctx, "key", model, []Limit{PerMinute("rpm", 5), PerMinute("tpm", 5)}))
@@ -93,7 +93,7 @@ func TestCheckTellsWhereEachLimitCameFrom(t *testing.T) {
 
 func TestCheckSeesWhatOthersWrote(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		p := s.peer(perMinute())
 		s.acquire("user-1", Amounts{"tpm": 1000})
 		p.acquire("user-1", Amounts{"tpm": 8000})
@@ -105,7 +105,7 @@ func TestCheckSeesWhatOthersWrote(t *testing.T) {
 
 func TestCheckShowsANewerConfiguration(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		ctx := t.Context()
 		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 100)}))
 		s.acquire("user-1", Amounts{"rpm": 10})
@@ -130,7 +130,7 @@ func TestCheckShowsANewerConfiguration(t *testing.T) {
 
 func TestAvailableSeesParents(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		available := func() Amounts {
 			t.Helper()
@@ -151,7 +151,7 @@ func TestAvailableSeesParents(t *testing.T) {
 
 func TestTimeUntilAvailableSeesParents(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		ctx := t.Context()
 		wait := func(a Amounts) time.Duration {
@@ -177,7 +177,7 @@ func TestTimeUntilAvailableSeesParents(t *testing.T) {
 }
 
 func TestReadsWriteNothing(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	s.family("key", "project")
 	s.acquire("key", Amounts{"rpm": 1})
 	s.clock.advance(3 * time.Hour)
@@ -195,7 +195,7 @@ func TestReadsWriteNothing(t *testing.T) {
 }
 
 func TestFailedReadIsNoReport(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		s.acquire("user-1", Amounts{"rpm": 1})
 		s.db.SetFaults(firstOf("GetItem", -1, throttled1))
 		_, err := s.limiter.Check(t.Context(), "user-1", model, nil)
@@ -207,7 +207,7 @@ func TestFailedReadIsNoReport(t *testing.T) {
 // Debt on a limit that a call does not name denies it nothing, so a dry run says
 // so too, and so do a lease's statuses.
 func TestDebtOfAnUnnamedLimitDeniesNobody(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	lease := s.acquire("u", Amounts{"tpm": 100})
 	require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 50_000}))
 	s.acquire("u", Amounts{"rpm": 1})

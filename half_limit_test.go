@@ -12,7 +12,7 @@ import (
 
 // foreignSetLimits does what the other library's set_limits does to a bucket: it
 // sets the parameters of every limit of the list, of new ones without tokens.
-func (s *stage) foreignSetLimits(entity string, limits ...Limit) {
+func (s *process) foreignSetLimits(entity string, limits ...Limit) {
 	s.t.Helper()
 	require.NoError(s.t, s.repo.SetEntityLimits(s.t.Context(), entity, model, limits))
 	item := s.item(entity)
@@ -33,7 +33,7 @@ func TestLimitWithoutTokensIsAdopted(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		for _, foreign := range []bool{false, true} {
 			for _, cold := range []bool{false, true} {
-				s := newStage(t, e, nil)
+				s := newProcess(t, e, nil)
 				require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm}))
 				s.acquire("u", Amounts{"rpm": 1})
 				if foreign { // a bucket that we never wrote
@@ -72,7 +72,7 @@ func TestHalvesOfLimitsAreAdopted(t *testing.T) {
 			"tokens": {"tk"}, "tokens and counter": {"tk", "tc"}, "burst": {"bx"}, "rate": {"ra", "rp"}, "rate and tokens": {"tk", "rp"},
 		} {
 			for _, adjust := range []bool{false, true} {
-				s := newStage(t, e, perMinute())
+				s := newProcess(t, e, perMinute())
 				lease := s.acquire("u", Amounts{"rpm": 1})
 				item := s.item("u")
 				item["b_tpm_tk"] = schema.Number(0)
@@ -97,7 +97,7 @@ func TestHalvesOfLimitsAreAdopted(t *testing.T) {
 // A half limit that is not configured goes, as any ghost.
 func TestHalfLimitThatIsNotConfiguredGoes(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm}))
 		s.acquire("u", Amounts{"rpm": 1})
 		item := s.item("u")

@@ -14,24 +14,24 @@ import (
 func perDay(n int64) *Options { return &Options{Limits: []Limit{PerDay("tpm", n)}} }
 
 // waysOfGoing are the ways in which a bucket goes.
-var waysOfGoing = map[string]func(s *stage, entity string){
-	"deleted": func(s *stage, entity string) { require.NoError(s.t, s.repo.DeleteEntity(s.t.Context(), entity)) },
-	"expired": (*stage).delete,
+var waysOfGoing = map[string]func(s *process, entity string){
+	"deleted": func(s *process, entity string) { require.NoError(s.t, s.repo.DeleteEntity(s.t.Context(), entity)) },
+	"expired": (*process).delete,
 }
 
 // What a lease took from a bucket that is gone is not given back to the one that
 // was made after it, which began full.
 func TestGiveBackGoesToTheBucketThatWasTakenFrom(t *testing.T) {
 	for way, remove := range waysOfGoing {
-		for ending, end := range map[string]func(s *stage, lease *Lease) error{
-			"rollback": func(s *stage, lease *Lease) error { return lease.Rollback(s.t.Context()) },
-			"settle":   func(s *stage, lease *Lease) error { return lease.Settle(s.t.Context(), Amounts{"tpm": 10}) },
-			"adjust":   func(s *stage, lease *Lease) error { return lease.Adjust(s.t.Context(), Amounts{"tpm": -80}) },
+		for ending, end := range map[string]func(s *process, lease *Lease) error{
+			"rollback": func(s *process, lease *Lease) error { return lease.Rollback(s.t.Context()) },
+			"settle":   func(s *process, lease *Lease) error { return lease.Settle(s.t.Context(), Amounts{"tpm": 10}) },
+			"adjust":   func(s *process, lease *Lease) error { return lease.Adjust(s.t.Context(), Amounts{"tpm": -80}) },
 		} {
 			for _, aware := range []bool{false, true} {
 				t.Run(way+" "+ending, func(t *testing.T) {
 					testEngines(t, func(t *testing.T, e *engine) {
-						s := newStage(t, e, perDay(100))
+						s := newProcess(t, e, perDay(100))
 						other := s.peer(perDay(100))
 						lease := s.acquire("u", Amounts{"tpm": 90})
 						remove(s, "u")
@@ -57,7 +57,7 @@ func TestGiveBackGoesToTheBucketThatWasTakenFrom(t *testing.T) {
 func TestGiveBackBesideAChargeGoesToTheBucketThatWasTakenFrom(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		two := &Options{Limits: []Limit{PerDay("rpm", 100), PerDay("tpm", 100)}}
-		s := newStage(t, e, two)
+		s := newProcess(t, e, two)
 		for u, rest := range map[string]time.Duration{"soon": 0, "claimed": 2 * time.Hour} {
 			lease := s.acquire(u, Amounts{"tpm": 50, "rpm": 1})
 			neighbour := s.peer(two) // whose write is the slot's last: no rule of ids refuses what comes
@@ -82,7 +82,7 @@ func TestGiveBackBesideAChargeGoesToTheBucketThatWasTakenFrom(t *testing.T) {
 // first.
 func TestLeaseOfTwoBuckets(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perDay(100))
+		s := newProcess(t, e, perDay(100))
 		lease := s.acquire("u", Amounts{"tpm": 50})
 		s.delete("u")
 		s.peer(perDay(100)).acquire("u", Amounts{"tpm": 60})
@@ -101,7 +101,7 @@ func TestLeaseOfTwoBuckets(t *testing.T) {
 
 // In either mode, each level is given back to the bucket that was charged.
 func TestEachLevelIsGivenBackToTheBucketThatWasCharged(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project")
 		for range 2 { // made by the transaction, then met by it
 			lease := s.acquire("key", Amounts{"tpm": 500})
@@ -122,7 +122,7 @@ func TestEachLevelIsGivenBackToTheBucketThatWasCharged(t *testing.T) {
 // given back to it, and not to one that was made after it.
 func TestBucketOfNoIncarnation(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perDay(100))
+		s := newProcess(t, e, perDay(100))
 		s.acquire("u", Amounts{"tpm": 1})
 		item := s.item("u")
 		delete(item, "ci")
@@ -140,7 +140,7 @@ func TestBucketOfNoIncarnation(t *testing.T) {
 }
 
 // backTo gives one token back to an incarnation of u's bucket.
-func (s *stage) backTo(incarnation []byte) *lane.Op {
+func (s *process) backTo(incarnation []byte) *lane.Op {
 	cfg := newBucketConfig(s.limiter.opts.Limits, LevelOptions, false, 0, 0)
 	return lane.NewAdjust(s.t.Context(), []plan.Signed{{Name: "tpm", Amount: -1000}}, incarnation, cfg)
 }
@@ -149,7 +149,7 @@ func (s *stage) backTo(incarnation []byte) *lane.Op {
 // it: each gets its own.
 func TestGiveBacksToSeveralBuckets(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perDay(100))
+		s := newProcess(t, e, perDay(100))
 		s.acquire("u", Amounts{"tpm": 50})
 		l := s.peer(perDay(100)).limiter.lanes.Of("u", model)
 		is, was := s.image("u").Incarnation, []byte("another's")
@@ -170,7 +170,7 @@ func TestGiveBacksToSeveralBuckets(t *testing.T) {
 // transaction brought: that is no reason to drop what it gives back.
 func TestGiveBackToABucketNotSeenYet(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perDay(100))
+		s := newProcess(t, e, perDay(100))
 		s.acquire("u", Amounts{"tpm": 50})
 		s.delete("u")
 		s.peer(perDay(100)).acquire("u", Amounts{"tpm": 60})

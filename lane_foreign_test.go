@@ -19,7 +19,7 @@ func TestForeignWriterIsNoticedOnce(t *testing.T) {
 		logged := func() int { return strings.Count(log.String(), "another program") }
 		opts := perMinute()
 		opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		s := newStage(t, e, opts)
+		s := newProcess(t, e, opts)
 		other := s.peer(perMinute())
 		for range 5 { // claims of others, and a bucket made anew
 			s.acquire("u", Amounts{"tpm": 10})

@@ -76,7 +76,7 @@ func TestSumsOfManyCallers(t *testing.T) {
 // of the batch go on, and the bucket can be read for ever.
 func TestDebtThatCannotBeStored(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, huge())
+		s := newProcess(t, e, huge())
 		s.acquire("u", Amounts{"x": 1})
 		deep := s.item("u")
 		deep["b_x_tk"] = schema.Number(-plan.MaxDebt + 10*milli)
@@ -111,13 +111,13 @@ func TestDebtThatCannotBeStored(t *testing.T) {
 // Charges decided from stale images do not add up beyond what can be stored.
 func TestDebtOfSeveralProcesses(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil) // limits of its own: no expiry bounds its debt
+		s := newProcess(t, e, nil) // limits of its own: no expiry bounds its debt
 		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "u", "", huge().Limits))
 		s.acquire("u", Amounts{"x": 1})
 		deep := s.item("u")
 		deep["b_x_tk"] = schema.Number(-plan.MaxDebt + 10*milli)
 		put(t, s.repo, deep)
-		stale := []*stage{s.peer(nil), s.peer(nil), s.peer(nil)}
+		stale := []*process{s.peer(nil), s.peer(nil), s.peer(nil)}
 		leases := make([]*Lease, len(stale))
 		for i, p := range stale {
 			leases[i] = p.acquire("u", Amounts{"x": 0})
@@ -134,7 +134,7 @@ func TestDebtOfSeveralProcesses(t *testing.T) {
 // The counter of a bucket goes beyond 64 bits, exactly, and blocks nobody.
 func TestCounterBeyond64Bits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.acquire("u", Amounts{"tpm": 1})
 		item := s.item("u")
 		item["b_tpm_tc"] = &types.AttributeValueMemberN{Value: "9223372036854775807"}
@@ -151,7 +151,7 @@ func TestCounterBeyond64Bits(t *testing.T) {
 // is no outage.
 func TestMalformedBucketSaysWhatToDo(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.acquire("u", Amounts{"tpm": 1})
 		item := s.item("u")
 		item["b_tpm_tk"] = &types.AttributeValueMemberN{Value: "99223372036854775807"}

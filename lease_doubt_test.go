@@ -21,7 +21,7 @@ func TestChargeInDoubtAfterARefusalIsNotGivenBack(t *testing.T) {
 		"not landed": {first: ddbmem.Fault{Drop: true}, left: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
 				lease := s.acquire("u", Amounts{"rpm": 10})
 				var tries atomic.Int32
 				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {

@@ -32,15 +32,15 @@ func requireUnconfirmed(t *testing.T, err error, want Amounts) *UnconfirmedError
 }
 
 // virtual runs a test on ddbmem in virtual time, so that pauses cost nothing.
-func virtual(t *testing.T, opts *Options, test func(t *testing.T, s *stage)) {
+func virtual(t *testing.T, opts *Options, test func(t *testing.T, s *process)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, memStage(t, opts)) })
+	synctest.Test(t, func(t *testing.T) { test(t, memProcess(t, opts)) })
 }
 
 func TestLostAnswerOfATakeCountsOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		f := &fault{lose: true, match: only("UpdateItem", "PutItem")}
-		s := newStage(t, e, perMinute()).faulty(perMinute(), f)
+		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 		for i, left := range []int64{9500, 9000, 8500} { // a create, then spends
 			f.times(1)
 			lease := s.acquire("user-1", Amounts{"tpm": 500})
@@ -54,7 +54,7 @@ func TestLostAnswerOfATakeCountsOnce(t *testing.T) {
 func TestLostAnswerOfAGiveBackCountsOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		f := &fault{lose: true, match: only("UpdateItem")}
-		s := newStage(t, e, perMinute()).faulty(perMinute(), f)
+		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 		kept, lease := s.acquire("user-1", Amounts{"tpm": 5000}), s.acquire("user-1", Amounts{"tpm": 500})
 		f.times(2)
 		require.NoError(t, lease.Rollback(t.Context()))
@@ -72,7 +72,7 @@ func TestGiveBackThatCannotBeKnownStaysConsumed(t *testing.T) {
 	for _, landed := range []bool{true, false} {
 		testEngines(t, func(t *testing.T, e *engine) {
 			f := &fault{lose: landed, drop: !landed, match: only("UpdateItem")}
-			s := newStage(t, e, perMinute()).faulty(perMinute(), f)
+			s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 			lease := s.acquire("user-1", Amounts{"tpm": 500})
 			s.limiter.lanes.Of("user-1", model).ForgetOwnWrite() // as in a lane that was forgotten
 			f.times(-1)
@@ -95,7 +95,7 @@ func TestGiveBackThatCannotBeKnownStaysConsumed(t *testing.T) {
 func TestUnansweredChargeIsNotGivenBackUnlessItIsKnown(t *testing.T) {
 	for name, landed := range map[string]int64{"landed": 700, "did not land": 0} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+			virtual(t, perMinute(), func(t *testing.T, s *process) {
 				unanswered := func(do func() error) *UnconfirmedError {
 					s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 						return ddbmem.Fault{Lose: landed > 0, Drop: landed == 0}
@@ -138,7 +138,7 @@ func TestHalfLandedAdjustOfANewLimitIsGivenBack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+			virtual(t, perMinute(), func(t *testing.T, s *process) {
 				s.family("key", "project")
 				lease := s.acquire("key", Amounts{"rpm": 1})
 				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
@@ -163,7 +163,7 @@ func TestHalfLandedAdjustOfANewLimitIsGivenBack(t *testing.T) {
 
 // What a lease stands for can be asked while a correction waits for the store.
 func TestLeaseAnswersWhileItIsCorrected(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		lease := s.acquire("user-1", Amounts{"tpm": 500})
 		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 900 * time.Millisecond} })
 		corrected := make(chan error, 2)
@@ -187,7 +187,7 @@ func TestLeaseAnswersWhileItIsCorrected(t *testing.T) {
 }
 
 func TestChargeThatDidNotLandIsWrittenAgain(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		lease := s.acquire("user-1", Amounts{"tpm": 500})
 		throttle := &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Error: throttle} })
@@ -206,7 +206,7 @@ func TestChargeThatDidNotLandIsWrittenAgain(t *testing.T) {
 func TestAdjustThatFailsAtOneLevelIsCompletedThere(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		s = s.faulty(perMinute(), f)
 		lease := s.acquire("key", Amounts{"tpm": 500})
@@ -230,7 +230,7 @@ func TestAdjustThatFailsAtOneLevelIsCompletedThere(t *testing.T) {
 }
 
 func TestAdjustIsBounded(t *testing.T) {
-	virtual(t, &Options{Limits: perMinute().Limits, CleanupTimeout: time.Minute}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: perMinute().Limits, CleanupTimeout: time.Minute}, func(t *testing.T, s *process) {
 		lease := s.acquire("user-1", Amounts{"tpm": 500})
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
 		began := time.Now()
@@ -243,7 +243,7 @@ func TestAdjustIsBounded(t *testing.T) {
 // Clean-up gives up after its own bound; the write goes on by itself and is
 // counted as consumed.
 func TestCleanUpHasItsOwnBound(t *testing.T) {
-	virtual(t, &Options{Limits: perMinute().Limits, CleanupTimeout: 100 * time.Millisecond}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: perMinute().Limits, CleanupTimeout: 100 * time.Millisecond}, func(t *testing.T, s *process) {
 		lease := s.acquire("user-1", Amounts{"tpm": 500})
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 900 * time.Millisecond} })
 		began := time.Now()
@@ -258,7 +258,7 @@ func TestCleanUpHasItsOwnBound(t *testing.T) {
 
 func TestAdjustBesideAnotherWriterIsExact(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		p := s.peer(perMinute())
 		lease := s.acquire("user-1", Amounts{"tpm": 500})
 		for range 5 { // the other claims, so the image is always old
@@ -274,7 +274,7 @@ func TestAdjustBesideAnotherWriterIsExact(t *testing.T) {
 }
 
 func TestErrorsOfOneCallAreJoined(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		s.family("key", "project")
 		lease := s.acquire("key", Amounts{"tpm": 500})
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {

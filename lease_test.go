@@ -12,7 +12,7 @@ import (
 
 func TestAdjustChargesTheTrueAmount(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
 		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 337}))
 		assert.Equal(t, int64(9163), s.level("user-1", "tpm"), "more than was estimated")
@@ -27,7 +27,7 @@ func TestAdjustChargesTheTrueAmount(t *testing.T) {
 
 func TestAdjustMayNameOtherLimits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"rpm": 1})
 		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 12_345}))
 		assert.Equal(t, int64(-2345), s.level("user-1", "tpm"), "never denied, may be debt")
@@ -41,7 +41,7 @@ func TestAdjustMayNameOtherLimits(t *testing.T) {
 }
 
 func TestAdjustBothWaysInOneWrite(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	lease := s.acquire("user-1", Amounts{"rpm": 5, "tpm": 500})
 	used := s.used(func() { require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": -4, "tpm": 100})) })
 	assert.Equal(t, int64(1), used.Requests())
@@ -53,7 +53,7 @@ func TestAdjustBothWaysInOneWrite(t *testing.T) {
 
 func TestSettleIsAbsoluteAndFinal(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"rpm": 2, "tpm": 500})
 		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 50}))
 		require.NoError(t, lease.Settle(t.Context(), Amounts{"tpm": 123}))
@@ -71,7 +71,7 @@ func TestSettleIsAbsoluteAndFinal(t *testing.T) {
 }
 
 func TestSettleOfNothingKeepsAll(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	lease := s.acquire("user-1", Amounts{"rpm": 2})
 	used := s.used(func() {
 		require.NoError(t, lease.Settle(t.Context(), nil))
@@ -83,7 +83,7 @@ func TestSettleOfNothingKeepsAll(t *testing.T) {
 
 func TestRollbackGivesEverythingBackOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		kept := s.acquire("user-1", Amounts{"rpm": 10, "tpm": 1000})
 		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
 		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 20_000}))
@@ -105,7 +105,7 @@ func TestRollbackGivesEverythingBackOnce(t *testing.T) {
 // A give-back never lifts a bucket above its burst.
 func TestRollbackIntoARefilledBucket(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"rpm": 100})
 		s.clock.advance(time.Minute)
 		require.NoError(t, lease.Rollback(t.Context()))
@@ -123,7 +123,7 @@ func TestRollbackIntoARefilledBucket(t *testing.T) {
 
 func TestConsumeIsChecked(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"tpm": 9000})
 		require.NoError(t, lease.Consume(t.Context(), Amounts{"tpm": 900, "rpm": 3}))
 		assert.Equal(t, Amounts{"rpm": 3, "tpm": 9900}, lease.Consumed())
@@ -141,7 +141,7 @@ func TestConsumeIsChecked(t *testing.T) {
 
 func TestStatusesFollowTheLease(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"tpm": 500})
 		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 500, "rpm": 2}))
 		statuses := lease.Statuses()
@@ -158,7 +158,7 @@ func TestStatusesFollowTheLease(t *testing.T) {
 
 func TestCleanUpSurvivesTheCallersContext(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		lease := s.acquire("user-1", Amounts{"tpm": 500})
@@ -175,7 +175,7 @@ func TestCleanUpSurvivesTheCallersContext(t *testing.T) {
 
 func TestLeaseMayBeSharedByGoroutines(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"tpm": 1000})
 		together := func(n int, do func(i int)) {
 			var wg sync.WaitGroup
@@ -211,7 +211,7 @@ func TestLeaseMayBeSharedByGoroutines(t *testing.T) {
 
 func TestRefundToAMissingBucketIsDropped(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		adjusted, rolledBack := s.acquire("user-1", Amounts{"tpm": 500}), s.acquire("user-1", Amounts{"tpm": 300})
 		s.delete("user-1")
 		require.NoError(t, adjusted.Adjust(t.Context(), Amounts{"tpm": -100}))
@@ -225,7 +225,7 @@ func TestRefundToAMissingBucketIsDropped(t *testing.T) {
 
 func TestChargeOfAMissingBucketCreatesIt(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
 		s.delete("user-1")
 		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 700, "rpm": -1}))
@@ -239,7 +239,7 @@ func TestChargeOfAMissingBucketCreatesIt(t *testing.T) {
 // A lease outlives its limit: the refund goes where the limit went.
 func TestRefundOfARemovedLimitIsDropped(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{PerSecond("rpm", 10), PerSecond("tpm", 100)}))
 		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 50})
 		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{PerSecond("rpm", 10)}))

@@ -23,7 +23,7 @@ func perMinute() *Options {
 
 func TestAcquireTakesEveryLimitNamed(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"rpm": 1, "tpm": 500})
 		assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed())
 		assert.False(t, lease.Degraded())
@@ -40,7 +40,7 @@ func TestAcquireTakesEveryLimitNamed(t *testing.T) {
 
 func TestDenialConsumesNothing(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.acquire("user-1", Amounts{"rpm": 1, "tpm": 9000})
 		before := s.item("user-1")
 		exceeded := s.deny("user-1", Amounts{"rpm": 5, "tpm": 2000})
@@ -77,7 +77,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(limits), func(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
-				s := newStage(t, e, &Options{Limits: limits})
+				s := newProcess(t, e, &Options{Limits: limits})
 				all := Amounts{}
 				for _, l := range limits {
 					all[l.Name] = l.Burst
@@ -102,12 +102,12 @@ func TestRetryAfterIsExact(t *testing.T) {
 	}
 }
 
-// limiterOptions are the options the stage's limiter was made with.
-func (s *stage) limiterOptions() *Options { return &Options{Limits: s.limiter.opts.Limits} }
+// limiterOptions are the options the process's limiter was made with.
+func (s *process) limiterOptions() *Options { return &Options{Limits: s.limiter.opts.Limits} }
 
 func TestAmountAboveTheBurstNeverFits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		for _, state := range []string{"no bucket", "a bucket"} {
 			exceeded := s.deny("user-1", Amounts{"rpm": 101, "tpm": 1})
 			assert.ErrorIs(t, exceeded, ErrExceedsBurst, state)
@@ -125,7 +125,7 @@ func TestAmountAboveTheBurstNeverFits(t *testing.T) {
 
 func TestOnlyLimitsNamedAreChecked(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"tpm": 100})
 		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 50_000}))
 		assert.Equal(t, int64(-40_100), s.level("user-1", "tpm"), "deep in debt")
@@ -137,7 +137,7 @@ func TestOnlyLimitsNamedAreChecked(t *testing.T) {
 }
 
 func TestZeroAmountsTakeNothing(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	used := s.used(func() {
 		lease := s.acquire("user-1", Amounts{"rpm": 0})
 		assert.Equal(t, Amounts{"rpm": 0}, lease.Consumed())
@@ -160,7 +160,7 @@ func TestEveryLegalLimitNameWorks(t *testing.T) {
 			limits = append(limits, PerMinute(name, 10))
 			one[name], two[name], three[name] = 1, 2, 3
 		}
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, limits))
 		check := func(what string, want int64) {
 			for _, name := range names {
@@ -185,7 +185,7 @@ func TestEveryLegalLimitNameWorks(t *testing.T) {
 
 func TestIdentifiersOfEveryLegalForm(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		for _, id := range []string{"a", "0", "user@example.com", "a:b.c_d-e", strings.Repeat("z", 256)} {
 			for _, resource := range []string{"r", "openai/gpt-4", strings.Repeat("r", 256)} {
 				lease, err := s.limiter.Acquire(t.Context(), id, resource, Amounts{"rpm": 1})
@@ -198,7 +198,7 @@ func TestIdentifiersOfEveryLegalForm(t *testing.T) {
 
 func TestNamespacesShareATable(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		other, err := NewRepository(s.client(), s.repo.table, &RepositoryOptions{Now: s.clock.now, Namespace: "eu"})
 		require.NoError(t, err)
 		eu := s.on(other, perMinute())
@@ -211,7 +211,7 @@ func TestNamespacesShareATable(t *testing.T) {
 
 func TestLimitsComeFromTheMostSpecificLevel(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, &Options{Limits: []Limit{PerMinute("rpm", 1)}})
+		s := newProcess(t, e, &Options{Limits: []Limit{PerMinute("rpm", 1)}})
 		ctx := t.Context()
 		status := func() LimitStatus {
 			s.clock.advance(2 * time.Second)
@@ -239,7 +239,7 @@ func TestLimitsComeFromTheMostSpecificLevel(t *testing.T) {
 }
 
 func TestClosedLimiter(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	lease := s.acquire("user-1", Amounts{"rpm": 5})
 	require.NoError(t, s.limiter.Close(t.Context()))
 	require.NoError(t, s.limiter.Close(t.Context()), "twice is once")
@@ -300,7 +300,7 @@ func TestWrongTableSaysWhatToDo(t *testing.T) {
 func TestDo(t *testing.T) {
 	broken := errors.New("the model broke")
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		do := func(fn func(context.Context, *Lease) error) error {
 			return s.limiter.Do(t.Context(), "user-1", model, Amounts{"rpm": 1, "tpm": 500}, fn)
 		}
@@ -333,7 +333,7 @@ func TestDoReportsWhatItCouldNotGiveBack(t *testing.T) {
 	broken := errors.New("the model broke")
 	testEngines(t, func(t *testing.T, e *engine) {
 		f := &fault{drop: true, match: only("UpdateItem")}
-		s := newStage(t, e, perMinute()).faulty(perMinute(), f)
+		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 		err := s.limiter.Do(t.Context(), "user-1", model, Amounts{"rpm": 1}, func(context.Context, *Lease) error {
 			f.times(-1)
 			return broken

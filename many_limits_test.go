@@ -28,7 +28,7 @@ func TestOverrideMakesNoMoreLimitsThanABucketHolds(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		base, _ := nLimits("a", 15)
 		over, _ := nLimits("b", 6)
-		s := newStage(t, e, &Options{Limits: base})
+		s := newProcess(t, e, &Options{Limits: base})
 		_, err := s.limiter.Acquire(t.Context(), "u", model, Amounts{"a00": 1, "b05": 1}, WithLimits(over...))
 		requireInvalid(t, err, "WithLimits")
 		assert.ErrorContains(t, err, `"b05"`)
@@ -49,7 +49,7 @@ func TestOverrideMakesNoMoreLimitsThanABucketHolds(t *testing.T) {
 // the first ones have.
 func TestRenamedLimitsStayUntilTheyAreFull(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		set := func(prefix string) Amounts {
 			limits, all := nLimits(prefix, schema.MaxLimits)
 			s.clock.advance(5 * time.Second)
@@ -85,7 +85,7 @@ func TestRenamedLimitsStayUntilTheyAreFull(t *testing.T) {
 
 // A claim of as many limits as are stored fits DynamoDB's bounds on expressions.
 func TestClaimOfAsManyLimitsAsAreStored(t *testing.T) {
-	s := memStage(t, nil)
+	s := memProcess(t, nil)
 	old, all := nLimits(strings.Repeat("a", 60), schema.MaxLimits)
 	require.NoError(t, s.repo.SetSystemLimits(t.Context(), old, nil))
 	s.acquire("u", all)
@@ -109,7 +109,7 @@ func TestClaimOfAsManyLimitsAsAreStored(t *testing.T) {
 func TestBucketOfAnotherWriterWithManyLimits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		for _, n := range []int{33, schema.MaxStored, 60} {
-			s := newStage(t, e, nil)
+			s := newProcess(t, e, nil)
 			limits, _ := nLimits("a", n)
 			require.NoError(t, s.repo.SetSystemLimits(t.Context(), limits[n-3:], nil))
 			item := schema.Item{"PK": schema.String("ENTITY#u"), "SK": schema.String("#BUCKET#" + model), "rf": schema.Number(s.clock.now().UnixMilli())}

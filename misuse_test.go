@@ -10,7 +10,7 @@ import (
 
 // Every call without a context, or of what was never made, says so.
 func TestMisuseIsSaid(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	l, lease := s.limiter, s.acquire("u", Amounts{"rpm": 1})
 	var none *Lease
 	var zero RateLimiter
@@ -62,7 +62,7 @@ func TestMisuseIsSaid(t *testing.T) {
 
 // An amount below 0 is refused in the words of the call it was given to.
 func TestNegativeAmountText(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	lease := s.acquire("u", Amounts{"rpm": 1})
 	err := lease.Settle(t.Context(), Amounts{"rpm": -1})
 	requireInvalid(t, err, "amounts[rpm]")
@@ -71,7 +71,7 @@ func TestNegativeAmountText(t *testing.T) {
 
 // A limit that a more specific list hides is told with that list.
 func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
-	s := memStage(t, &Options{Limits: []Limit{PerDay("usd", 5)}})
+	s := memProcess(t, &Options{Limits: []Limit{PerDay("usd", 5)}})
 	ctx := t.Context()
 	lacks := func(entity, level, fix string, opts ...AcquireOption) {
 		t.Helper()

@@ -100,7 +100,7 @@ func TestObserverHearsPairs(t *testing.T) {
 	ears := listen(t)
 	opts := perMinute()
 	opts.Observer = ears
-	s := memStage(t, opts)
+	s := memProcess(t, opts)
 	lease := s.acquire("user-1", Amounts{"rpm": 1})
 	assert.Equal(t, []string{"create user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
 	require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 10_000}))
@@ -121,7 +121,7 @@ func TestObserverHearsOfFaults(t *testing.T) {
 	opts := perMinute()
 	var ears *listener
 	opts.Observer = observerOf(func() Observer { return ears })
-	virtual(t, opts, func(t *testing.T, s *stage) {
+	virtual(t, opts, func(t *testing.T, s *process) {
 		ears = listen(t)
 		s.acquire("user-1", Amounts{"rpm": 1})
 		ears.take()
@@ -169,7 +169,7 @@ func TestObserverHearsOfTransactions(t *testing.T) {
 	ears := listen(t)
 	opts := together()
 	opts.Observer = ears
-	s := memStage(t, opts)
+	s := memProcess(t, opts)
 	s.family("key", "project")
 	s.acquire("key", Amounts{"rpm": 1})
 	assert.Equal(t, []string{"transaction key for 1: landed after 1", "acquire key gpt-4: granted"}, ears.take())
@@ -192,7 +192,7 @@ func TestSilentByDefault(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	defer slog.SetDefault(before)
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		s.acquire("user-1", Amounts{"rpm": 1})
 		s.clock.advance(90 * time.Second)
 		s.down(throttled1) // a refresh that fails is worth a line

@@ -15,7 +15,7 @@ import (
 // the lease does not hold it, and gives nothing back once the limit is there again.
 func TestOwedOfALimitThatIsGoneIsNotGivenBack(t *testing.T) {
 	both, one := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 100)}, []Limit{PerMinute("rpm", 100)}
-	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		require.NoError(t, s.repo.SetSystemLimits(t.Context(), both, nil))
 		s.acquire(userOf(0), Amounts{"rpm": 1, "tpm": 1})
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { // this process alone is cut off

@@ -16,7 +16,7 @@ import (
 
 // cutOff is the fault of the first write of a bucket; no other request of this
 // process is answered after it.
-func (s *stage) cutOff(first ddbmem.Fault) {
+func (s *process) cutOff(first ddbmem.Fault) {
 	var began atomic.Bool
 	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 		switch {
@@ -42,7 +42,7 @@ func TestTakeUnderWayInAnOutageIsChargedOnce(t *testing.T) {
 		"it landed in time": {ddbmem.Fault{}, 10, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 				s.acquire(userOf(0), Amounts{"rpm": 1})
 				s.cutOff(test.first)
 				lease := s.acquire(userOf(0), Amounts{"rpm": 10})
@@ -60,7 +60,7 @@ func TestTakeUnderWayInAnOutageIsChargedOnce(t *testing.T) {
 	}
 	for _, throttled := range []bool{false, true} {
 		t.Run("it was not sent", func(t *testing.T) {
-			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+			virtual(t, perMinute(), func(t *testing.T, s *process) {
 				f := &fault{unsent: true, match: only("UpdateItem", "GetItem", "BatchGetItem")}
 				cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, f)
 				cut.acquire(userOf(0), Amounts{"rpm": 1})
@@ -85,7 +85,7 @@ func TestTakeUnderWayInAnOutageIsChargedOnce(t *testing.T) {
 
 // slowly makes every request of this process take so long to be executed and as
 // long to be answered.
-func (s *stage) slowly(before, after time.Duration) {
+func (s *process) slowly(before, after time.Duration) {
 	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 		if r.Context.Value(otherProcess{}) != nil {
 			return ddbmem.Fault{}
@@ -97,7 +97,7 @@ func (s *stage) slowly(before, after time.Duration) {
 // A take that the policy admitted while its write was under way, and that the
 // bucket denied afterwards, is owed: it is charged once, and given back once.
 func TestTakeDeniedAfterThePolicyAdmittedItIsOwed(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		other := s.peer(&Options{Limits: []Limit{PerDay("rpm", 100)}})
 		s.slowly(500*time.Millisecond, 0)
@@ -128,7 +128,7 @@ func TestTakeDeniedAfterThePolicyAdmittedItIsOwed(t *testing.T) {
 
 // What a call that failed is granted afterwards is given back.
 func TestTakeGrantedAfterItsCallFailedIsGivenBack(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.slowly(0, 500*time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
@@ -145,7 +145,7 @@ func TestTakeGrantedAfterItsCallFailedIsGivenBack(t *testing.T) {
 // What was granted to a caller who had left is given back once: when nobody knows
 // whether that landed, it is not repeated.
 func TestReturnOfWhichNobodyKnowsIsNotRepeated(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 40})
 		l := lease.levels[0].lane
 		l.ForgetOwnWrite() // the last write was not recognised: nor is the next
@@ -175,7 +175,7 @@ func TestCorrectionUnderWayInAnOutageIsBookedOnce(t *testing.T) {
 		"give-back":                    {ddbmem.Fault{Lose: true}, -10, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
 				s.acquire(userOf(0), Amounts{"rpm": 5})
 				lease := s.acquire(userOf(0), Amounts{"rpm": 40})
 				s.cutOff(test.first)

@@ -16,7 +16,7 @@ import (
 func TestOutageAnswersACallerWhoseContextNeverEnds(t *testing.T) {
 	for name, silent := range silences {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 				s.acquire(userOf(0), Amounts{"rpm": 1})
 				s.db.SetFaults(silent)
 				timer := time.AfterFunc(time.Minute, func() { s.db.SetFaults(nil) })
@@ -34,7 +34,7 @@ func TestOutageAnswersACallerWhoseContextNeverEnds(t *testing.T) {
 // What is given back in part while the store is away leaves the rest with the
 // bucket that it was taken from.
 func TestPartGivenBackDuringAnOutageLeavesTheRest(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 40})
 		s.down(ddbmem.Fault{Drop: true})
 		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
@@ -51,7 +51,7 @@ func TestPartGivenBackDuringAnOutageLeavesTheRest(t *testing.T) {
 func TestCorrectionAfterCloseDuringAnOutageEnds(t *testing.T) {
 	for name, silent := range silences {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 				lease := s.acquire(userOf(0), Amounts{"rpm": 1})
 				require.NoError(t, s.limiter.Close(t.Context()))
 				var requests atomic.Int32

@@ -15,7 +15,7 @@ import (
 // What a bucket is owed that is deleted before it answers again is dropped, and
 // told: the next bucket has nothing to do with it.
 func TestOwedToADeletedBucketIsDropped(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { // this process alone is cut off
 			return ddbmem.Fault{Drop: r.Context.Value(otherProcess{}) == nil}
@@ -39,7 +39,7 @@ func TestOwedToADeletedBucketIsDropped(t *testing.T) {
 
 // What is given back while its charge is under way is given back once that landed.
 func TestOwedThatIsGivenBackWhileItIsChargedIsGivenBack(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
 		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
@@ -66,7 +66,7 @@ func TestOwedThatIsGivenBackWhileItIsChargedIsGivenBack(t *testing.T) {
 
 // Close charges what is owed, although nobody uses the bucket any more.
 func TestCloseChargesWhatIsOwed(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.down(throttled1)
 		s.acquire(userOf(0), Amounts{"rpm": 10})
@@ -78,7 +78,7 @@ func TestCloseChargesWhatIsOwed(t *testing.T) {
 
 // A give-back that is owed and cannot be written is tried until it can.
 func TestOwedGiveBackIsTriedUntilItIsWritten(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 40})
 		s.down(ddbmem.Fault{Drop: true})
 		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
@@ -96,13 +96,13 @@ func TestOwedGiveBackIsTriedUntilItIsWritten(t *testing.T) {
 // What a lease consumes while its bucket, or the table, does not answer is owed at
 // once, and told as such until it is charged.
 func TestCorrectionInAnOutageIsOwedAtOnce(t *testing.T) {
-	for name, falls := range map[string]func(t *testing.T, s *stage, l *lane.Lane){
-		"bucket": func(t *testing.T, s *stage, l *lane.Lane) {
+	for name, falls := range map[string]func(t *testing.T, s *process, l *lane.Lane){
+		"bucket": func(t *testing.T, s *process, l *lane.Lane) {
 			s.down(ddbmem.Fault{Drop: true})
 			l.Trip(lane.ErrTripped)
 			require.False(t, s.limiter.Health().Open)
 		},
-		"table": func(t *testing.T, s *stage, _ *lane.Lane) {
+		"table": func(t *testing.T, s *process, _ *lane.Lane) {
 			s.down(ddbmem.Fault{Before: time.Hour})
 			_, err := s.limiter.Acquire(t.Context(), userOf(1), model, Amounts{"rpm": 1})
 			require.ErrorIs(t, err, ErrUnavailable)
@@ -110,7 +110,7 @@ func TestCorrectionInAnOutageIsOwedAtOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
 				s.acquire(userOf(0), Amounts{"rpm": 1})
 				lease := s.acquire(userOf(0), Amounts{"rpm": 40})
 				falls(t, s, lease.levels[0].lane)

@@ -15,7 +15,7 @@ import (
 // What is to be given back for a caller who has gone is kept while the bucket does
 // not answer.
 func TestGrantOfACallerWhoHasGoneIsGivenBackAfterAnOutage(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 5})
 		l := s.limiter.lanes.Of(userOf(0), model)
 		s.down(ddbmem.Fault{Drop: true})

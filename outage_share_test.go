@@ -14,7 +14,7 @@ import (
 func TestShareOfALevelIsGivenBackWhenAnotherDenies(t *testing.T) {
 	for name, fault := range map[string]ddbmem.Fault{"known to be away": {Drop: true}, "out of capacity": throttled1} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 20)}, OnUnavailable: Local, LocalShare: 1}, func(t *testing.T, s *stage) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 20)}, OnUnavailable: Local, LocalShare: 1}, func(t *testing.T, s *process) {
 				s.family("key", "project")
 				require.NoError(t, s.repo.SetEntityLimits(t.Context(), "project", model, []Limit{PerDay("rpm", 10)}))
 				s.acquire("key", Amounts{"rpm": 1})
@@ -35,7 +35,7 @@ func TestShareOfALevelIsGivenBackWhenAnotherDenies(t *testing.T) {
 // The process's share admits a call if each of its limits has room, and takes
 // nothing of any else.
 func TestShareAdmitsByEveryLimit(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("a", 10), PerDay("b", 3), PerDay("c", 10)}, OnUnavailable: Local, LocalShare: 1}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("a", 10), PerDay("b", 3), PerDay("c", 10)}, OnUnavailable: Local, LocalShare: 1}, func(t *testing.T, s *process) {
 		one := Amounts{"a": 1, "b": 1, "c": 1}
 		s.acquire("u", one)
 		s.down(ddbmem.Fault{Drop: true})

@@ -37,7 +37,7 @@ type outcomesOf struct {
 }
 
 // together makes n calls at once, each for one of some users.
-func (s *stage) together(n, users int, a Amounts, opts ...AcquireOption) *outcomesOf {
+func (s *process) together(n, users int, a Amounts, opts ...AcquireOption) *outcomesOf {
 	out := &outcomesOf{}
 	var group sync.WaitGroup
 	for i := range n {
@@ -61,7 +61,7 @@ func (s *stage) together(n, users int, a Amounts, opts ...AcquireOption) *outcom
 func userOf(i int) string { return "user-" + string(rune('a'+i)) }
 
 // consumed is what the users' buckets were charged of a limit, in whole tokens.
-func (s *stage) consumed(users int, limit string) (sum int64) {
+func (s *process) consumed(users int, limit string) (sum int64) {
 	for i := range users {
 		sum += s.stored(userOf(i), limit).Consumed / milli
 	}
@@ -75,7 +75,7 @@ func TestOutageAdmitsAtOnceAndChargesAfterwards(t *testing.T) {
 		for _, policy := range []UnavailablePolicy{Allow, Local} {
 			t.Run(name+" "+string(policy), func(t *testing.T) {
 				const users = 4
-				virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100_000)}, OnUnavailable: policy}, func(t *testing.T, s *stage) {
+				virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100_000)}, OnUnavailable: policy}, func(t *testing.T, s *process) {
 					for i := range users {
 						s.acquire(userOf(i), Amounts{"rpm": 1})
 					}
@@ -122,7 +122,7 @@ func TestOutageAdmitsAtOnceAndChargesAfterwards(t *testing.T) {
 func TestOutageBlocksAtOnce(t *testing.T) {
 	for name, silent := range silences {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+			virtual(t, perMinute(), func(t *testing.T, s *process) {
 				s.acquire(userOf(0), Amounts{"rpm": 1})
 				s.db.SetFaults(silent)
 				first := s.together(64, 1, Amounts{"rpm": 1})
@@ -155,7 +155,7 @@ func TestOutageBlocksAtOnce(t *testing.T) {
 // The process's share is the limit while the bucket does not answer, and an
 // outage that comes and goes does not fill it again.
 func TestLocalNeverAdmitsAboveItsShare(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Local, LocalShare: .25}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Local, LocalShare: .25}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 400})
 		admitted := int64(0)
 		for range 3 {
@@ -188,7 +188,7 @@ func TestLocalNeverAdmitsAboveItsShare(t *testing.T) {
 
 // What a call turns out to use moves the share that admitted it.
 func TestLocalShareFollowsCorrections(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Local, LocalShare: .1}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Local, LocalShare: .1}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
 		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
@@ -207,7 +207,7 @@ func TestLocalShareFollowsCorrections(t *testing.T) {
 
 // A small share has room for one call.
 func TestLocalShareHasRoomForOneCall(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Local, LocalShare: .001}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Local, LocalShare: .001}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
 		s.acquire(userOf(0), Amounts{"rpm": 5})
@@ -218,14 +218,14 @@ func TestLocalShareHasRoomForOneCall(t *testing.T) {
 
 // With nothing known, Local has only the limiter's own limits.
 func TestLocalWithNothingKnown(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 2)}, OnUnavailable: Local}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 2)}, OnUnavailable: Local}, func(t *testing.T, s *process) {
 		s.down(ddbmem.Fault{Drop: true})
 		s.acquire(userOf(0), Amounts{"rpm": 2})
 		s.deny(userOf(0), Amounts{"rpm": 1})
 		s.recovers()
 		assert.Equal(t, int64(2), s.consumed(1, "rpm"))
 	})
-	virtual(t, &Options{OnUnavailable: Local}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{OnUnavailable: Local}, func(t *testing.T, s *process) {
 		s.down(ddbmem.Fault{Drop: true})
 		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 2})
 		require.ErrorIs(t, err, ErrUnavailable)
@@ -236,7 +236,7 @@ func TestLocalWithNothingKnown(t *testing.T) {
 // A caller's own deadline leaves the policy time to decide, but only after a
 // silence: a short deadline on a store that answers is no way around a limit.
 func TestDeadlineOfACallerDuringAnOutage(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		within := func(d time.Duration) (time.Duration, *Lease, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -269,7 +269,7 @@ func TestDeadlineOfACallerDuringAnOutage(t *testing.T) {
 func TestThrottlingIsNoOutage(t *testing.T) {
 	for name, match := range map[string]string{"one key": "user-a", "the table": ""} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 10)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 10)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 				s.acquire(userOf(0), Amounts{"rpm": 4})
 				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 					if bytes.Contains(r.Body, []byte(match)) {
@@ -300,7 +300,7 @@ func TestThrottlingIsNoOutage(t *testing.T) {
 
 // One sick partition opens its bucket, not the table.
 func TestSickPartitionOpensItsBucketAlone(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		for i := range 2 {
 			s.acquire(userOf(i), Amounts{"rpm": 1})
 		}
@@ -346,7 +346,7 @@ func TestSickPartitionOpensItsBucketAlone(t *testing.T) {
 // Configuration serves past its TTL while the table does not answer, and not for
 // ever.
 func TestConfigurationOutlastsAnOutage(t *testing.T) {
-	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 10)}, &SystemOptions{OnUnavailable: Local}))
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
@@ -362,7 +362,7 @@ func TestConfigurationOutlastsAnOutage(t *testing.T) {
 
 // Two hours at the limit leave no debt, and every token is counted.
 func TestBacklogIsCountedWholeAndChargedWhatIsLeft(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerMinute("rpm", 60)}, OnUnavailable: Local}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerMinute("rpm", 60)}, OnUnavailable: Local}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.clock.advance(time.Minute)
 		s.down(ddbmem.Fault{Drop: true})
@@ -383,7 +383,7 @@ func TestBacklogIsCountedWholeAndChargedWhatIsLeft(t *testing.T) {
 
 // A flush never charges more than a burst, and the lane's own takes come after it.
 func TestBacklogComesBeforeTheLanesOwnTakes(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		s.acquire(userOf(0), Amounts{"rpm": 1})
 		s.down(ddbmem.Fault{Drop: true})
 		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
@@ -407,7 +407,7 @@ func TestBacklogComesBeforeTheLanesOwnTakes(t *testing.T) {
 // What is given back while the store is away is given back once it answers, alone
 // and to the bucket that was taken from.
 func TestGiveBackDuringAnOutage(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		kept, lost := s.acquire(userOf(0), Amounts{"rpm": 40}), s.acquire(userOf(0), Amounts{"rpm": 30})
 		s.down(ddbmem.Fault{Drop: true})
 		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
@@ -438,7 +438,7 @@ type otherProcess struct{}
 
 // After Close nothing is kept: what cannot be written is an error.
 func TestNothingIsKeptAfterClose(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
 		lease := s.acquire(userOf(0), Amounts{"rpm": 10})
 		s.down(ddbmem.Fault{Drop: true})
 		owed := s.acquire(userOf(0), Amounts{"rpm": 10})
@@ -452,7 +452,7 @@ func TestNothingIsKeptAfterClose(t *testing.T) {
 
 // After Close a correction that cannot even be sent ends: nothing probes any more.
 func TestCorrectionAfterCloseThatCannotBeSentEnds(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *stage) {
+	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
 		f := &fault{unsent: true, match: only("UpdateItem")}
 		cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}}, f)
 		lease := cut.acquire(userOf(0), Amounts{"rpm": 10})

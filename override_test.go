@@ -10,7 +10,7 @@ import (
 
 func TestOverrideReplacesAndAddsButNeverRemoves(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}))
 		s.acquire("user-1", Amounts{"rpm": 10, "tpm": 100})
 		lease := s.acquire("user-1", Amounts{"rpm": 1, "usd": 3}, WithLimits(PerMinute("rpm", 50), PerDay("usd", 5)))
@@ -28,7 +28,7 @@ func TestOverrideReplacesAndAddsButNeverRemoves(t *testing.T) {
 
 func TestOverrideDecidesOnANewBucketToo(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		assert.ErrorIs(t, s.deny("user-1", Amounts{"rpm": 50}, WithLimits(PerMinute("rpm", 1))), ErrExceedsBurst)
 		s.acquire("user-1", Amounts{"rpm": 1}, WithLimits(PerMinute("rpm", 1)))
 		assert.Equal(t, time.Minute, s.deny("user-1", Amounts{"rpm": 1}, WithLimits(PerMinute("rpm", 1))).RetryAfter)
@@ -38,7 +38,7 @@ func TestOverrideDecidesOnANewBucketToo(t *testing.T) {
 
 func TestOverrideWithoutConfiguration(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		fast := WithLimits(Limit{Name: "burst", Capacity: 2, RefillPeriod: 250 * time.Millisecond})
 		lease := s.acquire("user-1", Amounts{"burst": 2}, fast)
 		assert.Equal(t, 125*time.Millisecond, s.deny("user-1", Amounts{"burst": 1}, fast).RetryAfter, "whole milliseconds are allowed here")
@@ -51,7 +51,7 @@ func TestOverrideWithoutConfiguration(t *testing.T) {
 
 func TestLeaseKeepsItsOverride(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"usd": 1}, WithLimits(PerDay("usd", 5)))
 		require.NoError(t, lease.Consume(t.Context(), Amounts{"usd": 4}))
 		assert.ErrorIs(t, lease.Consume(t.Context(), Amounts{"usd": 1}), ErrLimitExceeded)
@@ -64,7 +64,7 @@ func TestLeaseKeepsItsOverride(t *testing.T) {
 }
 
 func TestOverrideAppliesToTheEntityNotItsParents(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project")
 		s.acquire("key", Amounts{"rpm": 1}, WithLimits(PerMinute("rpm", 3)))
 		assert.Equal(t, int64(3000), s.stored("key", "rpm").Burst)
@@ -76,7 +76,7 @@ func TestOverrideAppliesToTheEntityNotItsParents(t *testing.T) {
 // and raises do not fill, so neither lets more through than its own limit.
 func TestCallersThatDisagreeAreSafe(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		small, large := WithLimits(PerMinute("rpm", 10)), WithLimits(PerMinute("rpm", 1000))
 		granted := int64(0)
 		for i := range 40 {
@@ -98,7 +98,7 @@ func TestCallersThatDisagreeAreSafe(t *testing.T) {
 // After an override, a call without one brings the entity's own limits back.
 func TestCallWithoutOverrideRestoresTheLimits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{PerMinute("rpm", 100)}))
 		s.acquire("user-1", Amounts{"rpm": 1}, WithLimits(PerMinute("rpm", 7)))
 		s.clock.advance(5 * time.Second)

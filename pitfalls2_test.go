@@ -16,9 +16,9 @@ import (
 // Clients with images of a full bucket share its tokens: the store decides.
 func TestStaleImagesDoNotOverAdmit(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.acquire("user-1", Amounts{"tpm": 1})
-		var processes []*stage
+		var processes []*process
 		for range 6 {
 			p := s.peer(perMinute())
 			p.acquire("user-1", Amounts{"rpm": 1})
@@ -42,7 +42,7 @@ func TestStaleImagesDoNotOverAdmit(t *testing.T) {
 // A client that stalled decides by what has accrued since, not by old numbers.
 func TestStalledClientSeesWhatAccrued(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		p := s.peer(perMinute())
 		s.acquire("user-1", Amounts{"rpm": 5, "tpm": 1})
 		p.acquire("user-1", Amounts{"rpm": 95})
@@ -58,7 +58,7 @@ func TestStalledClientSeesWhatAccrued(t *testing.T) {
 
 // Exhaust, wait, acquire: on the path of every write.
 func TestExhaustWaitAcquire(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project")
 		for _, pause := range []time.Duration{0, 30 * time.Second, 2 * time.Hour} { // creates, spends, claims
 			s.clock.advance(pause)
@@ -78,7 +78,7 @@ func TestExhaustWaitAcquire(t *testing.T) {
 // What an open lease holds is gone for everybody else at once.
 func TestConsumptionIsVisibleWhileTheLeaseIsOpen(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		p := s.peer(perMinute())
 		lease := s.acquire("user-1", Amounts{"tpm": 6000})
 		p.deny("user-1", Amounts{"tpm": 6000})
@@ -91,7 +91,7 @@ func TestConsumptionIsVisibleWhileTheLeaseIsOpen(t *testing.T) {
 // However long a bucket is idle, no more than the burst is stored by a claim.
 func TestClaimStoresNoMoreThanTheBurst(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, &Options{Limits: []Limit{PerMinute("rpm", 100), PerSecond("fast", maxTokens)}})
+		s := newProcess(t, e, &Options{Limits: []Limit{PerMinute("rpm", 100), PerSecond("fast", maxTokens)}})
 		s.acquire("user-1", Amounts{"rpm": 50, "fast": maxTokens})
 		for _, idle := range []time.Duration{2 * time.Hour, 400 * 24 * time.Hour} {
 			s.clock.advance(idle)
@@ -107,7 +107,7 @@ func TestClaimStoresNoMoreThanTheBurst(t *testing.T) {
 // more was refilled than used.
 func TestCounterIsExact(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		p := s.peer(perMinute())
 		sum := int64(0)
 		for i := range int64(30) {
@@ -144,7 +144,7 @@ func TestExpiryCoversRefillAndDebt(t *testing.T) {
 			{"debt", PerMinute("x", 10), 1_000_000, 100_000 * time.Minute},
 		} {
 			t.Run(test.name, func(t *testing.T) {
-				s := newStage(t, e, nil)
+				s := newProcess(t, e, nil)
 				require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{test.limit}))
 				lease := s.acquire("user-1", Amounts{"x": 1})
 				if test.debt > 0 {
@@ -160,7 +160,7 @@ func TestExpiryCoversRefillAndDebt(t *testing.T) {
 // A bucket whose limits are the entity's own is never deleted.
 func TestOwnLimitsHaveNoExpiry(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.acquire("user-1", Amounts{"rpm": 1})
 		assert.NotZero(t, s.image("user-1").TTL)
 		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "user-1", "", []Limit{PerMinute("rpm", 100)}))
@@ -180,7 +180,7 @@ func TestExpiryNeverForgives(t *testing.T) {
 	clock := newHandClock()
 	e := memEngine(t, ddbmem.WithClock(clock.now), ddbmem.WithExpiry())
 	repo := e.repository(t, &RepositoryOptions{Now: clock.now})
-	s := (&stage{engine: e, t: t, clock: clock}).on(repo, &Options{Limits: []Limit{PerHour("x", 60)}})
+	s := (&process{engine: e, t: t, clock: clock}).on(repo, &Options{Limits: []Limit{PerHour("x", 60)}})
 	lease := s.acquire("user-1", Amounts{"x": 60})
 	require.NoError(t, lease.Adjust(t.Context(), Amounts{"x": 60 * 24 * 2})) // two days' worth
 	admitted := 0
@@ -195,7 +195,7 @@ func TestExpiryNeverForgives(t *testing.T) {
 // is: the take moves the expiry, or the debt would vanish with the deletion.
 func TestExpiredItemThatIsStillThere(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		lease := s.acquire("user-1", Amounts{"rpm": 100})
 		item := s.item("user-1")
 		item[schema.TTL] = schema.Number(s.clock.now().Unix() - 10)
@@ -228,7 +228,7 @@ func TestConstructorsTouchNothing(t *testing.T) {
 // entity's other resources are not touched.
 func TestResourcesAreSeparate(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		for i := range 5 {
 			_, err := s.limiter.Acquire(t.Context(), "user-1", "m"+strconv.Itoa(i), Amounts{"rpm": 100})
 			require.NoError(t, err)
@@ -241,7 +241,7 @@ func TestResourcesAreSeparate(t *testing.T) {
 // A write whose first try lands after the resend counts at most twice, and
 // never gives anything back twice.
 func TestLateAnswers(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		lease := s.acquire("user-1", Amounts{"tpm": 1000})
 		for _, do := range []struct {
 			name        string
@@ -275,7 +275,7 @@ func TestLateAnswers(t *testing.T) {
 func TestBucketWithoutAConfiguredLimit(t *testing.T) {
 	for _, ghost := range []bool{false, true} {
 		testEngines(t, func(t *testing.T, e *engine) {
-			s := newStage(t, e, perMinute())
+			s := newProcess(t, e, perMinute())
 			s.acquire("user-1", Amounts{"rpm": 1})
 			item := s.item("user-1")
 			left := ghostOf("tpm", -300_000)

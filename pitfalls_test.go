@@ -43,7 +43,7 @@ import (
 // their own pitfalls; there is nothing of the kind here.
 
 // allowed counts how many of n calls for one token are admitted now.
-func (s *stage) allowed(n int, entity, limit string) (admitted int) {
+func (s *process) allowed(n int, entity, limit string) (admitted int) {
 	s.t.Helper()
 	for range n {
 		if _, err := s.limiter.Acquire(s.t.Context(), entity, model, Amounts{limit: 1}); err == nil {
@@ -59,8 +59,8 @@ func (s *stage) allowed(n int, entity, limit string) (admitted int) {
 func TestIdleThenBurstAdmitsTheBurst(t *testing.T) {
 	for _, idle := range []time.Duration{30 * time.Second, 10 * time.Minute, 3 * time.Hour} {
 		testEngines(t, func(t *testing.T, e *engine) {
-			s := newStage(t, e, perMinute())
-			processes := []*stage{s, s.peer(perMinute()), s.peer(perMinute())}
+			s := newProcess(t, e, perMinute())
+			processes := []*process{s, s.peer(perMinute()), s.peer(perMinute())}
 			for _, p := range processes {
 				p.acquire("user-1", Amounts{"rpm": 1})
 			}
@@ -78,7 +78,7 @@ func TestIdleThenBurstAdmitsTheBurst(t *testing.T) {
 
 func TestDrainedIdleThenBurstAdmitsTheRefill(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		p := s.peer(perMinute())
 		s.acquire("user-1", Amounts{"rpm": 99})
 		p.acquire("user-1", Amounts{"rpm": 1})
@@ -90,7 +90,7 @@ func TestDrainedIdleThenBurstAdmitsTheRefill(t *testing.T) {
 // A slow limit beside a fast one gets every millitoken of its refill.
 func TestSlowLimitIsNotStarvedByAFastOne(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, &Options{Limits: []Limit{PerMinute("rpm", 60).WithBurst(1), PerDay("rpd", 10)}})
+		s := newProcess(t, e, &Options{Limits: []Limit{PerMinute("rpm", 60).WithBurst(1), PerDay("rpd", 10)}})
 		s.acquire("user-1", Amounts{"rpd": 10})
 		for range 500 {
 			s.clock.advance(20 * time.Second)
@@ -111,12 +111,12 @@ func TestSkewedClocksDoNotMultiplyTheRate(t *testing.T) {
 		ahead := newHandClock()
 		ahead.advance(2 * time.Second)
 		opts := &Options{Limits: []Limit{PerMinute("rpm", 60)}}
-		s := newStage(t, e, opts)
+		s := newProcess(t, e, opts)
 		p := s.peer(opts, ahead)
 		s.acquire("user-1", Amounts{"rpm": 60})
 		admitted, refilled := 0, int64(0)
 		for range 300 {
-			for _, process := range []*stage{s, p} {
+			for _, process := range []*process{s, p} {
 				process.clock.advance(200 * time.Millisecond)
 				admitted += process.allowed(1, "user-1", "rpm")
 				rf := s.image("user-1").Refilled
@@ -132,7 +132,7 @@ func TestSkewedClocksDoNotMultiplyTheRate(t *testing.T) {
 // A clock that jumps back grants nothing, and takes nothing.
 func TestClockSetBack(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.acquire("user-1", Amounts{"rpm": 90})
 		s.clock.advance(-time.Hour)
 		assert.Equal(t, 10, s.allowed(20, "user-1", "rpm"))
@@ -146,7 +146,7 @@ func TestLatencyLosesNoRefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
 		opts := &Options{Limits: []Limit{PerMinute("rpm", 60)}}
-		s := (&stage{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), opts)
+		s := (&process{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), opts)
 		s.acquire("user-1", Amounts{"rpm": 60})
 		s.down(ddbmem.Fault{Before: 10 * time.Millisecond, After: 10 * time.Millisecond})
 		defer s.db.SetFaults(nil)
@@ -163,7 +163,7 @@ func TestLatencyLosesNoRefill(t *testing.T) {
 // A limit that is added reaches existing buckets, full.
 func TestAddedLimitReachesActiveBuckets(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		ctx := t.Context()
 		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 100)}))
 		p := s.peer(nil)
@@ -182,7 +182,7 @@ func TestAddedLimitReachesActiveBuckets(t *testing.T) {
 // A changed default is in force in every process within one cache TTL.
 func TestChangedLimitReachesActiveBuckets(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		ctx := t.Context()
 		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 100)}))
 		p := s.peer(nil)
@@ -206,7 +206,7 @@ func TestChangedLimitReachesActiveBuckets(t *testing.T) {
 // An older cache does not flip a bucket back to an older configuration.
 func TestOlderCacheDoesNotRestoreOldLimits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		ctx := t.Context()
 		require.NoError(t, s.repo.SetResourceLimits(ctx, model, []Limit{PerMinute("rpm", 100)}))
 		p := s.peer(nil)
@@ -224,7 +224,7 @@ func TestOlderCacheDoesNotRestoreOldLimits(t *testing.T) {
 
 // Nothing but an acquire, or a charge, makes a bucket; what it makes is whole.
 func TestNoGhostsAfterADeletion(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project")
 		up, down, back := s.acquire("key", Amounts{"tpm": 100}), s.acquire("key", Amounts{"tpm": 100}), s.acquire("key", Amounts{"tpm": 100})
 		for _, id := range []string{"key", "project"} {
@@ -248,7 +248,7 @@ func TestNoGhostsAfterADeletion(t *testing.T) {
 // A bucket that vanishes while a cascade gives back is not resurrected.
 func TestNoGhostFromACompensation(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		key := writesOf("key")
 		f := &fault{match: key}
@@ -264,7 +264,7 @@ func TestNoGhostFromACompensation(t *testing.T) {
 }
 
 func TestDoneWorkIsNotRefundedWhenAnAdjustFails(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		err := s.limiter.Do(t.Context(), "user-1", model, Amounts{"tpm": 500}, func(ctx context.Context, lease *Lease) error {
 			s.down(throttled1)
 			err := lease.Adjust(ctx, Amounts{"tpm": 200})
@@ -281,7 +281,7 @@ func TestDoneWorkIsNotRefundedWhenAnAdjustFails(t *testing.T) {
 // absent: not the limits, not the parent, not the bucket.
 func TestUnprocessedKeysAreNotAbsent(t *testing.T) {
 	for left := range 6 {
-		virtual(t, nil, func(t *testing.T, s *stage) {
+		virtual(t, nil, func(t *testing.T, s *process) {
 			ctx := t.Context()
 			require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 1000)}, nil))
 			require.NoError(t, s.repo.SetEntityLimits(ctx, "key", model, []Limit{PerMinute("rpm", 3)}))
@@ -311,7 +311,7 @@ func TestUnprocessedKeysAreNotAbsent(t *testing.T) {
 
 // The operations the hot path needs are those that the documentation grants.
 func TestOperationsUsed(t *testing.T) {
-	s := memStage(t, together())
+	s := memProcess(t, together())
 	s.family("key", "project")
 	s.db.ResetLog()
 	lease := s.acquire("key", Amounts{"tpm": 500})

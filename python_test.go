@@ -20,15 +20,15 @@ import (
 // kept in internal/schema/testdata; its formulas and writes are repeated here
 // as its specification states them.
 
-// foreignStage is a process on a table that the other library filled; the clock stands at
+// foreignProcess is a process on a table that the other library filled; the clock stands at
 // its last write.
-func foreignStage(t *testing.T, e *engine) *stage {
+func foreignProcess(t *testing.T, e *engine) *process {
 	t.Helper()
 	data, err := os.ReadFile("internal/schema/testdata/zae-0.8.1-items.json")
 	require.NoError(t, err)
 	items, err := itemjson.Items(data)
 	require.NoError(t, err)
-	s := newStage(t, e, nil)
+	s := newProcess(t, e, nil)
 	last := int64(0)
 	for _, item := range items {
 		last = max(last, numberOf(item, "rf"))
@@ -53,7 +53,7 @@ func numberOf(item schema.Item, name string) int64 {
 
 // effective is what the other library reads: min(tk + elapsed*ra//rp, bx), in
 // millitokens.
-func (s *stage) effective(entity, limit string) int64 {
+func (s *process) effective(entity, limit string) int64 {
 	s.t.Helper()
 	item, p := s.item(entity), "b_"+limit+"_"
 	require.NotZero(s.t, numberOf(item, p+"rp"), "the other library divides by it")
@@ -62,13 +62,13 @@ func (s *stage) effective(entity, limit string) int64 {
 }
 
 // worth is what we read, in millitokens.
-func (s *stage) worth(entity, limit string) int64 {
+func (s *process) worth(entity, limit string) int64 {
 	image := s.image(entity)
 	return image.State(image.Set.Index(limit)).Level(s.clock.now().UnixMilli())
 }
 
 // foreign writes a bucket as the other library does.
-func (s *stage) foreign(entity, update, condition string, values map[string]int64) error {
+func (s *process) foreign(entity, update, condition string, values map[string]int64) error {
 	s.t.Helper()
 	in := &dynamodb.UpdateItemInput{
 		TableName: &s.repo.table, Key: s.repo.keys.Bucket(entity, model).Attributes(),
@@ -85,7 +85,7 @@ func (s *stage) foreign(entity, update, condition string, values map[string]int6
 }
 
 // foreignAcquire takes n tokens of tpm: its Normal write, else its Retry.
-func (s *stage) foreignAcquire(entity string, seen schema.Item, n int64) bool {
+func (s *process) foreignAcquire(entity string, seen schema.Item, n int64) bool {
 	s.t.Helper()
 	level := min(numberOf(seen, "b_tpm_tk")+(s.clock.now().UnixMilli()-numberOf(seen, "rf"))*numberOf(seen, "b_tpm_ra")/numberOf(seen, "b_tpm_rp"), numberOf(seen, "b_tpm_bx"))
 	if level < n*milli {
@@ -107,14 +107,14 @@ func (s *stage) foreignAcquire(entity string, seen schema.Item, n int64) bool {
 }
 
 // foreignAdjust is its unconditional ADD.
-func (s *stage) foreignAdjust(entity string, n int64) {
+func (s *process) foreignAdjust(entity string, n int64) {
 	s.t.Helper()
 	require.NoError(s.t, s.foreign(entity, "ADD b_tpm_tk :d, b_tpm_tc :n", "", map[string]int64{":d": -n * milli, ":n": n * milli}))
 }
 
 func TestForeignItemsAreRead(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := foreignStage(t, e)
+		s := foreignProcess(t, e)
 		for _, want := range []struct {
 			entity, limit string
 			remaining     int64
@@ -149,7 +149,7 @@ func TestForeignItemsAreRead(t *testing.T) {
 
 func TestForeignItemsAreChargedAndAdjusted(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := foreignStage(t, e)
+		s := foreignProcess(t, e)
 		worth := func(id string) int64 { return s.worth(id, "tpm") }
 		buckets := map[string][2]int64{}
 		for _, id := range []string{"key-1", "proj-1"} {
@@ -178,7 +178,7 @@ func TestForeignItemsAreChargedAndAdjusted(t *testing.T) {
 // What we write, the other library reads as the same.
 func TestOurItemsMeanTheSameToTheOther(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 60), PerHour("tpm", 7200).WithBurst(9000)}, nil))
 		lease := s.acquire("user-1", Amounts{"rpm": 3, "tpm": 1000})
 		item := s.item("user-1")
@@ -209,7 +209,7 @@ func TestOurItemsMeanTheSameToTheOther(t *testing.T) {
 // counter is exact.
 func TestWritersOfBothKindsTakeTurns(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := foreignStage(t, e)
+		s := foreignProcess(t, e)
 		s.acquire("user-9", Amounts{"tpm": 1})
 		start, counted := s.effective("user-9", "tpm"), numberOf(s.item("user-9"), "b_tpm_tc")
 		began := s.clock.now().UnixMilli()
@@ -248,7 +248,7 @@ func TestWritersOfBothKindsTakeTurns(t *testing.T) {
 // The other's ADD on a deleted bucket leaves an item with tokens and nothing
 // else. The next acquire makes it whole, in the debt it shows.
 func TestGhostIsHealed(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *stage) {
+	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project")
 		s.acquire("key", Amounts{"rpm": 1, "tpm": 10})
 		for _, cold := range []bool{false, true} {
@@ -277,7 +277,7 @@ func TestGhostIsHealed(t *testing.T) {
 // makes the bucket whole.
 func TestLeaseMeetsAGhost(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		for _, warm := range []bool{true, false} {
 			down, up := s.acquire("user-1", Amounts{"tpm": 500}), s.acquire("user-1", Amounts{"tpm": 100})
 			s.delete("user-1")
@@ -302,7 +302,7 @@ func TestLeaseMeetsAGhost(t *testing.T) {
 // bucket does not have.
 func TestGhostLimitBesideLiveOnes(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm}))
 		s.acquire("user-1", Amounts{"rpm": 1})
 		s.foreignAdjust("user-1", 700)

@@ -18,7 +18,7 @@ import (
 // the race detector, and the books must balance at the end.
 func TestManyGoroutinesOnFewKeys(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		first := newStage(t, e, nil)
+		first := newProcess(t, e, nil)
 		limits := []Limit{PerHour("rpm", 20_000), PerHour("tpm", 2_000_000)}
 		require.NoError(t, first.repo.SetSystemLimits(t.Context(), limits, nil))
 		keys := []string{"key-0", "key-1", "key-2"}
@@ -26,7 +26,7 @@ func TestManyGoroutinesOnFewKeys(t *testing.T) {
 		for _, key := range keys {
 			require.NoError(t, first.repo.CreateEntity(t.Context(), Entity{ID: key, ParentID: "project", Cascade: true}))
 		}
-		processes := []*stage{first, first.peer(nil), first.peer(nil)}
+		processes := []*process{first, first.peer(nil), first.peer(nil)}
 		kept := make([]atomic.Int64, len(keys))
 		var wg sync.WaitGroup
 		for worker := range 24 {
@@ -57,7 +57,7 @@ func TestManyGoroutinesOnFewKeys(t *testing.T) {
 }
 
 // everyCall does one of everything and returns what the lease kept of tpm.
-func everyCall(t *testing.T, p *stage, key string, random *rand.Rand) int64 {
+func everyCall(t *testing.T, p *process, key string, random *rand.Rand) int64 {
 	ctx := t.Context()
 	var opts []AcquireOption
 	if random.IntN(4) == 0 {
@@ -94,8 +94,8 @@ func everyCall(t *testing.T, p *stage, key string, random *rand.Rand) int64 {
 func TestRaceForTheLastTokens(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		opts := &Options{Limits: []Limit{PerDay("rpm", 50), PerDay("tpm", 5000)}}
-		first := newStage(t, e, opts)
-		processes := []*stage{first, first.peer(opts), first.peer(opts), first.peer(opts)}
+		first := newProcess(t, e, opts)
+		processes := []*process{first, first.peer(opts), first.peer(opts), first.peer(opts)}
 		var admitted, denied atomic.Int64
 		var wg sync.WaitGroup
 		for i := range 100 {
@@ -122,7 +122,7 @@ func TestRaceForTheLastTokens(t *testing.T) {
 // Callers that leave at any moment take nothing with them.
 func TestCallersThatLeaveTakeNothing(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, &Options{Limits: []Limit{PerDay("tpm", 1_000_000)}})
+		s := newProcess(t, e, &Options{Limits: []Limit{PerDay("tpm", 1_000_000)}})
 		require.NoError(t, s.acquire("shared", Amounts{"tpm": 1}).Rollback(t.Context()))
 		var kept atomic.Int64
 		var wg sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 // that holds nothing.
 func TestJustRemovedLimitIsNoLimitAnyMore(t *testing.T) {
 	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
-		s := memStage(t, &Options{Cascade: mode})
+		s := memProcess(t, &Options{Cascade: mode})
 		two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
 		require.NoError(t, s.repo.SetSystemLimits(t.Context(), two, nil))
 		s.family("key", "project")
@@ -34,7 +34,7 @@ func TestJustRemovedLimitIsNoLimitAnyMore(t *testing.T) {
 // A limit that one level has no more is not asked for there, and still is at the
 // other.
 func TestJustRemovedLimitOfOneLevel(t *testing.T) {
-	s := memStage(t, nil)
+	s := memProcess(t, nil)
 	two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
 	require.NoError(t, s.repo.SetSystemLimits(t.Context(), two, nil))
 	s.family("key", "project")
@@ -52,7 +52,7 @@ func TestJustRemovedLimitOfOneLevel(t *testing.T) {
 
 // A dry run under a configuration that has just changed says so too.
 func TestCheckOfAJustRemovedLimit(t *testing.T) {
-	s := memStage(t, nil)
+	s := memProcess(t, nil)
 	two := []Limit{PerMinute("rpm", 100), PerMinute("tpm", 1000)}
 	require.NoError(t, s.repo.SetSystemLimits(t.Context(), two, nil))
 	s.acquire("u", Amounts{"rpm": 1, "tpm": 1})
@@ -68,7 +68,7 @@ func TestCheckOfAJustRemovedLimit(t *testing.T) {
 
 // A bucket that only a transaction has made is not missing for a give-back.
 func TestGiveBackAsksForABucketItHasNotSeen(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	s.family("key", "project")
 	lease := s.acquire("key", Amounts{"tpm": 500}, WithCascade(CascadeTransaction))
 	for _, entity := range []string{"key", "project"} { // as left by what a lane had under way meanwhile

@@ -23,7 +23,7 @@ func TestProbeRequest(t *testing.T) {
 }
 
 func TestProbeNeverWrites(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	s.acquire("user-1", Amounts{"rpm": 1})
 	stored := s.item("user-1")
 	for _, key := range []schema.Item{s.repo.absentKey(), s.repo.keys.Bucket("user-1", model).Attributes()} {
@@ -90,7 +90,7 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 }
 
 func TestUnavailableErrorSaysWhenTheTableIsAskedAgain(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		s.down(ddbmem.Fault{Before: time.Hour})
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		var unavailable *UnavailableError

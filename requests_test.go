@@ -15,7 +15,7 @@ import (
 // scene is a process whose whole requests are compared with golden files: its
 // clock stands at noon, its op ids count from a fixed number.
 type scene struct {
-	*stage
+	*process
 	wire *recorder
 }
 
@@ -27,13 +27,13 @@ func newScene(t *testing.T, opts *Options) *scene {
 	wire := record(e.db)
 	repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: clock.now})
 	require.NoError(t, err)
-	s := (&stage{engine: e, t: t, clock: clock}).on(repo, opts)
+	s := (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 	s.limiter.lanes.IDs = lane.IDsFrom(0x0102030405060700, 1)
-	return &scene{stage: s, wire: wire}
+	return &scene{process: s, wire: wire}
 }
 
 // another is a process that writes the same bucket from another op slot.
-func (s *scene) another(opts *Options) *stage {
+func (s *scene) another(opts *Options) *process {
 	p := s.peer(opts)
 	p.limiter.lanes.IDs = lane.IDsFrom(0x1112131415161700, 2)
 	return p

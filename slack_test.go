@@ -14,11 +14,11 @@ import (
 
 // atFull is some processes on one full bucket of 1,000 tokens, 1,000 a second, with
 // 2 ms each way.
-func atFull(t *testing.T, processes int) []*stage {
+func atFull(t *testing.T, processes int) []*process {
 	e := memEngine(t)
 	opts := &Options{Limits: []Limit{PerSecond("rpm", 1000)}}
-	first := (&stage{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), opts)
-	all := []*stage{first}
+	first := (&process{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), opts)
+	all := []*process{first}
 	for range processes - 1 {
 		all = append(all, first.on(e.open(t, first.repo.table, &RepositoryOptions{Now: time.Now}), opts))
 	}
@@ -33,7 +33,7 @@ func atFull(t *testing.T, processes int) []*stage {
 }
 
 // leaves is what the bucket holds right after a take of 7 tokens, in millitokens.
-func (s *stage) leaves() int64 {
+func (s *process) leaves() int64 {
 	s.t.Helper()
 	lease := s.acquire("shared", Amounts{"rpm": 7})
 	last := lease.levels[0].last
@@ -89,7 +89,7 @@ func TestTransactionsAtFullCommute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := atFull(t, 20)
 		all[0].family("shared", "org")
-		one := func(s *stage) { s.acquire("shared", Amounts{"rpm": 1}, WithCascade(CascadeTransaction)) }
+		one := func(s *process) { s.acquire("shared", Amounts{"rpm": 1}, WithCascade(CascadeTransaction)) }
 		for _, s := range all {
 			s.limiter.repo.configs.drop(configKey{"shared", model})
 			one(s)

@@ -18,7 +18,7 @@ import (
 var throttled1 = ddbmem.Fault{Error: &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}}
 
 // down lets every request suffer f.
-func (s *stage) down(f ddbmem.Fault) { s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return f }) }
+func (s *process) down(f ddbmem.Fault) { s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return f }) }
 
 // outages are what counts as the store not answering.
 var outages = map[string]ddbmem.Fault{
@@ -36,7 +36,7 @@ func TestStoreFailureIsUnavailableNeverADenial(t *testing.T) {
 	for name, outage := range outages {
 		for _, warm := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				virtual(t, perMinute(), func(t *testing.T, s *stage) {
+				virtual(t, perMinute(), func(t *testing.T, s *process) {
 					if warm {
 						s.acquire("user-1", Amounts{"rpm": 1})
 					}
@@ -63,7 +63,7 @@ func TestStoreFailureIsUnavailableNeverADenial(t *testing.T) {
 }
 
 func TestCauseOfUnavailability(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		s.down(throttled1)
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		var cause *types.ProvisionedThroughputExceededException
@@ -75,7 +75,7 @@ func TestCauseOfUnavailability(t *testing.T) {
 func TestBugsAndBadRequestsNeverFailOpen(t *testing.T) {
 	for _, code := range []string{"ValidationException", "AccessDeniedException", "UnrecognizedClientException", "ResourceNotFoundException", "ExpiredTokenException"} {
 		for _, warm := range []bool{false, true} {
-			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+			virtual(t, perMinute(), func(t *testing.T, s *process) {
 				if warm {
 					s.acquire("user-1", Amounts{"rpm": 1})
 				}
@@ -103,7 +103,7 @@ func TestPolicyOfCallThenSystemThenOptions(t *testing.T) {
 		{Allow, Block, Block, true},
 		{Allow, "", "", true},
 	} {
-		virtual(t, &Options{OnUnavailable: test.options}, func(t *testing.T, s *stage) {
+		virtual(t, &Options{OnUnavailable: test.options}, func(t *testing.T, s *process) {
 			require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 10)}, &SystemOptions{OnUnavailable: test.system}))
 			s.acquire("user-1", Amounts{"rpm": 1}) // knows the system's policy
 			s.down(throttled1)
@@ -117,7 +117,7 @@ func TestPolicyOfCallThenSystemThenOptions(t *testing.T) {
 
 func TestDegradedLeaseIsChargedOnceTheStoreIsBack(t *testing.T) {
 	for _, warm := range []bool{false, true} {
-		virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		virtual(t, perMinute(), func(t *testing.T, s *process) {
 			base := int64(10_000)
 			if warm {
 				s.acquire("user-1", Amounts{"tpm": 100})
@@ -168,7 +168,7 @@ func TestDegradedLeaseIsChargedOnceTheStoreIsBack(t *testing.T) {
 
 // What a degraded lease consumes later is held; all of it is given back.
 func TestDegradedLeaseGivesBackWhatItConsumedLater(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		for _, warm := range []bool{false, true} {
 			if warm {
 				s.acquire("user-1", Amounts{"tpm": 100})
@@ -195,7 +195,7 @@ func TestDegradedAtOneLevelOnly(t *testing.T) {
 	for _, mode := range []CascadeMode{CascadeParallel} {
 		testEngines(t, func(t *testing.T, e *engine) {
 			f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
-			s := newStage(t, e, perMinute())
+			s := newProcess(t, e, perMinute())
 			s.family("key", "project")
 			s = s.faulty(perMinute(), f)
 			f.times(-1)
@@ -217,7 +217,7 @@ func TestDegradedAtOneLevelOnly(t *testing.T) {
 func TestUnavailableParentTakesNothingFromTheChild(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		s = s.faulty(perMinute(), f)
 		s.acquire("key", Amounts{"tpm": 100})
@@ -234,7 +234,7 @@ func TestDenialWinsOverUnavailability(t *testing.T) {
 	for _, policy := range []UnavailablePolicy{Block, Allow} {
 		testEngines(t, func(t *testing.T, e *engine) {
 			f := &fault{refuse: "ThrottlingException", match: writesOf("project")}
-			s := newStage(t, e, perMinute())
+			s := newProcess(t, e, perMinute())
 			s.family("key", "project", "org")
 			s = s.faulty(perMinute(), f)
 			s.acquire("org", Amounts{"tpm": 9900})
@@ -262,7 +262,7 @@ func TestDenialNamesWhatItCouldNotGiveBack(t *testing.T) {
 			takes++
 			return takes > 1 // the take lands, the give-back does not
 		}
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		s.family("key", "project")
 		s = s.faulty(perMinute(), f)
 		s.acquire("key", Amounts{"rpm": 1})
@@ -278,7 +278,7 @@ func TestDenialNamesWhatItCouldNotGiveBack(t *testing.T) {
 }
 
 func TestCachedConfigurationOutlivesAnOutageOfReads(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		s.acquire("user-1", Amounts{"rpm": 1})
 		s.clock.advance(90 * time.Second) // past the TTL
 		s.db.SetFaults(firstOf("BatchGetItem", -1, throttled1))
@@ -289,7 +289,7 @@ func TestCachedConfigurationOutlivesAnOutageOfReads(t *testing.T) {
 }
 
 func TestLimitWritesAreNotRetriedBlindly(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		s.acquire("user-1", Amounts{"rpm": 1})
 		s.db.ResetLog()
 		s.db.SetFaults(firstOf("UpdateItem", 1, ddbmem.Fault{Lose: true}))
@@ -303,7 +303,7 @@ func TestLimitWritesAreNotRetriedBlindly(t *testing.T) {
 }
 
 func TestConflictOfAPlainWriteIsRetried(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		s.acquire("user-1", Amounts{"rpm": 1})
 		s.db.SetFaults(firstOf("UpdateItem", 3, ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}))
 		used := s.used(func() { s.acquire("user-1", Amounts{"rpm": 1}) })
@@ -313,7 +313,7 @@ func TestConflictOfAPlainWriteIsRetried(t *testing.T) {
 }
 
 func TestEndedContextBeforeTheCall(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	used := s.used(func() {
@@ -329,7 +329,7 @@ func TestEndedContextBeforeTheCall(t *testing.T) {
 func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
 	for _, when := range []ddbmem.Fault{{Before: time.Second}, {After: time.Second}} {
 		for _, entity := range []string{"user-1", "key"} {
-			virtual(t, perMinute(), func(t *testing.T, s *stage) {
+			virtual(t, perMinute(), func(t *testing.T, s *process) {
 				s.family("key", "project")
 				for _, cold := range []bool{true, false} {
 					if !cold {
@@ -369,7 +369,7 @@ func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
 // whatever the lane does next.
 func TestContextThatEndsDuringAReadGrantsNothing(t *testing.T) {
 	for _, entity := range []string{"user-1", "key"} {
-		virtual(t, perMinute(), func(t *testing.T, s *stage) {
+		virtual(t, perMinute(), func(t *testing.T, s *process) {
 			s.family("key", "project")
 			s.acquire(entity, Amounts{"tpm": 9999})
 			for range 20 {
@@ -390,7 +390,7 @@ func TestContextThatEndsDuringAReadGrantsNothing(t *testing.T) {
 
 // A store that answers slowly, but answers, is no reason to look again for ever.
 func TestDenialFromASlowStore(t *testing.T) {
-	virtual(t, perMinute(), func(t *testing.T, s *stage) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
 		s.acquire("user-1", Amounts{"tpm": 10_000})
 		s.clock.advance(2 * time.Second)
 		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {

@@ -61,7 +61,7 @@ func manyLimits(n int) []Limit {
 }
 
 func TestBadCallsAskNothingOfTheStore(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	for _, call := range badCalls {
 		t.Run(call.name, func(t *testing.T) {
 			used := s.used(func() {
@@ -81,7 +81,7 @@ func TestBadCallsAskNothingOfTheStore(t *testing.T) {
 
 func TestUnknownLimitIsRefusedUnwritten(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, perMinute())
+		s := newProcess(t, e, perMinute())
 		for range 2 {
 			_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1, "rmp": 1})
 			reason := requireInvalid(t, err, "amounts[rmp]").Reason
@@ -102,7 +102,7 @@ func TestUnknownLimitIsRefusedUnwritten(t *testing.T) {
 
 func TestNoLimitsAnywhereIsAnError(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newStage(t, e, nil)
+		s := newProcess(t, e, nil)
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		reason := requireInvalid(t, err, "limits").Reason
 		for _, way := range []string{"SetSystemLimits", "SetResourceLimits", "SetEntityLimits", "Options.Limits", "WithLimits"} {
@@ -115,7 +115,7 @@ func TestNoLimitsAnywhereIsAnError(t *testing.T) {
 }
 
 func TestBadAdjustsWriteNothing(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	lease := s.acquire("user-1", Amounts{"rpm": 2, "tpm": 500})
 	for _, bad := range []struct {
 		name, field string
@@ -144,7 +144,7 @@ func TestBadAdjustsWriteNothing(t *testing.T) {
 
 // A lease that is charged again and again must not wrap around.
 func TestLeaseDoesNotOverflow(t *testing.T) {
-	s := memStage(t, perMinute())
+	s := memProcess(t, perMinute())
 	lease := s.acquire("user-1", Amounts{"rpm": 1})
 	require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": maxTokens - 1}))
 	before := s.item("user-1")

@@ -35,8 +35,8 @@ func newHandClock() *handClock {
 func (c *handClock) now() time.Time          { return time.UnixMilli(c.ms.Load()) }
 func (c *handClock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
-// stage is one process: a limiter with its own repository on a table.
-type stage struct {
+// process is one that limits: a limiter with its own repository on a table.
+type process struct {
 	*engine
 	t       *testing.T
 	clock   *handClock
@@ -44,34 +44,34 @@ type stage struct {
 	limiter *RateLimiter
 }
 
-// newStage is a process on a new table whose clock stands still.
-func newStage(t *testing.T, e *engine, opts *Options) *stage {
+// newProcess is a process on a new table whose clock stands still.
+func newProcess(t *testing.T, e *engine, opts *Options) *process {
 	t.Helper()
 	clock := newHandClock()
 	repo := e.repository(t, &RepositoryOptions{Now: clock.now})
-	return (&stage{engine: e, t: t, clock: clock}).on(repo, opts)
+	return (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 }
 
-// memStage is a process on a new table of a new ddbmem with the stage's clock.
-func memStage(t *testing.T, opts *Options) *stage {
+// memProcess is a process on a new table of a new ddbmem with its clock.
+func memProcess(t *testing.T, opts *Options) *process {
 	t.Helper()
 	clock := newHandClock()
 	e := memEngine(t, ddbmem.WithClock(clock.now), ddbmem.WithLog())
 	repo := e.repository(t, &RepositoryOptions{Now: clock.now})
-	return (&stage{engine: e, t: t, clock: clock}).on(repo, opts)
+	return (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 }
 
-func (s *stage) on(repo *Repository, opts *Options) *stage {
+func (s *process) on(repo *Repository, opts *Options) *process {
 	s.t.Helper()
 	limiter, err := New(repo, opts)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, limiter.Close(context.WithoutCancel(s.t.Context()))) })
-	return &stage{engine: s.engine, t: s.t, clock: s.clock, repo: repo, limiter: limiter}
+	return &process{engine: s.engine, t: s.t, clock: s.clock, repo: repo, limiter: limiter}
 }
 
 // peer is another process on the same table and with the same clock, unless it
 // brings one.
-func (s *stage) peer(opts *Options, clocks ...*handClock) *stage {
+func (s *process) peer(opts *Options, clocks ...*handClock) *process {
 	s.t.Helper()
 	clock := s.clock
 	if len(clocks) > 0 {
@@ -83,7 +83,7 @@ func (s *stage) peer(opts *Options, clocks ...*handClock) *stage {
 }
 
 // wired is another process whose requests pass through a transport of the test.
-func (s *stage) wired(opts *Options, transport aws.HTTPClient) *stage {
+func (s *process) wired(opts *Options, transport aws.HTTPClient) *process {
 	s.t.Helper()
 	repo, err := NewRepository(s.client(func(o *dynamodb.Options) { o.HTTPClient = transport }), s.repo.table, &RepositoryOptions{Now: s.clock.now})
 	require.NoError(s.t, err)
@@ -91,7 +91,7 @@ func (s *stage) wired(opts *Options, transport aws.HTTPClient) *stage {
 }
 
 // acquire takes amounts that must fit.
-func (s *stage) acquire(entity string, a Amounts, opts ...AcquireOption) *Lease {
+func (s *process) acquire(entity string, a Amounts, opts ...AcquireOption) *Lease {
 	s.t.Helper()
 	lease, err := s.limiter.Acquire(s.t.Context(), entity, model, a, opts...)
 	require.NoError(s.t, err)
@@ -99,7 +99,7 @@ func (s *stage) acquire(entity string, a Amounts, opts ...AcquireOption) *Lease 
 }
 
 // recovers ends every fault and waits until the store answers and nothing is owed.
-func (s *stage) recovers() {
+func (s *process) recovers() {
 	s.t.Helper()
 	s.db.SetFaults(nil)
 	for range 60 {
@@ -112,13 +112,13 @@ func (s *stage) recovers() {
 }
 
 // deny asks for amounts that must not fit.
-func (s *stage) deny(entity string, a Amounts, opts ...AcquireOption) *LimitExceededError {
+func (s *process) deny(entity string, a Amounts, opts ...AcquireOption) *LimitExceededError {
 	s.t.Helper()
 	_, err := s.limiter.Acquire(s.t.Context(), entity, model, a, opts...)
 	return s.denied(err)
 }
 
-func (s *stage) denied(err error) *LimitExceededError {
+func (s *process) denied(err error) *LimitExceededError {
 	s.t.Helper()
 	var exceeded *LimitExceededError
 	require.ErrorAs(s.t, err, &exceeded)
@@ -127,7 +127,7 @@ func (s *stage) denied(err error) *LimitExceededError {
 }
 
 // item is the entity's bucket as stored, nil for none.
-func (s *stage) item(entity string) schema.Item {
+func (s *process) item(entity string) schema.Item {
 	s.t.Helper()
 	out, err := s.client().GetItem(s.t.Context(), &dynamodb.GetItemInput{
 		TableName: &s.repo.table, Key: s.repo.keys.Bucket(entity, model).Attributes(), ConsistentRead: aws.Bool(true),
@@ -137,7 +137,7 @@ func (s *stage) item(entity string) schema.Item {
 }
 
 // image is the entity's bucket, decoded; it must exist.
-func (s *stage) image(entity string) *schema.Image {
+func (s *process) image(entity string) *schema.Image {
 	s.t.Helper()
 	image, err := schema.NewLimitSets().DecodeBucket(s.item(entity), nil, 0)
 	require.NoError(s.t, err)
@@ -146,7 +146,7 @@ func (s *stage) image(entity string) *schema.Image {
 }
 
 // stored is one limit of the entity's bucket.
-func (s *stage) stored(entity, limit string) schema.Stored {
+func (s *process) stored(entity, limit string) schema.Stored {
 	s.t.Helper()
 	image := s.image(entity)
 	i := image.Set.Index(limit)
@@ -155,7 +155,7 @@ func (s *stage) stored(entity, limit string) schema.Stored {
 }
 
 // level is what a limit of the entity is worth now, in whole tokens, read afresh.
-func (s *stage) level(entity, limit string) int64 {
+func (s *process) level(entity, limit string) int64 {
 	s.t.Helper()
 	image := s.image(entity)
 	i := image.Set.Index(limit)
@@ -164,7 +164,7 @@ func (s *stage) level(entity, limit string) int64 {
 }
 
 // delete removes the entity's bucket, as the time to live would.
-func (s *stage) delete(entity string) {
+func (s *process) delete(entity string) {
 	s.t.Helper()
 	_, err := s.client().DeleteItem(s.t.Context(), &dynamodb.DeleteItemInput{
 		TableName: &s.repo.table, Key: s.repo.keys.Bucket(entity, model).Attributes(),
@@ -173,7 +173,7 @@ func (s *stage) delete(entity string) {
 }
 
 // family stores records so that each entity cascades to the next.
-func (s *stage) family(ids ...string) {
+func (s *process) family(ids ...string) {
 	s.t.Helper()
 	for i := len(ids) - 1; i >= 0; i-- {
 		e := Entity{ID: ids[i]}
@@ -185,7 +185,7 @@ func (s *stage) family(ids ...string) {
 }
 
 // used is what the requests of do cost.
-func (s *stage) used(do func()) ddbmem.Meter {
+func (s *process) used(do func()) ddbmem.Meter {
 	before := s.db.Meter()
 	do()
 	return s.db.Meter().Sub(before)
@@ -301,7 +301,7 @@ func only(names ...string) func(string, []byte) bool {
 }
 
 // faulty is another process whose requests suffer f, which has to be armed.
-func (s *stage) faulty(opts *Options, f *fault) *stage {
+func (s *process) faulty(opts *Options, f *fault) *process {
 	s.t.Helper()
 	f.next = s.client().Options().HTTPClient
 	return s.wired(opts, f)
