@@ -11,16 +11,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// on gives the requests of one operation a fault.
-func on(operation string, f ddbmem.Fault) ddbmem.FaultFunc {
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == operation {
-			return f
-		}
-		return ddbmem.Fault{}
-	}
-}
-
 // A transaction that is never answered well within the time for the store is left
 // to the policy, and what becomes of it is booked once.
 func TestTransactionIsGivenTheTimeForTheStore(t *testing.T) {

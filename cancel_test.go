@@ -2,9 +2,14 @@ package dynalimit
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,5 +68,111 @@ func TestRollbackSurvivesACancelledContext(t *testing.T) {
 		available, err := l.Available(t.Context(), "u", "m")
 		require.NoError(t, err)
 		require.Equal(t, Amounts{"rpm": 60}, available)
+	})
+}
+
+func TestEndedContextBeforeTheCall(t *testing.T) {
+	s := memProcess(t, perMinute())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	used := s.used(func() {
+		_, err := s.limiter.Acquire(ctx, "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(Allow))
+		require.ErrorIs(t, err, context.Canceled)
+		assert.NotErrorIs(t, err, ErrUnavailable)
+	})
+	assert.Zero(t, used.Requests())
+}
+
+// A caller whose context ends while its write is in flight gets its error at
+// once; what was granted is given back.
+func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
+	for _, when := range []ddbmem.Fault{{Before: time.Second}, {After: time.Second}} {
+		for _, entity := range []string{"user-1", "key"} {
+			virtual(t, perMinute(), func(t *testing.T, s *process) {
+				s.family("key", "project")
+				for _, cold := range []bool{true, false} {
+					if !cold {
+						s.acquire(entity, Amounts{"tpm": 100})
+					}
+					s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+						if r.Operation == "UpdateItem" || r.Operation == "PutItem" {
+							return when
+						}
+						return ddbmem.Fault{}
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+					defer cancel()
+					began := time.Now()
+					_, err := s.limiter.Acquire(ctx, entity, model, Amounts{"tpm": 500})
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					assert.Equal(t, 100*time.Millisecond, time.Since(began), "at once")
+					s.db.SetFaults(nil)
+					elapse(time.Minute)
+					synctest.Wait()
+					want := int64(10_000)
+					if !cold {
+						want -= 100
+					}
+					for _, id := range []string{entity, "project"} {
+						if s.item(id) != nil { // a bucket that was never made is full
+							assert.Equal(t, want, s.level(id, "tpm"), id)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// A caller whose context ends while the bucket is read for it is granted nothing,
+// whatever the lane does next.
+func TestContextThatEndsDuringAReadGrantsNothing(t *testing.T) {
+	for _, entity := range []string{"user-1", "key"} {
+		virtual(t, perMinute(), func(t *testing.T, s *process) {
+			s.family("key", "project")
+			s.acquire(entity, Amounts{"tpm": 9999})
+			for range 20 {
+				s.clock.advance(1100 * time.Millisecond) // too old to deny from
+				s.db.SetFaults(firstOf("GetItem", -1, ddbmem.Fault{Before: time.Second}))
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				lease, err := s.limiter.Acquire(ctx, entity, model, Amounts{"tpm": 9000})
+				cancel()
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Nil(t, lease)
+				elapse(time.Minute)
+				s.db.SetFaults(nil)
+				assert.Equal(t, int64(9_999_000), s.stored(entity, "tpm").Consumed)
+			}
+		})
+	}
+}
+
+// Callers that leave at any moment take nothing with them.
+func TestCallersThatLeaveTakeNothing(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &Options{Limits: []Limit{PerDay("tpm", 1_000_000)}})
+		require.NoError(t, s.acquire("shared", Amounts{"tpm": 1}).Rollback(t.Context()))
+		var kept atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 200 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if i%2 == 0 {
+					go cancel() // at any moment of the call
+				}
+				lease, err := s.limiter.Acquire(ctx, "shared", model, Amounts{"tpm": 100})
+				if err == nil {
+					kept.Add(lease.Consumed()["tpm"])
+				} else {
+					assert.ErrorIs(t, err, context.Canceled, fmt.Sprint(i))
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, s.limiter.Close(t.Context()))
+		assert.GreaterOrEqual(t, kept.Load(), int64(100*100))
+		assert.Equal(t, 1_000_000-kept.Load(), s.level("shared", "tpm"))
+		assert.Equal(t, kept.Load()*milli, s.stored("shared", "tpm").Consumed)
 	})
 }

@@ -253,3 +253,24 @@ func TestConfigurationIsReadOnceInATTL(t *testing.T) {
 		t.Logf("an acquire a second for two minutes: %v", used)
 	})
 }
+
+// The operations the hot path needs are those that the documentation grants.
+func TestOperationsUsed(t *testing.T) {
+	s := memProcess(t, together())
+	s.family("key", "project")
+	s.db.ResetLog()
+	lease := s.acquire("key", Amounts{"tpm": 500})
+	require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 5}))
+	require.NoError(t, lease.Rollback(t.Context()))
+	s.acquire("user-1", Amounts{"rpm": 1})
+	_, err := s.limiter.Check(t.Context(), "key", model, nil)
+	require.NoError(t, err)
+	var used []string
+	for _, entry := range s.db.Log() {
+		if !slices.Contains(used, entry.Operation) {
+			used = append(used, entry.Operation)
+		}
+	}
+	slices.Sort(used)
+	assert.Equal(t, []string{"BatchGetItem", "GetItem", "PutItem", "TransactWriteItems", "UpdateItem"}, used)
+}

@@ -14,29 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// bothModes runs a test with each way to charge a cascade, on every engine.
-func bothModes(t *testing.T, test func(t *testing.T, s *process)) {
-	t.Helper()
-	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
-		t.Run(string(mode), func(t *testing.T) {
-			testEngines(t, func(t *testing.T, e *engine) {
-				opts := perMinute()
-				opts.Cascade = mode
-				test(t, newProcess(t, e, opts))
-			})
-		})
-	}
-}
-
-// holders are the entities and limits of statuses, in their order.
-func holders(statuses []LimitStatus) []string {
-	var out []string
-	for _, s := range statuses {
-		out = append(out, s.EntityID+" "+s.Limit.Name)
-	}
-	return out
-}
-
 func TestCascadeChargesEveryLevel(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {
 		s.family("key", "project", "org")

@@ -14,13 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
-// together are the options of limiters that charge a cascade in a transaction.
-func together() *Options {
-	opts := perMinute()
-	opts.Cascade = CascadeTransaction
-	return opts
-}
-
 // requests are the bodies of an operation's requests in the log, in their order.
 func (s *process) requests(operation string) (bodies []map[string]any) {
 	for _, entry := range s.db.Log() {
@@ -31,25 +24,6 @@ func (s *process) requests(operation string) (bodies []map[string]any) {
 		}
 	}
 	return bodies
-}
-
-// firstOf strikes the first n requests of an operation, all when n is below 0.
-func firstOf(operation string, n int64, f ddbmem.Fault) ddbmem.FaultFunc {
-	var seen atomic.Int64
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation != operation || seen.Add(1) > n && n >= 0 {
-			return ddbmem.Fault{}
-		}
-		return f
-	}
-}
-
-func cancelled(codes ...string) *ddbmem.Error {
-	e := &ddbmem.Error{Code: "TransactionCanceledException"}
-	for _, code := range codes {
-		e.Reasons = append(e.Reasons, ddbmem.Reason{Code: code})
-	}
-	return e
 }
 
 func TestTransactionConflictIsNoDenial(t *testing.T) {

@@ -59,9 +59,6 @@ func (l *loader) count() int {
 	return l.reads
 }
 
-// elapse lets d of the bubble's time go by.
-func elapse(d time.Duration) { <-time.After(d) }
-
 const cacheTTL = time.Minute
 
 func newTestCache(size int) (*configCache, *loader) {

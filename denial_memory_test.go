@@ -1,30 +1,18 @@
 package dynalimit
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/lane"
 )
-
-// family is a child that cascades to a parent, in virtual time, with limits
-// that the test sets.
-func family(t *testing.T, client *engine, opts *Options) (*RateLimiter, *Repository) {
-	t.Helper()
-	repo := client.repository(t, &RepositoryOptions{Now: time.Now})
-	ctx := t.Context()
-	require.NoError(t, repo.CreateEntity(ctx, Entity{ID: "org"}))
-	require.NoError(t, repo.CreateEntity(ctx, Entity{ID: "key", ParentID: "org", Cascade: true}))
-	l, err := New(repo, opts)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
-	return l, repo
-}
 
 // A denial by one level's memory must not hide that another level denies for
 // longer.
@@ -56,32 +44,6 @@ func TestDenialFromMemoryKnowsEveryLevel(t *testing.T) {
 	})
 }
 
-// What a lease takes further is admitted by the configuration in force, not by
-// the one it was granted under.
-func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		l, repo := family(t, e, nil)
-		ctx := t.Context()
-		require.NoError(t, repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 100)}, nil))
-		lease, err := l.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 1, "tpm": 1})
-		require.NoError(t, err)
-		operator := e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now})
-		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 10)}, nil))
-		elapse(61 * time.Second) // the cache's TTL
-		require.ErrorIs(t, lease.Consume(ctx, Amounts{"rpm": 11}), ErrExceedsBurst)
-		var wrong *ValidationError
-		require.ErrorAs(t, lease.Consume(ctx, Amounts{"tpm": 1}), &wrong)
-		require.NoError(t, lease.Consume(ctx, Amounts{"rpm": 10}))
-		require.Equal(t, Amounts{"rpm": 11, "tpm": 1}, lease.Consumed())
-		elapse(10 * time.Minute)
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: q.Operation == "BatchGetItem"} })
-		require.ErrorIs(t, lease.Consume(ctx, Amounts{"rpm": 1}), ErrUnavailable)
-		e.db.SetFaults(nil)
-		require.NoError(t, lease.Rollback(ctx))
-	})
-}
-
 // A denial by one level's memory must still bring another level its newer
 // configuration, for what it says of the wait holds only from then on.
 func TestDenialFromMemoryBringsNewerConfiguration(t *testing.T) {
@@ -106,58 +68,117 @@ func TestDenialFromMemoryBringsNewerConfiguration(t *testing.T) {
 	})
 }
 
-// What a batch gives back comes before what it takes, and a full bucket holds no
-// more: a take denied beside both must say how long, not that it would fit.
-func TestDenialBesideGiveBackAndTake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		l, repo := family(t, e, nil)
-		require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
-		old, err := l.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": 90})
-		require.NoError(t, err)
-		elapse(25 * time.Hour) // full again
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })
-		errs := make(map[int64]chan error)
-		take := func(n int64) {
-			done := make(chan error, 1)
-			errs[n] = done
-			go func() {
-				_, err := l.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": n})
-				done <- err
-			}()
-			synctest.Wait()
-		}
-		take(40)
-		elapse(15 * time.Millisecond) // reads the configuration
-		for _, n := range []int64{1, 80, 65} {
-			take(n) // while the 40 are written
-		}
-		elapse(10 * time.Millisecond) // the 1 is written, and 80 and 65 do not fit beside
-		require.NoError(t, old.Rollback(t.Context()))
-		for _, n := range []int64{40, 1, 80} {
-			require.NoError(t, <-errs[n])
-		}
-		var denied *LimitExceededError
-		require.ErrorAs(t, <-errs[65], &denied)
-		require.Equal(t, int64(20), denied.Primary().Remaining)
-		require.Equal(t, 45*24*time.Hour/100, denied.RetryAfter.Round(time.Minute))
+// A client that stalled decides by what has accrued since, not by old numbers.
+func TestStalledClientSeesWhatAccrued(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		p := s.peer(perMinute())
+		s.acquire("user-1", Amounts{"rpm": 5, "tpm": 1})
+		p.acquire("user-1", Amounts{"rpm": 95})
+		s.clock.advance(12 * time.Second)
+		s.acquire("user-1", Amounts{"rpm": 20})
+		p.deny("user-1", Amounts{"rpm": 1})
+		s.clock.advance(3 * time.Second)
+		exceeded := p.deny("user-1", Amounts{"rpm": 10, "tpm": 10})
+		assert.Equal(t, 3*time.Second, exceeded.RetryAfter)
+		assert.Equal(t, []bool{true, false}, []bool{exceeded.Statuses[0].Exceeded, exceeded.Statuses[1].Exceeded}, "only what does not fit")
 	})
 }
 
-// A waiter whose turn is due when its deadline has passed is not told to come
-// back after no time at all.
-func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
+// Memory does not deny what this process is just giving back, whether that is in
+// flight or queued behind another write.
+func TestMemoryDoesNotDenyBesideAGiveBack(t *testing.T) {
+	for _, queued := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l, db := waitLimiter(t, PerDay("tpm", 60), PerDay("d", 60))
+			lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 60})
+			require.NoError(t, err)
+			db.SetFaults(after10ms)
+			if queued {
+				go func() { _, _ = l.Acquire(t.Context(), "u", "m", Amounts{"d": 1}) }()
+				synctest.Wait()
+			}
+			go func() { assert.NoError(t, lease.Rollback(t.Context())) }()
+			synctest.Wait()
+			_, err = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 60})
+			require.NoError(t, err, "queued: %v", queued)
+		})
+	}
+}
+
+// What a transaction must have left is supposed, not seen: it denies nobody.
+func TestSupposedImageDeniesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, _ := waitLimiter(t, PerMinute("rpm", 60))
-		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1})
+		l, _ := team(t, []Limit{PerDay("tpm", 60)}, []Limit{PerDay("tpm", 60)})
+		other, err := New(l.repo, nil)
 		require.NoError(t, err)
-		at := position{waiter: lane.NewWaiter(1), lane: l.lanes.Of("u", "m")}
-		defer at.quit()
-		at.lane.Join(at.waiter)
-		at.lane.Lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)
-		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
-		defer cancel()
-		_, err = l.pause(ctx, lease.request, at, &LimitExceededError{}, 0)
-		require.NotErrorIs(t, err, ErrLimitExceeded)
+		lease, err := other.Acquire(t.Context(), "u", "m", Amounts{"tpm": 30})
+		require.NoError(t, err)
+		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 30}, WithCascade(CascadeTransaction))
+		require.NoError(t, err)
+		require.NoError(t, lease.Rollback(t.Context()))
+		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 30})
+		require.NoError(t, err, "given back by another since")
+	})
+}
+
+// After an unanswered write the store may hold more than the last image shows.
+func TestImageBeforeAnUnansweredWriteDeniesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerDay("tpm", 60))
+		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 60})
+		require.NoError(t, err)
+		l.lanes.Of("u", "m").ForgetOwnWrite() // as in a lane that was forgotten: sent once
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: r.Operation == "UpdateItem"} })
+		require.ErrorIs(t, lease.Rollback(t.Context()), ErrUnconfirmed)
+		db.SetFaults(nil)
+		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 60})
+		require.NoError(t, err, "the give-back had landed")
+	})
+}
+
+// A take that does not fit beside those before it is decided from the answer to
+// their write, which may show more than the image before.
+func TestPostponedTakeIsDecidedFromTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerDay("tpm", 100), PerDay("d", 60))
+		other, err := New(l.repo, &Options{Limits: l.opts.Limits})
+		require.NoError(t, err)
+		other.lanes.IDs.Slot = (l.lanes.IDs.Slot + 1) % schema.OpSlots // so that its give-back is not refused first
+		lease, err := other.Acquire(t.Context(), "u", "m", Amounts{"tpm": 40})
+		require.NoError(t, err)
+		drain(t, l, Amounts{"d": 1})
+		db.SetFaults(after10ms)
+		errs := make(chan error, 3)
+		for _, amounts := range []Amounts{{"d": 1}, {"tpm": 40}, {"tpm": 40}} { // the last two ride behind the first
+			go func() {
+				_, err := l.Acquire(t.Context(), "u", "m", amounts)
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		<-time.After(5 * time.Millisecond)
+		require.NoError(t, lease.Rollback(t.Context())) // lands while the second is in flight
+		for range 3 {
+			require.NoError(t, <-errs)
+		}
+	})
+}
+
+// Memory of a bucket under other limits than those in force says nothing: the
+// wait is another.
+func TestMemoryUnderOtherLimitsDeniesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		l, repo := family(t, e, nil)
+		ctx := t.Context()
+		require.NoError(t, repo.SetSystemLimits(ctx, []Limit{PerDay("rpm", 100)}, nil))
+		_, err := l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 100})
+		require.NoError(t, err)
+		require.NoError(t, repo.SetSystemLimits(ctx, []Limit{PerHour("rpm", 100)}, nil))
+		_, err = l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 100})
+		wait, ok := RetryAfter(err)
+		require.True(t, ok, "%v", err)
+		require.LessOrEqual(t, wait, time.Hour)
 	})
 }

@@ -82,3 +82,67 @@ func drainExactly(t *testing.T, many []*RateLimiter, callers int) []*Lease {
 	}
 	return leases
 }
+
+// Clients with images of a full bucket share its tokens: the store decides.
+func TestStaleImagesDoNotOverAdmit(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		s.acquire("user-1", Amounts{"tpm": 1})
+		var processes []*process
+		for range 6 {
+			p := s.peer(perMinute())
+			p.acquire("user-1", Amounts{"rpm": 1})
+			processes = append(processes, p)
+		}
+		s.clock.advance(time.Minute)
+		admitted := 0
+		for _, p := range processes { // each has last seen it nearly full
+			if _, err := p.limiter.Acquire(t.Context(), "user-1", model, Amounts{"tpm": 4000}); err == nil {
+				admitted++
+			} else {
+				exceeded := p.denied(err)
+				assert.Equal(t, int64(2000), exceeded.Primary().Remaining, "rejected on the state it saw")
+				assert.Equal(t, 12*time.Second, exceeded.RetryAfter)
+			}
+		}
+		assert.Equal(t, 2, admitted)
+	})
+}
+
+// What an open lease holds is gone for everybody else at once.
+func TestConsumptionIsVisibleWhileTheLeaseIsOpen(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		p := s.peer(perMinute())
+		lease := s.acquire("user-1", Amounts{"tpm": 6000})
+		p.deny("user-1", Amounts{"tpm": 6000})
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -3000}))
+		s.clock.advance(2 * time.Second)
+		p.acquire("user-1", Amounts{"tpm": 6000})
+	})
+}
+
+// The counter is the exact sum of what was debited and given back, also when
+// more was refilled than used.
+func TestCounterIsExact(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		p := s.peer(perMinute())
+		sum := int64(0)
+		for i := range int64(30) {
+			s.clock.advance(time.Duration(i*i) * 7 * time.Second)
+			lease := s.acquire("user-1", Amounts{"tpm": 10 + i})
+			p.acquire("user-1", Amounts{"tpm": 1})
+			sum += 11 + i
+			switch i % 3 {
+			case 0:
+				require.NoError(t, lease.Rollback(t.Context()))
+				sum -= 10 + i
+			case 1:
+				require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 100 - i}))
+				sum += 100 - i
+			}
+		}
+		assert.Equal(t, sum*milli, s.stored("user-1", "tpm").Consumed)
+	})
+}

@@ -11,8 +11,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-func perDay(n int64) *Options { return &Options{Limits: []Limit{PerDay("tpm", n)}} }
-
 // waysOfGoing are the ways in which a bucket goes.
 var waysOfGoing = map[string]func(s *process, entity string){
 	"deleted": func(s *process, entity string) { require.NoError(s.t, s.repo.DeleteEntity(s.t.Context(), entity)) },

@@ -14,58 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// writesOf matches writes of one entity's bucket.
-func writesOf(entity string) func(string, []byte) bool {
-	return func(operation string, body []byte) bool {
-		return (operation == "UpdateItem" || operation == "PutItem") && bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`))
-	}
-}
-
-func requireUnconfirmed(t *testing.T, err error, want Amounts) *UnconfirmedError {
-	t.Helper()
-	var unconfirmed *UnconfirmedError
-	require.ErrorAs(t, err, &unconfirmed)
-	require.ErrorIs(t, err, ErrUnconfirmed)
-	require.ErrorIs(t, err, ErrUnavailable, "for want of an answer")
-	assert.Equal(t, want, unconfirmed.Amounts)
-	return unconfirmed
-}
-
-// virtual runs a test on ddbmem in virtual time, so that pauses cost nothing.
-func virtual(t *testing.T, opts *Options, test func(t *testing.T, s *process)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, memProcess(t, opts)) })
-}
-
-func TestLostAnswerOfATakeCountsOnce(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		f := &fault{lose: true, match: only("UpdateItem", "PutItem")}
-		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
-		for i, left := range []int64{9500, 9000, 8500} { // a create, then spends
-			f.times(1)
-			lease := s.acquire("user-1", Amounts{"tpm": 500})
-			require.Equal(t, 1, f.count())
-			assert.Equal(t, left, s.level("user-1", "tpm"), "take %d", i)
-			assert.Equal(t, left, lease.Statuses()[0].Remaining)
-		}
-	})
-}
-
-func TestLostAnswerOfAGiveBackCountsOnce(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		f := &fault{lose: true, match: only("UpdateItem")}
-		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
-		kept, lease := s.acquire("user-1", Amounts{"tpm": 5000}), s.acquire("user-1", Amounts{"tpm": 500})
-		f.times(2)
-		require.NoError(t, lease.Rollback(t.Context()))
-		assert.Equal(t, 2, f.count())
-		assert.Equal(t, int64(5000), s.level("user-1", "tpm"), "never minted")
-		f.times(1)
-		require.NoError(t, kept.Adjust(t.Context(), Amounts{"tpm": -1000}))
-		assert.Equal(t, int64(6000), s.level("user-1", "tpm"))
-	})
-}
-
 // Where the slot does not hold this client's own last write, a give-back cannot
 // recognise itself: it is sent once, and what cannot be known stays consumed.
 func TestGiveBackThatCannotBeKnownStaysConsumed(t *testing.T) {
@@ -289,5 +237,19 @@ func TestErrorsOfOneCallAreJoined(t *testing.T) {
 			entities = append(entities, unconfirmed.EntityID)
 		}
 		assert.Equal(t, []string{"key", "project"}, entities)
+	})
+}
+
+func TestDoneWorkIsNotRefundedWhenAnAdjustFails(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
+		err := s.limiter.Do(t.Context(), "user-1", model, Amounts{"tpm": 500}, func(ctx context.Context, lease *Lease) error {
+			s.down(throttled1)
+			err := lease.Adjust(ctx, Amounts{"tpm": 200})
+			s.db.SetFaults(nil)
+			require.ErrorIs(t, err, ErrUnconfirmed)
+			return nil // the work was done all the same
+		})
+		require.NoError(t, err)
+		assert.Equal(t, int64(9500), s.level("user-1", "tpm"))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +16,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
-
-// perMinute are 100 requests and 10,000 tokens a minute.
-func perMinute() *Options {
-	return &Options{Limits: []Limit{PerMinute("tpm", 10_000), PerMinute("rpm", 100)}}
-}
 
 func TestAcquireTakesEveryLimitNamed(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
@@ -101,9 +97,6 @@ func TestRetryAfterIsExact(t *testing.T) {
 		})
 	}
 }
-
-// limiterOptions are the options the process's limiter was made with.
-func (s *process) limiterOptions() *Options { return &Options{Limits: s.limiter.opts.Limits} }
 
 func TestAmountAboveTheBurstNeverFits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
@@ -342,5 +335,49 @@ func TestDoReportsWhatItCouldNotGiveBack(t *testing.T) {
 		var unconfirmed *UnconfirmedError
 		require.ErrorAs(t, err, &unconfirmed)
 		assert.Equal(t, Amounts{"rpm": -1}, unconfirmed.Amounts)
+	})
+}
+
+// New and NewRepository ask for nothing, create nothing and start nothing.
+func TestConstructorsTouchNothing(t *testing.T) {
+	e := memEngine(t)
+	repo, err := NewRepository(e.client(), "limits", &RepositoryOptions{Namespace: "typo"})
+	require.NoError(t, err)
+	limiter, err := New(repo, perMinute())
+	require.NoError(t, err)
+	require.NoError(t, limiter.Close(t.Context()))
+	assert.Zero(t, e.db.Meter().Requests())
+}
+
+// Buckets of one entity lie under as many sort keys as resources, and an
+// entity's other resources are not touched.
+func TestResourcesAreSeparate(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		for i := range 5 {
+			_, err := s.limiter.Acquire(t.Context(), "user-1", "m"+strconv.Itoa(i), Amounts{"rpm": 100})
+			require.NoError(t, err)
+		}
+		s.acquire("user-1", Amounts{"rpm": 100})
+		s.acquire("user-2", Amounts{"rpm": 100})
+	})
+}
+
+// A bucket that another program spoilt says which item it is and what to do; it
+// is no outage.
+func TestMalformedBucketSaysWhatToDo(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		s.acquire("u", Amounts{"tpm": 1})
+		item := s.item("u")
+		item["b_tpm_tk"] = &types.AttributeValueMemberN{Value: "99223372036854775807"}
+		put(t, s.repo, item)
+		p := s.peer(perMinute())
+		_, err := p.limiter.Acquire(t.Context(), "u", model, Amounts{"tpm": 1}, WithOnUnavailable(Allow))
+		require.Error(t, err)
+		assert.NotErrorIs(t, err, ErrUnavailable)
+		for _, part := range []string{`"ENTITY#u", "#BUCKET#gpt-4"`, "b_tpm_tk", "delete the item"} {
+			assert.ErrorContains(t, err, part)
+		}
 	})
 }

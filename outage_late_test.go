@@ -83,17 +83,6 @@ func TestTakeUnderWayInAnOutageIsChargedOnce(t *testing.T) {
 	}
 }
 
-// slowly makes every request of this process take so long to be executed and as
-// long to be answered.
-func (s *process) slowly(before, after time.Duration) {
-	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Context.Value(otherProcess{}) != nil {
-			return ddbmem.Fault{}
-		}
-		return ddbmem.Fault{Before: before, After: after}
-	})
-}
-
 // A take that the policy admitted while its write was under way, and that the
 // bucket denied afterwards, is owed: it is charged once, and given back once.
 func TestTakeDeniedAfterThePolicyAdmittedItIsOwed(t *testing.T) {

@@ -6,26 +6,14 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/lane"
 )
-
-// silences are the ways in which a store can fail to answer.
-var silences = map[string]func(*ddbmem.Request) ddbmem.Fault{
-	"hang":  func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} },
-	"reset": func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} },
-	"5xx": func(*ddbmem.Request) ddbmem.Fault {
-		return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError"}}
-	},
-	"only writes": func(r *ddbmem.Request) ddbmem.Fault {
-		return ddbmem.Fault{Drop: r.Operation != "GetItem" && r.Operation != "BatchGetItem"}
-	},
-}
 
 // outcomesOf is what came of calls made together: how long each took, its lease
 // and error.
@@ -56,16 +44,6 @@ func (s *process) together(n, users int, a Amounts, opts ...AcquireOption) *outc
 	}
 	group.Wait()
 	return out
-}
-
-func userOf(i int) string { return "user-" + string(rune('a'+i)) }
-
-// consumed is what the users' buckets were charged of a limit, in whole tokens.
-func (s *process) consumed(users int, limit string) (sum int64) {
-	for i := range users {
-		sum += s.stored(userOf(i), limit).Consumed / milli
-	}
-	return sum
 }
 
 // While nothing answers, the first callers wait for one request, and nobody after
@@ -150,87 +128,6 @@ func TestOutageBlocksAtOnce(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The process's share is the limit while the bucket does not answer, and an
-// outage that comes and goes does not fill it again.
-func TestLocalNeverAdmitsAboveItsShare(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Local, LocalShare: .25}, func(t *testing.T, s *process) {
-		s.acquire(userOf(0), Amounts{"rpm": 400})
-		admitted := int64(0)
-		for range 3 {
-			s.down(ddbmem.Fault{Drop: true})
-			for range 200 {
-				lease, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1})
-				if err != nil {
-					var denied *LimitExceededError
-					require.ErrorAs(t, err, &denied)
-					assert.Greater(t, denied.RetryAfter, time.Duration(0))
-					status := denied.Primary()
-					assert.True(t, status.Degraded)
-					assert.Equal(t, int64(1000), status.Limit.Capacity)
-					continue
-				}
-				admitted++
-				assert.True(t, lease.Statuses()[0].Degraded)
-			}
-			s.recovers()
-			elapse(time.Second)
-		}
-		assert.LessOrEqual(t, admitted, int64(150), "a quarter of the 600 that were left")
-		assert.GreaterOrEqual(t, admitted, int64(149))
-		charged, doubt := s.consumed(1, "rpm"), s.limiter.Health().Doubt["rpm"]
-		assert.LessOrEqual(t, charged, int64(400)+admitted)
-		assert.GreaterOrEqual(t, charged+doubt, int64(400)+admitted)
-		assert.LessOrEqual(t, doubt, int64(3), "one write was under way when each outage began")
-	})
-}
-
-// What a call turns out to use moves the share that admitted it.
-func TestLocalShareFollowsCorrections(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 1000)}, OnUnavailable: Local, LocalShare: .1}, func(t *testing.T, s *process) {
-		s.acquire(userOf(0), Amounts{"rpm": 1})
-		s.down(ddbmem.Fault{Drop: true})
-		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
-		require.ErrorIs(t, err, ErrUnavailable) // and now it is known to be silent
-		less, more := s.acquire(userOf(0), Amounts{"rpm": 60}), s.acquire(userOf(0), Amounts{"rpm": 30})
-		s.deny(userOf(0), Amounts{"rpm": 50})
-		require.NoError(t, less.Settle(t.Context(), Amounts{"rpm": 10}))
-		s.acquire(userOf(0), Amounts{"rpm": 50})
-		require.NoError(t, more.Rollback(t.Context()))
-		more = s.acquire(userOf(0), Amounts{"rpm": 1})
-		require.NoError(t, more.Adjust(t.Context(), Amounts{"rpm": 35}))
-		s.deny(userOf(0), Amounts{"rpm": 10})
-		s.recovers()
-	})
-}
-
-// A small share has room for one call.
-func TestLocalShareHasRoomForOneCall(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Local, LocalShare: .001}, func(t *testing.T, s *process) {
-		s.acquire(userOf(0), Amounts{"rpm": 1})
-		s.down(ddbmem.Fault{Drop: true})
-		s.acquire(userOf(0), Amounts{"rpm": 5})
-		s.deny(userOf(0), Amounts{"rpm": 5})
-		s.recovers()
-	})
-}
-
-// With nothing known, Local has only the limiter's own limits.
-func TestLocalWithNothingKnown(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 2)}, OnUnavailable: Local}, func(t *testing.T, s *process) {
-		s.down(ddbmem.Fault{Drop: true})
-		s.acquire(userOf(0), Amounts{"rpm": 2})
-		s.deny(userOf(0), Amounts{"rpm": 1})
-		s.recovers()
-		assert.Equal(t, int64(2), s.consumed(1, "rpm"))
-	})
-	virtual(t, &Options{OnUnavailable: Local}, func(t *testing.T, s *process) {
-		s.down(ddbmem.Fault{Drop: true})
-		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 2})
-		require.ErrorIs(t, err, ErrUnavailable)
-		s.recovers()
-	})
 }
 
 // A caller's own deadline leaves the policy time to decide, but only after a
@@ -360,111 +257,39 @@ func TestConfigurationOutlastsAnOutage(t *testing.T) {
 	})
 }
 
-// Two hours at the limit leave no debt, and every token is counted.
-func TestBacklogIsCountedWholeAndChargedWhatIsLeft(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerMinute("rpm", 60)}, OnUnavailable: Local}, func(t *testing.T, s *process) {
-		s.acquire(userOf(0), Amounts{"rpm": 1})
-		s.clock.advance(time.Minute)
-		s.down(ddbmem.Fault{Drop: true})
-		used := int64(1)
-		for range 120 {
-			lease := s.acquire(userOf(0), Amounts{"rpm": 60})
-			require.NoError(t, lease.Settle(t.Context(), nil))
-			used += 60
-			s.clock.advance(time.Minute)
+// A caller whose context cannot end is answered as fast as others when the bucket
+// does not: the outage lasts for as long as the test.
+func TestAnOutageAnswersCallersWhoseContextCannotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerMinute("tpm", 1000))
+		drain(t, l, Amounts{"tpm": 1})
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+		t.Cleanup(func() { db.SetFaults(nil) })
+		for range 3 {
+			began := time.Now()
+			lease, err := l.Acquire(context.Background(), "u", "m", Amounts{"tpm": 1}, WithOnUnavailable(Allow))
+			require.NoError(t, err)
+			require.True(t, lease.Degraded())
+			require.LessOrEqual(t, time.Since(began), 2*time.Second, "Options.Timeout") // the bubble's time
 		}
-		s.recovers()
-		doubt := s.limiter.Health().Doubt["rpm"]
-		assert.LessOrEqual(t, doubt, int64(60))
-		assert.Equal(t, used-doubt, s.stored(userOf(0), "rpm").Consumed/milli, "the counter has all of it")
-		assert.Equal(t, int64(60), s.level(userOf(0), "rpm"), "the tokens were refilled long ago")
 	})
 }
 
-// A flush never charges more than a burst, and the lane's own takes come after it.
-func TestBacklogComesBeforeTheLanesOwnTakes(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		s.acquire(userOf(0), Amounts{"rpm": 1})
-		s.down(ddbmem.Fault{Drop: true})
-		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
-		require.ErrorIs(t, err, ErrUnavailable)
-		for range 5 {
-			s.acquire(userOf(0), Amounts{"rpm": 50})
-		}
-		s.db.SetFaults(nil)
-		<-s.repo.breaker.Closed()
-		for s.limiter.Health().SilentBuckets > 0 {
-			elapse(time.Millisecond)
-		}
-		denied := s.deny(userOf(0), Amounts{"rpm": 1})
-		assert.Less(t, denied.Primary().Remaining, int64(1))
-		s.recovers()
-		assert.GreaterOrEqual(t, s.level(userOf(0), "rpm"), int64(-2), "a burst at most")
-		assert.GreaterOrEqual(t, s.stored(userOf(0), "rpm").Consumed/milli, int64(251))
-	})
-}
-
-// What is given back while the store is away is given back once it answers, alone
-// and to the bucket that was taken from.
-func TestGiveBackDuringAnOutage(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		kept, lost := s.acquire(userOf(0), Amounts{"rpm": 40}), s.acquire(userOf(0), Amounts{"rpm": 30})
-		s.down(ddbmem.Fault{Drop: true})
-		_, err := s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
-		require.ErrorIs(t, err, ErrUnavailable)
-		require.NoError(t, kept.Rollback(t.Context()))
-		require.NoError(t, kept.Rollback(t.Context()), "ended")
-		s.recovers()
-		assert.Equal(t, int64(30), s.stored(userOf(0), "rpm").Consumed/milli)
-
-		s.down(ddbmem.Fault{Drop: true})
-		_, err = s.limiter.Acquire(t.Context(), userOf(0), model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
-		require.ErrorIs(t, err, ErrUnavailable)
-		require.NoError(t, lost.Rollback(t.Context()))
-		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { // this process alone is cut off
-			return ddbmem.Fault{Drop: r.Context.Value(otherProcess{}) == nil}
+// A caller whose context never ends is answered like any other.
+func TestOutageAnswersACallerWhoseContextNeverEnds(t *testing.T) {
+	for name, silent := range silences {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
+				s.acquire(userOf(0), Amounts{"rpm": 1})
+				s.db.SetFaults(silent)
+				timer := time.AfterFunc(time.Minute, func() { s.db.SetFaults(nil) })
+				began := time.Now()
+				_, err := s.limiter.Acquire(context.Background(), userOf(0), model, Amounts{"rpm": 1})
+				require.NoError(t, err)
+				assert.LessOrEqual(t, time.Since(began), 1200*time.Millisecond)
+				timer.Stop()
+				s.recovers()
+			})
 		})
-		other := s.peer(perMinute())
-		ctx := context.WithValue(t.Context(), otherProcess{}, true)
-		require.NoError(t, other.repo.DeleteEntity(ctx, userOf(0)))
-		_, err = other.limiter.Acquire(ctx, userOf(0), model, Amounts{"rpm": 70})
-		require.NoError(t, err)
-		s.recovers()
-		assert.Equal(t, int64(70), s.stored(userOf(0), "rpm").Consumed/milli, "another bucket gets nothing back")
-	})
-}
-
-type otherProcess struct{}
-
-// After Close nothing is kept: what cannot be written is an error.
-func TestNothingIsKeptAfterClose(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}, OnUnavailable: Allow}, func(t *testing.T, s *process) {
-		lease := s.acquire(userOf(0), Amounts{"rpm": 10})
-		s.down(ddbmem.Fault{Drop: true})
-		owed := s.acquire(userOf(0), Amounts{"rpm": 10})
-		require.NoError(t, owed.Settle(t.Context(), nil))
-		require.NoError(t, s.limiter.Close(t.Context()))
-		err := lease.Settle(t.Context(), Amounts{"rpm": 20})
-		require.ErrorIs(t, err, ErrUnconfirmed)
-		s.db.SetFaults(nil)
-	})
-}
-
-// After Close a correction that cannot even be sent ends: nothing probes any more.
-func TestCorrectionAfterCloseThatCannotBeSentEnds(t *testing.T) {
-	virtual(t, &Options{Limits: []Limit{PerDay("rpm", 100)}}, func(t *testing.T, s *process) {
-		f := &fault{unsent: true, match: only("UpdateItem")}
-		cut := s.faulty(&Options{Limits: []Limit{PerDay("rpm", 100)}}, f)
-		lease := cut.acquire(userOf(0), Amounts{"rpm": 10})
-		require.NoError(t, cut.limiter.Close(t.Context()))
-		f.times(-1)
-		err := lease.Settle(t.Context(), Amounts{"rpm": 20})
-		var unconfirmed *UnconfirmedError
-		require.ErrorAs(t, err, &unconfirmed)
-		assert.True(t, unconfirmed.NotWritten)
-		assert.LessOrEqual(t, f.count(), lane.MaxTries)
-		f.times(0)
-		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 20}))
-		assert.Equal(t, int64(20), s.consumed(1, "rpm"))
-	})
+	}
 }

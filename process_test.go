@@ -1,16 +1,13 @@
 package dynalimit
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
-	"net"
-	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -191,118 +188,161 @@ func (s *process) used(do func()) ddbmem.Meter {
 	return s.db.Meter().Sub(before)
 }
 
-// writes are the requests among a meter's that write a bucket.
-func writes(m ddbmem.Meter) int64 {
-	return m.Operations["UpdateItem"].Requests + m.Operations["PutItem"].Requests + m.Operations["TransactWriteItems"].Requests
+// perMinute are 100 requests and 10,000 tokens a minute.
+func perMinute() *Options {
+	return &Options{Limits: []Limit{PerMinute("tpm", 10_000), PerMinute("rpm", 100)}}
 }
 
-// fault does something to the requests that match: on any engine.
-type fault struct {
-	next  aws.HTTPClient
-	match func(operation string, body []byte) bool
-	// lose executes the request and loses its answer; drop does not execute it.
-	// unsent says that no connection is made.
-	lose, drop, unsent bool
-	// refuse answers with this error code instead of executing it.
-	refuse string
-	// after, if set, is called once the request has executed.
-	after func()
+func perDay(n int64) *Options { return &Options{Limits: []Limit{PerDay("tpm", n)}} }
 
-	mu   sync.Mutex
-	left int // how many times; below 0 for ever
-	hits int
+// together are the options of limiters that charge a cascade in a transaction.
+func together() *Options {
+	opts := perMinute()
+	opts.Cascade = CascadeTransaction
+	return opts
 }
 
-// times arms the fault for the next n requests that match.
-func (f *fault) times(n int) *fault {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.left, f.hits = n, 0
-	return f
+func userOf(i int) string { return "user-" + string(rune('a'+i)) }
+
+type otherProcess struct{}
+
+// virtual runs a test on ddbmem in virtual time, so that pauses cost nothing.
+func virtual(t *testing.T, opts *Options, test func(t *testing.T, s *process)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, memProcess(t, opts)) })
 }
 
-func (f *fault) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.hits
-}
-
-func (f *fault) strikes(operation string, body []byte) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.left == 0 || f.match != nil && !f.match(operation, body) {
-		return false
-	}
-	f.left--
-	f.hits++
-	return true
-}
-
-var errBroken = errors.New("connection reset by the test")
-
-// Do implements aws.HTTPClient.
-func (f *fault) Do(request *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(request.Body)
-	if err != nil {
-		return nil, err
-	}
-	request.Body = io.NopCloser(bytes.NewReader(body))
-	if !f.strikes(operationOf(request), body) {
-		return f.next.Do(request)
-	}
-	switch {
-	case f.unsent:
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errBroken}
-	case f.drop:
-		return nil, errBroken
-	case f.refuse != "":
-		return refusalOf(request, f.refuse), nil
-	}
-	response, err := f.next.Do(request)
-	if f.after != nil {
-		f.after()
-	}
-	if f.lose && err == nil {
-		_ = response.Body.Close()
-		return nil, errBroken
-	}
-	return response, err
-}
-
-func operationOf(request *http.Request) string {
-	target := request.Header.Get("X-Amz-Target")
-	return target[len("DynamoDB_20120810."):]
-}
-
-// refusalOf is an error answer as DynamoDB words it.
-func refusalOf(request *http.Request, code string) *http.Response {
-	status := http.StatusBadRequest
-	if code == "InternalServerError" {
-		status = http.StatusInternalServerError
-	}
-	body := `{"__type":"com.amazonaws.dynamodb.v20120810#` + code + `","message":"said the test"}`
-	return &http.Response{
-		StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Body: io.NopCloser(bytes.NewReader([]byte(body))),
-		ContentLength: int64(len(body)), Request: request,
+// bothModes runs a test with each way to charge a cascade, on every engine.
+func bothModes(t *testing.T, test func(t *testing.T, s *process)) {
+	t.Helper()
+	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
+		t.Run(string(mode), func(t *testing.T) {
+			testEngines(t, func(t *testing.T, e *engine) {
+				opts := perMinute()
+				opts.Cascade = mode
+				test(t, newProcess(t, e, opts))
+			})
+		})
 	}
 }
 
-// only matches requests of the operations.
-func only(names ...string) func(string, []byte) bool {
-	return func(operation string, _ []byte) bool {
-		for _, name := range names {
-			if operation == name {
-				return true
-			}
-		}
-		return false
-	}
+// inSlot makes a limiter on a table whose writes go to one op slot.
+func inSlot(t *testing.T, e *engine, table string, slot int) *RateLimiter {
+	t.Helper()
+	l, err := New(e.open(t, table, &RepositoryOptions{Now: time.Now}), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
+	l.lanes.IDs.Slot = slot
+	return l
 }
 
-// faulty is another process whose requests suffer f, which has to be armed.
-func (s *process) faulty(opts *Options, f *fault) *process {
+// waitLimiter is a limiter on a bucket in process, for a synctest bubble.
+func waitLimiter(t *testing.T, limits ...Limit) (*RateLimiter, *ddbmem.DB) {
+	t.Helper()
+	db := ddbmem.New()
+	t.Cleanup(db.Close)
+	repo, err := NewRepository(db.Client(), "limits", nil)
+	require.NoError(t, err)
+	require.NoError(t, repo.CreateTable(t.Context()))
+	l, err := New(repo, &Options{Limits: limits})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
+	return l, db
+}
+
+func drain(t *testing.T, l *RateLimiter, amounts Amounts) {
+	t.Helper()
+	_, err := l.Acquire(t.Context(), "u", "m", amounts)
+	require.NoError(t, err)
+}
+
+// team is a limiter with limits for a project and for its key u.
+func team(t *testing.T, project, key []Limit) (*RateLimiter, *ddbmem.DB) {
+	t.Helper()
+	l, db := waitLimiter(t)
+	require.NoError(t, l.repo.SetEntityLimits(t.Context(), "project", "m", project))
+	require.NoError(t, l.repo.SetEntityLimits(t.Context(), "u", "m", key))
+	require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "project"}))
+	require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
+	return l, db
+}
+
+// family is a child that cascades to a parent, in virtual time, with limits
+// that the test sets.
+func family(t *testing.T, client *engine, opts *Options) (*RateLimiter, *Repository) {
+	t.Helper()
+	repo := client.repository(t, &RepositoryOptions{Now: time.Now})
+	ctx := t.Context()
+	require.NoError(t, repo.CreateEntity(ctx, Entity{ID: "org"}))
+	require.NoError(t, repo.CreateEntity(ctx, Entity{ID: "key", ParentID: "org", Cascade: true}))
+	l, err := New(repo, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
+	return l, repo
+}
+
+// waitFor starts a Wait and reports when it was served.
+func waitFor(t *testing.T, l *RateLimiter, entity string, a Amounts, opts ...AcquireOption) <-chan time.Time {
+	served := make(chan time.Time, 1)
+	go func() {
+		_, err := l.Wait(t.Context(), entity, "m", a, opts...)
+		assert.NoError(t, err)
+		served <- time.Now()
+	}()
+	synctest.Wait()
+	return served
+}
+
+// limiterOptions are the options the process's limiter was made with.
+func (s *process) limiterOptions() *Options { return &Options{Limits: s.limiter.opts.Limits} }
+
+// allowed counts how many of n calls for one token are admitted now.
+func (s *process) allowed(n int, entity, limit string) (admitted int) {
 	s.t.Helper()
-	f.next = s.client().Options().HTTPClient
-	return s.wired(opts, f)
+	for range n {
+		if _, err := s.limiter.Acquire(s.t.Context(), entity, model, Amounts{limit: 1}); err == nil {
+			admitted++
+		} else {
+			_ = s.denied(err)
+		}
+	}
+	return admitted
+}
+
+// consumed is what the users' buckets were charged of a limit, in whole tokens.
+func (s *process) consumed(users int, limit string) (sum int64) {
+	for i := range users {
+		sum += s.stored(userOf(i), limit).Consumed / milli
+	}
+	return sum
+}
+
+// down lets every request suffer f.
+func (s *process) down(f ddbmem.Fault) {
+	s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return f })
+}
+
+// slowly makes every request of this process take so long to be executed and as
+// long to be answered.
+func (s *process) slowly(before, after time.Duration) {
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Context.Value(otherProcess{}) != nil {
+			return ddbmem.Fault{}
+		}
+		return ddbmem.Fault{Before: before, After: after}
+	})
+}
+
+// elapse lets d of the bubble's time go by.
+func elapse(d time.Duration) { <-time.After(d) }
+
+// noon is a fixed clock for what is compared with golden files.
+func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
+
+func ids(entities []Entity) []string {
+	var out []string
+	for _, e := range entities {
+		out = append(out, e.ID)
+	}
+	return out
 }

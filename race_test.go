@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -116,35 +115,5 @@ func TestRaceForTheLastTokens(t *testing.T) {
 		assert.Equal(t, int64(50), admitted.Load())
 		assert.Equal(t, int64(50), denied.Load())
 		assert.Zero(t, first.level("shared", "tpm"))
-	})
-}
-
-// Callers that leave at any moment take nothing with them.
-func TestCallersThatLeaveTakeNothing(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, &Options{Limits: []Limit{PerDay("tpm", 1_000_000)}})
-		require.NoError(t, s.acquire("shared", Amounts{"tpm": 1}).Rollback(t.Context()))
-		var kept atomic.Int64
-		var wg sync.WaitGroup
-		for i := range 200 {
-			wg.Go(func() {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if i%2 == 0 {
-					go cancel() // at any moment of the call
-				}
-				lease, err := s.limiter.Acquire(ctx, "shared", model, Amounts{"tpm": 100})
-				if err == nil {
-					kept.Add(lease.Consumed()["tpm"])
-				} else {
-					assert.ErrorIs(t, err, context.Canceled, fmt.Sprint(i))
-				}
-			})
-		}
-		wg.Wait()
-		require.NoError(t, s.limiter.Close(t.Context()))
-		assert.GreaterOrEqual(t, kept.Load(), int64(100*100))
-		assert.Equal(t, 1_000_000-kept.Load(), s.level("shared", "tpm"))
-		assert.Equal(t, kept.Load()*milli, s.stored("shared", "tpm").Consumed)
 	})
 }

@@ -1,18 +1,13 @@
 package dynalimit
 
 import (
-	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -147,8 +142,6 @@ func TestSetLimitsRefusesBeforeWriting(t *testing.T) {
 	assert.Zero(t, e.db.Meter().Sub(before).Requests())
 }
 
-func second[T any](_ T, err error) error { return err }
-
 func TestSetLimitsKeepsWhatItDoesNotKnow(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
@@ -229,197 +222,6 @@ func TestEntitiesWithLimitsFollowsPages(t *testing.T) {
 			break
 		}
 	})
-}
-
-func TestSetLimitsCountsEveryWrite(t *testing.T) {
-	const writers = 5
-	write := func(t *testing.T, e *engine, r *Repository) {
-		var wg sync.WaitGroup
-		for range writers {
-			own := e.open(t, r.table, nil)
-			wg.Go(func() { assert.NoError(t, own.SetEntityLimits(t.Context(), "a", "gpt-4", twoLimits)) })
-		}
-		wg.Wait()
-		item, err := r.getItem(t.Context(), "test", r.keys.EntityConfig("a", "gpt-4"))
-		require.NoError(t, err)
-		assert.Equal(t, int64(writers), schema.ConfigVersion(item))
-		counts, err := r.getItem(t.Context(), "test", r.keys.EntityResources())
-		require.NoError(t, err)
-		assert.Equal(t, schema.Number(1), counts["gpt-4"])
-	}
-	testEngines(t, func(t *testing.T, e *engine) { write(t, e, e.repository(t, nil)) })
-	t.Run("all read before one writes", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			e := memEngine(t)
-			r := e.repository(t, nil)
-			e.db.SetFaults(slowly("TransactWriteItems"))
-			write(t, e, r)
-		})
-	})
-}
-
-// slowly lets most of a request's time go by before each of an operation's
-// requests executes.
-func slowly(operation string) ddbmem.FaultFunc {
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == operation {
-			return ddbmem.Fault{Before: 900 * time.Millisecond}
-		}
-		return ddbmem.Fault{}
-	}
-}
-
-func TestSettersReachThisProcessAtOnce(t *testing.T) {
-	r := memEngine(t).repository(t, nil)
-	capacity := func() int64 {
-		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-		require.NoError(t, err)
-		if len(cfg.limits) == 0 {
-			return 0
-		}
-		return cfg.limits[0].Capacity
-	}
-	assert.Zero(t, capacity())
-	require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 1)}, nil))
-	assert.Equal(t, int64(1), capacity())
-	require.NoError(t, r.SetResourceLimits(t.Context(), "gpt-4", []Limit{PerMinute("rpm", 2)}))
-	assert.Equal(t, int64(2), capacity())
-	require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "", []Limit{PerMinute("rpm", 3)}))
-	assert.Equal(t, int64(3), capacity())
-	require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "gpt-4", []Limit{PerMinute("rpm", 4)}))
-	assert.Equal(t, int64(4), capacity())
-	require.NoError(t, r.DeleteEntityLimits(t.Context(), "user-1", "gpt-4"))
-	assert.Equal(t, int64(3), capacity())
-	require.NoError(t, r.DeleteEntityLimits(t.Context(), "user-1", schema.DefaultResource))
-	assert.Equal(t, int64(2), capacity())
-	require.NoError(t, r.DeleteResourceLimits(t.Context(), "gpt-4"))
-	assert.Equal(t, int64(1), capacity())
-	require.NoError(t, r.DeleteSystemLimits(t.Context()))
-	assert.Zero(t, capacity())
-}
-
-func TestSetLimitsDropsAFillBegunBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			if q.Operation == "BatchGetItem" {
-				return ddbmem.Fault{After: time.Second / 2} // read, answered later
-			}
-			return ddbmem.Fault{}
-		})
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-			assert.NoError(t, err)
-			assert.Empty(t, cfg.limits)
-		})
-		synctest.Wait()
-		require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, nil))
-		wg.Wait()
-		cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-		require.NoError(t, err)
-		assert.Equal(t, oneLimit, cfg.limits)
-	})
-}
-
-func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
-	for name, test := range map[string]struct {
-		operation string
-		change    func(context.Context, *Repository) error
-		changed   func(*resolvedConfig) bool
-	}{
-		"limits": {
-			"TransactWriteItems",
-			func(ctx context.Context, r *Repository) error { return r.SetSystemLimits(ctx, oneLimit, nil) },
-			func(c *resolvedConfig) bool { return len(c.limits) > 0 },
-		},
-		"a new entity": {
-			"TransactWriteItems",
-			func(ctx context.Context, r *Repository) error {
-				return r.CreateEntity(ctx, Entity{ID: "user-1", ParentID: "team-1"})
-			},
-			func(c *resolvedConfig) bool { return c.parentID == "team-1" },
-		},
-		"an entity's end": {
-			"BatchWriteItem",
-			func(ctx context.Context, r *Repository) error { return r.DeleteEntity(ctx, "user-1") },
-			func(c *resolvedConfig) bool { return c.parentID == "" },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := memEngine(t)
-				r := e.repository(t, nil)
-				if test.operation == "BatchWriteItem" {
-					require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "user-1", ParentID: "team-1"}))
-				}
-				e.db.SetFaults(slowly(test.operation))
-				var wg sync.WaitGroup
-				wg.Go(func() { assert.NoError(t, test.change(t.Context(), r)) })
-				synctest.Wait() // the cache was evicted, the change is not written
-				cfg, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-				require.NoError(t, err)
-				assert.False(t, test.changed(cfg))
-				wg.Wait()
-				cfg, _, _, err = r.config(t.Context(), "user-1", "gpt-4", time.Time{})
-				require.NoError(t, err)
-				assert.True(t, test.changed(cfg))
-			})
-		})
-	}
-}
-
-// answerLost executes each operation's first request and loses the answer.
-func answerLost(operation string) ddbmem.FaultFunc {
-	var seen atomic.Int64
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		return ddbmem.Fault{Lose: r.Operation == operation && seen.Add(1) == 1}
-	}
-}
-
-func TestSetLimitsWithALostAnswerCountsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		e.db.SetFaults(answerLost("TransactWriteItems"))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "a", "gpt-4", oneLimit))
-		e.db.SetFaults(nil)
-		item, err := r.getItem(t.Context(), "test", r.keys.EntityConfig("a", "gpt-4"))
-		require.NoError(t, err)
-		assert.Equal(t, int64(1), schema.ConfigVersion(item))
-		counts, err := r.getItem(t.Context(), "test", r.keys.EntityResources())
-		require.NoError(t, err)
-		assert.Equal(t, schema.Number(1), counts["gpt-4"])
-	})
-}
-
-func TestSetLimitsRetriesConflicts(t *testing.T) {
-	for name, test := range map[string]struct {
-		conflicts int64
-		ok        bool
-	}{"some": {adminTries - 1, true}, "for good": {1 << 40, false}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := memEngine(t)
-				r := e.repository(t, nil)
-				var seen atomic.Int64
-				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-					if q.Operation == "TransactWriteItems" && seen.Add(1) <= test.conflicts {
-						return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {Code: "None"}}}}
-					}
-					return ddbmem.Fault{}
-				})
-				err := r.SetResourceLimits(t.Context(), "gpt-4", oneLimit)
-				if test.ok {
-					require.NoError(t, err)
-					return
-				}
-				require.ErrorIs(t, err, ErrUnavailable)
-				assert.Equal(t, int64(adminTries), seen.Load())
-			})
-		})
-	}
 }
 
 func TestLimitsRequests(t *testing.T) {

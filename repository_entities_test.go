@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,18 +16,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
-
-// collect drains a sequence up to its first error.
-func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
-	var all []T
-	for v, err := range seq {
-		if err != nil {
-			return all, err
-		}
-		all = append(all, v)
-	}
-	return all, nil
-}
 
 func TestEntityLifecycle(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
@@ -175,14 +162,6 @@ func TestDeleteEntityRemovesAllItOwns(t *testing.T) {
 	})
 }
 
-// partition lists the keys of everything an entity owns.
-func partition(t *testing.T, r *Repository, entity string) []schema.Key {
-	t.Helper()
-	keys, err := r.queryKeys(t.Context(), query{op: "test", hash: schema.PK, value: r.keys.Entity(entity), sortPrefix: "#"})
-	require.NoError(t, err)
-	return keys
-}
-
 func TestDeleteEntityRefusesParents(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
@@ -247,14 +226,6 @@ func TestChildrenFollowsPagesAndStops(t *testing.T) {
 		require.ErrorIs(t, last, context.Canceled)
 		assert.Equal(t, pageSize, seen, "the page at hand is finished")
 	})
-}
-
-func ids(entities []Entity) []string {
-	var out []string
-	for _, e := range entities {
-		out = append(out, e.ID)
-	}
-	return out
 }
 
 func TestChildrenOfAnIndexWithKeysAlone(t *testing.T) {

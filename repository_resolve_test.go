@@ -9,21 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
-
-func put(t *testing.T, r *Repository, items ...schema.Item) {
-	t.Helper()
-	for _, item := range items {
-		_, err := r.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: item})
-		require.NoError(t, err)
-	}
-}
 
 func TestConfigReadsAllLevelsInOneRequest(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
@@ -98,17 +89,6 @@ func TestConfigTicksOrderReads(t *testing.T) {
 	cached, _, _, err := r.config(t.Context(), "user-1", "gpt-4", time.Time{})
 	require.NoError(t, err)
 	assert.Same(t, second, cached, "a forced read renews the cache")
-}
-
-// unprocessed leaves every key of the first n answers unprocessed.
-func unprocessed(n int64) ddbmem.FaultFunc {
-	var seen atomic.Int64
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if (r.Operation == "BatchGetItem" || r.Operation == "BatchWriteItem") && seen.Add(1) <= n {
-			return ddbmem.Fault{Unprocessed: 100}
-		}
-		return ddbmem.Fault{}
-	}
 }
 
 func TestConfigUnprocessedKeysAreAskedForAgain(t *testing.T) {

@@ -20,9 +20,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// noon is a fixed clock for what is compared with golden files.
-func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
-
 func TestCreateTable(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.open(t, newTable(), &RepositoryOptions{Now: noon})

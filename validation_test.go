@@ -12,16 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func requireInvalid(t *testing.T, err error, field string) *ValidationError {
-	t.Helper()
-	var invalid *ValidationError
-	require.ErrorAs(t, err, &invalid)
-	assert.Equal(t, field, invalid.Field)
-	assert.NotEmpty(t, invalid.Reason)
-	assert.Contains(t, err.Error(), field)
-	return invalid
-}
-
 // badCalls are calls that no store is asked about.
 var badCalls = []struct {
 	name, entity, resource string

@@ -28,29 +28,6 @@ func (c *roundsOf) config(ctx context.Context, entity, resource string, until ti
 	return c.limiterStore.config(ctx, entity, resource, until)
 }
 
-// team is a limiter with limits for a project and for its key u.
-func team(t *testing.T, project, key []Limit) (*RateLimiter, *ddbmem.DB) {
-	t.Helper()
-	l, db := waitLimiter(t)
-	require.NoError(t, l.repo.SetEntityLimits(t.Context(), "project", "m", project))
-	require.NoError(t, l.repo.SetEntityLimits(t.Context(), "u", "m", key))
-	require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "project"}))
-	require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
-	return l, db
-}
-
-// waitFor starts a Wait and reports when it was served.
-func waitFor(t *testing.T, l *RateLimiter, entity string, a Amounts, opts ...AcquireOption) <-chan time.Time {
-	served := make(chan time.Time, 1)
-	go func() {
-		_, err := l.Wait(t.Context(), entity, "m", a, opts...)
-		assert.NoError(t, err)
-		served <- time.Now()
-	}()
-	synctest.Wait()
-	return served
-}
-
 // A waiter is not denied by what is left to it, in a transaction either.
 func TestWaitInATransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -175,74 +152,6 @@ func TestWaitNoticesARaisedLimit(t *testing.T) {
 		for _, s := range served {
 			assert.Less(t, (<-s).Sub(changed), 61*time.Second+25*time.Second, "50 × 20 of 2400 a minute take 25 s")
 		}
-	})
-}
-
-// A wait fits into a deadline or does not by durations: the deadline is of the
-// local clock, the wait of DynamoDB's.
-func TestWaitComparesDurationsUnderSkew(t *testing.T) {
-	for _, skew := range []time.Duration{5 * time.Second, time.Hour, -20 * time.Second, -time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			db := ddbmem.New(ddbmem.WithClock(func() time.Time { return time.Now().Add(skew) }))
-			t.Cleanup(db.Close)
-			repo, err := NewRepository(db.Client(), "limits", nil)
-			require.NoError(t, err)
-			require.NoError(t, repo.CreateTable(t.Context()))
-			l, err := New(repo, &Options{Limits: []Limit{PerMinute("rpm", 60)}})
-			require.NoError(t, err)
-			drain(t, l, Amounts{"rpm": 60})
-			<-time.After(3 * time.Second)
-			drain(t, l, Amounts{"rpm": 3})
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			began := time.Now()
-			_, err = l.Wait(ctx, "u", "m", Amounts{"rpm": 25})
-			require.ErrorIs(t, err, ErrLimitExceeded, "25 s do not fit into 10 s")
-			require.Zero(t, time.Since(began), "skew %v", skew)
-			_, err = l.Wait(ctx, "u", "m", Amounts{"rpm": 7})
-			require.NoError(t, err, "7 s fit into 10 s")
-			require.InDelta(t, 7, time.Since(began).Seconds(), 1)
-		})
-	}
-}
-
-// What a process with a wrong clock writes is worth the same to others: its
-// instants are DynamoDB's.
-func TestBucketsHoldDynamoDBsTime(t *testing.T) {
-	for _, skew := range []time.Duration{0, time.Minute, -time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			theirs := func() time.Time { return time.Now().Add(skew) }
-			db := ddbmem.New(ddbmem.WithClock(theirs))
-			t.Cleanup(db.Close)
-			repo, err := NewRepository(db.Client(), "limits", nil)
-			require.NoError(t, err)
-			require.NoError(t, repo.CreateTable(t.Context()))
-			l, err := New(repo, &Options{Limits: []Limit{PerMinute("rpm", 60)}})
-			require.NoError(t, err)
-			_, err = l.Available(t.Context(), "u", "m") // learns the time
-			require.NoError(t, err)
-			drain(t, l, Amounts{"rpm": 60})
-			image := l.lanes.Of("u", "m").Image()
-			require.InDelta(t, theirs().UnixMilli(), image.Refilled, 1000, "skew %v", skew)
-		})
-	}
-}
-
-// A Wait that fails returns no lease.
-func TestFailedWaitReturnsNoLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := waitLimiter(t, PerMinute("rpm", 60))
-		lease, err := l.Wait(t.Context(), "u", "m", Amounts{"rpm": 61})
-		require.ErrorIs(t, err, ErrExceedsBurst)
-		require.Nil(t, lease)
-		drain(t, l, Amounts{"rpm": 60})
-		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
-		})
-		<-time.After(time.Hour)
-		lease, err = l.Wait(t.Context(), "u", "m", Amounts{"rpm": 60})
-		require.ErrorIs(t, err, ErrUnavailable)
-		require.Nil(t, lease)
 	})
 }
 

@@ -9,30 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/lane"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
-
-// waitLimiter is a limiter on a bucket in process, for a synctest bubble.
-func waitLimiter(t *testing.T, limits ...Limit) (*RateLimiter, *ddbmem.DB) {
-	t.Helper()
-	db := ddbmem.New()
-	t.Cleanup(db.Close)
-	repo, err := NewRepository(db.Client(), "limits", nil)
-	require.NoError(t, err)
-	require.NoError(t, repo.CreateTable(t.Context()))
-	l, err := New(repo, &Options{Limits: limits})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
-	return l, db
-}
-
-func drain(t *testing.T, l *RateLimiter, amounts Amounts) {
-	t.Helper()
-	_, err := l.Acquire(t.Context(), "u", "m", amounts)
-	require.NoError(t, err)
-}
 
 func TestWaitSleepsExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -181,5 +163,62 @@ func TestWaitCascades(t *testing.T) {
 		available, err := l.Available(t.Context(), "u", "m")
 		require.NoError(t, err)
 		require.Equal(t, Amounts{"tpm": 0}, available)
+	})
+}
+
+// Waiters who bring limits that differ claim the bucket for theirs in turn. Each
+// tries when its turn is due, not whenever another has claimed.
+func TestWaitersThatDisagreeDoNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerMinute("rpm", 60), PerMinute("tpm", 60))
+		drain(t, l, Amounts{"rpm": 60, "tpm": 60})
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 5 * time.Millisecond} })
+		began, meter := time.Now(), db.Meter()
+		var group sync.WaitGroup
+		for name, opts := range map[string][]AcquireOption{"rpm": nil, "tpm": {WithLimits(PerMinute("tpm", 61))}} {
+			group.Go(func() { // both are at the head: they need nothing of each other's
+				_, err := l.Wait(t.Context(), "u", "m", Amounts{name: 10}, opts...)
+				require.NoError(t, err)
+			})
+		}
+		group.Wait()
+		require.Less(t, time.Since(began), time.Minute)
+		require.Less(t, db.Meter().Sub(meter).Requests(), int64(60))
+	})
+}
+
+// A waiter whose turn is due when its deadline has passed is not told to come
+// back after no time at all.
+func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := waitLimiter(t, PerMinute("rpm", 60))
+		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1})
+		require.NoError(t, err)
+		at := position{waiter: lane.NewWaiter(1), lane: l.lanes.Of("u", "m")}
+		defer at.quit()
+		at.lane.Join(at.waiter)
+		at.lane.Lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		_, err = l.pause(ctx, lease.request, at, &LimitExceededError{}, 0)
+		require.NotErrorIs(t, err, ErrLimitExceeded)
+	})
+}
+
+// A Wait that fails returns no lease.
+func TestFailedWaitReturnsNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerMinute("rpm", 60))
+		lease, err := l.Wait(t.Context(), "u", "m", Amounts{"rpm": 61})
+		require.ErrorIs(t, err, ErrExceedsBurst)
+		require.Nil(t, lease)
+		drain(t, l, Amounts{"rpm": 60})
+		db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		})
+		<-time.After(time.Hour)
+		lease, err = l.Wait(t.Context(), "u", "m", Amounts{"rpm": 60})
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.Nil(t, lease)
 	})
 }

@@ -1,9 +1,10 @@
 package dynalimit
 
 import (
-	"maps"
+	"bytes"
+	"log/slog"
 	"os"
-	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,10 +16,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/itemjson"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
-
-// The same table is used by zae-limiter 0.8.1, a Python library. Its items are
-// kept in internal/schema/testdata; its formulas and writes are repeated here
-// as its specification states them.
 
 // foreignProcess is a process on a table that the other library filled; the clock stands at
 // its last write.
@@ -36,19 +33,6 @@ func foreignProcess(t *testing.T, e *engine) *process {
 	s.clock.ms.Store(last)
 	put(t, s.repo, items...)
 	return s
-}
-
-// numberOf is 0 for an attribute that is absent.
-func numberOf(item schema.Item, name string) int64 {
-	v, ok := item[name].(*types.AttributeValueMemberN)
-	if !ok {
-		return 0
-	}
-	n, err := strconv.ParseInt(v.Value, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // effective is what the other library reads: min(tk + elapsed*ra//rp, bx), in
@@ -245,83 +229,34 @@ func TestWritersOfBothKindsTakeTurns(t *testing.T) {
 	})
 }
 
-// The other's ADD on a deleted bucket leaves an item with tokens and nothing
-// else. The next acquire makes it whole, in the debt it shows.
-func TestGhostIsHealed(t *testing.T) {
-	bothModes(t, func(t *testing.T, s *process) {
-		s.family("key", "project")
-		s.acquire("key", Amounts{"rpm": 1, "tpm": 10})
-		for _, cold := range []bool{false, true} {
-			for _, id := range []string{"key", "project"} {
-				s.delete(id)
-				s.foreignAdjust(id, 700)
-				require.Zero(t, numberOf(s.item(id), "rf"))
-			}
-			p := s
-			if cold {
-				p = s.peer(&Options{Limits: s.limiter.opts.Limits, Cascade: s.limiter.opts.Cascade})
-			}
-			p.acquire("key", Amounts{"rpm": 1, "tpm": 500})
-			for _, id := range []string{"key", "project"} {
-				assert.Equal(t, int64(8800), s.level(id, "tpm"), "min(bx, bx + tk) - 500")
-				assert.Equal(t, int64(99), s.level(id, "rpm"))
-				assert.Equal(t, int64(8_800_000), s.effective(id, "tpm"), "and the other can use it again")
-				assert.NotZero(t, s.image(id).TTL)
-			}
-			s.deny("key", Amounts{"tpm": 8801})
-		}
-	})
-}
-
-// A lease that meets a ghost: what it gives back is dropped, what it charges
-// makes the bucket whole.
-func TestLeaseMeetsAGhost(t *testing.T) {
+// A bucket that another program wrote since our last write is told once, and
+// nothing that dynalimit writes is taken for it.
+func TestForeignWriterIsNoticedOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		for _, warm := range []bool{true, false} {
-			down, up := s.acquire("user-1", Amounts{"tpm": 500}), s.acquire("user-1", Amounts{"tpm": 100})
-			s.delete("user-1")
-			s.foreignAdjust("user-1", 700)
-			if warm {
-				_, err := s.limiter.Check(t.Context(), "user-1", model, nil)
-				require.NoError(t, err)
-			}
-			before := maps.Clone(s.item("user-1"))
-			require.NoError(t, down.Rollback(t.Context()))
-			after := s.item("user-1")
-			assert.Equal(t, numberOf(before, "b_tpm_tk"), numberOf(after, "b_tpm_tk"))
-			require.NoError(t, up.Adjust(t.Context(), Amounts{"tpm": 50}))
-			assert.Equal(t, int64(9250), s.level("user-1", "tpm"))
-			assert.Equal(t, int64(100), s.level("user-1", "rpm"))
-			s.delete("user-1")
+		var log bytes.Buffer
+		logged := func() int { return strings.Count(log.String(), "another program") }
+		opts := perMinute()
+		opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		s := newProcess(t, e, opts)
+		other := s.peer(perMinute())
+		for range 5 { // claims of others, and a bucket made anew
+			s.acquire("u", Amounts{"tpm": 10})
+			s.clock.advance(2 * time.Hour)
+			other.acquire("u", Amounts{"tpm": 10})
+			lease := s.acquire("u", Amounts{"tpm": 10})
+			s.delete("u")
+			other.acquire("u", Amounts{"tpm": 10})
+			require.NoError(t, lease.Rollback(t.Context()))
 		}
-	})
-}
-
-// Ghost attributes beside a live bucket: the other adjusted a limit that the
-// bucket does not have.
-func TestGhostLimitBesideLiveOnes(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, nil)
-		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm}))
-		s.acquire("user-1", Amounts{"rpm": 1})
-		s.foreignAdjust("user-1", 700)
-		s.acquire("user-1", Amounts{"rpm": 1})
-		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"tpm": 1})
-		requireInvalid(t, err, "amounts[tpm]")
-		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm, tpm}))
-		s.acquire("user-1", Amounts{"rpm": 1, "tpm": 300})
-		assert.Equal(t, int64(9000), s.level("user-1", "tpm"))
-		assert.Equal(t, int64(97), s.level("user-1", "rpm"))
-		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm, PerDay("usd", 5)}))
-		s.clock.advance(time.Minute)
-		s.acquire("user-1", Amounts{"rpm": 1})
-		assert.Equal(t, []string{"rpm", "usd"}, s.image("user-1").Set.Names, "full, it was removed")
-		s.foreignAdjust("user-1", 1)
-		s.acquire("user-1", Amounts{"rpm": 1}) // sees it
-		require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, []Limit{rpm}))
-		s.clock.advance(2 * time.Second)
-		s.acquire("user-1", Amounts{"rpm": 1})
-		assert.Equal(t, []string{"rpm"}, s.image("user-1").Set.Names, "ghosts that are not configured go")
+		require.Zero(t, logged())
+		for range 3 {
+			s.acquire("u", Amounts{"tpm": 10})
+			s.clock.advance(3 * time.Second)
+			require.True(t, s.foreignAcquire("u", s.item("u"), 5))
+			s.acquire("u", Amounts{"tpm": 10})
+			assert.Equal(t, 1, logged(), "and it is no error")
+		}
+		assert.Contains(t, log.String(), "entity=u")
+		assert.Contains(t, log.String(), "level=WARN")
 	})
 }

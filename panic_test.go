@@ -95,6 +95,7 @@ func (o startPanics) WriteStart(ctx context.Context, _ WriteStart) context.Conte
 	}
 	return ctx
 }
+
 func (o startPanics) WriteEnd(context.Context, WriteEnd) {}
 
 // A panic before anything was sent leaves nothing in doubt.

@@ -146,22 +146,3 @@ func TestCounterBeyond64Bits(t *testing.T) {
 		assert.Equal(t, int64(9992), s.level("u", "tpm"))
 	})
 }
-
-// A bucket that another program spoilt says which item it is and what to do; it
-// is no outage.
-func TestMalformedBucketSaysWhatToDo(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		s := newProcess(t, e, perMinute())
-		s.acquire("u", Amounts{"tpm": 1})
-		item := s.item("u")
-		item["b_tpm_tk"] = &types.AttributeValueMemberN{Value: "99223372036854775807"}
-		put(t, s.repo, item)
-		p := s.peer(perMinute())
-		_, err := p.limiter.Acquire(t.Context(), "u", model, Amounts{"tpm": 1}, WithOnUnavailable(Allow))
-		require.Error(t, err)
-		assert.NotErrorIs(t, err, ErrUnavailable)
-		for _, part := range []string{`"ENTITY#u", "#BUCKET#gpt-4"`, "b_tpm_tk", "delete the item"} {
-			assert.ErrorContains(t, err, part)
-		}
-	})
-}

@@ -1,0 +1,94 @@
+package dynalimit
+
+import (
+	"iter"
+	"strconv"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+func requireInvalid(t *testing.T, err error, field string) *ValidationError {
+	t.Helper()
+	var invalid *ValidationError
+	require.ErrorAs(t, err, &invalid)
+	assert.Equal(t, field, invalid.Field)
+	assert.NotEmpty(t, invalid.Reason)
+	assert.Contains(t, err.Error(), field)
+	return invalid
+}
+
+func requireUnconfirmed(t *testing.T, err error, want Amounts) *UnconfirmedError {
+	t.Helper()
+	var unconfirmed *UnconfirmedError
+	require.ErrorAs(t, err, &unconfirmed)
+	require.ErrorIs(t, err, ErrUnconfirmed)
+	require.ErrorIs(t, err, ErrUnavailable, "for want of an answer")
+	assert.Equal(t, want, unconfirmed.Amounts)
+	return unconfirmed
+}
+
+// holders are the entities and limits of statuses, in their order.
+func holders(statuses []LimitStatus) []string {
+	var out []string
+	for _, s := range statuses {
+		out = append(out, s.EntityID+" "+s.Limit.Name)
+	}
+	return out
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// collect drains a sequence up to its first error.
+func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
+	var all []T
+	for v, err := range seq {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// partition lists the keys of everything an entity owns.
+func partition(t *testing.T, r *Repository, entity string) []schema.Key {
+	t.Helper()
+	keys, err := r.queryKeys(t.Context(), query{op: "test", hash: schema.PK, value: r.keys.Entity(entity), sortPrefix: "#"})
+	require.NoError(t, err)
+	return keys
+}
+
+func put(t *testing.T, r *Repository, items ...schema.Item) {
+	t.Helper()
+	for _, item := range items {
+		_, err := r.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: item})
+		require.NoError(t, err)
+	}
+}
+
+// numberOf is 0 for an attribute that is absent.
+func numberOf(item schema.Item, name string) int64 {
+	v, ok := item[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func grid(t, amount, period int64) int64 { return t/period*amount + t%period*amount/period }
+
+// writes are the requests among a meter's that write a bucket.
+func writes(m ddbmem.Meter) int64 {
+	return m.Operations["UpdateItem"].Requests + m.Operations["PutItem"].Requests + m.Operations["TransactWriteItems"].Requests
+}

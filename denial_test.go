@@ -1,0 +1,160 @@
+package dynalimit
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// A take that does not fit is denied although smaller ones, which do, keep coming:
+// nobody who asks not to wait waits in line.
+func TestTakeThatDoesNotFitIsDeniedBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := waitLimiter(t, PerDay("tpm", 1000))
+		_, err := l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 200})
+		require.NoError(t, err)
+		db.SetFaults(after10ms)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 100 { // one queues while the last is in flight, always
+				go func() { _, _ = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": 1}) }()
+				<-time.After(5 * time.Millisecond)
+			}
+		}()
+		<-time.After(12 * time.Millisecond)
+		left, err := l.Available(t.Context(), "u", "m")
+		require.NoError(t, err)
+		began := time.Now()
+		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"tpm": left["tpm"]}) // what is in flight is not known yet
+		assert.ErrorIs(t, err, ErrLimitExceeded)
+		assert.Less(t, time.Since(began), 50*time.Millisecond)
+		<-done
+		synctest.Wait()
+	})
+}
+
+// What a batch gives back comes before what it takes, and a full bucket holds no
+// more: a take denied beside both must say how long, not that it would fit.
+func TestDenialBesideGiveBackAndTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		l, repo := family(t, e, nil)
+		require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
+		old, err := l.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": 90})
+		require.NoError(t, err)
+		elapse(25 * time.Hour) // full again
+		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })
+		errs := make(map[int64]chan error)
+		take := func(n int64) {
+			done := make(chan error, 1)
+			errs[n] = done
+			go func() {
+				_, err := l.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": n})
+				done <- err
+			}()
+			synctest.Wait()
+		}
+		take(40)
+		elapse(15 * time.Millisecond) // reads the configuration
+		for _, n := range []int64{1, 80, 65} {
+			take(n) // while the 40 are written
+		}
+		elapse(10 * time.Millisecond) // the 1 is written, and 80 and 65 do not fit beside
+		require.NoError(t, old.Rollback(t.Context()))
+		for _, n := range []int64{40, 1, 80} {
+			require.NoError(t, <-errs[n])
+		}
+		var denied *LimitExceededError
+		require.ErrorAs(t, <-errs[65], &denied)
+		require.Equal(t, int64(20), denied.Primary().Remaining)
+		require.Equal(t, 45*24*time.Hour/100, denied.RetryAfter.Round(time.Minute))
+	})
+}
+
+// The wait of a denial counts from when the last level had decided, however long
+// before it the others did.
+func TestDenialWaitsFromTheLastDecision(t *testing.T) {
+	of := func(name string, now, used int64) level {
+		cfg := newBucketConfig([]Limit{PerSecond(name, 10)}, LevelEntity, false, 0, 0)
+		image := &schema.Image{
+			HasRefilled: true, Refilled: now, Set: schema.NewLimitSets().Of([]string{name}),
+			Limits: []schema.Stored{{Rate: cfg.Limits[0].Rate, Capacity: 10 * milli, Tokens: 10*milli - used}},
+		}
+		l := &lane.Lane{Entity: name, Resource: model}
+		return level{lane: l, cfg: cfg, asked: []plan.Signed{{Name: name, Amount: 10 * milli}}, answered: true, last: levelReading{entity: name, resource: model, Reading: plan.Reading{Image: image, Config: cfg, Now: now}}}
+	}
+	lease := &Lease{levels: []level{of("a", 1000, 5*milli), of("b", 1450, milli/2), of("c", 1200, milli)}}
+	denied := lease.denial()
+	assert.Equal(t, 50*time.Millisecond, denied.RetryAfter, "of which 450 ms of the longest are over")
+	waits := []time.Duration{denied.Statuses[0].RetryAfter, denied.Statuses[1].RetryAfter, denied.Statuses[2].RetryAfter}
+	assert.Equal(t, []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, time.Millisecond}, waits, "a level that denied waits for something")
+}
+
+// A store that answers slowly, but answers, is no reason to look again for ever.
+func TestDenialFromASlowStore(t *testing.T) {
+	virtual(t, perMinute(), func(t *testing.T, s *process) {
+		s.acquire("user-1", Amounts{"tpm": 10_000})
+		s.clock.advance(2 * time.Second)
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			s.clock.advance(1500 * time.Millisecond)
+			return ddbmem.Fault{After: 900 * time.Millisecond}
+		})
+		used := s.used(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := s.limiter.Acquire(ctx, "user-1", model, Amounts{"tpm": 9000})
+			_ = s.denied(err)
+		})
+		assert.Equal(t, int64(1), used.Requests())
+		s.db.SetFaults(nil)
+	})
+}
+
+// A take that fits the bucket but not beside those before it is denied, so its
+// status must say so: also on a bucket long full, whose refill since counts for
+// nothing.
+func TestStatusLeavesToOthersFromTheLevel(t *testing.T) {
+	limit := PerSecond("calls", 10)
+	cfg := newBucketConfig([]Limit{limit}, LevelResource, false, 0, 1)
+	rate := bucket.Rate{Burst: 10 * milli, Amount: 10 * milli, Period: 1000}
+	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"calls"}), Limits: []schema.Stored{{Rate: rate, Tokens: 10 * milli}}, HasRefilled: true}
+	r := levelReading{Reading: plan.Reading{Image: image, Config: cfg, Now: time.Hour.Milliseconds()}, before: plan.Precedence{Taken: plan.Sums{{Name: "calls", Amounts: bucket.Amounts{Take: 8 * milli}}}}}
+
+	require.False(t, r.status("calls", 2*milli, 0).Exceeded)
+	s := r.status("calls", 3*milli, 0)
+	require.True(t, s.Exceeded)
+	require.EqualValues(t, 2, s.Remaining)
+	require.Equal(t, 100*time.Millisecond, s.RetryAfter)
+}
+
+// What is given back beside a take does not lift the bucket above its burst, for
+// the status as for the decision.
+func TestStatusOfABucketThatIsGivenBackTo(t *testing.T) {
+	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
+	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{{Rate: rate, Tokens: 90 * milli}}, HasRefilled: true}
+	cfg := newBucketConfig([]Limit{PerMinute("rpm", 100)}, LevelResource, false, 0, 1)
+	carried := plan.Sums{{Name: "rpm", Amounts: bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
+	require.False(t, plan.NewView(image, cfg, plan.Current, 0).Fits([]plan.Signed{{Name: "rpm", Amount: 33 * milli}}, carried, nil))
+	s := levelReading{Reading: plan.Reading{Image: image, Config: cfg}, before: plan.Precedence{Taken: carried.Taken()}}.status("rpm", 33*milli, 0)
+	require.True(t, s.Exceeded)
+	require.EqualValues(t, 20, s.Remaining)
+	require.Equal(t, 7800*time.Millisecond, s.RetryAfter)
+}
+
+// What is left is rounded down, in debt too: half a token of debt is shown as one.
+func TestRemainingIsRoundedDown(t *testing.T) {
+	for millitokens, tokens := range map[int64]int64{-1001: -2, -1000: -1, -500: -1, -1: -1, 0: 0, 999: 0, 1000: 1} {
+		assert.Equal(t, tokens, floorDiv(millitokens, milli), "%d", millitokens)
+	}
+}
