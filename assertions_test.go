@@ -86,8 +86,6 @@ func numberOf(item schema.Item, name string) int64 {
 	return n
 }
 
-func grid(t, amount, period int64) int64 { return t/period*amount + t%period*amount/period }
-
 // writes are the requests among a meter's that write a bucket.
 func writes(m ddbmem.Meter) int64 {
 	return m.Operations["UpdateItem"].Requests + m.Operations["PutItem"].Requests + m.Operations["TransactWriteItems"].Requests

@@ -39,7 +39,7 @@ func share(t *testing.T, processes int, limit Limit, load float64, drained int64
 		e := memEngine(t)
 		limits := []Limit{limit}
 		var all []*process
-		first := (&process{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), &Options{Limits: limits})
+		first := liveProcess(t, e, &Options{Limits: limits})
 		first.clock = newHandClock()
 		for range processes {
 			repo := e.open(t, first.repo.table, &RepositoryOptions{Now: time.Now})

@@ -79,7 +79,9 @@ func TestOlderCacheDoesNotRestoreOldLimits(t *testing.T) {
 func TestNewerBucketRefreshesTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
-		l, repo := family(t, e, nil)
+		s := liveProcess(t, e, nil)
+		s.family("key", "org")
+		l, repo := s.limiter, s.repo
 		ctx := t.Context()
 		operator := e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now})
 		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerHour("rpm", 100)}, nil))
@@ -87,7 +89,7 @@ func TestNewerBucketRefreshesTheConfiguration(t *testing.T) {
 		require.NoError(t, err)
 		elapse(3 * time.Second)
 		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerHour("rpm", 100), PerHour("tpm", 100)}, nil))
-		_, err = inSlot(t, e, repo.Table(), 1).Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1})
+		_, err = s.peer(nil).inSlot(1).limiter.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1})
 		require.NoError(t, err)
 		_, err = l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1})
 		require.NoError(t, err)
@@ -101,7 +103,9 @@ func TestNewerBucketRefreshesTheConfiguration(t *testing.T) {
 func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
-		l, repo := family(t, e, nil)
+		s := liveProcess(t, e, nil)
+		s.family("key", "org")
+		l, repo := s.limiter, s.repo
 		ctx := t.Context()
 		require.NoError(t, repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 100)}, nil))
 		lease, err := l.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 1, "tpm": 1})
@@ -126,7 +130,9 @@ func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
 func TestLimitsDeletedWhileDeciding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
-		l, repo := family(t, e, nil)
+		s := liveProcess(t, e, nil)
+		s.family("key", "org")
+		l, repo := s.limiter, s.repo
 		ctx := t.Context()
 		operator := e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now})
 		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 100)}, nil))

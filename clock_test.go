@@ -107,7 +107,9 @@ func TestMemoryOfTheFutureDeniesNobody(t *testing.T) {
 		require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
 		l, err := New(repo, nil)
 		require.NoError(t, err)
-		other := inSlot(t, e, repo.Table(), 1)
+		other, err := New(e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now}), nil)
+		require.NoError(t, err)
+		other.lanes.IDs.Slot = 1
 		lease, err := other.Acquire(t.Context(), "u", "m", Amounts{"rpm": 60})
 		require.NoError(t, err)
 		_, err = l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 40})

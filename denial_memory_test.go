@@ -19,7 +19,9 @@ import (
 func TestDenialFromMemoryKnowsEveryLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
-		l, repo := family(t, e, nil)
+		s := liveProcess(t, e, nil)
+		s.family("key", "org")
+		l, repo := s.limiter, s.repo
 		ctx := t.Context()
 		require.NoError(t, repo.SetEntityLimits(ctx, "key", "", []Limit{PerMinute("rpm", 10)}))
 		require.NoError(t, repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 10)}))
@@ -49,7 +51,9 @@ func TestDenialFromMemoryKnowsEveryLevel(t *testing.T) {
 func TestDenialFromMemoryBringsNewerConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
-		l, repo := family(t, e, nil)
+		s := liveProcess(t, e, nil)
+		s.family("key", "org")
+		l, repo := s.limiter, s.repo
 		ctx := t.Context()
 		require.NoError(t, repo.SetEntityLimits(ctx, "key", "", []Limit{PerMinute("rpm", 10)}))
 		require.NoError(t, repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 10)}))
@@ -170,7 +174,9 @@ func TestPostponedTakeIsDecidedFromTheAnswer(t *testing.T) {
 func TestMemoryUnderOtherLimitsDeniesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
-		l, repo := family(t, e, nil)
+		s := liveProcess(t, e, nil)
+		s.family("key", "org")
+		l, repo := s.limiter, s.repo
 		ctx := t.Context()
 		require.NoError(t, repo.SetSystemLimits(ctx, []Limit{PerDay("rpm", 100)}, nil))
 		_, err := l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 100})

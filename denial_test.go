@@ -49,7 +49,9 @@ func TestTakeThatDoesNotFitIsDeniedBesideOthers(t *testing.T) {
 func TestDenialBesideGiveBackAndTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
-		l, repo := family(t, e, nil)
+		s := liveProcess(t, e, nil)
+		s.family("key", "org")
+		l, repo := s.limiter, s.repo
 		require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
 		old, err := l.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": 90})
 		require.NoError(t, err)

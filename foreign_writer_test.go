@@ -17,6 +17,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// The same table is used by zae-limiter 0.8.1, a Python library. Its items are
+// kept in internal/schema/testdata; its formulas and writes are repeated here
+// as its specification states them.
+
 // foreignProcess is a process on a table that the other library filled; the clock stands at
 // its last write.
 func foreignProcess(t *testing.T, e *engine) *process {

@@ -50,12 +50,13 @@ func TestLostAnswerOfAGiveBackCountsOnce(t *testing.T) {
 
 // Of 200 calls 30 % get no answer though their write was applied. Each call ends
 // as granted or as unknown; none is counted twice.
-func TestPatternLostAnswers(t *testing.T) {
-	pattern(t, func(t *testing.T, db *ddbmem.DB, l [2]*RateLimiter) {
+func TestManyLostAnswersCountNoCallTwice(t *testing.T) {
+	daily := Limit{Name: "rpm", Capacity: 1000, RefillAmount: 1, RefillPeriod: 24 * time.Hour}
+	pair(t, []Limit{daily}, func(t *testing.T, a, b *process) {
 		r := rand.New(rand.NewPCG(7, 7))
 		var mu sync.Mutex
 		lost := 0
-		db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+		a.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			mu.Lock()
 			defer mu.Unlock()
 			if q.Operation != "UpdateItem" && q.Operation != "PutItem" || r.Float64() >= .3 {
@@ -67,7 +68,7 @@ func TestPatternLostAnswers(t *testing.T) {
 		granted, unknown := int64(0), int64(0)
 		for i := range 200 {
 			for sent := false; !sent; {
-				_, err := l[i%2].Acquire(t.Context(), "key", "gpt-4", Amounts{"rpm": 1})
+				_, err := []*process{a, b}[i%2].limiter.Acquire(t.Context(), "key", "gpt-4", Amounts{"rpm": 1})
 				switch {
 				case err == nil:
 					granted, sent = granted+1, true
@@ -80,10 +81,8 @@ func TestPatternLostAnswers(t *testing.T) {
 			}
 		}
 		elapse(time.Minute)
-		bucket := l[0].lanes.Of("key", "gpt-4")
-		image, err := l[0].repo.readBucket(t.Context(), bucket.Key, nil, 0)
-		require.NoError(t, err)
-		db.SetFaults(nil)
+		image := a.image("key")
+		a.db.SetFaults(nil)
 		mu.Lock()
 		defer mu.Unlock()
 		assert.GreaterOrEqual(t, lost, 40)
@@ -91,7 +90,7 @@ func TestPatternLostAnswers(t *testing.T) {
 		consumed := image.Limits[0].Consumed / milli
 		assert.GreaterOrEqual(t, consumed, granted, "%d unknown", unknown)
 		assert.LessOrEqual(t, consumed, granted+unknown, "what is found to have landed for nobody is given back")
-	}, Limit{Name: "rpm", Capacity: 1000, RefillAmount: 1, RefillPeriod: 24 * time.Hour})
+	})
 }
 
 // A write whose first try lands after the resend counts at most twice, and
@@ -205,16 +204,10 @@ func TestRefusalAfterAnUnansweredTryIsUnknown(t *testing.T) {
 // refused by a bound, not by the slot; then the first try lands after all. What
 // is decided anew must not give back a second time.
 func TestGiveBackDecidedAgainLandsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		repo := e.repository(t, &RepositoryOptions{Now: time.Now})
+	pair(t, []Limit{PerHour("rpm", 1000), PerHour("tpm", 1000)}, func(t *testing.T, a, b *process) {
 		ctx := t.Context()
-		require.NoError(t, repo.SetSystemLimits(ctx, []Limit{PerHour("rpm", 1000), PerHour("tpm", 1000)}, nil))
-		a, b := inSlot(t, e, repo.Table(), 0), inSlot(t, e, repo.Table(), 1)
-		lease, err := a.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 100, "tpm": 100})
-		require.NoError(t, err)
-		other, err := b.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 500, "tpm": 10})
-		require.NoError(t, err)
+		lease := a.acquire("key", Amounts{"rpm": 100, "tpm": 100})
+		other := b.acquire("key", Amounts{"rpm": 500, "tpm": 10})
 		elapse(30 * time.Minute)                                 // refills half
 		require.NoError(t, lease.Adjust(ctx, Amounts{"rpm": 1})) // its image is the newest, its slot its own
 
@@ -222,7 +215,7 @@ func TestGiveBackDecidedAgainLandsOnce(t *testing.T) {
 		unhindered := context.WithValue(ctx, spared{}, true)
 		late := make(chan struct{})
 		var tries atomic.Int64
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+		a.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			switch {
 			case q.Operation != "UpdateItem" || q.Context.Value(spared{}) != nil:
 				return ddbmem.Fault{}
@@ -236,16 +229,14 @@ func TestGiveBackDecidedAgainLandsOnce(t *testing.T) {
 		elapse(500 * time.Millisecond) // the resend is on its way
 		require.NoError(t, other.Settle(unhindered, Amounts{"rpm": 0}))
 		elapse(time.Second) // refused by the upper bound
-		_, err = b.Acquire(unhindered, "key", "gpt-4", Amounts{"rpm": 600})
+		_, err := b.limiter.Acquire(unhindered, "key", model, Amounts{"rpm": 600})
 		require.NoError(t, err)
 		close(late)
-		e.db.Wait()
+		a.db.Wait()
 		if err = <-done; err != nil {
 			require.True(t, errors.Is(err, ErrUnconfirmed), "%v", err)
 		}
-		image, err := repo.readBucket(ctx, a.lanes.Of("key", "gpt-4").Key, nil, 0)
-		require.NoError(t, err)
-		require.Equal(t, int64(10_000), image.Limits[image.Set.Index("tpm")].Consumed, "given back once")
+		require.Equal(t, int64(10_000), a.stored("key", "tpm").Consumed, "given back once")
 	})
 }
 

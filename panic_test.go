@@ -79,7 +79,7 @@ func TestPanicInALaneEndsItsCalls(t *testing.T) {
 		}
 		wg.Wait()
 		assert.Contains(t, log.String(), "panic in a lane")
-		assert.Contains(t, log.String(), "lane_panic_test.go", "its stack")
+		assert.Contains(t, log.String(), "panic_test.go", "its stack")
 	})
 }
 

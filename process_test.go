@@ -20,7 +20,7 @@ import (
 // model is the resource of these tests.
 const model = "gpt-4"
 
-// handClock is a clock that tests move by hand.
+// handClock is a clock that tests move by hand; nil is the bubble's own.
 type handClock struct{ ms atomic.Int64 }
 
 func newHandClock() *handClock {
@@ -29,7 +29,13 @@ func newHandClock() *handClock {
 	return c
 }
 
-func (c *handClock) now() time.Time          { return time.UnixMilli(c.ms.Load()) }
+func (c *handClock) now() time.Time {
+	if c == nil {
+		return time.Now()
+	}
+	return time.UnixMilli(c.ms.Load())
+}
+
 func (c *handClock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
 // process is one that limits: a limiter with its own repository on a table.
@@ -58,6 +64,24 @@ func memProcess(t *testing.T, opts *Options) *process {
 	return (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 }
 
+// liveProcess is a process on a new table whose clock is the bubble's.
+func liveProcess(t *testing.T, e *engine, opts *Options) *process {
+	t.Helper()
+	return (&process{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), opts)
+}
+
+// pair runs a test with two processes on one table of these limits, which neither has
+// stored, each with an op slot of its own, in virtual time.
+func pair(t *testing.T, limits []Limit, test func(t *testing.T, a, b *process)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		operator := liveProcess(t, memEngine(t), nil)
+		require.NoError(t, operator.repo.SetSystemLimits(t.Context(), limits, nil))
+		test(t, operator.peer(nil).inSlot(0), operator.peer(nil).inSlot(1))
+	})
+}
+
+// on is a process on a table as repo opens it.
 func (s *process) on(repo *Repository, opts *Options) *process {
 	s.t.Helper()
 	limiter, err := New(repo, opts)
@@ -85,6 +109,12 @@ func (s *process) wired(opts *Options, transport aws.HTTPClient) *process {
 	repo, err := NewRepository(s.client(func(o *dynamodb.Options) { o.HTTPClient = transport }), s.repo.table, &RepositoryOptions{Now: s.clock.now})
 	require.NoError(s.t, err)
 	return s.on(repo, opts)
+}
+
+// inSlot makes the process's writes go to one op slot.
+func (s *process) inSlot(slot int) *process {
+	s.limiter.lanes.IDs.Slot = slot
+	return s
 }
 
 // acquire takes amounts that must fit.
@@ -226,16 +256,6 @@ func bothModes(t *testing.T, test func(t *testing.T, s *process)) {
 	}
 }
 
-// inSlot makes a limiter on a table whose writes go to one op slot.
-func inSlot(t *testing.T, e *engine, table string, slot int) *RateLimiter {
-	t.Helper()
-	l, err := New(e.open(t, table, &RepositoryOptions{Now: time.Now}), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
-	l.lanes.IDs.Slot = slot
-	return l
-}
-
 // waitLimiter is a limiter on a bucket in process, for a synctest bubble.
 func waitLimiter(t *testing.T, limits ...Limit) (*RateLimiter, *ddbmem.DB) {
 	t.Helper()
@@ -265,20 +285,6 @@ func team(t *testing.T, project, key []Limit) (*RateLimiter, *ddbmem.DB) {
 	require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "project"}))
 	require.NoError(t, l.repo.CreateEntity(t.Context(), Entity{ID: "u", ParentID: "project", Cascade: true}))
 	return l, db
-}
-
-// family is a child that cascades to a parent, in virtual time, with limits
-// that the test sets.
-func family(t *testing.T, client *engine, opts *Options) (*RateLimiter, *Repository) {
-	t.Helper()
-	repo := client.repository(t, &RepositoryOptions{Now: time.Now})
-	ctx := t.Context()
-	require.NoError(t, repo.CreateEntity(ctx, Entity{ID: "org"}))
-	require.NoError(t, repo.CreateEntity(ctx, Entity{ID: "key", ParentID: "org", Cascade: true}))
-	l, err := New(repo, opts)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
-	return l, repo
 }
 
 // waitFor starts a Wait and reports when it was served.

@@ -43,28 +43,29 @@ func TestDrainedIdleThenBurstAdmitsTheRefill(t *testing.T) {
 	})
 }
 
-func TestPatternFullBucketIdleThenBurst(t *testing.T) {
-	pattern(t, func(t *testing.T, _ *ddbmem.DB, l [2]*RateLimiter) {
-		_, err := l[0].Acquire(t.Context(), "key", "gpt-4", Amounts{"rpm": 1})
-		require.NoError(t, err)
+// Two processes that take turns are given a full bucket once, however long it idled.
+func TestTwoProcessesShareAFullBucketAfterIdling(t *testing.T) {
+	pair(t, []Limit{PerMinute("rpm", 100)}, func(t *testing.T, a, b *process) {
+		a.acquire("key", Amounts{"rpm": 1})
 		for _, idle := range []time.Duration{time.Minute, 10 * time.Minute, 3 * time.Hour} {
 			elapse(idle)
-			assert.Equal(t, 100, admitted(t, l[0], "rpm"), "after %v", idle)
-			assert.Equal(t, 0, admitted(t, l[1], "rpm"))
+			assert.Equal(t, 100, a.allowed(150, "key", "rpm"), "after %v", idle)
+			assert.Equal(t, 0, b.allowed(1, "key", "rpm"))
 		}
-	}, PerMinute("rpm", 100))
+	})
 }
 
-func TestPatternDrainedBucketIdleThenBurst(t *testing.T) {
-	pattern(t, func(t *testing.T, _ *ddbmem.DB, l [2]*RateLimiter) {
-		assert.Equal(t, 100, admitted(t, l[0], "rpm"))
+// Two processes share what a drained bucket regains: the refill, once.
+func TestTwoProcessesShareARefill(t *testing.T) {
+	pair(t, []Limit{PerMinute("rpm", 100)}, func(t *testing.T, a, b *process) {
+		assert.Equal(t, 100, a.allowed(150, "key", "rpm"))
 		elapse(time.Minute)
-		assert.Equal(t, 100, admitted(t, l[1], "rpm"))
-		assert.Equal(t, 0, admitted(t, l[0], "rpm"))
+		assert.Equal(t, 100, b.allowed(150, "key", "rpm"))
+		assert.Equal(t, 0, a.allowed(1, "key", "rpm"))
 		elapse(30 * time.Second)
-		assert.Equal(t, 50, admitted(t, l[0], "rpm"))
-		assert.Equal(t, 0, admitted(t, l[1], "rpm"))
-	}, PerMinute("rpm", 100))
+		assert.Equal(t, 50, a.allowed(150, "key", "rpm"))
+		assert.Equal(t, 0, b.allowed(1, "key", "rpm"))
+	})
 }
 
 // A slow limit beside a fast one gets every millitoken of its refill.
@@ -87,25 +88,21 @@ func TestSlowLimitIsNotStarvedByAFastOne(t *testing.T) {
 
 // A slow limit beside a fast one, for they share one refill instant: 138
 // millitokens in 12 s, whoever writes how often.
-func TestPatternSlowLimitBesideFast(t *testing.T) {
-	pattern(t, func(t *testing.T, _ *ddbmem.DB, l [2]*RateLimiter) {
-		lease, err := l[0].Acquire(t.Context(), "key", "gpt-4", Amounts{"day": 1000})
-		require.NoError(t, err)
-		require.NoError(t, lease.Adjust(t.Context(), Amounts{"rps": 1}))
+func TestTwoProcessesShareTheRefillOfASlowLimit(t *testing.T) {
+	pair(t, []Limit{PerDay("day", 1000), PerSecond("rps", 50)}, func(t *testing.T, a, b *process) {
+		require.NoError(t, a.acquire("key", Amounts{"day": 1000}).Adjust(t.Context(), Amounts{"rps": 1}))
 		began := time.Now()
 		for i := 0; time.Since(began) < 12*time.Second; i++ {
-			_, err := l[i%2].Acquire(t.Context(), "key", "gpt-4", Amounts{"rps": 1})
-			require.NoError(t, err)
+			[]*process{a, b}[i%2].acquire("key", Amounts{"rps": 1})
 			elapse(25 * time.Millisecond)
 		}
-		bucket := l[0].lanes.Of("key", "gpt-4")
-		image, err := l[0].repo.readBucket(t.Context(), bucket.Key, nil, 0)
-		require.NoError(t, err)
+		image := a.image("key")
 		day := image.State(image.Set.Index("day"))
 		until := began.Add(12 * time.Second).UnixMilli()
+		grid := func(t, amount, period int64) int64 { return t/period*amount + t%period*amount/period }
 		assert.Equal(t, grid(until, 1_000_000, 86_400_000)-grid(began.UnixMilli(), 1_000_000, 86_400_000), day.Level(until))
 		assert.InDelta(t, 138, day.Level(until), 1)
-	}, PerDay("day", 1000), PerSecond("rps", 50))
+	})
 }
 
 // One now per decision: no refill falls between two clock reads.
@@ -113,7 +110,7 @@ func TestLatencyLosesNoRefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
 		opts := &Options{Limits: []Limit{PerMinute("rpm", 60)}}
-		s := (&process{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), opts)
+		s := liveProcess(t, e, opts)
 		s.acquire("user-1", Amounts{"rpm": 60})
 		s.down(ddbmem.Fault{Before: 10 * time.Millisecond, After: 10 * time.Millisecond})
 		defer s.db.SetFaults(nil)

@@ -86,7 +86,9 @@ func TestGiveBackAsksForABucketItHasNotSeen(t *testing.T) {
 func TestDroppedChargeIsNotGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
-		l, repo := family(t, e, nil)
+		s := liveProcess(t, e, nil)
+		s.family("key", "org")
+		l, repo := s.limiter, s.repo
 		ctx := t.Context()
 		both, one := []Limit{PerHour("rpm", 100), PerHour("tpm", 100)}, []Limit{PerHour("rpm", 100)}
 		require.NoError(t, repo.SetSystemLimits(ctx, both, nil))

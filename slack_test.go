@@ -17,7 +17,7 @@ import (
 func atFull(t *testing.T, processes int) []*process {
 	e := memEngine(t)
 	opts := &Options{Limits: []Limit{PerSecond("rpm", 1000)}}
-	first := (&process{engine: e, t: t}).on(e.repository(t, &RepositoryOptions{Now: time.Now}), opts)
+	first := liveProcess(t, e, opts)
 	all := []*process{first}
 	for range processes - 1 {
 		all = append(all, first.on(e.open(t, first.repo.table, &RepositoryOptions{Now: time.Now}), opts))
