@@ -93,7 +93,7 @@ func (c *charges) adjust(ctx context.Context, org, app string, a Adjustment) (Ad
 	}
 	a.App, a.At, a.Duplicate = app, now, false
 	o := c.newAdjustment(t, a, anyDay)
-	if err := c.ledger.Write(ctx, o); err != nil {
+	if err := c.write(ctx, o); err != nil {
 		return a, asUnavailable("Adjust", err)
 	}
 	if v := o.Verdict; v.Conflict {

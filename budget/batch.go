@@ -61,7 +61,7 @@ func (c *charges) submitAll(ctx context.Context, t *tenant, usages []Usage, resu
 	for i, u := range usages {
 		ops[i], results[i] = c.beginSubmission(ctx, t, u, received)
 	}
-	for i, err := range c.ledger.WriteAll(ctx, ops) {
+	for i, err := range c.writeAll(ctx, ops) {
 		switch o := ops[i]; {
 		case o == nil:
 		case err != nil:
@@ -87,7 +87,7 @@ func (c *charges) beginSubmission(ctx context.Context, t *tenant, u Usage, recei
 	if !c.counterOnly(o) {
 		return o, r
 	}
-	if err := c.ledger.WriteUnkept(ctx, o, c.opts.Metering == MeteringWindow); err != nil {
+	if err := c.writeUnkept(ctx, o); err != nil {
 		r.Err = failure("Submit", err)
 		return nil, r
 	}

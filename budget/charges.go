@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"context"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/background"
@@ -20,4 +21,28 @@ type charges struct {
 	opts     Options
 	now      func() time.Time
 	life     *background.Life
+}
+
+// write gives an operation to the ledger, waits for it, and has the scope looked at
+// later, whatever came of it here: it goes on when ctx ends.
+func (c *charges) write(ctx context.Context, o *ledger.Operation) error {
+	defer c.standing.follow(o)
+	return c.ledger.Write(ctx, o)
+}
+
+// writeAll is write of several, nil ones left out, with an error for each.
+func (c *charges) writeAll(ctx context.Context, ops []*ledger.Operation) []error {
+	errs := c.ledger.WriteAll(ctx, ops)
+	for _, o := range ops {
+		if o != nil {
+			c.standing.follow(o)
+		}
+	}
+	return errs
+}
+
+// writeUnkept is write of a record that is counted without an item of its own.
+func (c *charges) writeUnkept(ctx context.Context, o *ledger.Operation) error {
+	defer c.standing.follow(o)
+	return c.ledger.WriteUnkept(ctx, o, c.opts.Metering == MeteringWindow)
 }

@@ -136,3 +136,29 @@ func TestLastCommitIsFollowedByALook(t *testing.T) {
 		assert.Equal(t, []string{"day premium 50"}, r.take())
 	})
 }
+
+// TestLateCommitIsFollowedByALook: it is acknowledged long after its caller has left,
+// and nobody asks after it.
+func TestLateCommitIsFollowedByALook(t *testing.T) {
+	var r recorder
+	simulated(t, Options{OnEvent: r.hook, RequestTimeout: time.Minute}, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Recommend(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			if q.Operation == "TransactWriteItems" {
+				return ddbmem.Fault{Before: 12 * time.Second}
+			}
+			return ddbmem.Fault{}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		u := call(1)
+		u.Tokens = Tokens{Input: 2_000_000}
+		_, err = k.Submit(ctx, orgO, appA, u)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		pass(11 * time.Second)
+		assert.Empty(t, r.take(), "nothing is written yet")
+		pass(6 * time.Second)
+		assert.Equal(t, []string{"day premium 50"}, r.take())
+	})
+}

@@ -113,7 +113,7 @@ func (c *charges) settleHold(ctx context.Context, ref *ledger.Hold, entry Spoole
 	if ref != nil {
 		o.Settles(ref)
 	}
-	if err := c.ledger.Write(ctx, o); err != nil {
+	if err := c.write(ctx, o); err != nil {
 		return Receipt{}, asUnavailable("Settle", err)
 	}
 	return c.receipt(ctx, t, usage.Label, o.Verdict)
@@ -140,7 +140,7 @@ func (h *Hold) Release(ctx context.Context) error {
 
 // giveBack releases a hold, which does nothing where it was done.
 func (c *charges) giveBack(ctx context.Context, operation string, ref *ledger.Hold) error {
-	return asUnavailable(operation, c.ledger.Write(ctx, ledger.GiveBack(ref)))
+	return asUnavailable(operation, c.write(ctx, ledger.GiveBack(ref)))
 }
 
 // Extend moves the end of the lease to d from now, for a call that takes

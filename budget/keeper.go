@@ -85,15 +85,11 @@ func (k *Keeper) compose(own priceLayers) {
 	k.admin = newAdministration(k.store, k.now, own, k.opts, k.life, k.tables)
 	k.tenants = k.admin.tenants
 	k.standing = newStanding(k.store, k.admin, k.opts, k.now, k.life)
-	options := ledger.Options{
+	k.ledger = ledger.New(ledger.Options{
 		Store: k.store, Breaker: k.tables.usage, Life: k.life, Now: k.now, Logger: k.opts.Logger,
 		Linger: k.opts.Linger, AlwaysLinger: k.opts.Metering == MeteringBatch, Fresh: k.opts.Staleness, Settled: k.opts.ConfigTTL,
 		Apps: k.admin.appIDs,
-	}
-	if k.opts.OnEvent != nil {
-		options.Wrote = k.standing.wrote
-	}
-	k.ledger = ledger.New(options)
+	})
 	k.standing.ledger = k.ledger
 	k.charges = &charges{
 		store: k.store, ledger: k.ledger, admin: k.admin, standing: k.standing, tenants: k.tenants,

@@ -84,7 +84,7 @@ func (c *charges) setAside(ctx context.Context, org, app, label string, micros i
 		return nil, c.noRoom(ctx, t, b.RoomAt(o))
 	}
 	h.ref.Store(o.Hold)
-	if err := c.ledger.Write(ctx, o); err != nil {
+	if err := c.write(ctx, o); err != nil {
 		return nil, asUnavailable("Reserve", err)
 	}
 	if o.Verdict.NoRoom {

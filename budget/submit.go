@@ -138,10 +138,10 @@ func (c *charges) submitAt(ctx context.Context, org, app string, usage Usage, re
 		return Receipt{}, err
 	}
 	if c.counterOnly(o) {
-		if err := c.ledger.WriteUnkept(ctx, o, c.opts.Metering == MeteringWindow); err != nil {
+		if err := c.writeUnkept(ctx, o); err != nil {
 			return Receipt{}, failure("Submit", err)
 		}
-	} else if err := c.ledger.Write(ctx, o); err != nil {
+	} else if err := c.write(ctx, o); err != nil {
 		return Receipt{}, asUnavailable("Submit", err)
 	}
 	return c.receipt(ctx, t, usage.Label, o.Verdict)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
 // watch is who looks for events of one scope, and when.
@@ -34,10 +36,17 @@ func (w *watch) asked(app string) {
 	w.apps[app] = true
 }
 
-// wrote makes one more query follow the last write within a staleness period, so
-// that no threshold is missed.
-func (s *standing) wrote(org, scope string) {
-	w := s.watch(org, scope)
+// follow makes one more query follow an operation that was given to the ledger, so
+// that no threshold is missed: within a staleness period, and again for as long as
+// there may be more to write, since an operation goes on when its caller has left.
+func (s *standing) follow(o *ledger.Operation) {
+	if s.opts.OnEvent != nil {
+		s.lookLater(s.watch(o.Org, o.Scope))
+	}
+}
+
+// lookLater looks at a scope after a staleness period, once.
+func (s *standing) lookLater(w *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timer != nil || !s.life.Begin(false) {
@@ -48,7 +57,11 @@ func (s *standing) wrote(org, scope string) {
 		w.mu.Lock()
 		w.timer = nil
 		w.mu.Unlock()
+		more := s.ledger.Busy(w.scope) // asked first: what ends meanwhile is seen below
 		s.observeScope(s.life.Context(), w)
+		if more {
+			s.lookLater(w)
+		}
 	})
 }
 

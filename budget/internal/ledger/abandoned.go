@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -55,6 +56,13 @@ func (a *abandonedHolds) take() []abandonedHold {
 	taken := a.holds
 	a.holds, a.running = nil, len(taken) > 0
 	return taken
+}
+
+// waitFor says that a hold of a scope waits to be given back.
+func (a *abandonedHolds) waitFor(scope string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.holds, func(h abandonedHold) bool { return h.ref.Scope == scope })
 }
 
 // putBack keeps what was not given back, while there is time.

@@ -28,6 +28,6 @@
 // # Locks
 //
 // lanes.mu guards the lanes and their queues, Board.mu what a board knows,
-// abandonedHolds.mu the holds nobody has. None is held while the store is asked or
-// Options.Wrote is called, and none is taken under another.
+// abandonedHolds.mu the holds nobody has. None is held while the store is asked,
+// and none is taken under another.
 package ledger

@@ -15,7 +15,7 @@ func newOp(kind opKind) *Operation {
 
 func (a Account) op(kind opKind) *Operation {
 	o := newOp(kind)
-	o.org, o.Scope, o.lane, o.debits = a.Org, a.Scope, a.lane(), a.debits()
+	o.Org, o.Scope, o.lane, o.debits = a.Org, a.Scope, a.lane(), a.debits()
 	return o
 }
 
@@ -69,7 +69,7 @@ func (o *Operation) Settles(h *Hold) {
 // GiveBack gives a hold back.
 func GiveBack(h *Hold) *Operation {
 	o := newOp(opRelease)
-	o.org, o.Scope, o.lane = orgOf(h.Scope), h.Scope, h.Lane
+	o.Org, o.Scope, o.lane = orgOf(h.Scope), h.Scope, h.Lane
 	o.Hold, o.debits = h, h.Debits
 	return o
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // boardsKept is how many scopes' sums are known at a time.
 const boardsKept = 10_000
 
-// Options are what a ledger works with; all but wrote are needed.
+// Options are what a ledger works with; all are needed.
 type Options struct {
 	Store        *store.Store     // of the usage table
 	Breaker      *ddb.Breaker     // of the usage table
@@ -27,11 +28,8 @@ type Options struct {
 	AlwaysLinger bool             // it waits without load, too
 	Fresh        time.Duration    // how old a known sum may be
 	Settled      time.Duration    // and a sum of days that are over
-	// apps lists an organisation's apps, by id.
+	// Apps lists an organisation's apps, by id.
 	Apps func(ctx context.Context, org string) ([]string, error)
-	// wrote hears of each acknowledged write to a scope, without a lock held, and
-	// returns at once. Nil: nobody does.
-	Wrote func(org, scope string)
 }
 
 // Ledger writes what calls cost, hold and give back, each once, and knows what is
@@ -69,12 +67,7 @@ func (l *Ledger) Board(org, scope string) *Board {
 }
 
 // note takes an acknowledged write into the board of its scope.
-func (l *Ledger) note(o *Operation) {
-	l.Board(o.org, o.Scope).note(o)
-	if l.Wrote != nil {
-		l.Wrote(o.org, o.Scope)
-	}
-}
+func (l *Ledger) note(o *Operation) { l.Board(o.Org, o.Scope).note(o) }
 
 // Close lets nothing more be written, but what belongs to what was accepted.
 func (l *Ledger) Close() {
@@ -89,6 +82,23 @@ func (l *Ledger) Wait() { l.lanes.running.Wait() }
 // WaitForTotals is until no total is being stored behind a read: tests look at the
 // table then.
 func (l *Ledger) WaitForTotals() { l.closing.Wait() }
+
+// Busy says that something that counts to a scope may still be written: an
+// operation, whether its caller waits for it or has left, or the release of a hold
+// that nobody has. True may also be about a scope within it.
+func (l *Ledger) Busy(scope string) bool {
+	if l.abandoned.waitFor(scope) {
+		return true
+	}
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	for key := range l.lanes.open { // see Account.lane
+		if key == scope || strings.HasPrefix(key, scope+"#") {
+			return true
+		}
+	}
+	return false
+}
 
 // Queued is how many operations wait to be written.
 func (l *Ledger) Queued() int {

@@ -55,8 +55,8 @@ type Operation struct {
 	// release; nothing else changes here.
 
 	kind   opKind
-	writer string // own id, recognised in an item that a lost answer hides
-	org    string
+	writer string      // own id, recognised in an item that a lost answer hides
+	Org    string      // the organisation's id
 	Scope  string      // whose spend it counts to
 	lane   string      // its name, see Account.lane
 	record *Record     // of a submission or a settlement

@@ -32,7 +32,7 @@ func (l *Ledger) conclude(o *Operation) {
 		l.note(o) // an earlier, unanswered try had landed
 	}
 	if o.Verdict.NoRoom {
-		l.Board(o.org, o.Scope).remember(o, o.live, l.Now())
+		l.Board(o.Org, o.Scope).remember(o, o.live, l.Now())
 	}
 	l.finish(o)
 }

@@ -97,7 +97,7 @@ func (o *Operation) items() []write {
 			items = append(items, write{kind: barHold, key: o.Hold.Keys[0], op: o})
 		}
 	case opAdjust:
-		items = append(items, write{kind: putAudit, key: o.adjust.key(o.org), op: o})
+		items = append(items, write{kind: putAudit, key: o.adjust.key(o.Org), op: o})
 	}
 	return items
 }
