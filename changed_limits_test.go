@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -77,40 +76,27 @@ func TestOlderCacheDoesNotRestoreOldLimits(t *testing.T) {
 // A bucket that shows a newer configuration has this process read its own again at
 // once: a limit that came with it can be asked for.
 func TestNewerBucketRefreshesTheConfiguration(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		s := liveProcess(t, e, nil)
-		s.family("key", "org")
-		l, repo := s.limiter, s.repo
+	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		operator := e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now})
+		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
 		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerHour("rpm", 100)}, nil))
-		_, err := l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1})
-		require.NoError(t, err)
+		s.acquire("org", Amounts{"rpm": 1})
 		elapse(3 * time.Second)
 		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerHour("rpm", 100), PerHour("tpm", 100)}, nil))
-		_, err = s.peer(nil).inSlot(1).limiter.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1})
-		require.NoError(t, err)
-		_, err = l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1})
-		require.NoError(t, err)
-		_, err = l.Acquire(ctx, "org", "gpt-4", Amounts{"tpm": 1})
-		require.NoError(t, err)
+		s.peer(nil).inSlot(1).acquire("org", Amounts{"rpm": 1})
+		s.acquire("org", Amounts{"rpm": 1})
+		s.acquire("org", Amounts{"tpm": 1})
 	})
 }
 
 // What a lease takes further is admitted by the configuration in force, not by
 // the one it was granted under.
 func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		s := liveProcess(t, e, nil)
-		s.family("key", "org")
-		l, repo := s.limiter, s.repo
+	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		require.NoError(t, repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 100)}, nil))
-		lease, err := l.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 1, "tpm": 1})
-		require.NoError(t, err)
-		operator := e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now})
+		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 100), PerMinute("tpm", 100)}, nil))
+		lease := s.acquire("key", Amounts{"rpm": 1, "tpm": 1})
+		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
 		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 10)}, nil))
 		elapse(61 * time.Second) // the cache's TTL
 		require.ErrorIs(t, lease.Consume(ctx, Amounts{"rpm": 11}), ErrExceedsBurst)
@@ -119,41 +105,32 @@ func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
 		require.NoError(t, lease.Consume(ctx, Amounts{"rpm": 10}))
 		require.Equal(t, Amounts{"rpm": 11, "tpm": 1}, lease.Consumed())
 		elapse(10 * time.Minute)
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: q.Operation == "BatchGetItem"} })
+		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: q.Operation == "BatchGetItem"} })
 		require.ErrorIs(t, lease.Consume(ctx, Amounts{"rpm": 1}), ErrUnavailable)
-		e.db.SetFaults(nil)
+		s.db.SetFaults(nil)
 		require.NoError(t, lease.Rollback(ctx))
 	})
 }
 
 // The configuration of a bucket may vanish while a take is decided.
 func TestLimitsDeletedWhileDeciding(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		s := liveProcess(t, e, nil)
-		s.family("key", "org")
-		l, repo := s.limiter, s.repo
+	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		operator := e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now})
+		operator := s.open(t, s.repo.Table(), &RepositoryOptions{Now: time.Now})
 		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 100)}, nil))
-		lease, err := l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1})
-		require.NoError(t, err)
+		lease := s.acquire("org", Amounts{"rpm": 1})
 		elapse(100 * time.Millisecond)
 		require.NoError(t, operator.SetSystemLimits(ctx, []Limit{PerMinute("rpm", 50)}, nil))
 		elapse(100 * time.Millisecond)
-		other, err := New(e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now}), nil)
-		require.NoError(t, err)
-		_, err = other.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1}) // brings the newer limit
-		require.NoError(t, err)
+		other := s.peer(nil)
+		other.acquire("org", Amounts{"rpm": 1}) // brings the newer limit
 		require.NoError(t, operator.DeleteSystemLimits(ctx))
 		var wrong *ValidationError
-		_, err = l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1}) // too close to tell: reads again
+		_, err := s.limiter.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 1}) // too close to tell: reads again
 		require.ErrorAs(t, err, &wrong)
 		require.Equal(t, "limits", wrong.Field)
 		require.NoError(t, lease.Adjust(ctx, Amounts{"rpm": 5}))
-		image, err := repo.readBucket(ctx, l.lanes.Of("org", "gpt-4").Key, nil, 0)
-		require.NoError(t, err)
-		require.Equal(t, int64(7_000), image.Limits[0].Consumed)
+		require.Equal(t, int64(7_000), s.stored("org", "rpm").Consumed)
 	})
 }
 

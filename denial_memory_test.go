@@ -17,58 +17,40 @@ import (
 // A denial by one level's memory must not hide that another level denies for
 // longer.
 func TestDenialFromMemoryKnowsEveryLevel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		s := liveProcess(t, e, nil)
-		s.family("key", "org")
-		l, repo := s.limiter, s.repo
+	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		require.NoError(t, repo.SetEntityLimits(ctx, "key", "", []Limit{PerMinute("rpm", 10)}))
-		require.NoError(t, repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 10)}))
-		_, err := l.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
-		require.NoError(t, err)
+		require.NoError(t, s.repo.SetEntityLimits(ctx, "key", "", []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, s.repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 10)}))
+		s.acquire("key", Amounts{"rpm": 10})
 
-		other, err := New(e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now}), nil)
-		require.NoError(t, err)
-		_, err = other.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 10}) // reads the parent's configuration
-		require.ErrorIs(t, err, ErrLimitExceeded)
+		other := s.peer(nil)
+		other.deny("org", Amounts{"rpm": 10}) // reads the parent's configuration
 		elapse(2 * time.Second)
-		_, err = other.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10}) // and now the child's, with its bucket
-		wait, ok := RetryAfter(err)
-		require.True(t, ok, "%v", err)
+		wait, ok := RetryAfter(other.deny("key", Amounts{"rpm": 10})) // and now the child's, with its bucket
+		require.True(t, ok)
 		require.Equal(t, time.Hour-2*time.Second, wait)
 		elapse(wait - time.Millisecond)
-		_, err = other.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
-		require.ErrorIs(t, err, ErrLimitExceeded)
+		other.deny("key", Amounts{"rpm": 10})
 		elapse(time.Millisecond)
-		_, err = other.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
-		require.NoError(t, err)
+		other.acquire("key", Amounts{"rpm": 10})
 	})
 }
 
 // A denial by one level's memory must still bring another level its newer
 // configuration, for what it says of the wait holds only from then on.
 func TestDenialFromMemoryBringsNewerConfiguration(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		s := liveProcess(t, e, nil)
-		s.family("key", "org")
-		l, repo := s.limiter, s.repo
+	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		require.NoError(t, repo.SetEntityLimits(ctx, "key", "", []Limit{PerMinute("rpm", 10)}))
-		require.NoError(t, repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 10)}))
-		_, err := l.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
-		require.NoError(t, err)
+		require.NoError(t, s.repo.SetEntityLimits(ctx, "key", "", []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, s.repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 10)}))
+		s.acquire("key", Amounts{"rpm": 10})
 		elapse(3 * time.Second)
-		require.NoError(t, repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 100)}))
-		other, err := New(e.open(t, repo.Table(), &RepositoryOptions{Now: time.Now}), nil)
-		require.NoError(t, err)
-		_, err = other.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
-		wait, ok := RetryAfter(err)
-		require.True(t, ok, "%v", err)
+		require.NoError(t, s.repo.SetEntityLimits(ctx, "org", "", []Limit{PerHour("rpm", 100)}))
+		other := s.peer(nil)
+		wait, ok := RetryAfter(other.deny("key", Amounts{"rpm": 10}))
+		require.True(t, ok)
 		elapse(wait)
-		_, err = other.Acquire(ctx, "key", "gpt-4", Amounts{"rpm": 10})
-		require.NoError(t, err)
+		other.acquire("key", Amounts{"rpm": 10})
 	})
 }
 
@@ -172,19 +154,13 @@ func TestPostponedTakeIsDecidedFromTheAnswer(t *testing.T) {
 // Memory of a bucket under other limits than those in force says nothing: the
 // wait is another.
 func TestMemoryUnderOtherLimitsDeniesNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		s := liveProcess(t, e, nil)
-		s.family("key", "org")
-		l, repo := s.limiter, s.repo
+	inFamily(t, func(t *testing.T, s *process) {
 		ctx := t.Context()
-		require.NoError(t, repo.SetSystemLimits(ctx, []Limit{PerDay("rpm", 100)}, nil))
-		_, err := l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 100})
-		require.NoError(t, err)
-		require.NoError(t, repo.SetSystemLimits(ctx, []Limit{PerHour("rpm", 100)}, nil))
-		_, err = l.Acquire(ctx, "org", "gpt-4", Amounts{"rpm": 100})
-		wait, ok := RetryAfter(err)
-		require.True(t, ok, "%v", err)
+		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerDay("rpm", 100)}, nil))
+		s.acquire("org", Amounts{"rpm": 100})
+		require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{PerHour("rpm", 100)}, nil))
+		wait, ok := RetryAfter(s.deny("org", Amounts{"rpm": 100}))
+		require.True(t, ok)
 		require.LessOrEqual(t, wait, time.Hour)
 	})
 }

@@ -47,22 +47,17 @@ func TestTakeThatDoesNotFitIsDeniedBesideOthers(t *testing.T) {
 // What a batch gives back comes before what it takes, and a full bucket holds no
 // more: a take denied beside both must say how long, not that it would fit.
 func TestDenialBesideGiveBackAndTake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		s := liveProcess(t, e, nil)
-		s.family("key", "org")
-		l, repo := s.limiter, s.repo
-		require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
-		old, err := l.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": 90})
-		require.NoError(t, err)
+	inFamily(t, func(t *testing.T, s *process) {
+		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerDay("rpm", 100)}, nil))
+		old := s.acquire("org", Amounts{"rpm": 90})
 		elapse(25 * time.Hour) // full again
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })
+		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} })
 		errs := make(map[int64]chan error)
 		take := func(n int64) {
 			done := make(chan error, 1)
 			errs[n] = done
 			go func() {
-				_, err := l.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": n})
+				_, err := s.limiter.Acquire(t.Context(), "org", "gpt-4", Amounts{"rpm": n})
 				done <- err
 			}()
 			synctest.Wait()

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -27,7 +26,7 @@ type faultyTransport struct {
 }
 
 func (f *faultyTransport) Do(r *http.Request) (*http.Response, error) {
-	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	operation := operationOf(r)
 	f.mu.Lock()
 	p := f.r.Float64()
 	f.mu.Unlock()
@@ -44,10 +43,7 @@ func (f *faultyTransport) Do(r *http.Request) (*http.Response, error) {
 	case p < .18:
 		return nil, reset
 	case p < .23:
-		return &http.Response{
-			StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Request: r,
-			Body: io.NopCloser(strings.NewReader(`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`)),
-		}, nil
+		return refusalOf(r, "ProvisionedThroughputExceededException"), nil
 	}
 	return f.next.Do(r)
 }

@@ -180,25 +180,6 @@ var silences = map[string]func(*ddbmem.Request) ddbmem.Fault{
 // after10ms makes every request take 10 ms before it is executed.
 func after10ms(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 10 * time.Millisecond} }
 
-// slowly lets most of a request's time go by before each of an operation's
-// requests executes.
-func slowly(operation string) ddbmem.FaultFunc {
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == operation {
-			return ddbmem.Fault{Before: 900 * time.Millisecond}
-		}
-		return ddbmem.Fault{}
-	}
-}
-
-// answerLost executes each operation's first request and loses the answer.
-func answerLost(operation string) ddbmem.FaultFunc {
-	var seen atomic.Int64
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		return ddbmem.Fault{Lose: r.Operation == operation && seen.Add(1) == 1}
-	}
-}
-
 // unprocessed leaves every key of the first n answers unprocessed.
 func unprocessed(n int64) ddbmem.FaultFunc {
 	var seen atomic.Int64

@@ -81,6 +81,17 @@ func pair(t *testing.T, limits []Limit, test func(t *testing.T, a, b *process)) 
 	})
 }
 
+// inFamily runs a test with a process whose entity key cascades to org, in virtual
+// time, with limits that the test sets.
+func inFamily(t *testing.T, test func(t *testing.T, s *process)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.family("key", "org")
+		test(t, s)
+	})
+}
+
 // on is a process on a table as repo opens it.
 func (s *process) on(repo *Repository, opts *Options) *process {
 	s.t.Helper()

@@ -36,7 +36,7 @@ func TestSetLimitsCountsEveryWrite(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := memEngine(t)
 			r := e.repository(t, nil)
-			e.db.SetFaults(slowly("TransactWriteItems"))
+			e.db.SetFaults(on("TransactWriteItems", ddbmem.Fault{Before: 900 * time.Millisecond})) // most of the time it has
 			write(t, e, r)
 		})
 	})
@@ -127,7 +127,7 @@ func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
 				if test.operation == "BatchWriteItem" {
 					require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "user-1", ParentID: "team-1"}))
 				}
-				e.db.SetFaults(slowly(test.operation))
+				e.db.SetFaults(on(test.operation, ddbmem.Fault{Before: 900 * time.Millisecond})) // most of the time it has
 				var wg sync.WaitGroup
 				wg.Go(func() { assert.NoError(t, test.change(t.Context(), r)) })
 				synctest.Wait() // the cache was evicted, the change is not written
@@ -147,7 +147,7 @@ func TestSetLimitsWithALostAnswerCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
-		e.db.SetFaults(answerLost("TransactWriteItems"))
+		e.db.SetFaults(firstOf("TransactWriteItems", 1, ddbmem.Fault{Lose: true}))
 		require.NoError(t, r.SetEntityLimits(t.Context(), "a", "gpt-4", oneLimit))
 		e.db.SetFaults(nil)
 		item, err := r.getItem(t.Context(), "test", r.keys.EntityConfig("a", "gpt-4"))

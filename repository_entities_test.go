@@ -120,7 +120,7 @@ func TestCreateEntityWithALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
-		e.db.SetFaults(answerLost("TransactWriteItems"))
+		e.db.SetFaults(firstOf("TransactWriteItems", 1, ddbmem.Fault{Lose: true}))
 		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}), "our own record is no ErrExists")
 	})
 }
