@@ -16,10 +16,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-var conflicted = ddbmem.Fault{Error: &ddbmem.Error{
-	Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}},
-}}
-
 // onTransactions gives the n-th transaction, from 1, its fault.
 func onTransactions(fault func(n int) ddbmem.Fault) ddbmem.FaultFunc {
 	var n atomic.Int32

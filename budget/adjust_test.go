@@ -12,16 +12,6 @@ import (
 
 const adjustmentID = "11111111-1111-4111-8111-111111111111"
 
-// onWrites answers every write of an operation with one fault.
-func onWrites(operation string, fault ddbmem.Fault) ddbmem.FaultFunc {
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == operation {
-			return fault
-		}
-		return ddbmem.Fault{}
-	}
-}
-
 // TestAdjustmentSentAgainIsAppliedOnce: the answer of the first was lost for
 // good; what Adjust returned with the error is sent again.
 func TestAdjustmentSentAgainIsAppliedOnce(t *testing.T) {

@@ -14,13 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// spentOn is what f costs.
-func (w *world) spentOn(f func()) ddbmem.Meter {
-	before := w.db.Meter()
-	f()
-	return w.db.Meter().Sub(before)
-}
-
 // TestCostOfOperations is the price list, in requests and capacity units.
 func TestCostOfOperations(t *testing.T) {
 	type cost struct {
@@ -154,13 +147,6 @@ func TestCostOfOperations(t *testing.T) {
 func submitWarm(w *world) func() {
 	w.submit(w.a, call(1))
 	return func() { w.submit(w.a, call(2)) }
-}
-
-func (w *world) reserve(k *Keeper, micros int64) *Hold {
-	w.t.Helper()
-	h, err := k.Reserve(w.t.Context(), orgO, appA, "premium", micros, time.Minute)
-	require.NoError(w.t, err)
-	return h
 }
 
 // TestFiveHundredSubmitsASecond: one process, one label, 5 ms of latency and a

@@ -16,43 +16,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// back lets the store answer again, and waits until the keeper knows.
-func back(db *ddbmem.DB, k *Keeper) {
-	db.SetFaults(nil)
-	<-k.tables.usage.Closed()
-	<-k.tables.control.Closed()
-}
-
-// simulated runs a test in virtual time, with real clocks everywhere.
-func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *ddbmem.DB, k *Keeper)) {
-	synctest.Test(t, func(t *testing.T) {
-		pass(time.Until(fixtureNow))
-		db := ddbmem.New()
-		opts.Models = fixtureModels
-		k, err := New(db.Client(), Tables{}, &opts)
-		require.NoError(t, err)
-		require.NoError(t, k.CreateTables(t.Context()))
-		_, err = k.PutOrg(t.Context(), org)
-		require.NoError(t, err)
-		test(t, db, k)
-		db.SetFaults(nil)
-		require.NoError(t, k.Close(context.Background()))
-		db.Close()
-	})
-}
-
-// onWrite injects a fault into the first n transactions.
-func onWrite(n int, f ddbmem.Fault) ddbmem.FaultFunc {
-	var left atomic.Int64
-	left.Store(int64(n))
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == "TransactWriteItems" && left.Add(-1) >= 0 {
-			return f
-		}
-		return ddbmem.Fault{}
-	}
-}
-
 func TestFaultsOfOneSubmit(t *testing.T) {
 	late := func() ddbmem.Fault {
 		c := make(chan struct{})

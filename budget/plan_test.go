@@ -11,8 +11,6 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 )
 
-func spent(micros int64) ledger.Amount { return ledger.Amount{Spend: money.FromMicros(micros)} }
-
 func three(premium, standard, economy ledger.Amount) []labelState {
 	return []labelState{
 		{label: "premium", priced: true, quota: 10_000_000, Amount: premium},

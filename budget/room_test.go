@@ -10,11 +10,6 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 )
 
-func reserveFor(t *testing.T, k *Keeper, label string, micros int64, lease time.Duration) (*Hold, error) {
-	t.Helper()
-	return k.Reserve(t.Context(), orgO, appA, label, micros, lease)
-}
-
 func retryAt(t *testing.T, err error) time.Time {
 	t.Helper()
 	require.ErrorIs(t, err, ErrQuotaExceeded)

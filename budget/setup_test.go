@@ -5,12 +5,17 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/budget/internal/money"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -288,3 +293,91 @@ func at(t testing.TB, s string) time.Time {
 	require.NoError(t, err)
 	return v
 }
+
+// engineHTTP keeps no idle connection, so that nothing outlives the tests.
+var engineHTTP = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// simulated runs a test in virtual time, with real clocks everywhere.
+func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *ddbmem.DB, k *Keeper)) {
+	synctest.Test(t, func(t *testing.T) {
+		pass(time.Until(fixtureNow))
+		db := ddbmem.New()
+		opts.Models = fixtureModels
+		k, err := New(db.Client(), Tables{}, &opts)
+		require.NoError(t, err)
+		require.NoError(t, k.CreateTables(t.Context()))
+		_, err = k.PutOrg(t.Context(), org)
+		require.NoError(t, err)
+		test(t, db, k)
+		db.SetFaults(nil)
+		require.NoError(t, k.Close(context.Background()))
+		db.Close()
+	})
+}
+
+// back lets the store answer again, and waits until the keeper knows.
+func back(db *ddbmem.DB, k *Keeper) {
+	db.SetFaults(nil)
+	<-k.tables.usage.Closed()
+	<-k.tables.control.Closed()
+}
+
+// spent is what a counter shows after so much.
+func spent(micros int64) ledger.Amount { return ledger.Amount{Spend: money.FromMicros(micros)} }
+
+// spentOn is what f costs.
+func (w *world) spentOn(f func()) ddbmem.Meter {
+	before := w.db.Meter()
+	f()
+	return w.db.Meter().Sub(before)
+}
+
+// reserve holds so much for a minute; it must fit.
+func (w *world) reserve(k *Keeper, micros int64) *Hold {
+	w.t.Helper()
+	h, err := k.Reserve(w.t.Context(), orgO, appA, "premium", micros, time.Minute)
+	require.NoError(w.t, err)
+	return h
+}
+
+// reserveFor asks for a hold of a label for as long as lease.
+func reserveFor(t *testing.T, k *Keeper, label string, micros int64, lease time.Duration) (*Hold, error) {
+	t.Helper()
+	return k.Reserve(t.Context(), orgO, appA, label, micros, lease)
+}
+
+// onWrites answers every write of an operation with one fault.
+func onWrites(operation string, fault ddbmem.Fault) ddbmem.FaultFunc {
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == operation {
+			return fault
+		}
+		return ddbmem.Fault{}
+	}
+}
+
+// onWrite injects a fault into the first n transactions.
+func onWrite(n int, f ddbmem.Fault) ddbmem.FaultFunc {
+	var left atomic.Int64
+	left.Store(int64(n))
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "TransactWriteItems" && left.Add(-1) >= 0 {
+			return f
+		}
+		return ddbmem.Fault{}
+	}
+}
+
+var conflicted = ddbmem.Fault{Error: &ddbmem.Error{
+	Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}},
+}}
+
+// refuseAll is a store that refuses every request, whatever it asks.
+func refuseAll(code string) ddbmem.FaultFunc {
+	return func(*ddbmem.Request) ddbmem.Fault {
+		return ddbmem.Fault{Error: &ddbmem.Error{Code: code, Message: "for the whole store"}}
+	}
+}
+
+// down is a store that no request reaches.
+func down(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} }

@@ -15,36 +15,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// spooling is a world whose first keeper has a spool that is replayed when the
-// test says so.
-func spooling(t *testing.T, adapt ...func(*Options)) (*world, *Keeper, string) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "spool")
-	w := newWorld(t)
-	w.org(fixtureOrg())
-	opts := &Options{Spool: path, SpoolInterval: time.Hour}
-	for _, f := range adapt {
-		f(opts)
-	}
-	k := w.keeper(opts)
-	_, err := k.Submit(t.Context(), orgO, appA, call(1000)) // the configuration is known
-	require.NoError(t, err)
-	return w, k, path
-}
-
-func spoolOne(t *testing.T, k *Keeper, u Usage) {
-	t.Helper()
-	r, err := k.Submit(t.Context(), orgO, appA, u)
-	require.NoError(t, err)
-	require.True(t, r.Spooled)
-}
-
-func refuseAll(code string) ddbmem.FaultFunc {
-	return func(*ddbmem.Request) ddbmem.Fault {
-		return ddbmem.Fault{Error: &ddbmem.Error{Code: code, Message: "for the whole store"}}
-	}
-}
-
 // TestSpoolKeepsRecordsWhatTheWholeStoreLacks: credentials, permissions and
 // tables are no fault of a record. It is spooled, and stays.
 func TestSpoolKeepsRecordsWhatTheWholeStoreLacks(t *testing.T) {
@@ -375,11 +345,4 @@ func TestSpoolGoesOnBesideAStuckRecord(t *testing.T) {
 	assert.Equal(t, replayBatch, sent, "the store is away")
 	require.NoError(t, k.Replay(t.Context()))
 	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests, "one record, sent many times")
-}
-
-func fileSize(t *testing.T, path string) int64 {
-	t.Helper()
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	return info.Size()
 }

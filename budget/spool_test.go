@@ -15,8 +15,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-func down(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} }
-
 func TestSpoolKeepsRecordsThroughAnOutage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool")
 	simulated(t, Options{Spool: path}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
@@ -113,4 +111,35 @@ func TestSpoolOptions(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = New(nil, Tables{}, nil)
 	requireCode(t, err, CodeInvalidRequest)
+}
+
+// spooling is a world whose first keeper has a spool that is replayed when the
+// test says so.
+func spooling(t *testing.T, adapt ...func(*Options)) (*world, *Keeper, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spool")
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	opts := &Options{Spool: path, SpoolInterval: time.Hour}
+	for _, f := range adapt {
+		f(opts)
+	}
+	k := w.keeper(opts)
+	_, err := k.Submit(t.Context(), orgO, appA, call(1000)) // the configuration is known
+	require.NoError(t, err)
+	return w, k, path
+}
+
+func spoolOne(t *testing.T, k *Keeper, u Usage) {
+	t.Helper()
+	r, err := k.Submit(t.Context(), orgO, appA, u)
+	require.NoError(t, err)
+	require.True(t, r.Spooled)
+}
+
+func fileSize(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Size()
 }

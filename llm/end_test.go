@@ -17,25 +17,6 @@ import (
 	"github.com/dynalimit/dynalimit/llm"
 )
 
-const other = "550e8400-e29b-41d4-a716-446655440009"
-
-// otherOrg has labels of its own enforcement.
-func (w *world) otherOrg(e budget.Enforcement, ordering ...string) {
-	w.t.Helper()
-	_, err := w.keeper.PutOrg(w.t.Context(), budget.Org{
-		ID: other, Timezone: "UTC", Ordering: ordering, Enforcement: e,
-		Quotas: map[string]int64{"premium": 1_000_000, "standard": 500_000},
-	})
-	require.NoError(w.t, err)
-}
-
-func (w *world) otherTotals() budget.DayTotals {
-	w.t.Helper()
-	totals, err := w.newKeeper().Totals(w.t.Context(), other, app, "")
-	require.NoError(w.t, err)
-	return totals
-}
-
 // TestRecordIsCheckedBeforeTheCall: what the budget would refuse afterwards is
 // refused before anything is spent.
 func TestRecordIsCheckedBeforeTheCall(t *testing.T) {
@@ -160,18 +141,6 @@ func TestCutBeforeTheFirstTokenKeepsThePrompt(t *testing.T) {
 		})
 		assert.Equal(t, promptMicros, w.spent("premium").CostMicros)
 	})
-}
-
-// endsStart is a limiter whose caller goes away while it acquires.
-type endsStart struct {
-	llm.Limiter
-	cancel context.CancelFunc
-}
-
-func (l endsStart) Acquire(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts ...dynalimit.AcquireOption) (*dynalimit.Lease, error) {
-	lease, err := l.Limiter.Acquire(ctx, entity, resource, amounts, opts...)
-	l.cancel()
-	return lease, err
 }
 
 // TestDoRunsNothingForACallerThatIsGone: nothing was sent, nothing is kept.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -30,11 +29,6 @@ type noCredentials struct{ err error }
 func (p noCredentials) Retrieve(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{}, p.err
 }
-
-// unreachable is a network on which no request arrives.
-type unreachable struct{ err error }
-
-func (u unreachable) Do(*http.Request) (*http.Response, error) { return nil, u.err }
 
 // Limiter and keeper agree on what is an outage, and on what must never admit a
 // call: the same error gives the same answer.

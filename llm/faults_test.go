@@ -16,18 +16,6 @@ import (
 	"github.com/dynalimit/dynalimit/llm"
 )
 
-// on injects a fault into the first n requests of an operation.
-func on(operation string, n int, f ddbmem.Fault) ddbmem.FaultFunc {
-	var left atomic.Int64
-	left.Store(int64(n))
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == operation && left.Add(-1) >= 0 {
-			return f
-		}
-		return ddbmem.Fault{}
-	}
-}
-
 // down takes the store of one table away.
 func down(operations ...string) ddbmem.FaultFunc {
 	return func(r *ddbmem.Request) ddbmem.Fault {
@@ -38,12 +26,6 @@ func down(operations ...string) ddbmem.FaultFunc {
 		}
 		return ddbmem.Fault{}
 	}
-}
-
-// warm makes one call, so that configurations are known and buckets exist.
-func (w *world) warm(g *llm.Guard) {
-	w.t.Helper()
-	require.NoError(w.t, w.start(g, request()).Rollback(w.t.Context()))
 }
 
 // TestLostAnswersCountOnce: whatever answer is lost, on the way in or out.

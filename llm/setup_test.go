@@ -288,3 +288,57 @@ func (w *world) settle(c *llm.Call) budget.Receipt {
 	require.NoError(w.t, err)
 	return r
 }
+
+const other = "550e8400-e29b-41d4-a716-446655440009"
+
+// otherOrg has labels of its own enforcement.
+func (w *world) otherOrg(e budget.Enforcement, ordering ...string) {
+	w.t.Helper()
+	_, err := w.keeper.PutOrg(w.t.Context(), budget.Org{
+		ID: other, Timezone: "UTC", Ordering: ordering, Enforcement: e,
+		Quotas: map[string]int64{"premium": 1_000_000, "standard": 500_000},
+	})
+	require.NoError(w.t, err)
+}
+
+func (w *world) otherTotals() budget.DayTotals {
+	w.t.Helper()
+	totals, err := w.newKeeper().Totals(w.t.Context(), other, app, "")
+	require.NoError(w.t, err)
+	return totals
+}
+
+// endsStart is a limiter whose caller goes away while it acquires.
+type endsStart struct {
+	llm.Limiter
+	cancel context.CancelFunc
+}
+
+func (l endsStart) Acquire(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts ...dynalimit.AcquireOption) (*dynalimit.Lease, error) {
+	lease, err := l.Limiter.Acquire(ctx, entity, resource, amounts, opts...)
+	l.cancel()
+	return lease, err
+}
+
+// unreachable is a network on which no request arrives.
+type unreachable struct{ err error }
+
+func (u unreachable) Do(*http.Request) (*http.Response, error) { return nil, u.err }
+
+// on injects a fault into the first n requests of an operation.
+func on(operation string, n int, f ddbmem.Fault) ddbmem.FaultFunc {
+	var left atomic.Int64
+	left.Store(int64(n))
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == operation && left.Add(-1) >= 0 {
+			return f
+		}
+		return ddbmem.Fault{}
+	}
+}
+
+// warm makes one call, so that configurations are known and buckets exist.
+func (w *world) warm(g *llm.Guard) {
+	w.t.Helper()
+	require.NoError(w.t, w.start(g, request()).Rollback(w.t.Context()))
+}
