@@ -52,3 +52,15 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 		})
 	}
 }
+
+// A caller who leaves before its op is carried is charged nothing.
+func TestOpThatIsLeftInTheQueueIsNotCarried(t *testing.T) {
+	l := resting(t)
+	o := NewTake(t.Context(), oneToken, rpmOf(100))
+	require.True(t, l.Enqueue(o), "the lane rested")
+	_, done := l.Leave(o)
+	require.False(t, done)
+	_, carried := l.next()
+	assert.False(t, carried)
+	l.owner.Stopped()
+}

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -25,16 +24,4 @@ func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
 		assert.Equal(t, test.again, d.own, name)
 		assert.Equal(t, test.again, d.rule == schema.OpLast, name)
 	}
-}
-
-// A caller who leaves before its op is carried is charged nothing.
-func TestOpThatIsLeftInTheQueueIsNotCarried(t *testing.T) {
-	l := resting(t)
-	o := NewTake(t.Context(), oneToken, rpmOf(100))
-	require.True(t, l.Enqueue(o), "the lane rested")
-	_, done := l.Leave(o)
-	require.False(t, done)
-	_, carried := l.next()
-	assert.False(t, carried)
-	l.owner.Stopped()
 }

@@ -1,0 +1,86 @@
+package lane
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// token is one token, and mostTokens the most that a call may ask for, in
+// millitokens.
+const (
+	token      = 1000
+	mostTokens = 1_000_000_000_000 * token
+)
+
+// oneToken is a token of rpm.
+var oneToken = []plan.Signed{{Name: "rpm", Amount: token}}
+
+// rpmOf is the configuration of a bucket of n tokens a minute.
+func rpmOf(n int64) *plan.Config {
+	return &plan.Config{
+		Fingerprint: []byte{byte(n)},
+		Limits:      []plan.Limit{{Name: "rpm", Capacity: n * token, Rate: bucket.Rate{Burst: n * token, Amount: n * token, Period: 60_000}}},
+	}
+}
+
+// imageOf is a bucket of a configuration of one limit, with so many tokens now.
+func imageOf(cfg *plan.Config, tokens, now int64) *schema.Image {
+	return &schema.Image{
+		Set: schema.NewLimitSets().Of(cfg.Names()), Fingerprint: cfg.Fingerprint, HasRefilled: true, Refilled: now,
+		Limits: []schema.Stored{{Rate: cfg.Limits[0].Rate, Tokens: tokens}},
+	}
+}
+
+// answering is a table that answers.
+type answering struct{ Table }
+
+func (answering) Open() bool { return false }
+
+// absent is a store without a bucket, which can be created once.
+type absent struct {
+	Store
+	created *schema.Create
+}
+
+func (*absent) Read(context.Context, schema.Item, *schema.LimitSet, int) (*schema.Image, error) {
+	return nil, nil
+}
+
+func (s *absent) Create(_ context.Context, c *schema.Create, _ *schema.LimitSet, _ int) Answer {
+	s.created = c
+	return Answer{Verdict: ddb.Landed, Seen: true, Image: imageOf(rpmOf(100), 0, c.Refilled)}
+}
+
+// resting is a lane of a bucket that has not been looked at.
+func resting(t *testing.T) *Lane {
+	t.Helper()
+	ticks := int64(0)
+	all, err := New(Options{
+		Store: &absent{}, Keys: schema.NewKeys(""), Size: 10, Log: slog.New(slog.DiscardHandler), Table: answering{},
+		NowMS: func() int64 { return time.Now().UnixMilli() }, Tick: func() int64 { ticks++; return ticks },
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		all.End()
+		assert.NoError(t, all.Drain(context.Background()))
+	})
+	return all.Of("user-1", "gpt-4")
+}
+
+// owingLane is a lane whose bucket is owed amounts.
+func owingLane(t *testing.T, amounts ...plan.Signed) (*Lane, *owing) {
+	t.Helper()
+	l := resting(t)
+	require.NotNil(t, l.owner.owed.charge(l, amounts, rpmOf(100)))
+	return l, l.owing.Load()
+}
