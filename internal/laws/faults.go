@@ -16,46 +16,78 @@ func (h *history) fault(q *ddbmem.Request) ddbmem.Fault {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var f ddbmem.Fault
-	if h.mode.latency > 0 {
-		f.Before = time.Duration(h.luck.Int64N(h.mode.latency)) * time.Millisecond
-		f.After = time.Duration(h.luck.Int64N(h.mode.latency)) * time.Millisecond
-	} else {
-		for range h.luck.IntN(3) {
-			runtime.Gosched() // let others queue
-		}
-	}
+	f := h.delay()
 	if !h.mode.faults {
 		return f
 	}
-	write := strings.HasPrefix(q.Operation, "Update") || strings.HasPrefix(q.Operation, "Put") || strings.HasPrefix(q.Operation, "Transact")
-	switch p := h.luck.Float64(); {
-	case time.Now().Before(h.silent) && p < .5:
+	write := writes(q.Operation)
+	switch p, now := h.luck.Float64(), time.Now(); {
+	case now.Before(h.silent) && p < .5:
 		f.Drop = true
-	case time.Now().Before(h.silent):
+	case now.Before(h.silent):
 		f.Before = time.Minute
 	case write && h.isThrottled(q.Body):
-		f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+		f.Error = throttled
+	case p < .16:
+		h.unanswered(&f, p, write)
+	case p < .35:
+		h.refused(&f, p, write, q.Operation)
+	}
+	return f
+}
+
+// writes reports whether an operation charges or makes a bucket.
+func writes(operation string) bool {
+	return strings.HasPrefix(operation, "Update") || strings.HasPrefix(operation, "Put") || strings.HasPrefix(operation, "Transact")
+}
+
+var throttled = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+
+// delay is how long a request is under way, in ms each way; without latency others
+// may go first. h.mu must be held.
+func (h *history) delay() (f ddbmem.Fault) {
+	if h.mode.latency > 0 {
+		f.Before = time.Duration(h.luck.Int64N(h.mode.latency)) * time.Millisecond
+		f.After = time.Duration(h.luck.Int64N(h.mode.latency)) * time.Millisecond
+		return f
+	}
+	for range h.luck.IntN(3) {
+		runtime.Gosched() // let others queue
+	}
+	return f
+}
+
+// unanswered are the requests whose caller learns nothing; h.mu must be held.
+func (h *history) unanswered(f *ddbmem.Fault, p float64, write bool) {
+	switch {
 	case p < .08:
 		f.Lose = true
 	case p < .11:
 		f.Drop = true
-	case p < .16 && write:
+	case write:
 		late := make(chan struct{})
 		h.late = append(h.late, late)
 		f.Late = late
+	default:
+		f.Error = throttled
+	}
+}
+
+// refused are those that the store answers with an error, or in part; h.mu must be
+// held.
+func (h *history) refused(f *ddbmem.Fault, p float64, write bool, operation string) {
+	switch {
 	case p < .19:
-		f.Error = &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}
+		f.Error = throttled
 	case p < .21:
 		f.Error = &ddbmem.Error{Code: "InternalServerError"}
-	case p < .24 && strings.HasPrefix(q.Operation, "Transact"):
+	case p < .24 && strings.HasPrefix(operation, "Transact"):
 		f.Error = &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {}}}
 	case p < .24 && write:
 		f.Error = &ddbmem.Error{Code: "TransactionConflictException"}
-	case p < .35 && q.Operation == "BatchGetItem":
+	case operation == "BatchGetItem":
 		f.Unprocessed = 1 + h.luck.IntN(6)
 	}
-	return f
 }
 
 // isThrottled reports whether a request writes to a bucket that takes none now;

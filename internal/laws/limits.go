@@ -14,42 +14,53 @@ func (j *judge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 		j.buckets[entity] = truths
 	}
 	if before != nil {
-		for _, name := range before.Set.Names {
-			if after.Set.Index(name) < 0 {
-				j.tally["removed"]++
-				if t := truths[name]; t != nil && t.queue > j.slack(t) {
-					j.fail(w, "L8: %s was removed while it owed %d", name, t.queue)
-				}
-				delete(truths, name)
-			}
-		}
+		j.removed(w, truths, before, after)
 	}
-	for k, name := range after.Set.Names {
-		i, l := -1, &after.Limits[k]
-		if before != nil {
-			i = before.Set.Index(name)
+	for k := range after.Set.Names {
+		j.limit(w, entity, sent, truths, before, after, k, at)
+	}
+}
+
+// removed checks that the limits which the item lost owed nothing.
+func (j *judge) removed(w *ddbmem.Write, truths map[string]*truth, before, after *schema.Image) {
+	for _, name := range before.Set.Names {
+		if after.Set.Index(name) >= 0 {
+			continue
 		}
-		a := sent.sums.Of(name)
-		if i < 0 {
-			j.added(w, truths, name, a, l)
-			if sent.landings > 1 { // made again, and of a time that may be long ago
-				truths[name].queue = l.Burst - after.State(k).Level(at)
+		j.tally["removed"]++
+		if t := truths[name]; t != nil && t.queue > j.slack(t) {
+			j.fail(w, "L8: %s was removed while it owed %d", name, t.queue)
+		}
+		delete(truths, name)
+	}
+}
+
+// limit replays a write on the kth limit of its item.
+func (j *judge) limit(w *ddbmem.Write, entity string, sent *sentWrite, truths map[string]*truth, before, after *schema.Image, k int, at int64) {
+	i, name, l := -1, after.Set.Names[k], &after.Limits[k]
+	if before != nil {
+		i = before.Set.Index(name)
+	}
+	a := sent.sums.Of(name)
+	if i < 0 {
+		j.added(w, truths, name, a, l)
+		if sent.landings > 1 { // made again, and of a time that may be long ago
+			truths[name].queue = l.Burst - after.State(k).Level(at)
+		}
+	} else {
+		if back := j.appliedBack(sent, name, before, after); back != a.Back {
+			j.dropped++
+			a.Back = 0
+			if sent.sums.Of(name).Take > 0 {
+				j.fail(w, "L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
 			}
-		} else {
-			if back := j.appliedBack(sent, name, before, after); back != a.Back {
-				j.dropped++
-				a.Back = 0
-				if sent.sums.Of(name).Take > 0 {
-					j.fail(w, "L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
-				}
-			}
-			j.changed(w, truths[name], name, a, before, after)
 		}
-		faster := i >= 0 && quicker(l.Rate, before.Limits[i].Rate)
-		j.charged(w, entity, name, sent, a, truths[name], l, faster, at)
-		if j.rules.exact {
-			j.holds(w, sent, name, a.Take, truths[name], after.State(k), at)
-		}
+		j.changed(w, truths[name], name, a, before, after)
+	}
+	faster := i >= 0 && quicker(l.Rate, before.Limits[i].Rate)
+	j.charged(w, entity, name, sent, a, truths[name], l, faster, at)
+	if j.rules.exact {
+		j.holds(w, sent, name, a.Take, truths[name], after.State(k), at)
 	}
 }
 

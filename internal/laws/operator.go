@@ -9,6 +9,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// operate is what an operator, or time, does to the table.
+func (h *history) operate(r *rand.Rand, p float64) {
+	switch {
+	case p < .03:
+		h.reconfigure(r)
+	case p < .045:
+		elapse(time.Duration(r.Int64N(20*3600)) * time.Second)
+		h.db.ExpireNow()
+	default:
+		h.erase(r)
+	}
+}
+
+// disturb is what goes wrong with processes and the store.
+func (h *history) disturb(r *rand.Rand, p float64) {
+	switch {
+	case p < .07:
+		h.crash(r)
+	case p < .08:
+		h.throttle(r)
+	default:
+		h.silence(r)
+	}
+}
+
 // reconfigure changes the limits at some level.
 func (h *history) reconfigure(r *rand.Rand) {
 	h.mu.Lock()

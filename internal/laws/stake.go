@@ -87,29 +87,46 @@ func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 	sent.landedIn = append(sent.landedIn, here)
 	backs := func(name string) bool { return before != nil && j.appliedBack(sent, name, before, after) > 0 }
 	for _, part := range sent.parts() {
+		if part.stake == nil {
+			j.pool(entity, part.amounts)
+			continue
+		}
 		for _, a := range part.amounts {
-			if part.stake == nil && a.Amount < 0 {
-				j.pooled[entity+"#"+a.Name] = true // for whom it is given back does not show
-			}
-			if part.stake == nil || after.Set.Index(a.Name) < 0 {
+			if after.Set.Index(a.Name) < 0 {
 				continue
 			}
-			whole := part.stake.whole()
-			l := whole.lot(lot{entity, here, a.Name})
+			back, debited := int64(0), int64(0)
 			switch {
 			case a.Amount < 0 && backs(a.Name):
-				l.back -= a.Amount
+				back = -a.Amount
 			case a.Amount > 0 && !again:
-				l.debited += a.Amount
-				if sent.granted {
-					l.told += a.Amount
-				}
+				debited = a.Amount
 			}
-			if l.back > l.debited {
-				whole.wrong = append(whole.wrong, fmt.Sprintf("write %d: L7: a lease gave back %d of %s, and %d were debited for it in this bucket", w.Seq, l.back, a.Name, l.debited))
-				j.suspects = append(j.suspects, whole)
-			}
+			j.book(w, part.stake.whole(), lot{entity, here, a.Name}, back, debited, sent.granted)
 		}
+	}
+}
+
+// pool notes what is given back of which it does not show for whom.
+func (j *judge) pool(entity string, amounts []plan.Signed) {
+	for _, a := range amounts {
+		if a.Amount < 0 {
+			j.pooled[entity+"#"+a.Name] = true
+		}
+	}
+}
+
+// book counts what a write gave back of, or debited for, a lease.
+func (j *judge) book(w *ddbmem.Write, s *stake, k lot, back, debited int64, told bool) {
+	l := s.lot(k)
+	l.back += back
+	l.debited += debited
+	if told {
+		l.told += debited
+	}
+	if l.back > l.debited {
+		s.wrong = append(s.wrong, fmt.Sprintf("write %d: L7: a lease gave back %d of %s, and %d were debited for it in this bucket", w.Seq, l.back, k.limit, l.debited))
+		j.suspects = append(j.suspects, s)
 	}
 }
 

@@ -18,19 +18,10 @@ func (h *history) step(r *rand.Rand) {
 		elapse(time.Duration(pauses[r.IntN(len(pauses))]) * time.Millisecond)
 	}
 	switch p := r.Float64(); {
-	case p < .03:
-		h.reconfigure(r)
-	case p < .045:
-		elapse(time.Duration(r.Int64N(20*3600)) * time.Second)
-		h.db.ExpireNow()
 	case p < .055:
-		h.erase(r)
-	case p < .07 && h.mode.faults:
-		h.crash(r)
-	case p < .08 && h.mode.faults:
-		h.throttle(r)
+		h.operate(r, p)
 	case p < .085 && h.mode.faults:
-		h.silence(r)
+		h.disturb(r, p)
 	case p < .55:
 		h.acquire(r, h.pick(r), 1)
 	case p < .65:
@@ -84,20 +75,7 @@ func (h *history) acquire(r *rand.Rand, m *member, callers int) {
 	var group sync.WaitGroup
 	for range callers {
 		amounts := h.amounts(r, entity)
-		var opts []dynalimit.AcquireOption
-		if h.mode.overrides && r.Float64() < .1 {
-			for name := range amounts {
-				opts = append(opts, dynalimit.WithLimits(newLimit(r, name)))
-				break
-			}
-		}
-		allows := h.mode.faults && r.Float64() < .2
-		if allows {
-			opts = append(opts, dynalimit.WithOnUnavailable(dynalimit.Allow))
-		}
-		if r.Float64() < .2 {
-			opts = append(opts, dynalimit.WithCascade(h.cascade(r)))
-		}
+		opts, allows := h.options(r, amounts)
 		ctx, cancel := h.context(r)
 		call := m.limiter.Acquire
 		if h.waits && r.Float64() < .4 {
@@ -113,17 +91,38 @@ func (h *history) acquire(r *rand.Rand, m *member, callers int) {
 				h.tolerate(m, err)
 				return
 			}
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			h.grantedTo(lease, amounts)
-			own.lease = lease
-			if m.dead.Load() {
-				return
-			}
-			h.leases = append(h.leases, &grant{Lease: lease, owner: m, stake: own, entity: entity, allows: allows})
+			h.granted(&grant{Lease: lease, owner: m, stake: own, entity: entity, allows: allows}, amounts)
 		})
 	}
 	group.Wait()
+}
+
+// options are a call's own; allows says that one of them is the policy Allow.
+func (h *history) options(r *rand.Rand, amounts dynalimit.Amounts) (opts []dynalimit.AcquireOption, allows bool) {
+	if h.mode.overrides && r.Float64() < .1 {
+		for name := range amounts {
+			opts = append(opts, dynalimit.WithLimits(newLimit(r, name)))
+			break
+		}
+	}
+	if allows = h.mode.faults && r.Float64() < .2; allows {
+		opts = append(opts, dynalimit.WithOnUnavailable(dynalimit.Allow))
+	}
+	if r.Float64() < .2 {
+		opts = append(opts, dynalimit.WithCascade(h.cascade(r)))
+	}
+	return opts, allows
+}
+
+// granted notes a lease, and who holds it unless its process has died.
+func (h *history) granted(g *grant, amounts dynalimit.Amounts) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.grantedTo(g.Lease, amounts)
+	g.stake.lease = g.Lease
+	if !g.owner.dead.Load() {
+		h.leases = append(h.leases, g)
+	}
 }
 
 // waiting marks the context of a Wait.
