@@ -150,8 +150,7 @@ const maxOutdated = 3
 func (l *RateLimiter) acquireAt(ctx context.Context, r request, at position) (*Lease, bool, error) {
 	for try := 1; ; try++ {
 		lease, memory, err := l.tryAt(ctx, r, at)
-		wrong, ok := errors.AsType[*ValidationError](err)
-		if try == maxOutdated || !ok || !wrong.outdated || errors.Is(err, ErrUnconfirmed) {
+		if try == maxOutdated || !errors.As(err, new(*outdatedError)) || errors.Is(err, ErrUnconfirmed) {
 			return lease, memory, err
 		}
 	}

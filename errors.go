@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Never is the RetryAfter of an amount that can never fit: it exceeds the burst.
@@ -23,7 +23,7 @@ var (
 	ErrExceedsBurst = errors.New("dynalimit: amount exceeds the burst")
 	// ErrUnavailable matches every failure of the store, of the packages budget
 	// and llm too; use errors.As with *UnavailableError for the cause.
-	ErrUnavailable = ddb.ErrUnavailable
+	ErrUnavailable = problem.ErrUnavailable
 	// ErrContended matches every *ContentionError.
 	ErrContended = errors.New("dynalimit: bucket contended")
 	// ErrClosed is returned by a limiter after Close.
@@ -95,33 +95,11 @@ func newLimitExceeded(entityID, resource string, statuses []LimitStatus) *LimitE
 }
 
 // UnavailableError says that DynamoDB did not answer, or refused to for lack of
-// capacity. It is never a denial.
-type UnavailableError struct {
-	// Op is what was being done, for example "acquire".
-	Op string
-	// Err is the cause: the SDK's error.
-	Err error
-	// RetryAfter is the time until DynamoDB is asked again whether it answers; 0
-	// when that is not known.
-	RetryAfter time.Duration
-
-	// silent says that the store said nothing.
-	silent bool
-}
-
-// Error names what was being done and the cause.
-func (e *UnavailableError) Error() string {
-	return fmt.Sprintf("dynalimit: %s: store unavailable: %v", e.Op, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *UnavailableError) Unwrap() error { return e.Err }
-
-// RetryIn is RetryAfter, false when it is not known.
-func (e *UnavailableError) RetryIn() (time.Duration, bool) { return e.RetryAfter, e.RetryAfter > 0 }
-
-// Is matches ErrUnavailable.
-func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
+// capacity. It is never a denial. Op is what was being done, Err the cause,
+// RetryAfter the time until DynamoDB is asked again whether it answers (0: not known),
+// and Unconfirmed says that a write may have landed. It is one type for the packages
+// budget and llm too; Package says which of them failed.
+type UnavailableError = problem.UnavailableError
 
 // ContentionError says that other clients changed a bucket each time that this
 // one was about to, until it gave up. DynamoDB answered every request, so it is
@@ -158,24 +136,15 @@ func contended(entity, resource string) *ContentionError {
 	return &ContentionError{EntityID: entity, Resource: resource, RetryAfter: contentionPause + rand.N(contentionSpread)}
 }
 
-// ValidationError says which input is wrong. Nothing was written.
-type ValidationError struct {
-	// Field names the input, for example "amounts[tpm]".
-	Field string
-	// Reason says what is wrong and what would be right.
-	Reason string
-	// outdated says that it is so since the configuration that the call went by
-	// was read: by the one in force, it may be right.
-	outdated bool
-}
-
-// Error names the input, what is wrong and what would be right.
-func (e *ValidationError) Error() string {
-	return fmt.Sprintf("dynalimit: invalid %s: %s", e.Field, e.Reason)
-}
+// ValidationError says which input is wrong. Nothing was written. Field names the
+// input, for example "amounts[tpm]", Reason says what is wrong and what would be
+// right, and Code, for an HTTP API, is "INVALID_REQUEST" (package budget has more).
+// It is one type for the packages budget and llm too; Package says which of them
+// refuses.
+type ValidationError = problem.ValidationError
 
 func invalid(field, format string, args ...any) *ValidationError {
-	return &ValidationError{Field: field, Reason: fmt.Sprintf(format, args...)}
+	return &ValidationError{Package: "dynalimit", Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 // TableError says that the table is missing or is not one of ours.
@@ -241,4 +210,4 @@ func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirm
 // succeed, for errors of the packages budget and llm too: the longest wait among
 // the errors that err wraps or joins. It is false when none of them knows, or no
 // wait can help.
-func RetryAfter(err error) (time.Duration, bool) { return ddb.RetryAfter(err) }
+func RetryAfter(err error) (time.Duration, bool) { return problem.RetryAfter(err) }

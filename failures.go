@@ -37,7 +37,7 @@ func (l *RateLimiter) userErrorOf(entity, resource string, err error) error {
 	case lane.Silent:
 		return l.silence(f.Err)
 	case lane.Unconfirmed:
-		return &UnavailableError{Op: f.Op, Err: f.Err}
+		return &UnavailableError{Op: f.Op, Err: f.Err, Unconfirmed: true}
 	case lane.Contended:
 		return contended(entity, resource)
 	case lane.Panicked:
@@ -49,12 +49,10 @@ func (l *RateLimiter) userErrorOf(entity, resource string, err error) error {
 }
 
 // refusal is the error of an op that cannot be written as it is.
-func refusal(entity, resource string, f *lane.Failure) *ValidationError {
+func refusal(entity, resource string, f *lane.Failure) error {
 	switch f.Reason {
 	case lane.Outdated:
-		err := invalid("amounts["+f.Limit+"]", "is not a limit of entity %q on resource %q any more", entity, resource)
-		err.outdated = true
-		return err
+		return &outdatedError{invalid("amounts["+f.Limit+"]", "is not a limit of entity %q on resource %q any more", entity, resource)}
 	case lane.Overfull:
 		return invalid("limits", "of entity %q on resource %q would be %d: %d configured, and %q, which are configured no more and go once they are full again; a bucket holds at most %d: keep some of those names, or wait, %v at most",
 			entity, resource, len(f.Waiting)+f.Configured, f.Configured, f.Waiting, schema.MaxStored, duration(f.Wait).Round(time.Millisecond))
@@ -66,6 +64,18 @@ func refusal(entity, resource string, f *lane.Failure) *ValidationError {
 	}
 }
 
+// outdatedError is a refusal that holds since the configuration that the call went by
+// was read: by the one in force, the call may be right.
+type outdatedError struct{ *ValidationError }
+
+// Unwrap returns what users look for.
+func (e *outdatedError) Unwrap() error { return e.ValidationError }
+
+// noAnswer marks the cause of an UnavailableError: DynamoDB said nothing.
+type noAnswer struct{ error }
+
+func (e noAnswer) Unwrap() error { return e.error }
+
 // silence is the error of a call whose bucket does not answer. A cause that says so
 // already is not wrapped again: it would be told twice. A caller whose bucket, or
 // table, has just begun to answer again is told to come soon.
@@ -76,7 +86,10 @@ func (l *RateLimiter) silence(cause error) *UnavailableError {
 	if f, ok := errors.AsType[*lane.Failure](cause); ok {
 		cause = f.Err
 	}
-	return &UnavailableError{Op: "write the bucket", Err: cause, RetryAfter: cmp.Or(l.repo.breaker.RetryAfter(), lane.FirstProbe/2), silent: true}
+	if marked, ok := cause.(noAnswer); ok { //nolint:errorlint // the mark is the outermost
+		cause = marked.error
+	}
+	return &UnavailableError{Op: "write the bucket", Err: noAnswer{cause}, RetryAfter: cmp.Or(l.repo.breaker.RetryAfter(), lane.FirstProbe/2)}
 }
 
 // unavailable reports whether an error means that the store did not answer.
@@ -89,7 +102,7 @@ func silent(err error) bool {
 		return false
 	}
 	var u *UnavailableError
-	return errors.As(err, &u) && (u.silent || ddb.Classify(u.Err, context.Background()).Silent)
+	return errors.As(err, &u) && (errors.As(u.Err, new(noAnswer)) || ddb.Classify(u.Err, context.Background()).Silent)
 }
 
 // verdict is what an answer says about a write.

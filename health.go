@@ -111,7 +111,7 @@ func (r *Repository) away() error {
 	if !s.Open {
 		return nil
 	}
-	return &UnavailableError{Op: "read the configuration", Err: s.Cause, RetryAfter: r.breaker.RetryAfter(), silent: true}
+	return &UnavailableError{Op: "read the configuration", Err: noAnswer{s.Cause}, RetryAfter: r.breaker.RetryAfter()}
 }
 
 // probe asks the table for proof that it takes writes: an update whose condition

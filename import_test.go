@@ -43,7 +43,7 @@ var pureStd = []string{
 var importTable = []importRow{
 	{
 		folder:  ".",
-		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/lane", "internal/plan", "internal/schema"},
+		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/lane", "internal/plan", "internal/problem", "internal/schema"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
@@ -61,7 +61,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/lane",
 		std:     append([]string{"context", "crypto/rand", "encoding/binary", "log/slog", "math/rand/v2", "runtime", "runtime/debug", "sync/atomic"}, pureStd...),
-		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/schema"},
+		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/problem", "internal/schema"},
 		reason:  "it queues and sends by a store that it is given: it knows neither the limiter above it nor how requests are made",
 	},
 	{
@@ -87,6 +87,11 @@ var importTable = []importRow{
 		folder: "internal/ddb",
 		others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "how to talk to DynamoDB, whatever is said: limiter and budget must judge an error alike, so neither may be known here",
+	},
+	{
+		folder: "internal/problem",
+		std:    []string{"errors", "fmt", "math", "time"},
+		reason: "errors that limiter, budget and guard return alike are values that know none of the three",
 	},
 	{
 		folder: "internal/itemjson",
@@ -123,7 +128,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget",
-		project: []string{"internal/cache", "internal/ddb"},
+		project: []string{"internal/cache", "internal/ddb", "internal/problem"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
@@ -140,7 +145,7 @@ var importTable = []importRow{
 	{
 		folder: "budget/internal/ledger",
 		project: []string{
-			"budget/internal/background", "budget/internal/calendar", "budget/internal/money", "budget/internal/store", "internal/ddb",
+			"budget/internal/background", "budget/internal/calendar", "budget/internal/money", "budget/internal/store", "internal/ddb", "internal/problem",
 		},
 		others: []string{sdk, "github.com/hashicorp/golang-lru/v2"},
 		reason: "what is counted and held: it takes a clock and a store, returns values, and knows no keeper, price or configuration",

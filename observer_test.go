@@ -114,7 +114,7 @@ func TestObserverHearsPairs(t *testing.T) {
 	assert.Equal(t, []string{"claim user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
 	_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rmp": 1})
 	require.Error(t, err)
-	assert.Equal(t, []string{"acquire user-1 gpt-4: *dynalimit.ValidationError"}, ears.take())
+	assert.Equal(t, []string{"acquire user-1 gpt-4: *problem.ValidationError"}, ears.take())
 }
 
 func TestObserverHearsOfFaults(t *testing.T) {
@@ -136,10 +136,10 @@ func TestObserverHearsOfFaults(t *testing.T) {
 		assert.Equal(t, []string{"claim user-1 for 1: refused after 1", "spend user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
 		s.down(throttled1)
 		s.acquire("user-1", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
-		assert.Equal(t, []string{fmt.Sprintf("spend user-1 for 1: throttled after %d (*dynalimit.UnavailableError)", lane.MaxTries), "acquire user-1 gpt-4: degraded"}, ears.take())
+		assert.Equal(t, []string{fmt.Sprintf("spend user-1 for 1: throttled after %d (*problem.UnavailableError)", lane.MaxTries), "acquire user-1 gpt-4: degraded"}, ears.take())
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		require.Error(t, err)
-		assert.Contains(t, ears.take(), "acquire user-1 gpt-4: *dynalimit.UnavailableError")
+		assert.Contains(t, ears.take(), "acquire user-1 gpt-4: *problem.UnavailableError")
 		s.recovers()
 		ears.take()
 		s.down(ddbmem.Fault{Drop: true})

@@ -122,7 +122,7 @@ func validateApp(org Org, app App, scopes ...Scope) error {
 		if err := policyOf(org, app, scope).validate(); err != nil {
 			var v *ValidationError
 			if errors.As(err, &v) {
-				return &ValidationError{Field: v.Field, Code: v.Code, Msg: fmt.Sprintf("app %q: %s", app.ID, v.Msg)}
+				return &ValidationError{Package: pkg, Field: v.Field, Code: v.Code, Reason: fmt.Sprintf("app %q: %s", app.ID, v.Reason)}
 			}
 			return err
 		}

@@ -185,7 +185,7 @@ func TestOrgPutValidatesItsApps(t *testing.T) {
 		o := fixtureOrg()
 		o.Scope = ScopeOrg
 		_, err = w.a.PutOrg(t.Context(), o)
-		assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Msg, appA, "under ORG the app's label needs an org quota")
+		assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Reason, appA, "under ORG the app's label needs an org quota")
 		_, err = w.a.PutApp(t.Context(), orgO, App{ID: appB, Ordering: []string{"micro"}})
 		requireCode(t, err, CodeInvalidConfig)
 		_, err = w.a.PutApp(t.Context(), "00000000-0000-4000-8000-000000000000", App{ID: appB})

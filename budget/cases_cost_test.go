@@ -106,7 +106,7 @@ func TestCaseA6UnknownPriceFailsClosed(t *testing.T) {
 		u := call(1)
 		u.Model = "anthropic.claude-unheard-of"
 		_, err := w.a.Submit(t.Context(), orgO, appA, u)
-		assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Msg, "anthropic.claude-unheard-of")
+		assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Reason, "anthropic.claude-unheard-of")
 		assert.Empty(t, w.items(""), "nothing is written")
 		rec := w.recommend(w.b, appA)
 		assert.Equal(t, "standard", rec.Label)

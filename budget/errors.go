@@ -9,13 +9,13 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
-	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 var (
 	// ErrUnavailable matches every *UnavailableError: the store did not answer.
 	// It is dynalimit.ErrUnavailable.
-	ErrUnavailable = ddb.ErrUnavailable
+	ErrUnavailable = problem.ErrUnavailable
 	// ErrQuotaExceeded says that no label, or not the one asked for, has room
 	// left. The error in hand is a *QuotaExceededError.
 	ErrQuotaExceeded = errors.New("budget: quota exceeded")
@@ -33,26 +33,23 @@ var (
 
 // Code is the closed set of reasons a request is refused for, as a REST API
 // reports them.
-type Code string
+type Code = problem.Code
 
 // The codes of a ValidationError.
 const (
-	CodeInvalidRequest    Code = "INVALID_REQUEST"     // an argument, a record or the keeper's options
-	CodeInvalidConfig     Code = "INVALID_CONFIG"      // an organisation's or app's configuration, or a price
-	CodeInvalidModelLabel Code = "INVALID_MODEL_LABEL" // a label outside the app's ordering
+	CodeInvalidRequest    = problem.InvalidRequest    // an argument, a record or the keeper's options
+	CodeInvalidConfig     = problem.InvalidConfig     // an organisation's or app's configuration, or a price
+	CodeInvalidModelLabel = problem.InvalidModelLabel // a label outside the app's ordering
 )
 
-// ValidationError is bad input; nothing was written.
-type ValidationError struct {
-	Field string // the field at fault, e.g. "tokens.input"
-	Code  Code   // one of the codes above
-	Msg   string // what is wrong and what would be right
-}
+// ValidationError is bad input; nothing was written. Field is the field at fault, for
+// example "tokens.input", Code one of the codes above, and Reason says what is wrong
+// and what would be right. It is one type for the packages dynalimit and llm too;
+// Package says which of them refuses.
+type ValidationError = problem.ValidationError
 
-// Error implements error.
-func (e *ValidationError) Error() string {
-	return fmt.Sprintf("budget: %s: %s: %s", e.Code, e.Field, e.Msg)
-}
+// pkg is this package as its errors name it.
+const pkg = "budget"
 
 // notFound is ErrNotFound with what does not exist.
 func notFound(format string, args ...any) error {
@@ -60,11 +57,11 @@ func notFound(format string, args ...any) error {
 }
 
 func invalid(field, format string, args ...any) error {
-	return &ValidationError{Field: field, Code: CodeInvalidRequest, Msg: fmt.Sprintf(format, args...)}
+	return &ValidationError{Package: pkg, Field: field, Code: CodeInvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 func invalidConfig(field, format string, args ...any) error {
-	return &ValidationError{Field: field, Code: CodeInvalidConfig, Msg: fmt.Sprintf(format, args...)}
+	return &ValidationError{Package: pkg, Field: field, Code: CodeInvalidConfig, Reason: fmt.Sprintf(format, args...)}
 }
 
 // QuotaExceededError is ErrQuotaExceeded with what is needed to answer a
@@ -115,33 +112,17 @@ func (e *QuotaExceededError) Error() string {
 func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaExceeded }
 
 // UnavailableError is a failure of the store: throttling, a server error, a
-// timeout or the network. It is never a denial, and bad input is never one.
-type UnavailableError struct {
-	Operation string // what was asked for, e.g. "Submit"
-	Err       error  // the cause
-	// Unconfirmed says that a write may have landed; a read that failed never is.
-	// Sending the same record again is safe: it is counted once.
-	Unconfirmed bool
-	// RetryAfter is the time until the store is asked again whether it answers; 0
-	// when that is not known.
-	RetryAfter time.Duration
-}
-
-// Error implements error.
-func (e *UnavailableError) Error() string { return (*ledger.Unavailable)(e).Error() }
-
-// Unwrap gives the cause.
-func (e *UnavailableError) Unwrap() error { return e.Err }
-
-// Is matches ErrUnavailable.
-func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
-
-// RetryIn is RetryAfter, false when it is not known.
-func (e *UnavailableError) RetryIn() (time.Duration, bool) { return e.RetryAfter, e.RetryAfter > 0 }
+// timeout or the network. It is never a denial, and bad input is never one. Op is
+// what was asked for, for example "Submit", Err the cause. Unconfirmed says that a
+// write may have landed, never true of a read that failed: sending the same record
+// again is safe, it is counted once. RetryAfter is the time until the store is asked
+// again whether it answers; 0 when that is not known. It is one type for the packages
+// dynalimit and llm too; Package says which of them failed.
+type UnavailableError = problem.UnavailableError
 
 // RetryAfter returns how long to wait before the call that failed with err can
 // succeed: dynalimit.RetryAfter.
-func RetryAfter(err error) (time.Duration, bool) { return ddb.RetryAfter(err) }
+func RetryAfter(err error) (time.Duration, bool) { return problem.RetryAfter(err) }
 
 // RetryAt is when to try again, if err is a *QuotaExceededError that says so; see
 // its field. For other errors, and as a duration, RetryAfter.
@@ -155,32 +136,11 @@ func RetryAt(err error) (time.Time, bool) {
 
 // failure wraps a store error for the caller: unavailable, or a bug.
 func failure(operation string, err error) error {
-	if err == nil || unavailable(err) || errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return told(ledger.Judge(operation, err))
-}
-
-// told is an error of the ledger as callers know it.
-func told(err error) error {
-	var reach *ledger.Unavailable
-	if !errors.As(err, &reach) {
-		return err
-	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		errs := many.Unwrap()
-		all := make([]error, len(errs))
-		for i, e := range errs {
-			all[i] = told(e)
-		}
-		return errors.Join(all...)
-	}
-	unavailable := UnavailableError(*reach)
-	return &unavailable
+	return ledger.Judge(operation, err)
 }
 
 // unavailable says that err is a failure of the store.
-func unavailable(err error) bool {
-	var u *UnavailableError
-	return errors.As(err, &u)
-}
+func unavailable(err error) bool { return errors.Is(err, ErrUnavailable) }

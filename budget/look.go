@@ -46,7 +46,7 @@ func (s *standing) look(ctx context.Context, t *tenant, force bool) (*outlook, e
 	b := s.ledger.Board(t.org, scope)
 	version, known, err := b.Look(ctx, t.need(scope, now), force)
 	s.watch(t.org, scope).asked(t.app)
-	if err = told(err); err != nil && !known {
+	if err != nil && !known {
 		return nil, err
 	}
 	out := s.outlook(t, b, now, false)

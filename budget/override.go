@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -72,5 +73,7 @@ func (adm *administration) clearOverride(ctx context.Context, org, app string) e
 }
 
 func invalidLabel(label string) error {
-	return &ValidationError{Field: "model_label", Code: CodeInvalidModelLabel, Msg: "label \"" + label + "\" is not in the app's ordering"}
+	return &ValidationError{
+		Package: pkg, Field: "model_label", Code: CodeInvalidModelLabel, Reason: fmt.Sprintf("label %q is not in the app's ordering", label),
+	}
 }

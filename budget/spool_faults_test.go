@@ -245,7 +245,7 @@ func TestSpoolMeteringsThatKeepRecords(t *testing.T) {
 	for _, metering := range []Metering{MeteringWindow, MeteringNone} {
 		path := filepath.Join(t.TempDir(), "spool")
 		_, err := New(ddbmem.New().Client(), Tables{}, &Options{Metering: metering, Spool: path})
-		assert.Contains(t, requireCode(t, err, CodeInvalidRequest).Msg, "MeteringStrict")
+		assert.Contains(t, requireCode(t, err, CodeInvalidRequest).Reason, "MeteringStrict")
 		_, err = os.Stat(path)
 		require.ErrorIs(t, err, os.ErrNotExist)
 	}

@@ -106,7 +106,7 @@ func TestSpoolSurvivesACrash(t *testing.T) {
 func TestSpoolOptions(t *testing.T) {
 	client := ddbmem.New().Client()
 	_, err := New(client, Tables{}, &Options{OnUnavailable: OnUnavailable{Submit: Allow}})
-	assert.Contains(t, requireCode(t, err, CodeInvalidRequest).Msg, "Spool")
+	assert.Contains(t, requireCode(t, err, CodeInvalidRequest).Reason, "Spool")
 	_, err = New(client, Tables{}, &Options{Spool: filepath.Join(t.TempDir(), "no", "such", "directory")})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = New(nil, Tables{}, nil)

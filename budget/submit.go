@@ -151,11 +151,11 @@ func (c *charges) submitAt(ctx context.Context, org, app string, usage Usage, re
 // deadline counts as the store not answering in time.
 func asUnavailable(operation string, err error) error {
 	var u *UnavailableError
-	switch err = told(err); {
+	switch {
 	case errors.As(err, &u):
-		return &UnavailableError{Operation: operation, Err: u.Err, Unconfirmed: u.Unconfirmed, RetryAfter: u.RetryAfter}
+		return &UnavailableError{Package: pkg, Op: operation, Err: u.Err, Unconfirmed: u.Unconfirmed, RetryAfter: u.RetryAfter}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &UnavailableError{Operation: operation, Err: err, Unconfirmed: true}
+		return &UnavailableError{Package: pkg, Op: operation, Err: err, Unconfirmed: true}
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func (b breakers) away(held bool) (gone <-chan struct{}, why func() error) {
 	if held && b.usage.State().Open {
 		lost = b.usage
 	}
-	return lost.Lasting(), func() error { return told(ledger.Away("configuration", lost)) }
+	return lost.Lasting(), func() error { return ledger.Away("configuration", lost) }
 }
 
 // get is the configuration, at most ConfigTTL old, or usableFor when the store
@@ -61,7 +61,7 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 		return t, nil
 	}
 	if ctx.Err() != nil {
-		err = &UnavailableError{Operation: "configuration", Err: ctx.Err()}
+		err = &UnavailableError{Package: pkg, Op: "configuration", Err: ctx.Err()}
 	}
 	return ts.loading.Last(key), err
 }

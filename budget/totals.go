@@ -182,7 +182,7 @@ func (s *standing) addLimits(ctx context.Context, t *tenant, totals *DayTotals) 
 	scope := ledger.ScopeKey(rule.Scope, t.org, t.app)
 	b := s.ledger.Board(t.org, scope)
 	if err := b.Ensure(ctx, t.need(scope, now), false); err != nil {
-		return told(err)
+		return err
 	}
 	out := s.outlook(t, b, now, false)
 	for i := range totals.Labels {

@@ -14,22 +14,18 @@ import (
 // back.
 var ErrEnded = errors.New("llm: the call was given back before it was settled")
 
-// ValidationError says which input is wrong. Nothing was written, unless the
-// Reason says what.
-type ValidationError struct {
-	// Field names the input, for example "estimate.InputTokens".
-	Field string
-	// Reason says what is wrong and what would be right.
-	Reason string
-}
+// ValidationError says which input is wrong: Field names it, for example
+// "estimate.InputTokens", and Reason says what would be right. Nothing was written,
+// unless the Reason says what. It is one type for the packages dynalimit and budget
+// too; Package says which of them refuses.
+type ValidationError = dynalimit.ValidationError
 
-// Error implements error.
-func (e *ValidationError) Error() string {
-	return fmt.Sprintf("llm: invalid %s: %s", e.Field, e.Reason)
-}
+// UnavailableError says that DynamoDB did not answer the limiter or the keeper; see
+// dynalimit.UnavailableError.
+type UnavailableError = dynalimit.UnavailableError
 
 func invalid(field, format string, args ...any) error {
-	return &ValidationError{Field: field, Reason: fmt.Sprintf(format, args...)}
+	return &ValidationError{Package: "llm", Field: field, Code: budget.CodeInvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
 // DeniedError says that a call does not fit a limit or a quota now. Nothing was

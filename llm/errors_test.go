@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -161,4 +162,24 @@ func TestOneSentinelForAnOutage(t *testing.T) {
 		require.ErrorIs(t, err, budget.ErrUnavailable)
 	}
 	assert.NotErrorIs(t, &budget.QuotaExceededError{}, dynalimit.ErrUnavailable)
+}
+
+// One errors.As finds bad input, or an outage, of any of the packages.
+func TestOneTypeForAnError(t *testing.T) {
+	_, ofLimiter := dynalimit.New(nil, nil)
+	_, ofKeeper := budget.New(nil, budget.Tables{}, nil)
+	_, ofGuard := llm.New(nil)
+	for pkg, err := range map[string]error{"dynalimit": ofLimiter, "budget": ofKeeper, "llm": ofGuard} {
+		wrapped := fmt.Errorf("call: %w", err)
+		var wrong *dynalimit.ValidationError
+		require.ErrorAs(t, wrapped, &wrong, pkg)
+		assert.Equal(t, pkg, wrong.Package)
+		assert.Equal(t, budget.CodeInvalidRequest, wrong.Code, pkg)
+		assert.True(t, strings.HasPrefix(wrong.Error(), pkg+": invalid "+wrong.Field+": "), "%v", wrong)
+		require.ErrorAs(t, wrapped, new(*budget.ValidationError), pkg)
+		require.ErrorAs(t, wrapped, new(*llm.ValidationError), pkg)
+	}
+	for _, err := range []error{&dynalimit.UnavailableError{}, &budget.UnavailableError{}, &llm.UnavailableError{}} {
+		require.ErrorAs(t, fmt.Errorf("call: %w", err), new(*dynalimit.UnavailableError))
+	}
 }

@@ -91,7 +91,7 @@ func (g *Guard) reserveLabel(ctx context.Context, c *Call, label string) error {
 // unknownModel is why a call cannot be made whose reservation was degraded
 // before the configuration was ever read.
 func unknownModel(label string) error {
-	return &budget.UnavailableError{Operation: "Reserve", Err: fmt.Errorf(
+	return &UnavailableError{Package: "budget", Op: "Reserve", Err: fmt.Errorf(
 		"the model of label %q is not known; give it in budget.Options.Models to call it while the store does not answer", label)}
 }
 

@@ -2,6 +2,7 @@ package ddb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,6 +18,10 @@ const (
 	// its answer.
 	batchTries = 8
 )
+
+// ErrUnprocessed is what DynamoDB leaves of a batch undone, however often it is
+// asked: it lacks capacity.
+var ErrUnprocessed = errors.New("too little capacity, or more than one answer can hold")
 
 // BatchKey is a primary key.
 type BatchKey interface {

@@ -1,7 +1,7 @@
 // Package ddb is what limiter and budget share about talking to DynamoDB: one
 // meaning of every SDK error (Classify), one backoff between tries (Backoff,
-// Sleep), one clock corrected by DynamoDB's (Clock), one error for "the store
-// did not answer" (ErrUnavailable, RetryAfter), one view of whether a table
+// Sleep), one clock corrected by DynamoDB's (Clock), one way to read and delete
+// many items (Batches), one view of whether a table
 // answers at all (Breaker), and one client that joins them (Watch).
 //
 // outage.go decides, with time as an argument; breaker.go keeps the state and

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Reason is why a lane ended an op.
@@ -50,9 +51,9 @@ func (f *Failure) Error() string {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Is matches ddb.ErrUnavailable when no answer came.
+// Is matches problem.ErrUnavailable when no answer came.
 func (f *Failure) Is(target error) bool {
-	return target == ddb.ErrUnavailable && (f.Reason == Silent || f.Reason == Unconfirmed)
+	return target == problem.ErrUnavailable && (f.Reason == Silent || f.Reason == Unconfirmed)
 }
 
 // ofConfiguration reports whether an error is of the configuration of takes,
@@ -99,7 +100,7 @@ func silent(err error) bool {
 	if errors.As(err, &f) && f.Reason == Silent {
 		return true
 	}
-	return errors.Is(err, ddb.ErrUnavailable) && ddb.Classify(err, context.Background()).Silent
+	return errors.Is(err, problem.ErrUnavailable) && ddb.Classify(err, context.Background()).Silent
 }
 
 // heard reports whether the store answered, if only with an error.

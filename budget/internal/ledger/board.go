@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // ownAmount is what this process wrote and the stored sums may lack.
@@ -78,7 +79,7 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 		case <-b.l.Breaker.Lasting():
 			return Away("read", b.l.Breaker)
 		case <-ctx.Done():
-			return &Unavailable{Operation: "read", Err: ctx.Err()}
+			return &problem.UnavailableError{Package: pkg, Op: "read", Err: ctx.Err()}
 		}
 		b.mu.Lock()
 		failed, has := b.failed, b.has
@@ -120,7 +121,7 @@ func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, kn
 	err = b.Ensure(ctx, n, force)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	known = n.within(b.has) || errors.As(err, new(*Unavailable)) && b.has.day != "" && b.has.day < n.day
+	known = n.within(b.has) || errors.Is(err, problem.ErrUnavailable) && b.has.day != "" && b.has.day < n.day
 	return b.version, known, err
 }
 

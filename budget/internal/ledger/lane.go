@@ -10,6 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/background"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 const (
@@ -53,7 +54,7 @@ func (l *Ledger) enqueue(key string, ops ...*Operation) error {
 		return ErrClosed
 	}
 	if q := l.lanes.open[key]; q != nil && len(q.queue)+len(ops) > maxQueue {
-		return &Unavailable{Operation: "write", Err: errCrowded}
+		return &problem.UnavailableError{Package: pkg, Op: "write", Err: errCrowded}
 	}
 	l.push(key, ops)
 	return nil
@@ -216,7 +217,7 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 			return left
 		}
 		if store.GiveUp(ctx, n, err) {
-			l.fail(t.ops, &Unavailable{Operation: "write", Err: err, Unconfirmed: doubt, RetryAfter: l.Breaker.RetryAfter()})
+			l.fail(t.ops, &problem.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt, RetryAfter: l.Breaker.RetryAfter()})
 			return left
 		}
 	}
@@ -234,13 +235,13 @@ func (l *Ledger) backOff(ctx context.Context, ops []*Operation, err error, doubt
 			o.since = time.Now()
 		}
 		if time.Since(o.since) >= WriteTimeout {
-			l.fail([]*Operation{o}, &Unavailable{Operation: "write", Err: err, Unconfirmed: doubt})
+			l.fail([]*Operation{o}, &problem.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
 			continue
 		}
 		again = append(again, o)
 	}
 	if !conflictBackoff.Pause(ctx, conflicts) {
-		l.fail(again, &Unavailable{Operation: "write", Err: err, Unconfirmed: doubt})
+		l.fail(again, &problem.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
 		return nil
 	}
 	return again

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // settle finishes what a refusal decided and returns what must be tried again.
@@ -138,7 +140,7 @@ func (l *Ledger) await(ctx context.Context, o *Operation) error {
 	case <-o.done:
 	case <-ctx.Done():
 		if l.withdraw(o) {
-			return &Unavailable{Operation: "write", Err: ctx.Err(), RetryAfter: l.Breaker.RetryAfter()}
+			return &problem.UnavailableError{Package: pkg, Op: "write", Err: ctx.Err(), RetryAfter: l.Breaker.RetryAfter()}
 		}
 		if o.state.CompareAndSwap(opWaiting, opAbandoned) {
 			return ctx.Err()

@@ -1,18 +1,9 @@
-package ddb
+package problem
 
 import (
-	"errors"
 	"math"
 	"time"
 )
-
-// ErrUnavailable matches every error that says that the store did not answer,
-// of every package.
-var ErrUnavailable = errors.New("dynalimit: store unavailable")
-
-// ErrUnprocessed is what DynamoDB leaves of a batch undone, however often it is
-// asked: it lacks capacity.
-var ErrUnprocessed = errors.New("too little capacity, or more than one answer can hold")
 
 // never is the wait of what no wait can help.
 const never time.Duration = math.MaxInt64
