@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -115,6 +116,14 @@ func (l *RateLimiter) follow(lv *level, o *lane.Op, amounts []plan.Signed) {
 // errPatience ends a call that used up its time for the store.
 var errPatience = errors.New("no answer within Options.Timeout")
 
+// overdueFor is errPatience with why it took so long, if that is known.
+func overdueFor(cause error) error {
+	if cause == nil {
+		return errPatience
+	}
+	return fmt.Errorf("%w: %w", errPatience, cause)
+}
+
 // patience is how long a call waits for the store.
 type patience struct {
 	began time.Time
@@ -189,7 +198,7 @@ func (l *RateLimiter) await(ctx context.Context, at *lane.Lane, o *lane.Op, p *p
 			at.GiveUp(o, l.silence(errPatience))
 			return true
 		case !time.Now().Before(p.until):
-			at.GiveUp(o, &UnavailableError{Op: "acquire", Err: errPatience})
+			at.GiveUp(o, &UnavailableError{Op: "acquire", Err: overdueFor(at.Cause(o))})
 			return true
 		}
 		p.reserve = time.Time{} // too short a silence: the caller's deadline decides

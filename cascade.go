@@ -31,7 +31,13 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 		driven, cancel = context.WithDeadline(ctx, p.reserve)
 		defer cancel()
 	}
-	l.start(driven, lease, ops, at)
+	paced := lease.pacedLevel()
+	if paced >= 0 {
+		if over, err := l.lead(ctx, lease, ops, paced, at, policy, &p); over {
+			return err
+		}
+	}
+	l.start(driven, lease, ops, paced, at)
 	for i, o := range ops {
 		if !l.await(ctx, lease.levels[i].lane, o, &p) && !l.leaveAll(lease, ops) {
 			return ctx.Err()
@@ -40,13 +46,13 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 	return l.conclude(ctx, lease, ops, policy)
 }
 
-// start queues every level's op: the parents' lanes run beside, the first one
-// on this goroutine if it rests.
-func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, at position) {
+// start queues every level's op but that of the paced one, which is on its way: the
+// parents' lanes run beside, the first one on this goroutine if it rests.
+func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, paced int, at position) {
 	first := -1
 	for i := range lease.levels {
 		switch lv := &lease.levels[i]; {
-		case lv.skipped():
+		case lv.skipped() || i == paced:
 		case first < 0:
 			first = i
 		default:

@@ -42,6 +42,10 @@ type Health struct {
 	// consumed. Dropped is what was owed to buckets or limits that are gone, and
 	// was never charged.
 	Doubt, Dropped Amounts
+	// Hottest are the buckets whose partitions throttle, or did within the last
+	// minutes, so that this process leaves an interval between its writes of them:
+	// those of the longest interval first, at most 10.
+	Hottest []HotBucket
 }
 
 // Health reports whether the store answers, what is owed to it and what is in
@@ -59,6 +63,11 @@ func (l *RateLimiter) Health() Health {
 	h.OwedBuckets, h.Owed = buckets, tokensOf(owed)
 	doubted, dropped := l.lanes.Uncertain()
 	h.Doubt, h.Dropped = tokensOf(doubted), tokensOf(dropped)
+	for _, p := range l.lanes.Hottest(mostHottest) {
+		h.Hottest = append(h.Hottest, HotBucket{
+			EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Interval: p.Interval, LastThrottled: p.Throttled,
+		})
+	}
 	return h
 }
 

@@ -66,7 +66,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/plan",
-		std:     []string{"slices", "strings"},
+		std:     []string{"math", "slices", "strings"},
 		project: []string{"internal/bucket", "internal/schema"},
 		reason:  "what to write is decided from values, time among them, so that a search can visit every state with the real decisions",
 	},

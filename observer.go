@@ -24,6 +24,10 @@ type Observer interface {
 	// AvailabilityChanged is called once when the table stops answering and once
 	// when it answers again.
 	AvailabilityChanged(e AvailabilityChange)
+	// PacingChanged is called when this process begins to leave an interval between
+	// its writes of a bucket whose partition throttles, and when that is over: at
+	// the bucket's next use.
+	PacingChanged(e PacingChange)
 }
 
 // AcquireStart describes an acquire.
@@ -116,6 +120,9 @@ func (NopObserver) WriteEnd(context.Context, WriteEnd) {}
 // AvailabilityChanged does nothing.
 func (NopObserver) AvailabilityChanged(AvailabilityChange) {}
 
+// PacingChanged does nothing.
+func (NopObserver) PacingChanged(PacingChange) {}
+
 // writeTrace tells an observer of the lanes' writes.
 type writeTrace struct {
 	limiter  *RateLimiter
@@ -132,6 +139,11 @@ func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context,
 			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: took, Err: t.limiter.userErrorOf(w.Entity, w.Resource, a.Err),
 		})
 	}
+}
+
+// Paced tells that the writes of a bucket are paced, or are not any more.
+func (t writeTrace) Paced(p lane.Paced) {
+	t.observer.PacingChanged(PacingChange{EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Interval: p.Interval, Paced: !p.Throttled.IsZero()})
 }
 
 // writeKinds names the shapes of lanes' writes.

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
-	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
 // listener writes down what an observer hears, and checks that every end is
@@ -56,6 +55,16 @@ func (l *listener) AvailabilityChanged(e AvailabilityChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = append(l.heard, fmt.Sprintf("table open: %t", e.Open))
+}
+
+func (l *listener) PacingChanged(e PacingChange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	how := "not paced any more"
+	if e.Paced {
+		how = "paced"
+	}
+	l.heard = append(l.heard, fmt.Sprintf("%s %s: %s, %s", e.EntityID, e.Resource, how, e.Why))
 }
 
 func (l *listener) take() []string {
@@ -136,7 +145,9 @@ func TestObserverHearsOfFaults(t *testing.T) {
 		assert.Equal(t, []string{"claim user-1 for 1: refused after 1", "spend user-1 for 1: landed after 1", "acquire user-1 gpt-4: granted"}, ears.take())
 		s.down(throttled1)
 		s.acquire("user-1", Amounts{"rpm": 1}, WithOnUnavailable(Allow))
-		assert.Equal(t, []string{fmt.Sprintf("spend user-1 for 1: throttled after %d (*problem.UnavailableError)", lane.MaxTries), "acquire user-1 gpt-4: degraded"}, ears.take())
+		heard := ears.take()
+		assert.Equal(t, []string{"user-1 gpt-4: paced, writes throttled", "spend user-1 for 1: throttled after 1 (*problem.UnavailableError)"}, heard[:2])
+		assert.Equal(t, "acquire user-1 gpt-4: degraded", heard[len(heard)-1])
 		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
 		require.Error(t, err)
 		assert.Contains(t, ears.take(), "acquire user-1 gpt-4: *problem.UnavailableError")
@@ -164,6 +175,8 @@ func (o observerOf) WriteStart(ctx context.Context, e WriteStart) context.Contex
 func (o observerOf) WriteEnd(ctx context.Context, e WriteEnd) { o().WriteEnd(ctx, e) }
 
 func (o observerOf) AvailabilityChanged(e AvailabilityChange) { o().AvailabilityChanged(e) }
+
+func (o observerOf) PacingChanged(e PacingChange) { o().PacingChanged(e) }
 
 func TestObserverHearsOfTransactions(t *testing.T) {
 	ears := listen(t)

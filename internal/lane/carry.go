@@ -91,6 +91,11 @@ func (l *Lane) fail(dr driver, ops []*Op, err error) (handed bool) {
 		l.handOver(func() { l.requeue(ops) })
 		return true
 	}
+	if throttling(err) {
+		l.throttled(true, 0)
+		l.putOff(ops, err)
+		return false
+	}
 	l.finish(ops, Result{Err: err})
 	if silent(err) {
 		l.Trip(err)
@@ -160,15 +165,7 @@ func (l *Lane) deny(ctx context.Context, dr driver, v plan.View, out []excluded)
 	}
 	if v.Adopt && v.Image != nil { // the newer configuration arrives with the denial
 		l.unburden(left)
-		return l.write(ctx, dr, v.Plan(nil, plan.Rules{}), nil, left, func(a Answer) {
-			if a.Verdict != ddb.Landed && a.Verdict != ddb.Refused {
-				r := l.unwritten(a)
-				r.Unconfirmed = false // the claim carried nothing of theirs
-				l.finish(left, r)
-				return
-			}
-			l.requeue(l.refuse(left))
-		})
+		return l.write(ctx, dr, v.Plan(nil, plan.Rules{}), nil, left, func(a Answer) { l.claimed(left, a) })
 	}
 	denied := Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config}
 	for _, x := range out {
@@ -176,6 +173,21 @@ func (l *Lane) deny(ctx context.Context, dr driver, v plan.View, out []excluded)
 		l.finish([]*Op{x.op}, denied)
 	}
 	return false
+}
+
+// claimed goes on with takes that do not fit once a claim, that carried nothing of
+// theirs, brought the newer configuration, or did not.
+func (l *Lane) claimed(left []*Op, a Answer) {
+	switch a.Verdict {
+	case ddb.Landed, ddb.Refused:
+		l.requeue(l.refuse(left))
+	case ddb.Throttled:
+		l.putOff(left, a.Err)
+	default:
+		r := l.unwritten(a)
+		r.Unconfirmed = false
+		l.finish(left, r)
+	}
 }
 
 // unburden notes that the write carries nothing of the ops.
@@ -207,23 +219,30 @@ func (l *Lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, th
 	end := l.begin(&ctx, d)
 	asked := l.owner.NowMS()
 	d.driven = dr.ctx != nil
+	l.paceBy(func(p plan.Pacing) plan.Pacing { return p.Start(l.owner.passed()) })
+	for _, o := range d.carried {
+		o.goesOut()
+	}
 	a, ended := l.deliver(ctx, d)
 	if !ended {
-		l.arrive(d, a, asked, end, then)
+		l.arrive(d, a, asked, s, end, then)
 		return false
 	}
 	ctx, d.driven = context.WithoutCancel(ctx), false
 	l.handOver(func() {
 		a, _ := l.deliver(ctx, d)
-		l.arrive(d, a, asked, end, then)
+		l.arrive(d, a, asked, s, end, then)
 	})
 	return true
 }
 
 // arrive takes a write's answer.
-func (l *Lane) arrive(d *delivery, a Answer, asked int64, end, then func(Answer)) {
+func (l *Lane) arrive(d *delivery, a Answer, asked int64, s plan.Sums, end, then func(Answer)) {
 	if end != nil {
 		end(a)
+	}
+	if a.Verdict == ddb.Landed {
+		l.paceBy(func(p plan.Pacing) plan.Pacing { return p.Take(s) })
 	}
 	if a.Seen {
 		l.learn(a.Image, asked)
@@ -287,6 +306,8 @@ func (l *Lane) settle(carried []*Op, v plan.View, housekeeping bool, a Answer, a
 		l.alone = adjusts
 		l.halved = min(l.halved+1, maxHalved)
 		l.requeue(l.refuse(l.turnAway(carried, v, a)))
+	case ddb.Throttled:
+		l.putOff(carried, a.Err)
 	default:
 		l.finish(carried, l.unwritten(a))
 	}
@@ -365,6 +386,7 @@ func (l *Lane) refuse(ops []*Op) []*Op {
 	if worst > 1 {
 		ddb.Sleep(context.Background(), Backoff.Wait(worst-2)/refusalHaste)
 	}
+	l.paceBy(func(p plan.Pacing) plan.Pacing { return p.Again(l.owner.passed()) })
 	return again
 }
 

@@ -33,6 +33,11 @@ type Lane struct {
 	// lane is given images by others.
 	sight sight
 
+	// pace is how the lane is paced, nil while its partition does not throttle; only
+	// the running goroutine sets it. pausing says that it waits for its turn.
+	pace    *pace
+	pausing atomic.Bool
+
 	// line holds the waiters, in order of arrival.
 	line []*Waiter
 
@@ -132,6 +137,10 @@ func (l *Lane) Drive(ctx context.Context, o *Op) {
 	}
 	dr := driver{ctx: ctx, op: o}
 	for {
+		if l.untilTurn() > 0 { // its caller waits beside it
+			go l.Run()
+			return
+		}
 		b, ok := l.next()
 		if !ok {
 			l.owner.Stopped()
@@ -189,6 +198,7 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 	case opQueued:
 		l.queue = slices.DeleteFunc(l.queue, func(q *Op) bool { return q == o })
 		o.state = opGone
+		l.release()
 	case opGone:
 	default:
 		o.abandoned = true
@@ -210,6 +220,7 @@ func (l *Lane) Run() {
 	defer l.owner.Stopped()
 	growStack(0)
 	for {
+		l.abide()
 		b, ok := l.next()
 		if !ok {
 			return
@@ -239,6 +250,9 @@ func (l *Lane) finish(ops []*Op, r Result) {
 
 // end gives a carried op its result; l.mu must be held.
 func (l *Lane) end(o *Op, r Result) {
+	if r.Denied {
+		l.noteDenial()
+	}
 	granted := r.Err == nil && !r.Denied
 	if o.Waiter != nil && granted {
 		o.Waiter.served = true
@@ -311,6 +325,9 @@ func (l *Lane) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now 
 	r.Denied = !v.Fits(o.Amounts, nil, r.Before.Left)
 	if r.Denied && (slices.ContainsFunc(l.queue, func(o *Op) bool { return !o.take }) || v.Lacks(amounts)) { // what is in flight is still in the queue
 		return Result{}, false
+	}
+	if r.Denied {
+		l.noteDenial()
 	}
 	return r, true
 }

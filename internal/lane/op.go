@@ -45,6 +45,10 @@ type Op struct {
 
 	// Until is when its caller gives up on the store; zero for never.
 	Until time.Time
+	// sent, if set, is closed when a write that carries it is first sent.
+	sent chan struct{}
+	// cause is why it was put off, nil if it never was.
+	cause error
 
 	// charge is what a bucket is owed, of which the op writes what is due; late
 	// is what of it the counter alone is charged. Such an op is solo: it rides
@@ -117,6 +121,21 @@ func NewUnderWay(ctx context.Context, amounts []plan.Signed, cfg *plan.Config, e
 	o := NewTake(ctx, amounts, cfg)
 	o.state, o.Result = opPending, Result{Err: err, Unconfirmed: true, Pending: true}
 	return o
+}
+
+// TellSent returns a channel that is closed when a write that carries the op is
+// first sent. It is called before the op is queued.
+func (o *Op) TellSent() <-chan struct{} {
+	o.sent = make(chan struct{})
+	return o.sent
+}
+
+// goesOut tells that a write which carries the op is sent.
+func (o *Op) goesOut() {
+	if o.sent != nil {
+		close(o.sent)
+		o.sent = nil
+	}
 }
 
 // alone is a list of the op, which is all that most writes carry.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dynalimit/dynalimit/internal/cache"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -29,6 +30,8 @@ type Registry struct {
 	owed  owed
 	trips atomic.Int64
 	tally tally
+	// paced are the lanes whose partition throttles.
+	paced paced
 
 	// foreign says that another implementation was seen to write a bucket.
 	foreign atomic.Bool
@@ -36,6 +39,9 @@ type Registry struct {
 	OnSend func(l *Lane, operation uint64, s plan.Sums)
 	// ranks counts the waiters there have been, for their seniority.
 	ranks atomic.Uint64
+
+	// began is the origin of the instants that lanes are paced by.
+	began time.Time
 
 	byKey *cache.Recent[bucketKey, *Lane]
 
@@ -55,6 +61,9 @@ type Options struct {
 	// number larger than all before it.
 	NowMS func() int64
 	Tick  func() int64
+	// Patience is how long an op without a deadline of its own is decided anew while
+	// its bucket's partition throttles.
+	Patience time.Duration
 	// Table tells whether the table answers.
 	Table Table
 	// Trace hears of writes, nil for nobody.
@@ -69,7 +78,7 @@ func New(o Options) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey}
+	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, began: origin()}
 	s.life, s.End = context.WithCancel(context.Background())
 	s.owed.lanes = s
 	return s, nil

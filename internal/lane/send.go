@@ -118,7 +118,7 @@ func (l *Lane) beforeTry(ctx context.Context, d *delivery) (a Answer, over, ende
 
 // unsent is the answer to a delivery that ends while its bucket does not answer.
 func (d *delivery) unsent() Answer {
-	return Answer{Verdict: ddb.Throttled, Err: silence(ErrTripped), Tries: d.try}
+	return Answer{Verdict: ddb.Unsent, Err: silence(ErrTripped), Tries: d.try}
 }
 
 // decides books the answer to one try. It reports whether that ends the delivery.
@@ -132,6 +132,8 @@ func (l *Lane) decides(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 			*a = l.recognise(*a, d)
 		}
 		return true
+	case ddb.Throttled:
+		return d.unanswered == 0 // surely not written: it is decided anew
 	case ddb.Unconfirmed:
 		d.unanswered++
 		if !d.backs {
@@ -154,6 +156,9 @@ func (l *Lane) decides(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 // has to be taken for one that does not: once a request was given its time, or
 // after as many fast failures as a take is sent again for.
 func (l *Lane) listens(d *delivery, a *Answer, took time.Duration) (trips bool) {
+	if a.Verdict == ddb.Throttled {
+		l.throttled(false, took)
+	}
 	if !silent(a.Err) {
 		if heard(a.Err) {
 			l.Hear()

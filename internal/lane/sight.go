@@ -131,6 +131,9 @@ func (l *Lane) learn(image *schema.Image, asked int64) {
 // shorter now; l.mu must be held.
 func (l *Lane) replace(image *schema.Image, asked int64) {
 	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
+	if l.pace != nil {
+		l.pace.Pacing = l.pace.See(image, l.owner.passed())
+	}
 	l.rouseHeads()
 }
 

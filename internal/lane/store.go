@@ -61,6 +61,9 @@ type Trace interface {
 	// sent under; the write goes on under the one that is returned. end is called
 	// when the outcome is known, or will not be, with the time that took.
 	Begin(ctx context.Context, w Writing) (under context.Context, end func(a Answer, took time.Duration))
+	// Paced is called when a lane begins to leave an interval between its writes,
+	// and when that is over, at its next use.
+	Paced(p Paced)
 }
 
 // Writing describes a write to a bucket.

@@ -92,6 +92,7 @@ func (l *Lane) GiveUp(o *Op, err error) {
 	case opQueued:
 		l.turnOut(o, err)
 		l.sweep()
+		l.release()
 	case opCarried:
 		l.answerEarly(o, err)
 	default:
@@ -237,8 +238,12 @@ func (l *Lane) Hand(o *Op, r Result) {
 // Hear notes that a request about the bucket was answered.
 func (l *Lane) Hear() { l.heard.Store(time.Now().UnixNano()) }
 
-// Quiet is how long nothing was heard of the bucket, since an instant at most.
+// Quiet is how long nothing was heard of the bucket, since an instant at most; a
+// lane that waits for its turn asks nothing.
 func (l *Lane) Quiet(since time.Time) time.Duration {
+	if l.pausing.Load() {
+		return 0
+	}
 	if heard := time.Unix(0, l.heard.Load()); heard.After(since) {
 		since = heard
 	}

@@ -122,6 +122,9 @@ func (o outcomes) Begin(ctx context.Context, _ lane.Writing) (context.Context, f
 	}
 }
 
+// Paced implements lane.Trace.
+func (outcomes) Paced(lane.Paced) {}
+
 // listening is a store that hears which operation a lane sends.
 type listening struct {
 	lane.Store

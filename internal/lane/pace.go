@@ -1,0 +1,177 @@
+package lane
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// A lane whose bucket's partition throttles leaves an interval between its writes,
+// and decides a throttled write anew after a pause: package plan says when. Callers
+// queue meanwhile and ride together.
+
+// pace is what a lane keeps once it was throttled, until that is over; the lane's
+// mutex guards it.
+type pace struct {
+	plan.Pacing
+	// woken ends the wait of a lane that nobody wants anything of any more.
+	woken chan struct{}
+}
+
+// origin is of the instants that lanes are paced by: all that come are above 0.
+func origin() time.Time { return time.Now().Add(-time.Second) }
+
+// passed is the time in µs since the origin; it never goes back.
+func (s *Registry) passed() int64 { return time.Since(s.began).Microseconds() }
+
+// untilTurn is how long it is until the lane's next write may start, 0 for at once.
+// Only the running goroutine, which sets the pace, may call it.
+func (l *Lane) untilTurn() time.Duration {
+	if l.pace == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.unlockAndTell()
+	now := l.owner.passed()
+	if l.pace.Over(now) {
+		l.relax()
+		return 0
+	}
+	if w := l.owing.Load(); len(l.queue) == 0 && (w == nil || !w.pending()) {
+		return 0
+	}
+	return time.Duration(max(0, l.pace.Left(now))) * time.Microsecond
+}
+
+// Turn is how long an op that is queued now waits for its turn, 0 if it need not.
+func (l *Lane) Turn() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pace == nil {
+		return 0
+	}
+	return time.Duration(max(0, l.pace.Left(l.owner.passed()))) * time.Microsecond
+}
+
+// abide waits until the lane's next write may start. Nobody is asked meanwhile, so
+// that the bucket's silence says nothing.
+func (l *Lane) abide() {
+	for wait := l.untilTurn(); wait > 0; wait = l.untilTurn() {
+		l.pausing.Store(true)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-l.pace.woken: // set before the goroutine came here, and kept by it alone
+		}
+		timer.Stop()
+	}
+	if l.pausing.Swap(false) {
+		l.Hear()
+	}
+}
+
+// release ends the wait of a lane whose queue is empty; l.mu must be held.
+func (l *Lane) release() {
+	if l.pace == nil || len(l.queue) > 0 {
+		return
+	}
+	select {
+	case l.pace.woken <- struct{}{}:
+	default:
+	}
+}
+
+// throttled paces the lane: a write of its own, that was so long under way, or a
+// read was throttled.
+func (l *Lane) throttled(read bool, trip time.Duration) {
+	l.mu.Lock()
+	defer l.unlockAndTell()
+	first := l.pace == nil
+	if first {
+		l.pace = &pace{woken: make(chan struct{}, 1)}
+	}
+	now := l.owner.passed()
+	if read {
+		l.pace.Pacing = l.pace.ThrottleRead(now, rand.Float64())
+	} else {
+		l.pace.Pacing = l.pace.ThrottleWrite(now, trip.Microseconds(), rand.Float64())
+	}
+	if first {
+		l.tellPace(l.pacedAt(now))
+	}
+	l.owner.paced.add(l)
+}
+
+// relax forgets the pace of a lane that is not paced any more; l.mu must be held.
+func (l *Lane) relax() {
+	reads := l.pace.Reads
+	l.pace = nil
+	l.owner.paced.remove(l)
+	l.tellPace(Paced{Entity: l.Entity, Resource: l.Resource, Reads: reads})
+}
+
+// tellPace tells who traces, once l.mu has been released.
+func (l *Lane) tellPace(p Paced) {
+	if t := l.owner.Trace; t != nil {
+		l.heirs = append(l.heirs, func() { t.Paced(p) })
+	}
+}
+
+// pacedBy puts a decision about the pace, if there is one; l.mu must be held.
+func (l *Lane) pacedBy(decide func(plan.Pacing) plan.Pacing) {
+	if l.pace != nil {
+		l.pace.Pacing = decide(l.pace.Pacing)
+	}
+}
+
+// paceBy is pacedBy for the running goroutine, which sets the pace and so looks at it
+// without the lock.
+func (l *Lane) paceBy(decide func(plan.Pacing) plan.Pacing) {
+	if l.pace == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pacedBy(decide)
+}
+
+// noteDenial notes that the lane has denied a take; l.mu must be held.
+func (l *Lane) noteDenial() {
+	l.pacedBy(func(p plan.Pacing) plan.Pacing { return p.Deny(l.owner.passed()) })
+}
+
+// putOff leaves the ops of a throttled request to be decided anew, and ends those
+// whose time for the store is over: their callers', else Patience.
+func (l *Lane) putOff(ops []*Op, err error) {
+	now := time.Now()
+	var over, again []*Op
+	l.mu.Lock()
+	for _, o := range ops {
+		if o.cause = err; o.Until.IsZero() {
+			o.Until = now.Add(l.owner.Patience)
+		}
+		if now.Before(o.Until) {
+			again = append(again, o)
+		} else {
+			over = append(over, o)
+		}
+	}
+	l.mu.Unlock()
+	l.finish(over, Result{Err: err})
+	l.requeue(again)
+}
+
+// Cause is why an op has to wait for its turn: the last throttling, nil for none.
+func (l *Lane) Cause(o *Op) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return o.cause
+}
+
+// throttling reports whether an error is that the store lacks capacity.
+func throttling(err error) bool {
+	return err != nil && !silent(err) && ddb.Classify(err, context.Background()).Verdict == ddb.Throttled
+}

@@ -1,0 +1,92 @@
+package lane
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Paced describes a lane that leaves an interval between its writes.
+type Paced struct {
+	// Entity and Resource name the bucket.
+	Entity, Resource string
+	// Reads says that what was throttled last was a read, else a write.
+	Reads bool
+	// Interval is the least time between the starts of two writes, 0 for none.
+	Interval time.Duration
+	// Throttled is when a request was last throttled; zero when that is over.
+	Throttled time.Time
+}
+
+// mostPaced bounds how many paced lanes a process lists.
+const mostPaced = 1000
+
+// paced are lanes that are paced, some of them if there are too many.
+type paced struct {
+	mu    sync.Mutex
+	lanes map[*Lane]struct{}
+}
+
+func (p *paced) add(l *Lane) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lanes == nil {
+		p.lanes = map[*Lane]struct{}{}
+	}
+	if len(p.lanes) < mostPaced {
+		p.lanes[l] = struct{}{}
+	}
+}
+
+func (p *paced) remove(l *Lane) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.lanes, l)
+}
+
+func (p *paced) all() []*Lane {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := make([]*Lane, 0, len(p.lanes))
+	for l := range p.lanes {
+		list = append(list, l)
+	}
+	return list
+}
+
+// Hottest lists paced buckets, those of the longest interval first, at most so many.
+func (s *Registry) Hottest(most int) []Paced {
+	now := s.passed()
+	var list []Paced
+	for _, l := range s.paced.all() {
+		if p, is := l.asPaced(now); is {
+			list = append(list, p)
+		} else {
+			s.paced.remove(l) // not used since; it comes back when it is throttled again
+		}
+	}
+	slices.SortFunc(list, func(a, b Paced) int {
+		return cmp.Or(cmp.Compare(b.Interval, a.Interval), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource))
+	})
+	return list[:min(most, len(list))]
+}
+
+// asPaced is how the lane is paced at now; false if it is not.
+func (l *Lane) asPaced(now int64) (Paced, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pace == nil || l.pace.Over(now) {
+		return Paced{}, false
+	}
+	return l.pacedAt(now), true
+}
+
+// pacedAt is how a paced lane is paced at now; l.mu must be held.
+func (l *Lane) pacedAt(now int64) Paced {
+	return Paced{
+		Entity: l.Entity, Resource: l.Resource, Reads: l.pace.Reads,
+		Interval:  time.Duration(l.pace.Interval(now)) * time.Microsecond,
+		Throttled: l.owner.began.Add(time.Duration(l.pace.Throttled) * time.Microsecond),
+	}
+}

@@ -1,0 +1,191 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// A bucket is one item on one partition, whose throughput all processes share.
+// While it does not throttle, nobody paces anything. Once it does, a lane leaves an
+// interval between the starts of its writes: as long as throttling asks for, which
+// finds the ceiling, and no shorter than its fair part of the partition, which it
+// reads off the counters. Callers that come meanwhile ride together. Everything here
+// is pure; instants and times are in µs, of a clock that never goes back and has
+// passed 0.
+
+const (
+	// second is a second.
+	second = 1_000_000
+	// pacingGrows is what each throttled write makes of the interval, at least
+	// pacingTrips round trips and at most mostPacing; it loses pacingFades of itself
+	// a second of time: by landed write, the busy lanes would take everything.
+	pacingGrows = 1.25
+	pacingTrips = 1.5
+	mostPacing  = 2 * second
+	pacingFades = 0.03
+	// leastPacing is the interval below which a lane is not paced any more.
+	leastPacing = second / 1000
+	// fairFor is how long after throttling a lane keeps to its fair part, of
+	// fairWrites a second of a partition that takes 1,000, at most mostFair between
+	// two writes; not within fairAgain of a denial, for who is denied writes little.
+	fairFor    = 60 * second
+	fairAgain  = 2 * second
+	fairWrites = 800
+	mostFair   = second / 10
+	// paceOver is over how long the shares of what is taken are averaged, paceSample
+	// the least time between two samples.
+	paceOver   = 10 * second
+	paceSample = second / 10
+	// firstRest bounds the pause after a request that was throttled, doubled by each
+	// in a row up to mostRest.
+	firstRest = second / 100
+	mostRest  = second
+)
+
+// Pacing is what a lane knows of the throughput that its bucket's partition leaves
+// it; the zero value is that of one that was never throttled.
+type Pacing struct {
+	// Throttled is when a request was last throttled, 0 for never; Reads says that it
+	// was a read.
+	Throttled int64
+	Reads     bool
+	// gap is the interval that throttling has asked for, as of gapped: when a write
+	// was last throttled.
+	gap, gapped int64
+	// denied is when the lane last denied a take.
+	denied int64
+	// started is when the last write started; ready, unless 0, is when the next may,
+	// whatever the interval says.
+	started, ready int64
+	// rests is how many requests in a row were throttled.
+	rests int
+
+	// seen is the image of the last sample, met when that was, and mine what this
+	// lane took since; all and own are what everybody and this lane take, averaged,
+	// in bursts a second.
+	seen     *schema.Image
+	met      int64
+	mine     float64
+	all, own float64
+}
+
+// Interval is the least time between the starts of two writes, 0 for none.
+func (p Pacing) Interval(now int64) int64 {
+	if p.gapped == 0 {
+		return 0
+	}
+	gap := int64(float64(p.gap) * math.Exp(-pacingFades*seconds(now-p.gapped)))
+	if gap < leastPacing {
+		gap = 0
+	}
+	if now-p.gapped >= fairFor || p.denied > 0 && now-p.denied <= fairAgain || p.own <= 0 || p.all <= 0 {
+		return gap
+	}
+	return max(gap, int64(min(p.all/p.own/fairWrites*second, mostFair)))
+}
+
+// Over reports whether the lane is not paced any more.
+func (p Pacing) Over(now int64) bool {
+	return p.Interval(now) == 0 && now-p.Throttled >= fairFor && p.ready <= now
+}
+
+// Left is how long it is until the next write may start; 0, or less, for at once.
+func (p Pacing) Left(now int64) int64 {
+	if p.ready > 0 {
+		return p.ready - now
+	}
+	return p.started + p.Interval(now) - now
+}
+
+// Start is the pacing once a write starts.
+func (p Pacing) Start(now int64) Pacing {
+	p.started, p.ready = now, 0
+	return p
+}
+
+// Again is the pacing once a write was refused: it is decided again at once.
+func (p Pacing) Again(now int64) Pacing {
+	p.ready = now
+	return p
+}
+
+// Deny is the pacing once the lane has denied a take.
+func (p Pacing) Deny(now int64) Pacing {
+	p.denied = now
+	return p
+}
+
+// ThrottleWrite is the pacing once a write was throttled that was so long under way;
+// chance, of [0, 1), spreads those that were throttled together.
+func (p Pacing) ThrottleWrite(now, trip int64, chance float64) Pacing {
+	grown := max(pacingGrows*float64(p.Interval(now)), pacingTrips*float64(trip))
+	p.gap, p.gapped = int64(min(grown, mostPacing)), now
+	p.Throttled, p.Reads = now, false
+	return p.rest(now, chance)
+}
+
+// ThrottleRead is the pacing once a read was throttled: reads back off as writes do,
+// and leave the interval as it is.
+func (p Pacing) ThrottleRead(now int64, chance float64) Pacing {
+	p.Throttled, p.Reads = now, true
+	return p.rest(now, chance)
+}
+
+// rest sets when what was throttled is decided anew.
+func (p Pacing) rest(now int64, chance float64) Pacing {
+	rest := max(p.Interval(now)/2, int64(min(firstRest<<min(p.rests, 7), mostRest)))
+	p.rests++
+	p.ready = now + int64(float64(rest)*(1+chance)/2)
+	return p
+}
+
+// Take is the pacing once a write of the lane's own has landed.
+func (p Pacing) Take(s Sums) Pacing {
+	if p.seen == nil {
+		return p
+	}
+	for _, n := range s {
+		if i := p.seen.Set.Index(n.Name); i >= 0 {
+			p.mine += bursts(n.Consumed(), p.seen.Limits[i].Burst)
+		}
+	}
+	return p
+}
+
+// See is the pacing once an answer has shown the bucket.
+func (p Pacing) See(image *schema.Image, now int64) Pacing {
+	p.rests = 0
+	if image == nil {
+		p.seen = nil
+		return p
+	}
+	if !p.continues(image) {
+		p.seen, p.met, p.mine = image, now, 0
+		return p
+	}
+	passed := now - p.met
+	if passed < paceSample {
+		return p
+	}
+	all := 0.0
+	for i := range image.Limits {
+		all += bursts(image.Limits[i].Consumed-p.seen.Limits[i].Consumed, image.Limits[i].Burst)
+	}
+	part := 1 - math.Exp(-float64(passed)/paceOver)
+	p.all += part * (all/seconds(passed) - p.all)
+	p.own += part * (p.mine/seconds(passed) - p.own)
+	p.seen, p.met, p.mine = image, now, 0
+	return p
+}
+
+// continues reports whether the counters of an image go on from those of the last
+// sample.
+func (p Pacing) continues(image *schema.Image) bool {
+	return p.seen != nil && p.seen.Set == image.Set && string(p.seen.Of()) == string(image.Of())
+}
+
+// bursts is an amount in bursts of its limit, so that amounts of all limits add up.
+func bursts(amount, burst int64) float64 { return float64(amount) / float64(max(1, burst)) }
+
+func seconds(time int64) float64 { return float64(time) / second }
