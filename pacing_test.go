@@ -76,7 +76,7 @@ func TestThrottledWriteIsDecidedAnew(t *testing.T) {
 		require.Len(t, hot, 1)
 		assert.Equal(t, HotBucket{"user-1", model, WritesThrottled, hot[0].Interval, hot[0].LastThrottled}, hot[0])
 		assert.Positive(t, hot[0].Interval)
-		assert.WithinRange(t, hot[0].LastThrottled, began, began.Add(900*time.Millisecond))
+		assert.WithinRange(t, hot[0].LastThrottled, began, began.Add(910*time.Millisecond))
 
 		elapse(3 * time.Minute)
 		assert.Empty(t, s.limiter.Health().Hottest, "also if it is never used again")

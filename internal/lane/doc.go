@@ -20,6 +20,7 @@
 //	choose.go    the decision, pure; transactions use it too
 //	sums.go      incarnation.go  which adjusts a write may carry
 //	send.go      the tries of a write, and how it recognises its own
+//	pace.go      paced.go  when its partition throttles: turns, and the list of such lanes
 //	trip.go      when the bucket does not answer: callers leave, outcomes are inherited
 //	line.go      those who Wait
 //	owed.go      owing.go  tally.go  what is written later, and what is in doubt
@@ -50,7 +51,8 @@
 // A lane, guarded by its mutex:
 //
 //	resting  no goroutine; others may give it images  an op, or something owed → running
-//	running  one goroutine, or a caller, carries it   queue empty → resting; bucket silent → tripped
+//	running  one goroutine, or a caller, carries it,  queue empty → resting; bucket silent → tripped
+//	         or waits for its turn
 //	tripped  nobody queues; a probe is sent           a probe is answered → running or resting
 //
 // # Locks

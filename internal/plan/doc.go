@@ -13,5 +13,6 @@
 //	spend.go     claim.go   the two updates of a bucket that exists
 //	outcome.go   what the update of one limit leaves, at the least
 //	after.go     the image that a write leaves when DynamoDB returns none
+//	pacing.go    how long a lane waits between its writes when its partition throttles
 //	crowding.go  how far below full to write when processes collide at full
 package plan
