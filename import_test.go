@@ -90,7 +90,7 @@ var importTable = []importRow{
 	},
 	{
 		folder: "internal/problem",
-		std:    []string{"errors", "fmt", "math", "time"},
+		std:    []string{"context", "errors", "fmt", "math", "time"},
 		reason: "errors that limiter, budget and guard return alike are values that know none of the three",
 	},
 	{
@@ -163,7 +163,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "llm",
-		project: []string{".", "budget"},
+		project: []string{".", "budget", "internal/problem"},
 		reason:  "one call under a lease and a budget: the only package that needs both",
 	},
 	{

@@ -70,6 +70,9 @@ const (
 	WriteTransaction WriteKind = "transaction"
 )
 
+// String is the shape's name.
+func (k WriteKind) String() string { return string(k) }
+
 // WriteStart describes a write to a bucket.
 type WriteStart struct {
 	// EntityID and Resource name the bucket that is written: the entity may be

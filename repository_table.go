@@ -141,7 +141,7 @@ func (r *Repository) ttlEnabled(ctx context.Context) (bool, error) {
 // implementation may have written it.
 func (r *Repository) writeVersion(ctx context.Context) error {
 	item := r.keys.EncodeVersion(schema.VersionRecord{
-		Schema: SchemaVersion, ClientMin: clientMinVersion, UpdatedBy: writer, UpdatedAt: r.clock.Now(),
+		Schema: schemaVersion, ClientMin: clientMinVersion, UpdatedBy: writer, UpdatedAt: r.clock.Now(),
 	})
 	_, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &r.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition)})
 	if judge(err) == refused {

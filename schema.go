@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// SchemaVersion is the version of the table's layout.
-	SchemaVersion = "0.8.0"
+	// schemaVersion is the version of the table's layout.
+	schemaVersion = "0.8.0"
 	// clientMinVersion is the oldest client that can use the layout.
 	clientMinVersion = "0.0.0"
 	// writer names us in the version record.

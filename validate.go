@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -40,12 +41,7 @@ func (lease *Lease) usable(ctx context.Context) error {
 	return given(ctx)
 }
 
-func given(ctx context.Context) error {
-	if ctx == nil {
-		return invalid("ctx", "is nil; pass context.Background() or the request's context")
-	}
-	return nil
-}
+func given(ctx context.Context) error { return problem.NoContext(ctx, "dynalimit") }
 
 func checkEntityID(field, id string) error {
 	if reason := schema.CheckEntity(id); reason != "" {

@@ -64,6 +64,9 @@ func (a Adjustment) validate() error {
 // has the ID and the day in it, with an error too: after an *UnavailableError
 // send just that again.
 func (k *Keeper) Adjust(ctx context.Context, org, app string, a Adjustment) (Adjustment, error) {
+	if err := k.usable(ctx); err != nil {
+		return Adjustment{}, err
+	}
 	return k.charges.adjust(ctx, org, app, a)
 }
 
@@ -132,6 +135,9 @@ func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 // Adjustments lists what was credited and charged by hand to an app, oldest
 // first; of the whole organisation for an empty app.
 func (k *Keeper) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
+	if err := k.usable(ctx); err != nil {
+		return failing[Adjustment](err)
+	}
 	return k.charges.adjustments(ctx, org, app)
 }
 

@@ -25,6 +25,9 @@ const configTries = 10
 // refunded. Every app must stay valid under it. Bad input is a
 // *ValidationError.
 func (k *Keeper) PutOrg(ctx context.Context, org Org) (Org, error) {
+	if err := k.usable(ctx); err != nil {
+		return Org{}, err
+	}
 	return k.admin.putOrg(ctx, org)
 }
 
@@ -133,6 +136,9 @@ func validateApp(org Org, app App, scopes ...Scope) error {
 // PutApp creates or replaces an app's configuration. Nil and empty fields are
 // inherited from the organisation, which must exist.
 func (k *Keeper) PutApp(ctx context.Context, org string, app App) (App, error) {
+	if err := k.usable(ctx); err != nil {
+		return App{}, err
+	}
 	return k.admin.putApp(ctx, org, app)
 }
 
@@ -205,6 +211,9 @@ func adminError(operation string, err error) error {
 
 // GetOrg reads an organisation's configuration from the store.
 func (k *Keeper) GetOrg(ctx context.Context, org string) (Org, error) {
+	if err := k.usable(ctx); err != nil {
+		return Org{}, err
+	}
 	return k.admin.getOrg(ctx, org)
 }
 
@@ -221,6 +230,9 @@ func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) 
 
 // GetApp reads an app's own configuration from the store, nothing inherited.
 func (k *Keeper) GetApp(ctx context.Context, org, app string) (App, error) {
+	if err := k.usable(ctx); err != nil {
+		return App{}, err
+	}
 	return k.admin.getApp(ctx, org, app)
 }
 
@@ -245,6 +257,9 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 // Apps lists the apps of an organisation, by id: those that were PUT and those
 // that were seen.
 func (k *Keeper) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
+	if err := k.usable(ctx); err != nil {
+		return failing[App](err)
+	}
 	return k.admin.apps(ctx, org)
 }
 
@@ -265,6 +280,9 @@ func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, 
 
 // Orgs lists every organisation. It scans the control table.
 func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
+	if err := k.usable(ctx); err != nil {
+		return failing[Org](err)
+	}
 	return k.admin.orgs(ctx)
 }
 

@@ -19,6 +19,9 @@ type BatchResult struct {
 // own, in their order; a repeat within the batch is a duplicate. Records for
 // one counter share transactions.
 func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []Usage) ([]BatchResult, error) {
+	if err := k.usable(ctx); err != nil {
+		return nil, err
+	}
 	return k.charges.submitBatch(ctx, org, app, usages)
 }
 

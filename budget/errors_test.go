@@ -47,11 +47,6 @@ func TestNegativeDurationIsNamed(t *testing.T) {
 	}
 }
 
-func TestTimesNeedAZone(t *testing.T) {
-	_, err := ParseTime("2026-01-23T15:30:45")
-	requireCode(t, err, CodeInvalidRequest)
-}
-
 // Callers see one error of an unavailable store, whatever part of the keeper it comes
 // from, and all of several.
 func TestErrorsOfTheLedgerAreTheKeepers(t *testing.T) {

@@ -26,6 +26,9 @@ const (
 	EventFlip      EventKind = "flip"      // an app moved from one label to another
 )
 
+// String is the kind as an event is stored.
+func (k EventKind) String() string { return string(k) }
+
 // thresholds are the percentages of a quota that make an event.
 var thresholds = [...]int64{50, 80, 100}
 
@@ -222,6 +225,9 @@ func (s *standing) markDelivered(ctx context.Context, e Event, writer string) er
 // Events lists the stored events of the scope an app is in now, in the order
 // of their periods.
 func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
+	if err := k.usable(ctx); err != nil {
+		return failing[Event](err)
+	}
 	return k.standing.events(ctx, org, app)
 }
 

@@ -42,6 +42,9 @@ type Hold struct {
 // ExpiresAt is when the lease ends, as far as is known; the zero time when
 // nothing is held. It does not wait for an Extend that is under way.
 func (h *Hold) ExpiresAt() time.Time {
+	if h == nil {
+		return time.Time{}
+	}
 	ref := h.ref.Load()
 	if ref == nil {
 		return time.Time{}
@@ -56,6 +59,9 @@ func (h *Hold) ExpiresAt() time.Time {
 // Duplicate gives the hold back and counts nothing; ErrConflict leaves it, to be
 // settled under another request id or released.
 func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
+	if err := h.usable(ctx); err != nil {
+		return Receipt{}, err
+	}
 	if usage.Label == "" {
 		usage.Label = h.Label
 	}
@@ -123,6 +129,9 @@ func (c *charges) settleHold(ctx context.Context, ref *ledger.Hold, entry Spoole
 // Release and after the lease it does nothing. It goes on when ctx is
 // cancelled.
 func (h *Hold) Release(ctx context.Context) error {
+	if err := h.usable(ctx); err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ref := h.ref.Load()
@@ -146,6 +155,9 @@ func (c *charges) giveBack(ctx context.Context, operation string, ref *ledger.Ho
 // Extend moves the end of the lease to d from now, for a call that takes
 // longer. ErrNotFound: the lease had ended and the money was given back.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
+	if err := h.usable(ctx); err != nil {
+		return err
+	}
 	if d < minLease || d > maxLease {
 		return invalid("lease", "%v is not within 1 s to 24 h", d)
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// Keeper chooses labels and meters calls. It is safe for concurrent use.
+// Keeper chooses labels and meters calls. It is safe for concurrent use. New makes
+// one: a call of any other, or without a context, is a *ValidationError.
 type Keeper struct {
 	client  Client // of the tables themselves
 	store   *store.Store
@@ -100,9 +101,13 @@ func (k *Keeper) compose(own priceLayers) {
 func (k *Keeper) now() time.Time { return k.clock.Now() }
 
 // Close waits until everything accepted is written and every event found is
-// delivered, or ctx ends. Calls made afterwards fail with ErrClosed.
+// delivered, or ctx ends. Calls made afterwards fail with ErrClosed; a second Close
+// does nothing.
 func (k *Keeper) Close(ctx context.Context) error {
-	var err error
+	err := k.usable(ctx)
+	if err != nil {
+		return err
+	}
 	k.closed.Do(func() {
 		k.ledger.Close()
 		k.life.Close()

@@ -3,7 +3,9 @@ package budget
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -36,6 +38,17 @@ const (
 	MeteringNone
 )
 
+var meterings = []string{"strict", "batch", "window", "none"}
+
+// String is the metering's name: "strict", "batch", "window" or "none".
+func (m Metering) String() string { return nameOf(int(m), meterings, "Metering") }
+
+// MarshalText writes the name.
+func (m Metering) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads a name; an empty one is MeteringStrict.
+func (m *Metering) UnmarshalText(text []byte) error { return named(m, text, "metering", meterings) }
+
 // Policy says what to do when the store does not answer.
 type Policy int
 
@@ -51,6 +64,34 @@ const (
 	// keeping the record in the spool, marked Spooled.
 	Allow
 )
+
+var policies = []string{"default", "refuse", "allow"}
+
+// String is the policy's name: "default", "refuse" or "allow".
+func (p Policy) String() string { return nameOf(int(p), policies, "Policy") }
+
+// MarshalText writes the name.
+func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads a name; an empty one is PolicyDefault.
+func (p *Policy) UnmarshalText(text []byte) error { return named(p, text, "policy", policies) }
+
+func nameOf(i int, names []string, kind string) string {
+	if i < 0 || i >= len(names) {
+		return fmt.Sprintf("%s(%d)", kind, i)
+	}
+	return names[i]
+}
+
+// named sets the value of a name.
+func named[T ~int](to *T, text []byte, field string, names []string) error {
+	i := slices.Index(names, string(text))
+	if i < 0 && len(text) > 0 {
+		return invalid(field, "is %q; write one of %q", text, names)
+	}
+	*to = T(max(0, i))
+	return nil
+}
 
 // OnUnavailable is the policy per operation.
 type OnUnavailable struct {

@@ -27,8 +27,12 @@ type Health struct {
 	Queued, Spooled int
 }
 
-// Health says how the keeper stands with the store. It makes no request.
+// Health says how the keeper stands with the store. It makes no request. A keeper that
+// New did not make is not Ready.
 func (k *Keeper) Health() Health {
+	if k == nil || k.ledger == nil {
+		return Health{}
+	}
 	s := k.tables.usage.State()
 	if control := k.tables.control.State(); !s.Open && control.Open {
 		s = control

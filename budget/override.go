@@ -29,6 +29,9 @@ func decodeOverride(item store.Item) (override, error) {
 // processes follow within Options.ConfigTTL. A label whose model has no price is
 // a *ValidationError.
 func (k *Keeper) Override(ctx context.Context, org, app, label string, until time.Time) error {
+	if err := k.usable(ctx); err != nil {
+		return err
+	}
 	return k.admin.override(ctx, org, app, label, until)
 }
 
@@ -60,6 +63,9 @@ func (adm *administration) override(ctx context.Context, org, app, label string,
 
 // ClearOverride ends an override; there need not be one.
 func (k *Keeper) ClearOverride(ctx context.Context, org, app string) error {
+	if err := k.usable(ctx); err != nil {
+		return err
+	}
 	return k.admin.clearOverride(ctx, org, app)
 }
 

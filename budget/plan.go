@@ -16,6 +16,9 @@ const (
 	ModeTight  Mode = "TIGHT"  // at or over the threshold: ask more often
 )
 
+// String is the mode as a REST API reports it.
+func (m Mode) String() string { return string(m) }
+
 // Status says where a label stands.
 type Status string
 
@@ -26,6 +29,9 @@ const (
 	StatusExceeded Status = "EXCEEDED" // not selectable until the reset
 	StatusUnpriced Status = "UNPRICED" // its model has no price: not selectable
 )
+
+// String is the status as a REST API reports it.
+func (s Status) String() string { return string(s) }
 
 // The reasons of a recommendation. The last two are followed by "_" and the
 // label that was passed over, as in QUOTA_EXCEEDED_premium.

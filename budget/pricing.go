@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,21 +37,6 @@ var tokenClasses = [...]tokenClass{
 	{ledger.TokenClasses[2], func(t *Tokens) *int64 { return &t.CacheWrite5m }, func(r *Rates) *int64 { return &r.CacheWrite5m }},
 	{ledger.TokenClasses[3], func(t *Tokens) *int64 { return &t.CacheWrite1h }, func(r *Rates) *int64 { return &r.CacheWrite1h }},
 	{ledger.TokenClasses[4], func(t *Tokens) *int64 { return &t.Output }, func(r *Rates) *int64 { return &r.Output }},
-}
-
-// ParseTokens reads counts keyed by class name (input, cache_read,
-// cache_write_5m, cache_write_1h, output). An unknown class is a
-// *ValidationError.
-func ParseTokens(counts map[string]int64) (Tokens, error) {
-	var t Tokens
-	for name, n := range counts {
-		i := slices.IndexFunc(tokenClasses[:], func(c tokenClass) bool { return c.name == name })
-		if i < 0 {
-			return Tokens{}, invalid("tokens."+name, "unknown token class")
-		}
-		*tokenClasses[i].count(&t) = n
-	}
-	return t, t.validate()
 }
 
 func (t Tokens) validate() error {
@@ -136,6 +120,9 @@ const (
 	Regional PriceScope = "regional" // of one region or geography
 	Global   PriceScope = "global"   // of endpoints that route anywhere
 )
+
+// String is the scope as it is stored; empty for AnyScope.
+func (s PriceScope) String() string { return string(s) }
 
 // Price is what a model costs from an instant on.
 type Price struct {

@@ -48,8 +48,7 @@ func TestCost(t *testing.T) {
 func TestCacheTokensWithoutAPrice(t *testing.T) {
 	rates := Rates{Input: 2_500_000, Output: 10_000_000}
 	for class, want := range map[string]int64{"cache_read": 2_500_000, "cache_write_5m": 3_125_000, "cache_write_1h": 5_000_000} {
-		tokens, err := ParseTokens(map[string]int64{class: 1_000_000})
-		require.NoError(t, err)
+		tokens := tokensOfClass(class, 1_000_000)
 		cost, assumed := rates.cost(tokens)
 		assert.Equal(t, money.FromMicros(want), cost, class)
 		assert.Equal(t, []string{class}, assumed)
@@ -68,15 +67,23 @@ func TestCacheTokensWithoutAPrice(t *testing.T) {
 	assert.Equal(t, "options|gpt-4o|any|always|cache_read assumed", r.PriceVersion)
 }
 
-func TestParseTokens(t *testing.T) {
-	got, err := ParseTokens(map[string]int64{"input": 1, "cache_write_1h": 2, "output": 3})
-	require.NoError(t, err)
-	assert.Equal(t, Tokens{Input: 1, CacheWrite1h: 2, Output: 3}, got)
-	for _, bad := range []map[string]int64{{"thinking": 1}, {"input": -1}, {"output": maxTokens + 1}} {
-		_, err := ParseTokens(bad)
-		var v *ValidationError
-		require.ErrorAs(t, err, &v)
-		assert.Equal(t, CodeInvalidRequest, v.Code)
+// tokensOfClass are tokens of one class.
+func tokensOfClass(class string, n int64) (t Tokens) {
+	for _, c := range tokenClasses {
+		if c.name == class {
+			*c.count(&t) = n
+		}
+	}
+	return t
+}
+
+func TestTokensHaveBounds(t *testing.T) {
+	for _, class := range tokenClasses {
+		require.NoError(t, tokensOfClass(class.name, maxTokens).validate())
+		for _, n := range []int64{-1, maxTokens + 1} {
+			v := requireCode(t, tokensOfClass(class.name, n).validate(), CodeInvalidRequest)
+			assert.Equal(t, "tokens."+class.name, v.Field)
+		}
 	}
 }
 

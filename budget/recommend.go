@@ -28,11 +28,17 @@ type Recommendation struct {
 // request. None left: *QuotaExceededError. When the store does not answer, see
 // OnUnavailable.
 func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation, error) {
+	if err := k.usable(ctx); err != nil {
+		return Recommendation{}, err
+	}
 	return k.standing.recommend(ctx, org, app, false)
 }
 
 // RecommendFresh is Recommend with a query of the store, whatever is known.
 func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommendation, error) {
+	if err := k.usable(ctx); err != nil {
+		return Recommendation{}, err
+	}
 	return k.standing.recommend(ctx, org, app, true)
 }
 
@@ -95,6 +101,9 @@ func (o *outlook) recommendation(t *tenant, now time.Time) Recommendation {
 // CodeInvalidModelLabel. When the store does not answer and
 // OnUnavailable.Reserve is Allow, the last price known is used.
 func (k *Keeper) Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
+	if err := k.usable(ctx); err != nil {
+		return 0, err
+	}
 	return k.standing.estimate(ctx, org, app, label, inputTokens, maxTokens)
 }
 

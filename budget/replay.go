@@ -15,6 +15,9 @@ const unknownAfter = dedupFor - time.Hour
 
 // Spooled is how many records wait in the spool.
 func (k *Keeper) Spooled() int {
+	if k == nil || k.ledger == nil {
+		return 0
+	}
 	return k.charges.spooled()
 }
 
@@ -96,6 +99,9 @@ func (c *charges) replayLoop() {
 // do lines that cannot be read. It stops when the store fails and takes none of a batch,
 // and returns the first error of the store; what it did not take stays.
 func (k *Keeper) Replay(ctx context.Context) error {
+	if err := k.usable(ctx); err != nil {
+		return err
+	}
 	return k.charges.replay(ctx)
 }
 

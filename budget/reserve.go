@@ -19,6 +19,9 @@ import (
 // the answer comes from what is known to be spent. Settle counts as the call's
 // record: do not Submit it too.
 func (k *Keeper) Reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
+	if err := k.usable(ctx); err != nil {
+		return nil, err
+	}
 	return k.charges.reserve(ctx, org, app, label, micros, lease)
 }
 

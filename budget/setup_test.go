@@ -289,7 +289,7 @@ func pass(d time.Duration) { <-time.After(d) }
 
 func at(t testing.TB, s string) time.Time {
 	t.Helper()
-	v, err := ParseTime(s)
+	v, err := time.Parse(time.RFC3339Nano, s)
 	require.NoError(t, err)
 	return v
 }

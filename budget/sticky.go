@@ -46,6 +46,9 @@ func decodeSticky(item store.Item, read time.Time) (stickyView, error) {
 // followed it is that, with the record's label as the one before: the stored
 // record goes on saying where spend leads.
 func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
+	if err := k.usable(ctx); err != nil {
+		return Sticky{}, err
+	}
 	return k.standing.sticky(ctx, org, app)
 }
 

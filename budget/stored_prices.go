@@ -44,6 +44,9 @@ func decodePrices(item store.Item) ([]Price, error) {
 // Prices are the stored prices of one model, in the order they were put; those
 // of Options and the Catalog are not among them.
 func (k *Keeper) Prices(ctx context.Context, model string) ([]Price, error) {
+	if err := k.usable(ctx); err != nil {
+		return nil, err
+	}
 	return k.admin.prices(ctx, model)
 }
 
@@ -63,6 +66,9 @@ func (adm *administration) prices(ctx context.Context, model string) ([]Price, e
 // PutPrices replaces the stored prices of one model, for all organisations; a
 // version of a model is a model of its own. They come before Options.Prices and the catalog. No rows: back to those.
 func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) error {
+	if err := k.usable(ctx); err != nil {
+		return err
+	}
 	return k.admin.putPrices(ctx, model, rows...)
 }
 

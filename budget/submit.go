@@ -107,6 +107,9 @@ func (u Usage) hash() string {
 // the record was sent, the error says so (Unconfirmed is false) and it is not
 // counted: give it a ctx that outlasts the client's.
 func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
+	if err := k.usable(ctx); err != nil {
+		return Receipt{}, err
+	}
 	return k.charges.submit(ctx, org, app, usage)
 }
 
@@ -246,14 +249,4 @@ func (c *charges) receipt(ctx context.Context, t *tenant, label string, v ledger
 		r.RecommendedLabel = out.labels[out.index].label
 	}
 	return r, nil
-}
-
-// ParseTime reads an RFC 3339 time with its zone, as usage records carry it. A
-// time without a zone is a *ValidationError.
-func ParseTime(s string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return time.Time{}, invalid("timestamp", "%q is not RFC 3339 with a zone, like 2026-01-23T15:30:45Z", s)
-	}
-	return t, nil
 }

@@ -24,6 +24,9 @@ type SweepReport struct {
 // that were left undelivered. Nothing depends on it. Without ids it takes every
 // organisation, scanning the control table.
 func (k *Keeper) Sweep(ctx context.Context, orgs ...string) (SweepReport, error) {
+	if err := k.usable(ctx); err != nil {
+		return SweepReport{}, err
+	}
 	return k.standing.sweep(ctx, orgs...)
 }
 

@@ -15,6 +15,9 @@ import (
 // CreateTables creates the two tables, on-demand and with TTL on ttl_epoch, and
 // waits until they can be used. Tables that exist are left as they are.
 func (k *Keeper) CreateTables(ctx context.Context) error {
+	if err := k.usable(ctx); err != nil {
+		return err
+	}
 	for _, name := range []string{k.store.Control, k.store.Usage} {
 		_, err := k.client.CreateTable(ctx, &dynamodb.CreateTableInput{
 			TableName:   &name,

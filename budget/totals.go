@@ -42,6 +42,9 @@ type DayTotals struct {
 // Totals sums one day from the store, consistently. An empty day is today. An
 // empty app sums the whole organisation.
 func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, error) {
+	if err := k.usable(ctx); err != nil {
+		return DayTotals{}, err
+	}
 	return k.standing.totals(ctx, org, app, day)
 }
 
@@ -68,6 +71,9 @@ const maxHistory = 3700 // days
 // Days after today are left out. Days that are over are read as one item per
 // label; a read stores up to 100 of those items, after it, for the next.
 func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
+	if err := k.usable(ctx); err != nil {
+		return failing[DayTotals](err)
+	}
 	return k.standing.history(ctx, org, app, from, to)
 }
 
@@ -288,6 +294,9 @@ type TagTotal struct {
 // TagTotals sums one day's cost by the values of a tag, dearest first. An
 // empty day is today, an empty app the whole organisation.
 func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
+	if err := k.usable(ctx); err != nil {
+		return nil, err
+	}
 	return k.standing.tagTotals(ctx, org, app, day, tag)
 }
 

@@ -59,10 +59,20 @@ type Call struct {
 
 // Lease is what the limiter granted, for example for its Statuses; nil without
 // a limiter.
-func (c *Call) Lease() *dynalimit.Lease { return c.lease }
+func (c *Call) Lease() *dynalimit.Lease {
+	if c == nil {
+		return nil
+	}
+	return c.lease
+}
 
 // Hold is what the budget set aside; nil without a budget.
-func (c *Call) Hold() *budget.Hold { return c.hold }
+func (c *Call) Hold() *budget.Hold {
+	if c == nil {
+		return nil
+	}
+	return c.hold
+}
 
 // Settle ends the call at what it used: the lease keeps that and gives the rest
 // back, and the reservation becomes the record's cost. Both are written at
@@ -74,6 +84,9 @@ func (c *Call) Hold() *budget.Hold { return c.hold }
 // written. Settle again writes only that, of the first record, unless the budget
 // found that one invalid.
 func (c *Call) Settle(ctx context.Context, usage Usage) (budget.Receipt, error) {
+	if err := c.usable(ctx); err != nil {
+		return budget.Receipt{}, err
+	}
 	if err := validTokens(usage.Tokens); err != nil {
 		return budget.Receipt{}, err
 	}
@@ -158,6 +171,9 @@ func (c *Call) recordOf(u Usage) *budget.Usage {
 // has ended, and may be called again when it fails. After Settle it does
 // nothing, even after one that failed: what was used stays used.
 func (c *Call) Rollback(ctx context.Context) error {
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.record != nil || c.settled {
@@ -192,6 +208,9 @@ func (c *Call) release(ctx context.Context) error {
 // reservation had ended, and the money may be spent elsewhere; the call is
 // counted all the same.
 func (c *Call) Extend(ctx context.Context) error {
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
 	if c.hold == nil {
 		return nil
 	}

@@ -89,6 +89,9 @@ func New(opts *Options) (*Guard, error) {
 // budget.ErrQuotaExceeded, *ValidationError of this package and of the other
 // two, *dynalimit.UnavailableError, *budget.UnavailableError, and ctx's own.
 func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
+	if err := g.usable(ctx); err != nil {
+		return nil, err
+	}
 	r, err := g.prepared(request)
 	if err != nil {
 		return nil, err
@@ -150,6 +153,9 @@ func (g *Guard) admit(ctx context.Context, c *Call) error {
 // not be given back. A usage that cannot be is a *ValidationError, and the call
 // is then counted at what its Meter saw, else at its estimate.
 func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context, *Call) (Usage, error)) error {
+	if fn == nil {
+		return invalid("fn", "is nil; pass the function that makes the call")
+	}
 	c, err := g.Start(ctx, request)
 	if err != nil {
 		return err

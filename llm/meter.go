@@ -25,11 +25,15 @@ type Meter struct {
 
 // Meter is the call's meter, always the same one.
 func (c *Call) Meter() *Meter {
+	if c == nil || c.guard == nil {
+		return nil
+	}
 	c.meter.once.Do(func() { c.meter.Meter = &Meter{call: c} })
 	return c.meter.Meter
 }
 
-// Add counts tokens that arrived.
+// Add counts tokens that arrived. Without a context it extends nothing, and the meter
+// of no call counts nothing; Close says so.
 func (m *Meter) Add(ctx context.Context, t budget.Tokens) {
 	m.update(ctx, func(seen *budget.Tokens) {
 		seen.Input += t.Input
@@ -47,6 +51,9 @@ func (m *Meter) Set(ctx context.Context, t budget.Tokens) {
 
 // Seen is the count so far.
 func (m *Meter) Seen() budget.Tokens {
+	if m == nil {
+		return budget.Tokens{}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.seen
@@ -68,15 +75,25 @@ func (m *Meter) used() budget.Tokens {
 // Call Rollback before Close when it was not. Close goes on when ctx has ended;
 // the record's status is then StatusCut. Errors as of Settle and Rollback.
 func (m *Meter) Close(ctx context.Context) error {
+	var c *Call
+	if m != nil {
+		c = m.call
+	}
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
 	return m.call.end(ctx, Usage{}, ctx.Err())
 }
 
 func (m *Meter) update(ctx context.Context, change func(*budget.Tokens)) {
+	if m == nil || m.call == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(&m.seen)
 	now := m.call.guard.opts.Now()
-	if !m.due(now) {
+	if ctx == nil || !m.due(now) {
 		return
 	}
 	m.extending = true

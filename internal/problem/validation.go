@@ -2,7 +2,10 @@
 // one errors.As finds them whichever of the packages they come from.
 package problem
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // Code is the kind of a ValidationError, for programs: an HTTP API, for one.
 type Code string
@@ -40,4 +43,14 @@ func packageOr(name string) string {
 		return "dynalimit"
 	}
 	return name
+}
+
+// NoContext is the error of a call of a package without a context, nil with one.
+func NoContext(ctx context.Context, pkg string) error {
+	if ctx == nil {
+		return &ValidationError{
+			Package: pkg, Field: "ctx", Code: InvalidRequest, Reason: "is nil; pass context.Background() or the request's context",
+		}
+	}
+	return nil
 }

@@ -16,6 +16,9 @@ const (
 	Month Period = "month"
 )
 
+// String is the period as it is stored.
+func (p Period) String() string { return string(p) }
+
 // Bounds are the first and the last day of the period that contains day.
 func Bounds(p Period, day string) (first, last string) {
 	t, err := time.Parse(dayLayout, day)

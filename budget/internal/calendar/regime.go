@@ -17,6 +17,9 @@ const (
 	ScopeApp Scope = "APP" // each app has its own
 )
 
+// String is the scope as it is stored.
+func (s Scope) String() string { return string(s) }
+
 // Enforcement says what happens at a quota.
 type Enforcement string
 
@@ -25,6 +28,9 @@ const (
 	Soft Enforcement = "SOFT" // callers are told to move to the next label
 	Hard Enforcement = "HARD" // money is reserved before a call; never more than the quota is held and spent
 )
+
+// String is the enforcement as it is stored.
+func (e Enforcement) String() string { return string(e) }
 
 // Regime is what changes only between days: the zone, whose quotas count, how
 // they are enforced, and the counters hard mode keeps.

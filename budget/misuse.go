@@ -1,0 +1,32 @@
+package budget
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+)
+
+// usable refuses calls of a keeper that New did not make, and without a context.
+func (k *Keeper) usable(ctx context.Context) error {
+	if k == nil || k.ledger == nil {
+		return invalid("keeper", "was not made by New; make one with budget.New(client, budget.Tables{}, nil)")
+	}
+	return problem.NoContext(ctx, pkg)
+}
+
+// usable refuses calls of a hold that Reserve did not return, and without a context.
+func (h *Hold) usable(ctx context.Context) error {
+	if h == nil || h.charges == nil {
+		return invalid("hold", "is none; look at the error of the Reserve that returned it before using it")
+	}
+	return problem.NoContext(ctx, pkg)
+}
+
+// failing is a list that cannot be read.
+func failing[T any](err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		yield(none, err)
+	}
+}
