@@ -145,8 +145,8 @@ func (l *RateLimiter) acquire(ctx context.Context, r request) (*Lease, bool, err
 // while it was under way.
 const maxOutdated = 3
 
-// acquireAt acquires for a caller who may stand in a bucket's line. It returns
-// the lease of a denial too, for what it says about the levels.
+// acquireAt acquires for a caller who may stand in a bucket's line. To one who waits
+// it returns the lease of a denial too, for what it says about the levels.
 func (l *RateLimiter) acquireAt(ctx context.Context, r request, at position) (*Lease, bool, error) {
 	for try := 1; ; try++ {
 		lease, memory, err := l.tryAt(ctx, r, at)
@@ -165,19 +165,25 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at position) (*Lease
 		return nil, false, l.silence(l.cause()) // nothing is made that would only be thrown away
 	}
 	p := l.patience(ctx)
-	levels, policy, err := l.chain(ctx, r, p.bound())
+	var rungs [1]rung // room for most cascades, on the stack: a denial from memory makes nothing else
+	var asked [4]plan.Signed
+	c := cascade{rungs: rungs[:0], asked: asked[:0]}
+	c, policy, err := l.chain(ctx, &r, c, p.bound())
 	if err != nil && unavailable(err) {
-		levels, err = l.unconfigured(r, policy, err)
+		c, err = l.unconfigured(&r, c, policy, err)
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	lease := newLease(l, r, levels, policy)
-	if levels == nil {
-		return lease, false, nil
+	if memory, err := l.recall(ctx, &r, &c, at); err != nil {
+		if !at.waits {
+			return nil, memory, err
+		}
+		return newLease(l, r, &c, policy), memory, err
 	}
-	if memory, err := l.recall(ctx, lease, at); err != nil {
-		return lease, memory, err
+	lease := newLease(l, r, &c, policy)
+	if lease.levels == nil {
+		return lease, false, nil
 	}
 	return lease, false, l.take(ctx, lease, policy, at, p)
 }
@@ -210,52 +216,67 @@ func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy Unavailable
 // a read was needed for the others: the wait is the longest of all levels', and a
 // read costs less than a grant and its give-back. The level where the caller's
 // turn in line has come is not asked.
-func (l *RateLimiter) recall(ctx context.Context, lease *Lease, at position) (memory bool, err error) {
+func (l *RateLimiter) recall(ctx context.Context, r *request, c *cascade, at position) (memory bool, err error) {
 	now := l.nowMS()
-	var results [maxDepth]lane.Result
+	results := make([]lane.Result, 0, 1) // room for most, on the stack
 	denied, memory := false, true
-	for i := range lease.levels {
-		if lv := &lease.levels[i]; lv.remembers(at) {
-			var recent bool
-			results[i], recent = lv.lane.Recall(lv.asked, lv.cfg, at.rank(), now)
-			denied, memory = denied || results[i].Denied, memory && recent
+	for i := range c.rungs {
+		result, recent := lane.Result{}, true
+		if c.remembers(i, at) {
+			result, recent = c.rungs[i].lane.Recall(c.askedOf(i), c.rungs[i].cfg, at.rank(), now)
 		}
+		results = append(results, result)
+		denied, memory = denied || result.Denied, memory && recent
 	}
 	if !denied {
 		return false, nil
 	}
-	for i := range lease.levels {
-		lv := &lease.levels[i]
-		if !lv.remembers(at) {
-			continue
-		}
-		if results[i].Config == nil && !lv.lane.Away() {
+	for i := range results {
+		if c.remembers(i, at) && results[i].Config == nil && !c.rungs[i].lane.Away() {
 			var ok bool
-			if results[i], ok = lv.inspect(ctx, at.rank()); !ok {
+			if results[i], ok = c.inspect(ctx, i, at.rank()); !ok {
 				return false, nil // the lanes will meet the reason, and say what it means
 			}
 		}
-		lv.noteAnswer(results[i])
 	}
-	return memory, lease.denial()
+	return memory, c.denial(r, results)
 }
 
-// remembers reports whether a level's memory may deny: something is asked of it,
+// remembers reports whether a rung's memory may deny: something is asked of it,
 // and it is not where the caller's turn in line has come.
-func (lv *level) remembers(at position) bool { return len(lv.asked) > 0 && lv.lane != at.lane }
+func (c *cascade) remembers(i int, at position) bool {
+	return c.rungs[i].to > c.rungs[i].from && c.rungs[i].lane != at.lane
+}
 
-// inspect reads a level's bucket for a denial; ok is false if its lane has to
+// inspect reads a rung's bucket for a denial; ok is false if its lane has to
 // decide: it could not be read, lacks a limit, or a newer configuration is to be
 // claimed, which even a denial does.
-func (lv *level) inspect(ctx context.Context, rank uint64) (r lane.Result, ok bool) {
-	v, err := lv.lane.Inspect(ctx, lv.cfg)
-	if err != nil || v.Lacks(lv.asked) || v.Adopt && v.Image != nil {
+func (c *cascade) inspect(ctx context.Context, i int, rank uint64) (r lane.Result, ok bool) {
+	at := c.rungs[i].lane
+	v, err := at.Inspect(ctx, c.rungs[i].cfg)
+	if err != nil || v.Lacks(c.askedOf(i)) || v.Adopt && v.Image != nil {
 		return r, false
 	}
 	reading := v.Reading()
 	reading.Image = v.Projected()
 	return lane.Result{
 		Image: reading.Image, Now: v.Now, Config: v.Config,
-		Before: plan.Precedence{Left: lv.lane.LeftTo(rank, reading)},
+		Before: plan.Precedence{Left: at.LeftTo(rank, reading)},
 	}, true
+}
+
+// denial is the error of a request that memory denied, with the statuses of every
+// rung that answered.
+func (c *cascade) denial(r *request, answers []lane.Result) *LimitExceededError {
+	decided := int64(0) // when the last rung did
+	for i := range answers {
+		decided = max(decided, answers[i].Now)
+	}
+	e := emptyDenial(r.entity, r.resource)
+	for i := range answers {
+		if reading, ok := readingOf(c.rungs[i].lane, &answers[i]); ok {
+			e.show(&reading, c.askedOf(i), nil, decided)
+		}
+	}
+	return e.concluded()
 }

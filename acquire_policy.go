@@ -208,19 +208,20 @@ func (l *RateLimiter) await(ctx context.Context, at *lane.Lane, o *lane.Op, p *p
 
 // unconfigured decides a call whose configuration could not be read: Allow admits
 // it with nothing known, Local by the limiter's own limits, if it has any.
-func (l *RateLimiter) unconfigured(r request, policy UnavailablePolicy, err error) ([]level, error) {
+func (l *RateLimiter) unconfigured(r *request, c cascade, policy UnavailablePolicy, err error) (cascade, error) {
+	c.rungs, c.asked = c.rungs[:0], c.asked[:0]
 	switch {
 	case policy == Allow:
-		return nil, nil
+		return c, nil
 	case policy == Local && l.fallback != nil:
 		cfg := newBucketConfig(l.fallback.limits, LevelOptions, false, l.nowMS(), l.repo.tick())
 		if len(r.opts.limits) > 0 {
 			cfg = overridden(cfg, l.fallback.limits, r.opts.limits, l.nowMS(), l.repo.tick())
 		}
-		levels := []level{{lane: l.lanes.Of(r.entity, r.resource), cfg: cfg, asked: amountsAt(cfg, r.amounts)}}
-		return levels, checkKnown(r, levels)
+		c = c.with(l.lanes.Of(r.entity, r.resource), cfg, r.amounts)
+		return c, c.checkKnown(r)
 	}
-	return nil, err
+	return c, err
 }
 
 // cause is why the table does not answer.

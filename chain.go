@@ -15,15 +15,69 @@ import (
 // maxDepth bounds how many levels an entity and its parents make.
 const maxDepth = 8
 
-// chain resolves the entity and, where it cascades, its parents: child first.
-// Levels that nothing limits are left out; of some, nothing may be asked. What has
-// to be read is waited for until then, the zero time for as long as ctx lasts.
-func (l *RateLimiter) chain(ctx context.Context, r request, until time.Time) ([]level, UnavailablePolicy, error) {
+// cascade is what a call charges: the buckets of its entity and, where that
+// cascades, of its parents, child first. It is all that a denial from memory needs,
+// and lies on its caller's stack: a lease is made of it once there is one to make.
+type cascade struct {
+	rungs []rung
+	// asked are the amounts of all rungs, one after the other.
+	asked []plan.Signed
+}
+
+// rung is one bucket of a cascade.
+type rung struct {
+	lane *lane.Lane
+	cfg  *plan.Config
+	// from and to are the place of its amounts among the cascade's.
+	from, to int
+}
+
+// with is the cascade with a bucket on top, and those of the amounts that its
+// configuration has.
+func (c cascade) with(at *lane.Lane, cfg *plan.Config, amounts Amounts) cascade {
+	from := len(c.asked)
+	c.asked = appendAmounts(c.asked, cfg, amounts)
+	c.rungs = append(c.rungs, rung{lane: at, cfg: cfg, from: from, to: len(c.asked)})
+	return c
+}
+
+// askedOf is what is asked of a rung.
+func (c *cascade) askedOf(i int) []plan.Signed {
+	return c.asked[c.rungs[i].from:c.rungs[i].to:c.rungs[i].to]
+}
+
+// levels are the rungs as a lease keeps them, in the room if there is enough; nil for
+// none.
+func (c *cascade) levels(room []level) []level {
+	if len(c.rungs) == 0 {
+		return nil
+	}
+	asked := append(make([]plan.Signed, 0, len(c.asked)), c.asked...) // a copy that keeps the cascade on the stack
+	for i := range c.rungs {
+		r := &c.rungs[i]
+		room = append(room, level{lane: r.lane, cfg: r.cfg, asked: asked[r.from:r.to:r.to]})
+	}
+	return room
+}
+
+// configs are the configurations of the rungs.
+func (c *cascade) configs() []*plan.Config {
+	cfgs := make([]*plan.Config, len(c.rungs))
+	for i := range c.rungs {
+		cfgs[i] = c.rungs[i].cfg
+	}
+	return cfgs
+}
+
+// chain resolves the entity and, where it cascades, its parents into a cascade, which
+// begins in the room of c. Levels that nothing limits are left out; of some, nothing may be asked.
+// What has to be read is waited for until then, the zero time for as long as ctx
+// lasts.
+func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, until time.Time) (cascade, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
 	if err := l.repo.compatible(r.resource, "WithLimits", r.opts.limits); err != nil {
-		return nil, policy, err
+		return c, policy, err
 	}
-	levels := make([]level, 0, 1)
 	var visited [maxDepth]string
 	for depth, id := 0, r.entity; id != ""; depth++ {
 		if depth == maxDepth {
@@ -31,24 +85,24 @@ func (l *RateLimiter) chain(ctx context.Context, r request, until time.Time) ([]
 			break
 		}
 		if slices.Contains(visited[:depth], id) {
-			return nil, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
+			return c, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
 		}
 		visited[depth] = id
 		lane, resolved, err := l.resolve(ctx, id, r.resource, until)
 		if err != nil {
-			return nil, l.policy(policy), err
+			return c, l.policy(policy), err
 		}
 		policy = cmp.Or(policy, resolved.onUnavailable)
 		cfg, err := l.levelConfig(r, id, resolved)
 		if err != nil {
-			return nil, policy, err
+			return c, policy, err
 		}
 		if cfg != nil {
-			levels = append(levels, level{lane: lane, cfg: cfg, asked: amountsAt(cfg, r.amounts)})
+			c = c.with(lane, cfg, r.amounts)
 		}
 		id = resolved.charged()
 	}
-	return levels, l.policy(policy), checkKnown(r, levels)
+	return c, l.policy(policy), c.checkKnown(r)
 }
 
 // resolve returns the lane of a bucket and what the stored configuration says of
@@ -92,7 +146,7 @@ func (l *RateLimiter) policy(p UnavailablePolicy) UnavailablePolicy {
 
 // levelConfig is what limits a level of a call, nil for nothing: its own entity's
 // has the limits of the call.
-func (l *RateLimiter) levelConfig(r request, entity string, resolved *resolvedConfig) (*plan.Config, error) {
+func (l *RateLimiter) levelConfig(r *request, entity string, resolved *resolvedConfig) (*plan.Config, error) {
 	cfg := l.fallback.compile(resolved)
 	if entity == r.entity && len(r.opts.limits) > 0 {
 		return l.override(cfg, resolved, r.opts.limits)
@@ -118,25 +172,39 @@ func (l *RateLimiter) override(cfg *plan.Config, r *resolvedConfig, limits []Lim
 
 // checkKnown refuses amounts of limits that no level has: a typo would be
 // admitted for ever.
-func checkKnown(r request, levels []level) error {
-	if len(levels) == 0 {
+func (c *cascade) checkKnown(r *request) error {
+	if len(c.rungs) == 0 {
 		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with Repository.SetSystemLimits, SetResourceLimits or SetEntityLimits, with Options.Limits or with WithLimits", r.entity, r.resource)
 	}
+	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) {
+		return nil
+	}
 	for name := range r.amounts {
-		if !slices.ContainsFunc(levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
-			return r.unknown(name, levels)
+		if !c.has(name) {
+			return r.unknown(name, c.configs())
 		}
 	}
 	return nil
 }
 
-// unknown says that a limit is none of a request's levels, what they have, and
-// which list hides the others: lists are not merged.
-func (r *request) unknown(name string, levels []level) error {
+// has reports whether some rung has a limit.
+func (c *cascade) has(name string) bool {
+	for i := range c.rungs {
+		if c.rungs[i].cfg.Index(name) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// unknown says that a limit is none of a request's levels, of which these are the
+// configurations, what they have, and which list hides the others: lists are not
+// merged.
+func (r *request) unknown(name string, levels []*plan.Config) error {
 	if len(levels) == 0 {
 		return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q, which have none", r.entity, r.resource)
 	}
-	cfg, names := levels[0].cfg, limitNames(levels)
+	cfg, names := levels[0], limitNames(levels)
 	from := ConfigLevel(cfg.Limits[0].Level)
 	for i := range cfg.Limits { // an override names only its own
 		if level := ConfigLevel(cfg.Limits[i].Level); level != LevelOverride {
@@ -155,12 +223,10 @@ func (r *request) unknown(name string, levels []level) error {
 }
 
 // limitNames are the limits that some level has.
-func limitNames(levels []level) []string {
+func limitNames(levels []*plan.Config) []string {
 	var names []string
-	for i := range levels {
-		for j := range levels[i].cfg.Limits {
-			names = append(names, levels[i].cfg.Limits[j].Name)
-		}
+	for _, cfg := range levels {
+		names = append(names, cfg.Names()...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -169,7 +235,10 @@ func limitNames(levels []level) []string {
 // amountsAt are the amounts above 0 of limits that a configuration has, in
 // millitokens and name order.
 func amountsAt(cfg *plan.Config, amounts Amounts) []plan.Signed {
-	out := make([]plan.Signed, 0, len(amounts))
+	return appendAmounts(make([]plan.Signed, 0, len(amounts)), cfg, amounts)
+}
+
+func appendAmounts(out []plan.Signed, cfg *plan.Config, amounts Amounts) []plan.Signed {
 	for i := range cfg.Limits {
 		if n := amounts[cfg.Limits[i].Name]; n > 0 {
 			out = append(out, plan.Signed{Name: cfg.Limits[i].Name, Amount: n * milli})

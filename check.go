@@ -103,27 +103,27 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 		return nil, "", ErrClosed
 	}
 	p := l.patience(ctx)
-	links, policy, err := l.chain(ctx, r, p.bound())
+	c, policy, err := l.chain(ctx, &r, cascade{}, p.bound())
 	if err != nil {
 		return nil, policy, err
 	}
-	readings := make([]levelReading, 0, len(links))
-	for i := range links {
-		link := &links[i]
-		if link.lane.Away() {
+	readings := make([]levelReading, 0, len(c.rungs))
+	for i := range c.rungs {
+		rung := &c.rungs[i]
+		if rung.lane.Away() {
 			return nil, policy, l.silence(l.cause())
 		}
-		v, err := link.lane.Inspect(ctx, link.cfg)
+		v, err := rung.lane.Inspect(ctx, rung.cfg)
 		if err != nil {
-			return nil, policy, l.userError(link.lane, err)
+			return nil, policy, l.userError(rung.lane, err)
 		}
-		link.cfg = v.Config // it may have been read again
-		shown := levelReading{entity: link.lane.Entity, resource: link.lane.Resource, Reading: v.Reading()}
+		rung.cfg = v.Config // it may have been read again
+		shown := levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}
 		shown.Image = v.Projected()
-		shown.before.Left = link.lane.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
+		shown.before.Left = rung.lane.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		readings = append(readings, shown)
 	}
-	return readings, policy, checkKnown(r, links)
+	return readings, policy, c.checkKnown(&r)
 }
 
 // levelReading is a level's last answer: what its statuses are made of.
@@ -141,12 +141,12 @@ type levelReading struct {
 func (r levelReading) status(name string, asked, back int64) LimitStatus {
 	s := LimitStatus{EntityID: r.entity, Resource: r.resource, Requested: asked / milli}
 	state, capacity := r.State(name)
-	if i := r.Config.Index(name); i >= 0 {
-		s.Level = ConfigLevel(r.Config.Limits[i].Level)
-	}
 	s.Limit, s.Degraded = limitOf(name, capacity, state.Rate), r.degraded
-	if i := r.Config.Index(name); r.degraded && i >= 0 {
-		s.Limit = limitOf(name, r.Config.Limits[i].Capacity, r.Config.Limits[i].Rate)
+	if i := r.Config.Index(name); i >= 0 {
+		l := &r.Config.Limits[i]
+		if s.Level = ConfigLevel(l.Level); r.degraded {
+			s.Limit = limitOf(name, l.Capacity, l.Rate)
+		}
 	}
 	state.Tokens += back + r.before.Taken.Of(name).Back
 	// What others take is taken from the level: a full bucket holds no more.

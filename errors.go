@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -78,20 +79,62 @@ func (e *LimitExceededError) RetryIn() (time.Duration, bool) {
 
 // Primary is the status that denies the longest.
 func (e *LimitExceededError) Primary() LimitStatus {
-	var worst LimitStatus
-	for _, s := range e.Statuses {
-		if s.Exceeded && (!worst.Exceeded || s.RetryAfter > worst.RetryAfter) {
+	if worst := e.worst(); worst != nil {
+		return *worst
+	}
+	return LimitStatus{}
+}
+
+// worst is the status that denies the longest, nil if none denies.
+func (e *LimitExceededError) worst() *LimitStatus {
+	var worst *LimitStatus
+	for i := range e.Statuses {
+		s := &e.Statuses[i]
+		if s.Exceeded && (worst == nil || s.RetryAfter > worst.RetryAfter) {
 			worst = s
 		}
 	}
 	return worst
 }
 
+// denial is a denial with room for the statuses of most: it is one piece of memory,
+// for a caller who is denied comes again and again.
+type denial struct {
+	LimitExceededError
+	room [2]LimitStatus
+}
+
+// emptyDenial is a denial to which statuses are still to be added.
+func emptyDenial(entityID, resource string) *LimitExceededError {
+	d := &denial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
+	d.Statuses = d.room[:0]
+	return &d.LimitExceededError
+}
+
+// show adds the statuses of what was asked of a level, as they are when the last
+// level had decided, and once what the level holds, if it is one, is given back.
+func (e *LimitExceededError) show(r *levelReading, asked []plan.Signed, lv *level, decided int64) {
+	for _, a := range asked {
+		e.Statuses = append(e.Statuses, r.status(a.Name, a.Amount, lv.held(a.Name)))
+		if age := decided - r.Now; age > 0 {
+			s := &e.Statuses[len(e.Statuses)-1]
+			*s = s.aged(age)
+		}
+	}
+}
+
+// concluded is the denial with the statuses of every level checked.
+func (e *LimitExceededError) concluded() *LimitExceededError {
+	if worst := e.worst(); worst != nil {
+		e.RetryAfter = worst.RetryAfter
+	}
+	return e
+}
+
 // newLimitExceeded builds the denial for the statuses of every level checked.
 func newLimitExceeded(entityID, resource string, statuses []LimitStatus) *LimitExceededError {
 	e := &LimitExceededError{EntityID: entityID, Resource: resource, Statuses: statuses}
-	e.RetryAfter = e.Primary().RetryAfter
-	return e
+	return e.concluded()
 }
 
 // UnavailableError says that DynamoDB did not answer, or refused to for lack of

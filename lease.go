@@ -31,12 +31,16 @@ type Lease struct {
 	// holdings are what became of that in its bucket.
 	consumed []plan.Signed
 	ended    bool
+
+	room [1]level // for the levels of most
 }
 
-func newLease(l *RateLimiter, r request, levels []level, policy UnavailablePolicy) *Lease {
-	lease := &Lease{limiter: l, request: r, policy: policy, levels: levels}
-	if len(levels) == 1 && len(levels[0].asked) == len(r.amounts) {
-		lease.consumed = levels[0].asked // lists are never changed
+// newLease makes the lease of a request that is to charge a cascade.
+func newLease(l *RateLimiter, r request, c *cascade, policy UnavailablePolicy) *Lease {
+	lease := &Lease{limiter: l, request: r, policy: policy}
+	lease.levels = c.levels(lease.room[:0])
+	if len(lease.levels) == 1 && len(lease.levels[0].asked) == len(r.amounts) {
+		lease.consumed = lease.levels[0].asked // lists are never changed
 	} else {
 		lease.consumed = signedOf(r.amounts)
 	}
@@ -95,24 +99,19 @@ func (lease *Lease) spread() int {
 // denial is the error of an acquire that did not fit, with the statuses of
 // every level that answered as they are once the grants are given back.
 func (lease *Lease) denial() *LimitExceededError {
-	var statuses []LimitStatus
 	decided := int64(0) // when the last level did
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.answered {
 			decided = max(decided, lv.last.Now)
 		}
 	}
+	e := emptyDenial(lease.request.entity, lease.request.resource)
 	for i := range lease.levels {
-		lv := &lease.levels[i]
-		if !lv.answered {
-			continue
-		}
-		for _, a := range lv.asked {
-			s := lv.last.status(a.Name, a.Amount, lv.held(a.Name))
-			statuses = append(statuses, s.aged(decided-lv.last.Now))
+		if lv := &lease.levels[i]; lv.answered {
+			e.show(&lv.last, lv.asked, lv, decided)
 		}
 	}
-	return newLimitExceeded(lease.request.entity, lease.request.resource, statuses)
+	return e.concluded()
 }
 
 // Consumed returns what the lease stands for, in whole tokens. A charge that may

@@ -47,15 +47,16 @@ func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	if err := lease.checkTarget(plan.Plus(lease.consumed, signedOf(amounts))); err != nil {
 		return err
 	}
-	part := &Lease{limiter: lease.limiter, request: lease.request, policy: lease.policy, consumed: signedOf(amounts)}
-	part.request.amounts = amounts
+	var c cascade
 	for i := range lease.levels {
-		lv := &lease.levels[i]
-		part.levels = append(part.levels, level{lane: lv.lane, cfg: lv.cfg, asked: amountsAt(lv.cfg, amounts)})
+		c = c.with(lease.levels[i].lane, lease.levels[i].cfg, amounts)
 	}
+	r := lease.request
+	r.amounts = amounts
+	part := newLease(lease.limiter, r, &c, lease.policy)
 	var err error
 	lease.unlocked(func() {
-		if _, err = lease.limiter.recall(ctx, part, position{}); err == nil {
+		if _, err = lease.limiter.recall(ctx, &r, &c, position{}); err == nil {
 			err = lease.limiter.take(ctx, part, lease.policy, position{}, lease.limiter.patience(ctx))
 		}
 	})
@@ -125,7 +126,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	}
 	for name := range amounts {
 		if !slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
-			return lease.request.unknown(name, lease.levels)
+			return lease.request.unknown(name, configs(lease.levels))
 		}
 	}
 	return nil
@@ -136,7 +137,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 func (lease *Lease) configs(ctx context.Context) ([]*plan.Config, error) {
 	cfgs := make([]*plan.Config, len(lease.levels))
 	for i := range lease.levels {
-		cfg, err := lease.limiter.configOf(ctx, lease.request, lease.levels[i].lane.Entity)
+		cfg, err := lease.limiter.configOf(ctx, &lease.request, lease.levels[i].lane.Entity)
 		if err != nil && !(unavailable(err) && lease.policy.admits()) {
 			return nil, err
 		}
@@ -147,7 +148,7 @@ func (lease *Lease) configs(ctx context.Context) ([]*plan.Config, error) {
 
 // configOf is the configuration of one level of a request; nil when nothing
 // limits it.
-func (l *RateLimiter) configOf(ctx context.Context, r request, entity string) (*plan.Config, error) {
+func (l *RateLimiter) configOf(ctx context.Context, r *request, entity string) (*plan.Config, error) {
 	resolved, _, _, err := l.store.config(ctx, entity, r.resource, time.Time{})
 	if err != nil {
 		return nil, err

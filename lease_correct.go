@@ -53,7 +53,7 @@ func (lease *Lease) checkTarget(target []plan.Signed) error {
 			known = known || lease.levels[i].has(t.Name)
 		}
 		if !known && t.Amount != 0 {
-			return lease.request.unknown(t.Name, lease.levels)
+			return lease.request.unknown(t.Name, configs(lease.levels))
 		}
 		if t.Amount < 0 {
 			held, _ := plan.AmountOf(lease.consumed, t.Name)
@@ -72,12 +72,13 @@ func (lease *Lease) locate(ctx context.Context) error {
 	if lease.levels != nil {
 		return nil
 	}
-	var levels []level
+	var c cascade
 	var err error
-	lease.unlocked(func() { levels, _, err = lease.limiter.chain(ctx, lease.request, time.Time{}) })
+	lease.unlocked(func() { c, _, err = lease.limiter.chain(ctx, &lease.request, c, time.Time{}) })
 	if err != nil {
 		return err
 	}
+	levels := c.levels(nil)
 	for i := range levels {
 		levels[i].degraded = true
 	}

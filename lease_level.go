@@ -33,14 +33,20 @@ func (lv *level) skipped() bool { return lv.away || len(lv.asked) == 0 }
 
 // noteAnswer keeps an answer for statuses.
 func (lv *level) noteAnswer(r lane.Result) {
+	if last, ok := readingOf(lv.lane, &r); ok {
+		lv.last, lv.answered = last, true
+	}
+}
+
+// readingOf is what a lane's result shows; ok is false if that is nothing.
+func readingOf(at *lane.Lane, r *lane.Result) (reading levelReading, ok bool) {
 	if r.Err != nil || r.Config == nil {
-		return
+		return reading, false
 	}
-	lv.last = levelReading{
-		entity: lv.lane.Entity, resource: lv.lane.Resource, Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now},
+	return levelReading{
+		entity: at.Entity, resource: at.Resource, Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now},
 		before: r.Before, degraded: r.Degraded,
-	}
-	lv.answered = true
+	}, true
 }
 
 // holding returns what the lease has of a limit, making an entry if need be.
@@ -83,14 +89,26 @@ func (lv *level) resolve() {
 	}
 }
 
-// held is what of a limit is surely debited.
+// held is what of a limit is surely debited: nothing of no level.
 func (lv *level) held(name string) int64 {
+	if lv == nil {
+		return 0
+	}
 	for i := range lv.holdings {
 		if lv.holdings[i].Name == name {
 			return lv.holdings[i].Held
 		}
 	}
 	return 0
+}
+
+// configs are the configurations of levels.
+func configs(levels []level) []*plan.Config {
+	cfgs := make([]*plan.Config, len(levels))
+	for i := range levels {
+		cfgs[i] = levels[i].cfg
+	}
+	return cfgs
 }
 
 // holds reports whether anything is surely debited.

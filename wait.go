@@ -25,6 +25,8 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 
 // position is a waiter's place in the line of a bucket; the zero position is none.
 type position struct {
+	// waits says that the caller stands in line once it is denied.
+	waits  bool
 	waiter *lane.Waiter
 	lane   *lane.Lane
 }
@@ -54,7 +56,7 @@ func (p *position) quit() {
 
 // wait acquires, and stands in line while it is denied.
 func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error) {
-	at := position{}
+	at := position{waits: true}
 	defer at.quit()
 	lost := 0 // tries that were denied although they came at the exact time
 	for {
@@ -259,7 +261,7 @@ func (l *RateLimiter) reconfigured(ctx context.Context, r request, at position) 
 		return recheck, false
 	}
 	age := time.Duration(l.repo.clock.NowMS()-resolved.readAt) * time.Millisecond
-	cfg, _ := l.levelConfig(r, at.lane.Entity, resolved) // none of a bad one: the waiter tries, and hears what is wrong
+	cfg, _ := l.levelConfig(&r, at.lane.Entity, resolved) // none of a bad one: the waiter tries, and hears what is wrong
 	return max(recheck, min(ttl, ttl-age)), at.lane.Reconfigure(at.waiter, cfg)
 }
 

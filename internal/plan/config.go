@@ -1,9 +1,6 @@
 package plan
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -45,11 +42,12 @@ func (c *Config) Index(name string) int {
 	if c == nil {
 		return -1
 	}
-	i, ok := slices.BinarySearchFunc(c.Limits, name, func(l Limit, name string) int { return strings.Compare(l.Name, name) })
-	if !ok {
-		return -1
+	for i := range c.Limits { // they are few: faster than to halve
+		if c.Limits[i].Name == name {
+			return i
+		}
 	}
-	return i
+	return -1
 }
 
 // Names are the names of the limits, in order.

@@ -34,7 +34,7 @@ func (r Reading) State(name string) (bucket.State, int64) {
 	if i < 0 {
 		return bucket.State{Rate: bucket.Rate{Burst: 1, Amount: 1, Period: 1}}, 0
 	}
-	l := r.Config.Limits[i]
+	l := &r.Config.Limits[i]
 	return bucket.State{Rate: l.Rate, Tokens: l.Rate.Burst, Refilled: r.Now}, l.Capacity
 }
 

@@ -45,7 +45,7 @@ func checkIdentifier(s string, slash bool) string {
 	if s == "" {
 		return "is empty; give a name that starts with a letter or digit"
 	}
-	if n := utf8.RuneCountInString(s); n > maxIdentifier {
+	if n := characters(s, maxIdentifier); n > maxIdentifier {
 		return fmt.Sprintf("has %d characters; at most %d are allowed", n, maxIdentifier)
 	}
 	allowed := "letters, digits and _ . - : @"
@@ -69,7 +69,7 @@ func CheckLimitName(s string) string {
 	if s == "" {
 		return "is empty; give a name such as \"rpm\""
 	}
-	if n := utf8.RuneCountInString(s); n > maxLimitName {
+	if n := characters(s, maxLimitName); n > maxLimitName {
 		return fmt.Sprintf("has %d characters; at most %d are allowed", n, maxLimitName)
 	}
 	for i, c := range s {
@@ -82,6 +82,15 @@ func CheckLimitName(s string) string {
 		}
 	}
 	return ""
+}
+
+// characters is how many a text has; they are counted only if they may be more than
+// most.
+func characters(s string, most int) int {
+	if len(s) <= most {
+		return len(s)
+	}
+	return utf8.RuneCountInString(s)
 }
 
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
