@@ -164,11 +164,11 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at position) (*Lease
 	if l.lanes.Table.Open() && !cmp.Or(r.opts.onUnavailable, l.standingPolicy()).admits() {
 		return nil, false, l.silence(l.cause()) // nothing is made that would only be thrown away
 	}
-	p := l.patience(ctx)
+	var p patience // begins when something has to be asked of the store
 	var rungs [1]rung // room for most cascades, on the stack: a denial from memory makes nothing else
 	var asked [4]plan.Signed
 	c := cascade{rungs: rungs[:0], asked: asked[:0]}
-	c, policy, err := l.chain(ctx, &r, c, p.bound())
+	c, policy, err := l.chain(ctx, &r, c, &p)
 	if err != nil && unavailable(err) {
 		c, err = l.unconfigured(&r, c, policy, err)
 	}
@@ -185,6 +185,7 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at position) (*Lease
 	if lease.levels == nil {
 		return lease, false, nil
 	}
+	l.begin(ctx, &p)
 	return lease, false, l.take(ctx, lease, policy, at, p)
 }
 

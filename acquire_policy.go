@@ -144,14 +144,33 @@ const (
 
 // patience is the time that a call has for the store.
 func (l *RateLimiter) patience(ctx context.Context) patience {
-	p := patience{began: time.Now()}
+	var p patience
+	l.begin(ctx, &p)
+	return p
+}
+
+// begin lets the time that a call has for the store run, if it does not yet.
+func (l *RateLimiter) begin(ctx context.Context, p *patience) {
+	if !p.began.IsZero() {
+		return
+	}
+	p.began = time.Now()
 	p.until = p.began.Add(l.opts.Timeout)
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := deadline.Sub(p.began); left < l.opts.Timeout+mostReserve {
 			p.reserve = deadline.Add(-min(left/10, mostReserve))
 		}
 	}
-	return p
+}
+
+// bound is when a call stops waiting for a read, the zero time for never: its
+// patience, nil for without end, has begun by then.
+func (l *RateLimiter) bound(ctx context.Context, p *patience) time.Time {
+	if p == nil {
+		return time.Time{}
+	}
+	l.begin(ctx, p)
+	return p.bound()
 }
 
 // bound is when a call stops waiting for what no lane sends: before the caller's

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -71,9 +70,8 @@ func (c *cascade) configs() []*plan.Config {
 
 // chain resolves the entity and, where it cascades, its parents into a cascade, which
 // begins in the room of c. Levels that nothing limits are left out; of some, nothing may be asked.
-// What has to be read is waited for until then, the zero time for as long as ctx
-// lasts.
-func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, until time.Time) (cascade, UnavailablePolicy, error) {
+// What has to be read is waited for as long as p says; nil is as long as ctx lasts.
+func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patience) (cascade, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
 	if err := l.repo.compatible(r.resource, "WithLimits", r.opts.limits); err != nil {
 		return c, policy, err
@@ -88,7 +86,7 @@ func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, until ti
 			return c, policy, invalid("entity", "%s is its own ancestor; correct the parents", id)
 		}
 		visited[depth] = id
-		lane, resolved, err := l.resolve(ctx, id, r.resource, until)
+		lane, resolved, err := l.resolve(ctx, id, r.resource, p)
 		if err != nil {
 			return c, l.policy(policy), err
 		}
@@ -107,9 +105,13 @@ func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, until ti
 
 // resolve returns the lane of a bucket and what the stored configuration says of
 // it. The lane learns the bucket if that came with the configuration.
-func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, until time.Time) (*lane.Lane, *resolvedConfig, error) {
+func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, p *patience) (*lane.Lane, *resolvedConfig, error) {
+	if resolved := l.repo.known(entity, resource); resolved != nil {
+		l.follows(resolved)
+		return l.lanes.Of(entity, resource), resolved, nil
+	}
 	asked := l.nowMS()
-	resolved, item, read, err := l.store.config(ctx, entity, resource, until)
+	resolved, item, read, err := l.store.config(ctx, entity, resource, l.bound(ctx, p))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,10 +123,15 @@ func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, unti
 		}
 		at.Seed(image, asked)
 	}
+	l.follows(resolved)
+	return at, resolved, nil
+}
+
+// follows keeps the system's policy for when none can be read.
+func (l *RateLimiter) follows(resolved *resolvedConfig) {
 	if l.systemPolicy.Load() != &resolved.onUnavailable {
 		l.systemPolicy.Store(&resolved.onUnavailable)
 	}
-	return at, resolved, nil
 }
 
 // tooDeep tells the operator, once, that a chain has more levels than are

@@ -102,8 +102,7 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 	if l.closed.Load() {
 		return nil, "", ErrClosed
 	}
-	p := l.patience(ctx)
-	c, policy, err := l.chain(ctx, &r, cascade{}, p.bound())
+	c, policy, err := l.chain(ctx, &r, cascade{}, &patience{})
 	if err != nil {
 		return nil, policy, err
 	}

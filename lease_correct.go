@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -74,7 +73,7 @@ func (lease *Lease) locate(ctx context.Context) error {
 	}
 	var c cascade
 	var err error
-	lease.unlocked(func() { c, _, err = lease.limiter.chain(ctx, &lease.request, c, time.Time{}) })
+	lease.unlocked(func() { c, _, err = lease.limiter.chain(ctx, &lease.request, c, nil) })
 	if err != nil {
 		return err
 	}

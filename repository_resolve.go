@@ -48,6 +48,12 @@ func (r *Repository) config(ctx context.Context, entity, resource string, until 
 	return cfg, bucket, executed && readErr == nil, nil
 }
 
+// known returns the stored configuration if the cache has one that needs no read,
+// else nil.
+func (r *Repository) known(entity, resource string) *resolvedConfig {
+	return r.configs.fresh(configKey{entity, resource})
+}
+
 // rereadConfig returns the configuration by a read that began after the call,
 // and stores it in the cache.
 func (r *Repository) rereadConfig(ctx context.Context, entity, resource string) (*resolvedConfig, error) {

@@ -112,10 +112,12 @@ func (v View) Room(name string, back int64) (room int64, known bool) {
 // Lacks reports whether the image is without one of the limits, which only a
 // claim can bring.
 func (v View) Lacks(amounts []Signed) bool {
-	return slices.ContainsFunc(amounts, func(a Signed) bool {
-		_, known := v.Room(a.Name, 0)
-		return !known
-	})
+	return slices.ContainsFunc(amounts, func(a Signed) bool { return !v.knows(a.Name) })
+}
+
+// knows reports whether the image or an adopted configuration has a limit.
+func (v View) knows(name string) bool {
+	return v.Image.Holds(name) || (v.Image == nil || v.Adopt) && v.Config.Index(name) >= 0
 }
 
 // Overfull names the limits that left the configuration and have not refilled
