@@ -164,7 +164,7 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at position) (*Lease
 	if l.lanes.Table.Open() && !cmp.Or(r.opts.onUnavailable, l.standingPolicy()).admits() {
 		return nil, false, l.silence(l.cause()) // nothing is made that would only be thrown away
 	}
-	var p patience // begins when something has to be asked of the store
+	var p patience    // begins when something has to be asked of the store
 	var rungs [1]rung // room for most cascades, on the stack: a denial from memory makes nothing else
 	var asked [4]plan.Signed
 	c := cascade{rungs: rungs[:0], asked: asked[:0]}
