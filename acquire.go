@@ -150,7 +150,8 @@ const maxOutdated = 3
 func (l *RateLimiter) acquireAt(ctx context.Context, r request, at position) (*Lease, bool, error) {
 	for try := 1; ; try++ {
 		lease, memory, err := l.tryAt(ctx, r, at)
-		if try == maxOutdated || !errors.As(err, new(*outdatedError)) || errors.Is(err, ErrUnconfirmed) {
+		_, outdated := errors.AsType[*outdatedError](err)
+		if try == maxOutdated || !outdated || errors.Is(err, ErrUnconfirmed) {
 			return lease, memory, err
 		}
 	}
