@@ -236,7 +236,7 @@ func (l *RateLimiter) recall(ctx context.Context, r *request, c *cascade, at pos
 	for i := range results {
 		if c.remembers(i, at) && results[i].Config == nil && !c.rungs[i].lane.Away() {
 			var ok bool
-			if results[i], ok = c.inspect(ctx, i, at.rank()); !ok {
+			if results[i], ok = inspect(ctx, c.rungs[i].lane, c.rungs[i].cfg, c.askedOf(i), at.rank()); !ok {
 				return false, nil // the lanes will meet the reason, and say what it means
 			}
 		}
@@ -250,13 +250,12 @@ func (c *cascade) remembers(i int, at position) bool {
 	return c.rungs[i].to > c.rungs[i].from && c.rungs[i].lane != at.lane
 }
 
-// inspect reads a rung's bucket for a denial; ok is false if its lane has to
+// inspect reads a level's bucket for a denial; ok is false if its lane has to
 // decide: it could not be read, lacks a limit, or a newer configuration is to be
 // claimed, which even a denial does.
-func (c *cascade) inspect(ctx context.Context, i int, rank uint64) (r lane.Result, ok bool) {
-	at := c.rungs[i].lane
-	v, err := at.Inspect(ctx, c.rungs[i].cfg)
-	if err != nil || v.Lacks(c.askedOf(i)) || v.Adopt && v.Image != nil {
+func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, rank uint64) (r lane.Result, ok bool) {
+	v, err := at.Inspect(ctx, cfg)
+	if err != nil || v.Lacks(asked) || v.Adopt && v.Image != nil {
 		return r, false
 	}
 	reading := v.Reading()

@@ -89,7 +89,7 @@ func (l *RateLimiter) survey(ctx context.Context, lease *Lease, asked int, rank 
 		r, _ := lv.lane.Recall(lv.asked, lv.cfg, rank, now)
 		if r.Config == nil {
 			var ok bool
-			if r, ok = lv.inspect(ctx, rank); !ok {
+			if r, ok = inspect(ctx, lv.lane, lv.cfg, lv.asked, rank); !ok {
 				return false
 			}
 		}
