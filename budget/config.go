@@ -41,17 +41,18 @@ func kindsOf(limits ...[]PeriodQuota) []calendar.CounterKind {
 
 // Org is an organisation's configuration.
 type Org struct {
-	ID       string // canonical lower-case UUID
-	Name     string // free text for people, at most 256 bytes
-	Timezone string // IANA name; its local date is the organisation's day
+	ID       string // canonical lower-case UUID; needed
+	Name     string // free text for people, at most 256 bytes. Defaults to none
+	Timezone string // IANA name; its local date is the organisation's day; needed
 	Scope    Scope  // Defaults to ScopeApp
 	// Ordering is the labels from the preferred to the last resort, 1 to 16.
 	Ordering []string
 	// Quotas are in µ$ per day, 0 to 10^12, one for every label of Ordering.
 	Quotas map[string]int64
-	// Limits are further quotas; all must pass.
+	// Limits are further quotas; all must pass. Defaults to none.
 	Limits []PeriodQuota
-	// Models gives labels their model id; missing ones come from Options.Models.
+	// Models gives labels their model id. Missing ones default to those of
+	// Options.Models.
 	Models map[string]string
 	// TightPercent of a quota is where mode TIGHT begins, 50 to 100. Defaults to
 	// 95.
@@ -59,7 +60,8 @@ type Org struct {
 	// Shards is how many counters a soft day is spread over, 1 to 256. Defaults
 	// to 8.
 	Shards int
-	// Sticky keeps a record of the label in use and one event per change.
+	// Sticky keeps a record of the label in use and one event per change. Defaults to
+	// false.
 	Sticky bool
 	// Enforcement defaults to Soft.
 	Enforcement Enforcement

@@ -139,7 +139,8 @@ type Options struct {
 	OnUnavailable OnUnavailable
 	// OnEvent is told of thresholds and changes of label, on the goroutine of
 	// the call that found them. Every event is delivered at least once, by one
-	// of the processes that have the hook; Event.ID is stable.
+	// of the processes that have the hook; Event.ID is stable. Nil: events are neither
+	// looked for nor told.
 	OnEvent func(context.Context, Event)
 	// Spool is the path of a local append-only file that keeps records the store
 	// did not take, until it does: while it does not answer, and also while
@@ -152,7 +153,7 @@ type Options struct {
 	SpoolInterval time.Duration
 	// OnRefused is given every spooled record that was refused for good, one at a
 	// time; it also stays in the file Spool + ".refused". A line that cannot be
-	// read comes as a record with nothing but a Refusal.
+	// read comes as a record with nothing but a Refusal. Nil: the file alone has it.
 	OnRefused func(SpooledUsage, error)
 	// Logger gets what no caller is told. Defaults to discarding.
 	Logger *slog.Logger

@@ -11,13 +11,20 @@ import (
 
 // Limiter is what a Guard needs of a *dynalimit.RateLimiter.
 type Limiter interface {
+	// Acquire takes amounts from limits, all or nothing, as
+	// dynalimit.RateLimiter.Acquire does.
 	Acquire(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts ...dynalimit.AcquireOption) (*dynalimit.Lease, error)
 }
 
 // Keeper is what a Guard needs of a *budget.Keeper.
 type Keeper interface {
+	// Recommend says which label an app may use now, as budget.Keeper.Recommend
+	// does.
 	Recommend(ctx context.Context, org, app string) (budget.Recommendation, error)
+	// Estimate is what a call would cost, in µ$, as budget.Keeper.Estimate says.
 	Estimate(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error)
+	// Reserve holds micros µ$ for one call, for at most lease, as
+	// budget.Keeper.Reserve does.
 	Reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*budget.Hold, error)
 }
 
