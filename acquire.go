@@ -117,7 +117,8 @@ func (l *RateLimiter) call(ctx context.Context, entity, resource string, amounts
 	return lease, err
 }
 
-// acquireFunc acquires; memory says that it denied without asking the store.
+// acquireFunc acquires; memory says that it was decided without asking
+// the store.
 type acquireFunc func(ctx context.Context, r request) (lease *Lease, memory bool, err error)
 
 // observed runs an acquire between the observer's start and end.
@@ -132,13 +133,13 @@ func (l *RateLimiter) observed(ctx context.Context, o Observer, r request, run a
 	return lease, err
 }
 
-// acquire also reports whether a denial came from memory.
+// acquire also reports whether memory decided.
 func (l *RateLimiter) acquire(ctx context.Context, r request) (*Lease, bool, error) {
 	lease, memory, err := l.acquireAt(ctx, r, position{})
 	if err != nil {
 		return nil, memory, err
 	}
-	return lease, false, nil
+	return lease, memory, nil
 }
 
 // maxOutdated bounds how often a call is begun again because a limit was removed
@@ -176,7 +177,11 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at position) (*Lease
 	if err != nil {
 		return nil, false, err
 	}
+	if l.serve(&r, &c) {
+		return newLease(l, r, &c, policy).bookServed(), true, nil
+	}
 	if memory, err := l.recall(ctx, &r, &c, at); err != nil {
+		c.putBack()
 		if !at.waits {
 			return nil, memory, err
 		}
@@ -194,25 +199,27 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at position) (*Lease
 // says, the others by their buckets.
 func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience) error {
 	if err := l.admitAway(lease, policy); err != nil {
+		lease.putBackServed()
 		return err
 	}
-	mode := lease.request.opts.cascade
-	if mode == "" {
-		mode = l.opts.Cascade
-	}
 	var err error
-	if mode == CascadeTransaction && lease.spread() > 1 {
+	if l.mode(&lease.request) == CascadeTransaction && lease.spread() > 1 {
 		err = l.takeTogether(ctx, lease, policy, at, p)
 	} else {
 		err = l.takeAtOnce(ctx, lease, policy, at, p)
 	}
 	if err != nil {
 		l.undoAway(lease)
+		lease.putBackServed()
 		return err
 	}
 	l.bookAway(lease)
+	lease.bookServed()
 	return nil
 }
+
+// mode is how a request's levels are charged.
+func (l *RateLimiter) mode(r *request) CascadeMode { return cmp.Or(r.opts.cascade, l.opts.Cascade) }
 
 // recall denies from memory, if any level's last image does; memory is false if
 // a read was needed for the others: the wait is the longest of all levels', and a
@@ -247,7 +254,7 @@ func (l *RateLimiter) recall(ctx context.Context, r *request, c *cascade, at pos
 // remembers reports whether a rung's memory may deny: something is asked of it,
 // and it is not where the caller's turn in line has come.
 func (c *cascade) remembers(i int, at position) bool {
-	return c.rungs[i].to > c.rungs[i].from && c.rungs[i].lane != at.lane
+	return c.rungs[i].to > c.rungs[i].from && !c.rungs[i].served && c.rungs[i].lane != at.lane
 }
 
 // inspect reads a level's bucket for a denial; ok is false if its lane has to

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // The buckets of an entity and its parents, asked side by side: CascadeParallel.
@@ -212,4 +214,55 @@ func (l *RateLimiter) undo(ctx context.Context, lease *Lease) error {
 		return nil
 	}
 	return lease.Rollback(ctx)
+}
+
+// serve takes what is asked from what the lanes debited ahead, where that is enough.
+// It reports whether it was everywhere.
+func (l *RateLimiter) serve(r *request, c *cascade) bool {
+	if l.lanes.Horizon == nil || l.mode(r) == CascadeTransaction && len(c.rungs) > 1 {
+		return false
+	}
+	some, all := false, true
+	for i := range c.rungs {
+		at := &c.rungs[i]
+		if at.from == at.to {
+			continue
+		}
+		var shown lane.Result
+		shown, at.servedAt, at.served = at.lane.Serve(c.askedOf(i), at.cfg)
+		at.shown, at.now = shown.Image, shown.Now
+		some, all = some || at.served, all && at.served
+	}
+	return some && all
+}
+
+// putBack returns what was served to a call that memory denies.
+func (c *cascade) putBack() {
+	for i := range c.rungs {
+		if at := &c.rungs[i]; at.served {
+			at.served = false
+			at.lane.PutBack(slices.Clone(c.askedOf(i)), plan.Reading{Image: at.shown, Config: at.cfg, Now: at.now}, at.servedAt)
+		}
+	}
+}
+
+// bookServed grants what levels were served.
+func (lease *Lease) bookServed() *Lease {
+	for i := range lease.levels {
+		if lv := &lease.levels[i]; lv.served {
+			lv.served = false
+			lv.grant(lv.last.Image)
+		}
+	}
+	return lease
+}
+
+// putBackServed returns what levels were served to a call that failed as a whole.
+func (lease *Lease) putBackServed() {
+	for i := range lease.levels {
+		if lv := &lease.levels[i]; lv.served {
+			lv.served = false
+			lv.lane.PutBack(lv.asked, lv.last.Reading, lv.servedAt)
+		}
+	}
 }

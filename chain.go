@@ -29,6 +29,12 @@ type rung struct {
 	cfg  *plan.Config
 	// from and to are the place of its amounts among the cascade's.
 	from, to int
+	// served says that they were taken from what the lane debited ahead; shown is
+	// the bucket as last seen, servedAt how old they are by the lane's clock.
+	served   bool
+	servedAt int64
+	shown    *schema.Image
+	now      int64
 }
 
 // with is the cascade with a bucket on top, and those of the amounts that its
@@ -54,7 +60,10 @@ func (c *cascade) levels(room []level) []level {
 	asked := append(make([]plan.Signed, 0, len(c.asked)), c.asked...) // a copy that keeps the cascade on the stack
 	for i := range c.rungs {
 		r := &c.rungs[i]
-		room = append(room, level{lane: r.lane, cfg: r.cfg, asked: asked[r.from:r.to:r.to]})
+		room = append(room, level{lane: r.lane, cfg: r.cfg, asked: asked[r.from:r.to:r.to], served: r.served, servedAt: r.servedAt})
+		if r.served {
+			room[i].noteAnswer(lane.Result{Image: r.shown, Now: r.now, Config: r.cfg})
+		}
 	}
 	return room
 }

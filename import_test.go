@@ -61,7 +61,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/lane",
 		std:     append([]string{"context", "crypto/rand", "encoding/binary", "log/slog", "math/rand/v2", "runtime", "runtime/debug", "sync/atomic"}, pureStd...),
-		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/problem", "internal/schema"},
+		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/plan", "internal/prefetch", "internal/problem", "internal/schema"},
 		reason:  "it queues and sends by a store that it is given: it knows neither the limiter above it nor how requests are made",
 	},
 	{
@@ -69,6 +69,12 @@ var importTable = []importRow{
 		std:     []string{"math", "slices", "strings"},
 		project: []string{"internal/bucket", "internal/schema"},
 		reason:  "what to write is decided from values, time among them, so that a search can visit every state with the real decisions",
+	},
+	{
+		folder:  "internal/prefetch",
+		std:     []string{"math", "slices"},
+		project: []string{"internal/plan"},
+		reason:  "what is debited ahead, and when it lapses, is decided from values, so that a search can visit every state",
 	},
 	{
 		folder: "internal/cache",
@@ -211,6 +217,7 @@ func TestImportTableRefuses(t *testing.T) {
 		{"internal/laws/rules", "testing"},
 		{"internal/plan", module + "/internal/lane"},
 		{"internal/plan", "time"},
+		{"internal/prefetch", "time"},
 		{"internal/plan", module},
 		{"internal/plan", module + "/internal/ddb"},
 		{"internal/schema", "net/http"},

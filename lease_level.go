@@ -23,13 +23,17 @@ type level struct {
 	// degraded says that the policy admitted here, not the bucket; away that it
 	// did before any bucket was asked, local that the process's share was taken.
 	degraded, away, local bool
+	// served says that what is asked was taken from what the lane debited ahead, at
+	// servedAt by the lane's clock.
+	served   bool
+	servedAt int64
 	// last is the last answer, for statuses; answered says that there is one.
 	last     levelReading
 	answered bool
 }
 
 // skipped reports whether the bucket is not asked.
-func (lv *level) skipped() bool { return lv.away || len(lv.asked) == 0 }
+func (lv *level) skipped() bool { return lv.away || lv.served || len(lv.asked) == 0 }
 
 // noteAnswer keeps an answer for statuses.
 func (lv *level) noteAnswer(r lane.Result) {

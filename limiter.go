@@ -65,7 +65,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	var err error
 	lanes := lane.Options{
 		Store: buckets{repo, l.fallback}, Keys: repo.keys, Size: o.MaxBuckets, NowMS: l.nowMS, Tick: repo.tick,
-		Patience: o.Timeout, Table: tableState{repo.breaker}, Log: o.Logger,
+		Patience: o.Timeout, Table: tableState{repo.breaker}, Log: o.Logger, Horizon: o.horizon(),
 	}
 	if o.Observer != nil {
 		lanes.Trace = writeTrace{l, o.Observer}

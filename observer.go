@@ -48,7 +48,8 @@ type AcquireEnd struct {
 	Err error
 	// Degraded says that the grant is not backed by the store.
 	Degraded bool
-	// FromMemory says that it was denied without asking the store.
+	// FromMemory says that it was decided without asking the store: denied by what
+	// was last seen, or granted of what was debited ahead (Options.Prefetch).
 	FromMemory bool
 }
 

@@ -26,6 +26,16 @@ type Options struct {
 	Cascade CascadeMode
 	// Now is the clock. Defaults to the repository's.
 	Now func() time.Time
+	// Prefetch is for how long ahead the calls of a busy bucket are debited, so that
+	// most of them are admitted from memory, without a request: from 250 ms to 10 s.
+	// Then up to what a limit refills in that time may be admitted above its burst,
+	// a denial may come that much too early, and what is not used in time is lost to
+	// the bucket. Nothing is debited ahead that would leave a bucket less than half
+	// full. Defaults to 0: every admission is a write, or part of one.
+	Prefetch time.Duration
+	// PrefetchResources are the resources that have another Prefetch than the
+	// limiter's, 0 for none. Defaults to no others.
+	PrefetchResources map[string]time.Duration
 	// MaxBuckets bounds how many buckets are remembered: each takes 1.2 kB with
 	// one limit and 1.7 kB with ten, beside its configuration
 	// (RepositoryOptions.ConfigCacheSize, 0.6 to 1.2 kB). One that was forgotten
@@ -62,6 +72,14 @@ func (o Options) validate() error {
 	if o.Timeout < 0 {
 		return invalid("options.Timeout", "is %v; give a positive duration, or 0 for the default", o.Timeout)
 	}
+	if err := checkPrefetch("options.Prefetch", o.Prefetch); err != nil {
+		return err
+	}
+	for resource, d := range o.PrefetchResources {
+		if err := checkPrefetch("options.PrefetchResources["+resource+"]", d); err != nil {
+			return err
+		}
+	}
 	if o.CleanupTimeout < 0 {
 		return invalid("options.CleanupTimeout", "is %v; give a positive duration, or 0 for the default", o.CleanupTimeout)
 	}
@@ -94,6 +112,32 @@ func (o Options) withDefaults(repo *Repository) Options {
 		o.Logger = repo.log
 	}
 	return o
+}
+
+const (
+	// leastPrefetch and mostPrefetch bound Options.Prefetch: below, debiting ahead
+	// saves nothing; above, limits mean little.
+	leastPrefetch, mostPrefetch = 250 * time.Millisecond, 10 * time.Second
+)
+
+func checkPrefetch(field string, d time.Duration) error {
+	if d != 0 && (d < leastPrefetch || d > mostPrefetch) {
+		return invalid(field, "is %v; give %v to %v, or 0 for none", d, leastPrefetch, mostPrefetch)
+	}
+	return nil
+}
+
+// horizon is how prefetch applies to resources, nil if it applies to none.
+func (o Options) horizon() func(resource string) time.Duration {
+	if o.Prefetch == 0 && len(o.PrefetchResources) == 0 {
+		return nil
+	}
+	return func(resource string) time.Duration {
+		if d, ok := o.PrefetchResources[resource]; ok {
+			return d
+		}
+		return o.Prefetch
+	}
 }
 
 func checkPolicy(field string, p UnavailablePolicy) error {

@@ -48,6 +48,7 @@ func (l *Lane) next() (batch, bool) {
 		b.takes = l.nextTakes()
 	}
 	l.alone = false
+	l.rideAhead(&b)
 	for _, o := range b.adjusts {
 		o.state = opCarried
 	}

@@ -107,13 +107,20 @@ func (l *Lane) fail(dr driver, ops []*Op, err error) (handed bool) {
 func (l *Lane) admit(ctx context.Context, dr driver, v plan.View, b batch, s plan.Sums) (handed bool) {
 	known := l.glance()
 	d := choose(&known, v, queue{adjusts: b.adjusts, takes: b.takes, sums: s, heads: l.heads(), halved: l.halved, tidy: !l.tidied})
-	if len(d.carried) == 0 {
+	if len(d.forgone) > 0 {
+		l.finish(d.forgone, Result{Denied: true})
+	}
+	switch {
+	case len(d.carried) == 0 && len(d.left) == 0:
+		return false
+	case len(d.carried) == 0:
 		return l.deny(ctx, dr, v, d.left)
 	}
 	l.postpone(v, d)
 	for _, o := range b.adjusts {
 		o.dropsIn(v)
 	}
+	l.sendAhead(d.admitted)
 	if d.write.Kind == plan.Nothing {
 		l.finish(d.carried, Result{Image: v.Image, Now: v.Now, Config: v.Config})
 		return false
@@ -300,9 +307,10 @@ func (l *Lane) settle(carried []*Op, v plan.View, housekeeping bool, a Answer, a
 	switch a.Verdict {
 	case ddb.Landed:
 		l.halved = max(0, l.halved-1)
+		l.countTraffic(carried, v, a)
 		l.finish(carried, Result{Image: a.Image, Now: v.Now, Config: v.Config, Err: a.Err})
 	case ddb.Refused:
-		carried = l.leaveInDoubt(carried, a)
+		carried = l.forgo(l.leaveInDoubt(carried, a), a.unconfirmed)
 		l.alone = adjusts
 		l.halved = min(l.halved+1, maxHalved)
 		l.requeue(l.refuse(l.turnAway(carried, v, a)))
@@ -398,8 +406,8 @@ func (l *Lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (h
 		if l.sight.known && !l.sight.image.Holds(n.Name) {
 			continue
 		}
-		if n.Back > 0 {
-			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back})
+		if n.Back > 0 || n.Late < 0 {
+			g.Limits = append(g.Limits, schema.GiveBackLimit{Name: n.Name, Amount: n.Back, Lapsed: -n.Late})
 		}
 	}
 	now := l.owner.NowMS()

@@ -29,6 +29,8 @@ type decision struct {
 	// faster of late.
 	left   []excluded
 	spared []*Op
+	// forgone would debit ahead of calls what is scarce.
+	forgone []*Op
 	// promised is what was left to waiters before the last take.
 	promised plan.Promises
 	// write is what to send, Nothing if there is nothing to write or nothing is
@@ -51,6 +53,9 @@ func choose(known *sight, v plan.View, q queue) decision {
 	ahead := q.sums // and what those spared will take
 	reading := v.Reading()
 	for _, o := range q.takes {
+		if o.ahead {
+			continue
+		}
 		d.promised = promised(q.heads, o.Rank, d.admitted, reading)
 		switch {
 		case !v.Fits(o.Amounts, ahead, d.promised):
@@ -71,6 +76,7 @@ func choose(known *sight, v plan.View, q queue) decision {
 			o.addTo(&ahead)
 		}
 	}
+	d.debitAhead(v, q)
 	if d.carried = d.admitted; len(q.adjusts) > 0 {
 		d.carried = append(q.adjusts, d.admitted...)
 	}
@@ -81,6 +87,21 @@ func choose(known *sight, v plan.View, q queue) decision {
 		})
 	}
 	return d
+}
+
+// debitAhead adds what is to be debited ahead of calls, once all of them have what
+// they ask for, if that leaves every limit half full and nobody else is in the way.
+func (d *decision) debitAhead(v plan.View, q queue) {
+	for _, o := range q.takes {
+		switch {
+		case !o.ahead:
+		case len(d.left)+len(d.spared)+len(q.heads)+q.halved > 0 || refusals(q.takes) > 0 || v.Image == nil || v.Adopt || !v.LeavesHalf(o.Amounts, d.sums):
+			d.forgone = append(d.forgone, o)
+		default:
+			o.addTo(&d.sums)
+			d.admit(o, q)
+		}
+	}
 }
 
 // admit adds a take to those that ride; the only one needs no list of its own.

@@ -24,6 +24,7 @@
 //	trip.go      when the bucket does not answer: callers leave, outcomes are inherited
 //	line.go      those who Wait
 //	owed.go      owing.go  tally.go  what is written later, and what is in doubt
+//	prefetch.go  lapse.go  what is debited ahead of calls, and what becomes of it
 //	share.go     what this process admits on its own meanwhile
 //	failure.go   why an op ended without an answer of DynamoDB
 //	seam.go      what tests of whole limiters look at

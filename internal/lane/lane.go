@@ -54,6 +54,8 @@ type Lane struct {
 	local []localLimit
 	// owing is what the bucket is owed, nil for nothing.
 	owing atomic.Pointer[owing]
+	// ahead is what is debited ahead of calls, nil where nothing is.
+	ahead *ahead
 
 	// What follows belongs to the running goroutine, which needs no lock for it.
 

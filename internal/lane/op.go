@@ -58,6 +58,12 @@ type Op struct {
 	solo   bool
 	owedTo []byte
 
+	// ahead means that it debits ahead of calls: its heir holds what it is granted,
+	// which was sent at debited. lapses means that it takes off the counter, as late
+	// amounts below 0, what was debited ahead and never admitted.
+	ahead, lapses bool
+	debited       int64
+
 	// heir learns the outcome when nobody waits for it any more; final is the
 	// outcome if it came before the heir.
 	heir  func(Result)
@@ -151,12 +157,12 @@ func (o *Op) GivesBack() bool {
 			return !o.take
 		}
 	}
-	return false
+	return o.lapses
 }
 
 // charges reports whether an op takes anything.
 func (o *Op) charges() bool {
-	return o.take || len(o.late) > 0 || slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
+	return o.take || len(o.late) > 0 && !o.lapses || slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
 }
 
 // reversed is the adjust that gives back what a take was granted by r.
@@ -181,7 +187,9 @@ func (o *Op) dropsIn(v plan.View) {
 // addTo adds the op to the sums of a batch.
 func (o *Op) addTo(s *plan.Sums) {
 	for _, a := range o.late {
-		s.At(a.Name).Late += a.Amount
+		if !o.lapses || !o.forgone {
+			s.At(a.Name).Late += a.Amount
+		}
 	}
 	for _, a := range o.Amounts {
 		at := s.At(a.Name)

@@ -3,6 +3,8 @@ package lane
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,8 +42,13 @@ type Registry struct {
 	// ranks counts the waiters there have been, for their seniority.
 	ranks atomic.Uint64
 
-	// began is the origin of the instants that lanes are paced by.
+	// began is the origin of the instants that lanes are paced by, and by which what is
+	// debited ahead becomes old.
 	began time.Time
+	// lapsing means that nothing is debited ahead any more; stock are the lanes that
+	// hold something.
+	lapsing atomic.Bool
+	stock   map[*Lane]struct{}
 
 	byKey *cache.Recent[bucketKey, *Lane]
 
@@ -66,6 +73,9 @@ type Options struct {
 	Patience time.Duration
 	// Table tells whether the table answers.
 	Table Table
+	// Horizon is for how long ahead the calls of a resource are debited, nil for
+	// none.
+	Horizon func(resource string) time.Duration
 	// Trace hears of writes, nil for nobody.
 	Trace Trace
 	// Log is told what an operator should know.
@@ -97,7 +107,30 @@ func (s *Registry) Silent() int { return int(s.trips.Load()) }
 func (s *Registry) Backlog() (buckets int, amounts []plan.Signed) { return s.owed.total() }
 
 // Flush writes what is owed, if the table answers, until ctx ends.
-func (s *Registry) Flush(ctx context.Context) { s.owed.drain(ctx) }
+func (s *Registry) Flush(ctx context.Context) {
+	s.lapsing.Store(true)
+	s.mu.Lock()
+	stock := slices.Collect(maps.Keys(s.stock))
+	s.mu.Unlock()
+	for _, l := range stock {
+		l.lapseAll()
+	}
+	s.owed.drain(ctx)
+}
+
+// stocked notes whether a lane holds what was debited ahead.
+func (s *Registry) stocked(l *Lane, holds bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !holds {
+		delete(s.stock, l)
+		return
+	}
+	if s.stock == nil {
+		s.stock = map[*Lane]struct{}{}
+	}
+	s.stock[l] = struct{}{}
+}
 
 // isClosing reports whether the limiter has been closed: nothing is kept for
 // later any more.
@@ -110,7 +143,11 @@ func (s *Registry) Of(entity, resource string) *Lane {
 		return l
 	}
 	return s.byKey.GetOrAdd(key, func() *Lane {
-		return &Lane{owner: s, Entity: entity, Resource: resource, Key: s.Keys.Bucket(entity, resource).Attributes()}
+		l := &Lane{owner: s, Entity: entity, Resource: resource, Key: s.Keys.Bucket(entity, resource).Attributes()}
+		if s.Horizon != nil {
+			l.ahead = newAhead(s.Horizon(resource))
+		}
+		return l
 	})
 }
 

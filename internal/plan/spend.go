@@ -21,7 +21,7 @@ func (v View) planSpend(s Sums, rules Rules) (Write, bool) {
 		}
 		o.bound(v.Image.Limits[i].Tokens, n.Back)
 		ttl = max(ttl, need)
-		p.Spend.Backs = p.Spend.Backs || n.Back > 0
+		p.Spend.Backs = p.Spend.Backs || n.Back > 0 || n.Late < 0
 		p.Spend.Limits = append(p.Spend.Limits, schema.SpendLimit{
 			Index: i, Update: o.update, Consumed: n.Consumed(),
 		})

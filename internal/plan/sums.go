@@ -24,7 +24,8 @@ type Named struct {
 	// Amounts are what is taken, adjusted and given back, in millitokens.
 	bucket.Amounts
 	// Late is what the counter is charged and the tokens are not, in millitokens:
-	// it was used so long ago that the bucket has refilled it.
+	// it was used so long ago that the bucket has refilled it. Below 0, it was debited
+	// ahead of calls, and lapsed.
 	Late int64
 }
 
@@ -56,10 +57,11 @@ func (n Named) Consumed() int64 { return n.Take + n.Adjust + n.Late - n.Back }
 // nothing reports whether nothing is done to the limit.
 func (n Named) nothing() bool { return n.Amounts == (bucket.Amounts{}) && n.Late == 0 }
 
-// HasBack reports whether the sums give anything back.
+// HasBack reports whether the sums give anything back, or take off a counter what
+// lapsed: such a write must not land twice, nor in another incarnation.
 func (s Sums) HasBack() bool {
 	for i := range s {
-		if s[i].Back > 0 {
+		if s[i].Back > 0 || s[i].Late < 0 {
 			return true
 		}
 	}

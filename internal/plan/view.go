@@ -167,5 +167,22 @@ func (v View) Modest(amounts []Signed, carried Sums, halved int) bool {
 	return true
 }
 
+// LeavesHalf reports whether a take beside the sums already carried leaves every
+// limit that it names at half its burst or more.
+func (v View) LeavesHalf(amounts []Signed, carried Sums) bool {
+	for _, a := range amounts {
+		i := v.Image.Set.Index(a.Name)
+		if i < 0 {
+			return false
+		}
+		beside := carried.Of(a.Name)
+		room, known := v.Room(a.Name, beside.Back)
+		if !known || room-beside.Take-beside.Adjust-a.Amount < v.Image.Limits[i].Burst/2 {
+			return false
+		}
+	}
+	return true
+}
+
 // Reading is what the view's bucket holds, for statuses and forecasts.
 func (v View) Reading() Reading { return Reading{Image: v.Image, Config: v.Config, Now: v.Now} }

@@ -115,6 +115,9 @@ func (n *numbers) finish() {
 type GiveBackLimit struct {
 	Name   string
 	Amount int64
+	// Lapsed is taken off the counter and not returned: it was debited ahead of
+	// calls, and never used.
+	Lapsed int64
 }
 
 // GiveBack is the write that only returns tokens. It needs no image: it commutes
@@ -133,8 +136,10 @@ func (g *GiveBack) Statement() Statement {
 	b.incarnation(g.Incarnation)
 	for _, l := range g.Limits {
 		a := attrsOf(l.Name)
-		b.addNumber(a.tokens, l.Amount)
-		b.addNumber(a.consumed, -l.Amount)
+		if l.Amount > 0 {
+			b.addNumber(a.tokens, l.Amount)
+		}
+		b.addNumber(a.consumed, -l.Amount-l.Lapsed)
 		b.exists(a.burst)
 	}
 	return b.build()

@@ -1,0 +1,89 @@
+package prefetch
+
+import (
+	"math"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+const (
+	// memoryMS is the time over which calls are averaged, in ms.
+	memoryMS = 1_000
+	// trafficMS is the time over which a process compares itself with the bucket's
+	// whole traffic, in ms.
+	trafficMS = 10_000
+	// leastCalls is how many calls a second are worth debiting ahead for: those of
+	// fewer come alone, whatever is debited.
+	leastCalls = 4
+)
+
+// average is a sum that forgets: what was added ms ago counts e^(-ms/memory).
+type average struct {
+	sum float64
+	at  int64
+}
+
+// add adds n at now.
+func (a *average) add(n float64, now, memory int64) {
+	a.sum = a.now(now, memory) + n
+	a.at = max(a.at, now)
+}
+
+// now is what is left of the sum at now.
+func (a *average) now(now, memory int64) float64 {
+	if now <= a.at || a.sum == 0 {
+		return a.sum
+	}
+	return a.sum * math.Exp(-float64(now-a.at)/float64(memory))
+}
+
+// demand is what a process needs of a bucket.
+type demand struct {
+	calls  average
+	limits []limitDemand
+}
+
+// limitDemand is demand of one limit.
+type limitDemand struct {
+	name string
+	// used is what calls were admitted.
+	used average
+	// own is what this process's writes moved the counter by, all what the counter
+	// moved by.
+	own, all average
+}
+
+func (d *demand) of(name string) *limitDemand {
+	for i := range d.limits {
+		if d.limits[i].name == name {
+			return &d.limits[i]
+		}
+	}
+	d.limits = append(d.limits, limitDemand{name: name})
+	return &d.limits[len(d.limits)-1]
+}
+
+// Admitted counts a call that was admitted at now, from memory or not.
+func (s *Stock) Admitted(amounts []plan.Signed, now int64) {
+	s.demand.calls.add(1, now, memoryMS)
+	for i := range amounts {
+		s.demand.of(amounts[i].Name).used.add(float64(amounts[i].Amount), now, memoryMS)
+	}
+}
+
+// Moved counts what a limit's counter moved by since it was last seen, and what of
+// that was this process's, in millitokens.
+func (s *Stock) Moved(name string, own, all, now int64) {
+	l := s.demand.of(name)
+	l.own.add(float64(max(0, own)), now, trafficMS)
+	l.all.add(float64(max(0, own, all)), now, trafficMS)
+}
+
+// part is the process's part of the traffic of a limit, above 0 and up to 1.
+func (l *limitDemand) part(now int64) float64 {
+	all := l.all.now(now, trafficMS)
+	if all <= 0 {
+		return 1
+	}
+	return min(1, l.own.now(now, trafficMS)/all)
+}

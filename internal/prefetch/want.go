@@ -1,0 +1,68 @@
+package prefetch
+
+import "github.com/dynalimit/dynalimit/internal/plan"
+
+const (
+	// aim is the part of what a horizon is expected to need that is held: calls
+	// come unevenly, and what is not used lapses.
+	aim = 0.8
+	// refetch is the part of the aim at which more is debited, in the background.
+	refetch = 0.25
+	// milli is the number of millitokens in a token.
+	milli = 1000
+)
+
+// target is what is to be held of a limit at now, in millitokens.
+func (s *Stock) target(l *limitDemand, now int64) int64 {
+	return int64(aim * l.used.now(now, memoryMS) / memoryMS * float64(s.horizon))
+}
+
+// Low reports whether so little is held of some limit that more has to be debited.
+func (s *Stock) Low(now int64) bool {
+	if s.demand.calls.now(now, memoryMS)*1000/memoryMS < leastCalls {
+		return false
+	}
+	for i := range s.demand.limits {
+		l := &s.demand.limits[i]
+		if want := s.target(l, now); want > 0 && float64(of(s.held, l.name)) <= refetch*float64(want) {
+			return true
+		}
+	}
+	return false
+}
+
+// Level is what a bucket holds of a limit.
+type Level struct{ Level, Burst int64 }
+
+// Want is what a write at now is to debit ahead, in name order; nil for nothing.
+// level shows the bucket as it will be after what the write takes besides, false for a limit
+// that it does not have. Every limit must stay half full, and of what is above that
+// a process takes the part that its traffic has: what lapses is lost to the bucket,
+// so that nothing is debited ahead where tokens are scarce.
+func (s *Stock) Want(level func(name string) (Level, bool), now int64) []plan.Signed {
+	s.Expire(now)
+	if !s.Low(now) {
+		return nil
+	}
+	var want []plan.Signed
+	for i := range s.demand.limits {
+		l := &s.demand.limits[i]
+		missing := s.target(l, now) - of(s.held, l.name)
+		if missing <= 0 {
+			continue
+		}
+		bucket, ok := level(l.name)
+		if !ok {
+			return nil
+		}
+		spare := bucket.Level - (bucket.Burst+1)/2
+		if spare <= 0 {
+			return nil
+		}
+		n := min(missing, int64(float64(spare)*l.part(now)))
+		if n -= n % milli; n > 0 { // calls take whole tokens
+			*at(&want, l.name) = n
+		}
+	}
+	return want
+}

@@ -1,0 +1,67 @@
+package prefetch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// busy is a stock whose calls come at a rate a second for two seconds, one token
+// each, until the instant it returns.
+func busy(horizon, rate int64) (*Stock, int64) {
+	s, now := New(horizon), int64(0)
+	for now < 2000 {
+		now += 1000 / rate
+		s.Admitted([]plan.Signed{{Name: "rpm", Amount: milli}}, now)
+	}
+	return s, now
+}
+
+func level(level, burst int64) func(string) (Level, bool) {
+	return func(string) (Level, bool) { return Level{level * milli, burst * milli}, true }
+}
+
+func TestWantIsWhatTheHorizonNeeds(t *testing.T) {
+	s, now := busy(1000, 100)
+	want := s.Want(level(1000, 1000), now)
+	got := of(want, "rpm") / milli
+	assert.InDelta(t, 80*(1-0.1353), got, 4, "0.8 of a second's calls, averaged over the two seconds there were")
+	assert.Zero(t, of(want, "rpm")%milli)
+
+	s.Add(want, now)
+	assert.Nil(t, s.Want(level(1000, 1000), now), "enough is held")
+	for s.Held("rpm") > got*milli/4 {
+		_, ok := s.Serve([]plan.Signed{{Name: "rpm", Amount: milli}}, now)
+		assert.True(t, ok)
+	}
+	assert.True(t, s.Low(now))
+	assert.NotEmpty(t, s.Want(level(1000, 1000), now), "a quarter is left")
+}
+
+func TestNothingIsWantedOfWhatIsScarce(t *testing.T) {
+	s, now := busy(1000, 100)
+	assert.Nil(t, s.Want(level(500, 1000), now), "half full")
+	assert.Nil(t, s.Want(func(string) (Level, bool) { return Level{}, false }, now), "a limit that the bucket does not have")
+	assert.EqualValues(t, 10*milli, of(s.Want(level(510, 1000), now), "rpm"), "down to half")
+	s.Moved("rpm", 10, 40, now)
+	assert.EqualValues(t, 2*milli, of(s.Want(level(510, 1000), now), "rpm"), "a quarter of the traffic takes a quarter of it, in whole tokens")
+}
+
+func TestFewCallsAreNotWorthIt(t *testing.T) {
+	s, now := busy(1000, 3)
+	assert.False(t, s.Low(now))
+	s, now = busy(1000, 8)
+	assert.True(t, s.Low(now))
+	assert.False(t, s.Low(now+5000), "they have stopped")
+}
+
+func TestAveragesForget(t *testing.T) {
+	var a average
+	a.add(100, 1000, 1000)
+	assert.InDelta(t, 36.8, a.now(2000, 1000), 0.1)
+	assert.InDelta(t, 100, a.now(500, 1000), 0.1, "a call that was counted late")
+	a.add(100, 500, 1000)
+	assert.InDelta(t, 200, a.now(1000, 1000), 0.1)
+}

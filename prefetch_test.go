@@ -1,0 +1,299 @@
+package dynalimit
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// prefetching are processes on one bucket in virtual time, 2.5 ms each way, that
+// debit ahead.
+func prefetching(t *testing.T, processes int, opts *Options) []*process {
+	t.Helper()
+	e := memEngine(t)
+	first := liveProcess(t, e, opts)
+	all := []*process{first}
+	for range processes - 1 {
+		all = append(all, first.peer(opts))
+	}
+	e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		return ddbmem.Fault{Before: 2500 * time.Microsecond, After: 2500 * time.Microsecond}
+	})
+	return all
+}
+
+// stream is the traffic of one process on the bucket "shared": single calls, evenly,
+// for a time. It notes when they were admitted.
+type stream struct {
+	mu       sync.Mutex
+	admitted []time.Time
+	denied   int
+}
+
+func (st *stream) run(t *testing.T, s *process, every, d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		_, err := s.limiter.Acquire(t.Context(), "shared", model, Amounts{"rpm": 1})
+		st.mu.Lock()
+		if err == nil {
+			st.admitted = append(st.admitted, time.Now())
+		} else {
+			assert.ErrorIs(t, err, ErrLimitExceeded)
+			st.denied++
+		}
+		st.mu.Unlock()
+		elapse(every/2 + rand.N(every))
+	}
+}
+
+// stop closes the processes, so that what they held lapses.
+func stop(t *testing.T, all []*process) {
+	t.Helper()
+	for _, s := range all {
+		require.NoError(t, s.limiter.Close(context.WithoutCancel(t.Context())))
+	}
+	synctest.Wait()
+}
+
+// A busy process makes a write for many calls, and the counter ends at what was
+// admitted.
+func TestPrefetchServesCallsFromMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		horizon time.Duration
+		writes  float64 // per call, at most
+	}{"250 ms": {250 * time.Millisecond, 0.15}, "1 s": {time.Second, 0.05}, "none": {0, 1.01}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: c.horizon})
+				st := &stream{}
+				st.run(t, all[0], 10*time.Millisecond, 3*time.Second) // learns what is needed
+				before, calls := all[0].db.Meter(), len(st.admitted)
+				st.run(t, all[0], 10*time.Millisecond, 10*time.Second)
+				writes, calls := all[0].db.Meter().Sub(before).Operations["UpdateItem"].Requests, len(st.admitted)-calls
+				perCall := float64(writes) / float64(calls)
+				assert.LessOrEqual(t, perCall, c.writes)
+				if c.horizon == 0 {
+					assert.InDelta(t, 1, perCall, 0.01)
+				}
+				assert.Zero(t, st.denied)
+				stop(t, all)
+				assert.EqualValues(t, len(st.admitted), all[0].stored("shared", "rpm").Consumed/milli, "what was never admitted is off the counter")
+			})
+		})
+	}
+}
+
+// What processes admit of a bucket exceeds its burst by what it refills in the horizon
+// and a round trip, at most, over every stretch of time.
+func TestPrefetchExceedsTheBurstByRefillTimesHorizon(t *testing.T) {
+	const horizon, processes, burst, perSecond = 500 * time.Millisecond, 6, 100, 100
+	synctest.Test(t, func(t *testing.T) {
+		all := prefetching(t, processes, &Options{Limits: []Limit{PerSecond("rpm", perSecond)}, Prefetch: horizon})
+		st := &stream{}
+		for _, phase := range []struct{ every, lasts time.Duration }{
+			{100 * time.Millisecond, 5 * time.Second},  // 60 calls a second: some are served from memory
+			{20 * time.Millisecond, 3 * time.Second},   // 300: scarce
+			{150 * time.Millisecond, 4 * time.Second},  // 40: full again
+			{1000 * time.Millisecond, 3 * time.Second}, // what is held lapses
+		} {
+			var running sync.WaitGroup
+			for _, s := range all {
+				running.Go(func() { st.run(t, s, phase.every, phase.lasts) })
+			}
+			running.Wait()
+		}
+		stop(t, all)
+		assert.Positive(t, st.denied)
+		assert.EqualValues(t, len(st.admitted), all[0].stored("shared", "rpm").Consumed/milli)
+
+		queue, last := 0.0, st.admitted[0]
+		allowed := burst + perSecond*(horizon+10*time.Millisecond).Seconds()
+		for _, at := range st.admitted {
+			queue = max(0, queue-at.Sub(last).Seconds()*perSecond) + 1
+			last = at
+			require.LessOrEqual(t, queue, allowed)
+		}
+	})
+}
+
+// Where tokens are scarce nothing is debited ahead: a bucket below half behaves as it
+// does without.
+func TestScarceTokensAreNotDebitedAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := prefetching(t, 1, &Options{Limits: []Limit{PerMinute("rpm", 600)}, Prefetch: time.Second})
+		st := &stream{}
+		st.run(t, all[0], 10*time.Millisecond, 15*time.Second) // 100 a second of a limit of 10
+		require.Positive(t, st.denied)
+		assert.InDelta(t, 600+150, len(st.admitted), 2, "everything that there was was admitted")
+		stop(t, all)
+		assert.EqualValues(t, len(st.admitted), all[0].stored("shared", "rpm").Consumed/milli)
+	})
+}
+
+// What is held lapses when calls stop, and is taken off the counter by a write of its
+// own if no other comes; a bucket is not given back what was debited.
+func TestUnusedTokensLapse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := prefetching(t, 1, &Options{Limits: []Limit{PerDay("rpm", 100_000)}, Prefetch: time.Second})
+		s, st := all[0], &stream{}
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		held := s.stored("shared", "rpm").Consumed/milli - int64(len(st.admitted))
+		require.Positive(t, held, "something is held")
+		level := s.level("shared", "rpm")
+		elapse(2500 * time.Millisecond)
+		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli)
+		assert.InDelta(t, level, s.level("shared", "rpm"), 5, "a day's refill of some seconds, no more")
+		before := s.db.Meter()
+		elapse(10 * time.Second)
+		assert.Zero(t, s.db.Meter().Sub(before).Requests(), "and then nothing is written any more")
+	})
+}
+
+// A changed limit is in force at once where a lane learns of it: what was debited
+// under the other lapses.
+func TestChangedLimitLetsWhatIsHeldLapse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{Prefetch: time.Second})[0]
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "shared", model, []Limit{PerSecond("rpm", 1000)}))
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "shared", model, []Limit{PerSecond("rpm", 2)}))
+		admitted := len(st.admitted)
+		st.run(t, s, 10*time.Millisecond, time.Second)
+		assert.LessOrEqual(t, len(st.admitted)-admitted, 5)
+		stop(t, []*process{s})
+		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli)
+	})
+}
+
+// A bucket that is deleted takes what was debited of it along.
+func TestDeletedBucketServesNothingFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: time.Second})[0]
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		s.delete("shared")
+		st.admitted = nil
+		elapse(3 * time.Second) // what was held lapses
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		stop(t, []*process{s})
+		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli, "the new bucket counts its own calls, and corrections of the old one are dropped")
+	})
+}
+
+// A cascade takes from each level's memory, and puts back what another level denies.
+func TestPrefetchedCascadePutsBackWhatAnotherLevelDenies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{Prefetch: time.Second})[0]
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "shared", model, []Limit{PerSecond("rpm", 1000)}))
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", model, []Limit{PerMinute("rpm", 500)}))
+		s.family("shared", "org")
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 20*time.Second)
+		assert.Positive(t, st.denied, "the org is exhausted")
+		assert.InDelta(t, 500+20*500/60, len(st.admitted), 3)
+		stop(t, []*process{s})
+		for _, entity := range []string{"shared", "org"} {
+			assert.EqualValues(t, len(st.admitted), s.stored(entity, "rpm").Consumed/milli, entity)
+		}
+	})
+}
+
+// A lease of tokens from memory is corrected in the store as any other.
+func TestLeaseFromMemoryIsCorrected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: time.Second})[0]
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		before := s.db.Meter()
+		lease := s.acquire("shared", Amounts{"rpm": 1})
+		require.Zero(t, s.db.Meter().Sub(before).Requests(), "from memory")
+		assert.Equal(t, Amounts{"rpm": 1}, lease.Consumed())
+		require.NotEmpty(t, lease.Statuses())
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"rpm": 4}))
+		second := s.acquire("shared", Amounts{"rpm": 1})
+		require.NoError(t, second.Rollback(t.Context()))
+		third := s.acquire("shared", Amounts{"rpm": 1})
+		require.NoError(t, third.Consume(t.Context(), Amounts{"rpm": 2}))
+		stop(t, []*process{s})
+		assert.EqualValues(t, len(st.admitted)+5+3, s.stored("shared", "rpm").Consumed/milli)
+	})
+}
+
+// Waiters are served first: nobody is served from memory while others stand in line.
+func TestNobodyOvertakesALineFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 100)}, Prefetch: time.Second})[0]
+		st := &stream{}
+		st.run(t, s, 20*time.Millisecond, 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		served := make(chan error, 1)
+		go func() {
+			_, err := s.limiter.Wait(ctx, "shared", model, Amounts{"rpm": 100})
+			served <- err
+		}()
+		synctest.Wait()
+		st.run(t, s, 20*time.Millisecond, 2*time.Second)
+		require.NoError(t, <-served)
+	})
+}
+
+// Faults of requests that debit ahead cost what may have landed, and admit nothing.
+func TestFaultsOfPrefetchAdmitNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 200)}, Prefetch: 500 * time.Millisecond})[0]
+		var mu sync.Mutex
+		dice := rand.New(rand.NewPCG(1, 2))
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			f := ddbmem.Fault{Before: 2 * time.Millisecond, After: 2 * time.Millisecond}
+			switch dice.IntN(10) {
+			case 0:
+				f.Lose = true
+			case 1:
+				f.Error = &ddbmem.Error{Code: "ThrottlingException"}
+			}
+			return f
+		})
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 10*time.Second)
+		s.db.SetFaults(nil)
+		stop(t, []*process{s})
+		consumed := s.stored("shared", "rpm").Consumed / milli
+		assert.GreaterOrEqual(t, consumed, int64(len(st.admitted)), "nothing is admitted that was not debited")
+	})
+}
+
+func TestPrefetchIsChecked(t *testing.T) {
+	s := newProcess(t, memEngine(t), perMinute())
+	for field, opts := range map[string]Options{
+		"options.Prefetch":                         {Prefetch: time.Millisecond},
+		"options.PrefetchResources[" + model + "]": {PrefetchResources: map[string]time.Duration{model: -1}},
+	} {
+		_, err := New(s.repo, &opts)
+		requireInvalid(t, err, field)
+	}
+	_, err := New(s.repo, &Options{Prefetch: time.Minute})
+	requireInvalid(t, err, "options.Prefetch")
+}
+
+// A resource may have a horizon of its own.
+func TestPrefetchOfOneResource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{
+			Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: time.Second, PrefetchResources: map[string]time.Duration{model: 0},
+		})[0]
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 2*time.Second)
+		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli, "nothing is debited ahead")
+	})
+}
