@@ -72,13 +72,8 @@ func (o Options) validate() error {
 	if o.Timeout < 0 {
 		return invalid("options.Timeout", "is %v; give a positive duration, or 0 for the default", o.Timeout)
 	}
-	if err := checkPrefetch("options.Prefetch", o.Prefetch); err != nil {
+	if err := o.checkPrefetches(); err != nil {
 		return err
-	}
-	for resource, d := range o.PrefetchResources {
-		if err := checkPrefetch("options.PrefetchResources["+resource+"]", d); err != nil {
-			return err
-		}
 	}
 	if o.CleanupTimeout < 0 {
 		return invalid("options.CleanupTimeout", "is %v; give a positive duration, or 0 for the default", o.CleanupTimeout)
@@ -125,6 +120,15 @@ func checkPrefetch(field string, d time.Duration) error {
 		return invalid(field, "is %v; give %v to %v, or 0 for none", d, leastPrefetch, mostPrefetch)
 	}
 	return nil
+}
+
+func (o Options) checkPrefetches() error {
+	for resource, d := range o.PrefetchResources {
+		if err := checkPrefetch("options.PrefetchResources["+resource+"]", d); err != nil {
+			return err
+		}
+	}
+	return checkPrefetch("options.Prefetch", o.Prefetch)
 }
 
 // horizon is how prefetch applies to resources, nil if it applies to none.

@@ -297,3 +297,33 @@ func TestPrefetchOfOneResource(t *testing.T) {
 		assert.EqualValues(t, len(st.admitted), s.stored("shared", "rpm").Consumed/milli, "nothing is debited ahead")
 	})
 }
+
+// A limit of the call's own is not what was debited under.
+func TestOverrideIsNotServedFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: time.Second})[0]
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		before := s.db.Meter()
+		s.acquire("shared", Amounts{"rpm": 1}, WithLimits(PerSecond("rpm", 2000)))
+		assert.Positive(t, s.db.Meter().Sub(before).Requests())
+	})
+}
+
+// A correction of the counter that was not answered is not made twice.
+func TestLapsedIsTakenOffOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{Limits: []Limit{PerDay("rpm", 100_000)}, Prefetch: time.Second})[0]
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		elapse(1500 * time.Millisecond)
+		lanes := s.limiter.lanes.Of("shared", model)
+		lanes.ForgetOwnWrite()
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: true} })
+		elapse(700 * time.Millisecond)
+		s.recovers()
+		elapse(5 * time.Second)
+		stop(t, []*process{s})
+		assert.GreaterOrEqual(t, s.stored("shared", "rpm").Consumed/milli, int64(len(st.admitted)), "less was used than was admitted")
+	})
+}

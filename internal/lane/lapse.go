@@ -69,7 +69,7 @@ func (l *Lane) lapsedOp() *Op {
 	a := l.ahead
 	lapsed := a.stock.TakeLapsed()
 	a.lapsedAt = 0
-	if len(lapsed) == 0 || a.incarnation == nil || l.sight.known && (l.sight.image == nil || string(l.sight.image.Of()) != string(a.incarnation)) {
+	if len(lapsed) == 0 || l.sight.known && (l.sight.image == nil || string(l.sight.image.Of()) != string(a.incarnation)) {
 		return nil // with its bucket the counter is gone
 	}
 	o := NewAdjust(context.Background(), nil, a.incarnation, a.cfg)

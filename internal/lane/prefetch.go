@@ -153,9 +153,11 @@ func (l *Lane) fetched(o *Op, r Result) {
 	case r.Err != nil || r.Denied:
 		return
 	}
-	if !bytes.Equal(r.Image.Of(), a.incarnation) {
+	switch {
+	case a.cfg == nil: // the first
+	case !bytes.Equal(r.Image.Of(), a.incarnation):
 		a.stock.Lose()
-	} else if !sameConfig(a.cfg, r.Config) {
+	case !sameConfig(a.cfg, r.Config):
 		a.stock.LapseAll()
 	}
 	a.cfg, a.incarnation = r.Config, r.Image.Of()

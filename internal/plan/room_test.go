@@ -54,3 +54,26 @@ func TestRoomOfAGhost(t *testing.T) {
 	_, known := roomView(Current, schema.Stored{Ghost: true}).Room("rpm", 0)
 	assert.False(t, known)
 }
+
+// What is debited ahead leaves every limit at half, beside all that the write takes.
+func TestLeavesHalf(t *testing.T) {
+	rate := bucket.Rate{Burst: 100 * milli, Amount: 1, Period: 1000}
+	v := roomView(Current, schema.Stored{Rate: rate, Tokens: 80 * milli})
+	for _, c := range []struct {
+		amount, take, adjust, back int64
+		leaves                     bool
+	}{
+		{30, 0, 0, 0, true},
+		{31, 0, 0, 0, false},
+		{20, 10, 0, 0, true},
+		{20, 11, 0, 0, false},
+		{20, 0, 10, 0, true},
+		{20, 0, 11, 0, false},
+		{40, 0, 0, 10, true},
+		{60, 0, 0, 30, false}, // full holds no more
+	} {
+		carried := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: c.take * milli, Adjust: c.adjust * milli, Back: c.back * milli}}}
+		assert.Equal(t, c.leaves, v.LeavesHalf([]Signed{{"rpm", c.amount * milli}}, carried), "%+v", c)
+	}
+	assert.False(t, v.LeavesHalf([]Signed{{"tpm", 1}}, nil), "a limit that the bucket lacks")
+}

@@ -1,0 +1,126 @@
+package lane
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/prefetch"
+)
+
+// holding is a lane that holds n tokens debited ahead just now, for a second.
+func holding(t *testing.T, n int64) (*Lane, *plan.Config) {
+	t.Helper()
+	l, cfg := resting(t), rpmOf(100)
+	l.sight.known, l.sight.image = true, imageOf(cfg, 90*token, l.owner.NowMS())
+	l.ahead = newAhead(time.Second)
+	l.fetched(&Op{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}, sent: l.owner.elapsed()}, Result{Image: l.sight.image, Config: cfg})
+	return l, cfg
+}
+
+func TestNoHorizonHoldsNothing(t *testing.T) { assert.Nil(t, newAhead(0)) }
+
+// What a denied call puts back is as old as it was.
+func TestPutBackKeepsItsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, cfg := holding(t, 2)
+		<-time.After(900 * time.Millisecond)
+		r, sent, ok := l.Serve(oneToken, cfg)
+		require.True(t, ok)
+		assert.Same(t, l.sight.image, r.Image)
+		l.PutBack(oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
+		assert.EqualValues(t, 2*token, l.ahead.stock.Held("rpm"))
+		<-time.After(102 * time.Millisecond)
+		_, _, ok = l.Serve(oneToken, cfg)
+		assert.False(t, ok)
+		assert.Zero(t, l.ahead.stock.Held("rpm"))
+		l.lapseAll()
+	})
+}
+
+// What is put back after the limits have changed lapses; after the bucket is gone,
+// nothing is left of it.
+func TestPutBackOfAnotherTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, cfg := holding(t, 2)
+		r, sent, ok := l.Serve(oneToken, cfg)
+		require.True(t, ok)
+		l.PutBack(oneToken, plan.Reading{Image: r.Image, Config: rpmOf(50)}, sent)
+		assert.EqualValues(t, token, l.ahead.stock.Held("rpm"))
+		assert.Equal(t, oneToken, l.ahead.stock.TakeLapsed())
+		other := *r.Image
+		other.Incarnation = []byte("another")
+		l.PutBack(oneToken, plan.Reading{Image: &other, Config: cfg}, sent)
+		assert.EqualValues(t, token, l.ahead.stock.Held("rpm"))
+		assert.Empty(t, l.ahead.stock.TakeLapsed())
+		l.ahead.stock = prefetch.New(1)
+	})
+}
+
+// A refused write is decided again without what it debited ahead.
+func TestRefusedDebitAheadIsDropped(t *testing.T) {
+	l := resting(t)
+	take, told := NewTake(t.Context(), oneToken, rpmOf(100)), []Result(nil)
+	ahead := func() *Op {
+		return &Op{take: true, ahead: true, abandoned: true, state: opCarried, heir: func(r Result) { told = append(told, r) }}
+	}
+	same := []*Op{take}
+	assert.Equal(t, same, l.forgo(same, false))
+	assert.Equal(t, same, l.forgo([]*Op{take, ahead()}, false))
+	assert.Equal(t, same, l.forgo([]*Op{ahead(), take}, true))
+	require.Len(t, told, 2)
+	assert.True(t, told[0].Denied)
+	assert.False(t, told[0].Unconfirmed)
+	assert.True(t, told[1].Unconfirmed, "an earlier try may have landed")
+}
+
+// Callers come first: what is debited ahead is decided last, and not at all when one
+// of them does not fit, waits, or was refused.
+func TestChooseDebitsAheadLast(t *testing.T) {
+	cfg := rpmOf(100)
+	now := time.Now().UnixMilli()
+	op := func(n int64) *Op {
+		return NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: n * token}}, cfg)
+	}
+	debit := func(n int64) *Op {
+		o := op(n)
+		o.ahead = true
+		return o
+	}
+	for name, c := range map[string]struct {
+		tokens int64
+		takes  []*Op
+		halved int
+		adopt  plan.Standing
+		want   bool
+	}{
+		"half is left":       {90, []*Op{debit(30), op(10)}, 0, plan.Current, true},
+		"half is not left":   {90, []*Op{debit(31), op(10)}, 0, plan.Current, false},
+		"alone":              {90, []*Op{debit(40)}, 0, plan.Current, true},
+		"alone, of little":   {90, []*Op{debit(41)}, 0, plan.Current, false},
+		"a call is left out": {90, []*Op{debit(1), op(91)}, 0, plan.Current, false},
+		"others are faster":  {90, []*Op{debit(1), op(1)}, 1, plan.Current, false},
+		"limits change":      {90, []*Op{debit(1), op(1)}, 0, plan.Newer, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			image := imageOf(cfg, c.tokens*token, now)
+			d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, c.adopt, now), queue{takes: c.takes, halved: c.halved})
+			assert.Equal(t, c.want, len(d.forgone) == 0)
+			for _, o := range d.forgone {
+				assert.NotContains(t, d.carried, o)
+			}
+			if len(d.admitted) > 1 {
+				assert.True(t, d.admitted[len(d.admitted)-1].ahead, "after the calls")
+			}
+		})
+	}
+	refusedOnce := op(1)
+	refusedOnce.refusals = 1
+	image := imageOf(cfg, 90*token, now)
+	d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, plan.Current, now), queue{takes: []*Op{refusedOnce, debit(1)}})
+	assert.Len(t, d.forgone, 1, "a call that was refused")
+}
