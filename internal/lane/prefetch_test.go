@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/prefetch"
 )
@@ -123,4 +124,59 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	image := imageOf(cfg, 90*token, now)
 	d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, plan.Current, now), queue{takes: []*Op{refusedOnce, debit(1)}})
 	assert.Len(t, d.forgone, 1, "a call that was refused")
+}
+
+// Nobody is served while others wait in line, under limits of his own, or of another
+// bucket than there is; only the last loses what is held.
+func TestServesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, cfg := holding(t, 2)
+		own := rpmOf(200)
+		own.Override = true
+		_, _, ok := l.Serve(oneToken, own)
+		assert.False(t, ok)
+		assert.EqualValues(t, 2*token, l.ahead.stock.Held("rpm"))
+
+		w := NewWaiter(1)
+		l.Join(w)
+		_, _, ok = l.Serve(oneToken, cfg)
+		assert.False(t, ok)
+		l.Quit(w)
+		_, _, ok = l.Serve(oneToken, cfg)
+		assert.True(t, ok)
+
+		other := *l.sight.image
+		other.Incarnation = []byte("another")
+		l.sight.image = &other
+		_, _, ok = l.Serve(oneToken, cfg)
+		assert.False(t, ok)
+		assert.False(t, l.ahead.stock.Holds())
+		assert.Nil(t, l.lapsedOp(), "with the bucket its counter is gone")
+		l.lapse()
+	})
+}
+
+func TestDebitAheadOfWhichNobodyKnowsIsInDoubt(t *testing.T) {
+	l := resting(t)
+	l.ahead = newAhead(time.Second)
+	l.ahead.fetching = true
+	l.fetched(&Op{Amounts: oneToken}, Result{Unconfirmed: true, Err: ErrTripped})
+	assert.False(t, l.ahead.stock.Holds())
+	assert.False(t, l.ahead.fetching)
+	doubted, _ := l.owner.tally.amounts()
+	assert.Equal(t, map[string]int64{"rpm": 1}, plan.Tokens(doubted))
+}
+
+// The callers of a refused write are decided again; what it debited ahead is not.
+func TestRefusedWriteGoesAgainWithoutDebitingAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, cfg := resting(t), rpmOf(100)
+		image := imageOf(cfg, 90*token, l.owner.NowMS())
+		take := NewTake(t.Context(), oneToken, cfg)
+		ahead := &Op{ctx: t.Context(), take: true, Amounts: oneToken, cfg: cfg, Rank: LastRank, ahead: true, heir: func(Result) {}}
+		take.state, ahead.state = opCarried, opCarried
+		l.queue = []*Op{take, ahead}
+		l.settle(l.queue, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), false, Answer{Verdict: ddb.Refused, Seen: true, Image: image}, false)
+		assert.Equal(t, []*Op{take}, l.queue)
+	})
 }

@@ -4,8 +4,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // A bucket is made to be charged, and not to be given something back.
@@ -25,4 +27,21 @@ func TestBucketIsMadeOnlyToBeCharged(t *testing.T) {
 		p := v.Plan(Sums{{Name: "rpm", Amounts: test.amounts, Late: test.late}}, Rules{})
 		assert.Equal(t, test.kind, p.Kind, "%+v", test)
 	}
+}
+
+// What is taken off the counter lands once, in the incarnation of the bucket that it
+// was debited from, as a give-back does.
+func TestLapsedIsGuardedAsAGiveBack(t *testing.T) {
+	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
+	v := roomView(Current, schema.Stored{Rate: rate, Tokens: 40 * milli})
+	v.Config.Fingerprint = v.Image.Fingerprint
+	lapsed := Sums{{Name: "rpm", Late: -3 * milli}}
+	assert.True(t, lapsed.HasBack())
+	w := v.Plan(lapsed, Rules{})
+	require.Equal(t, Spend, w.Kind)
+	assert.True(t, w.Spend.Backs)
+	assert.EqualValues(t, -3*milli, w.Spend.Limits[0].Consumed)
+	assert.Zero(t, w.Spend.Limits[0].Add, "the tokens are not given back")
+	w = v.Plan(Sums{{Name: "rpm", Late: 3 * milli}}, Rules{})
+	assert.False(t, w.Spend.Backs, "what is charged late is none")
 }
