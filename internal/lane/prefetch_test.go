@@ -19,7 +19,7 @@ func holding(t *testing.T, n int64) (*Lane, *plan.Config) {
 	l, cfg := resting(t), rpmOf(100)
 	l.sight.known, l.sight.image = true, imageOf(cfg, 90*token, l.owner.NowMS())
 	l.ahead = newAhead(time.Second)
-	l.fetched(&Op{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}, sent: l.owner.elapsed()}, Result{Image: l.sight.image, Config: cfg})
+	l.fetched(&Op{Amounts: []plan.Signed{{Name: "rpm", Amount: n * token}}, debited: l.owner.elapsed()}, Result{Image: l.sight.image, Config: cfg})
 	return l, cfg
 }
 
