@@ -11,7 +11,7 @@ import (
 // Every call without a context, or of what was never made, says so.
 func TestMisuseIsSaid(t *testing.T) {
 	s := memProcess(t, perMinute())
-	l, lease := s.limiter, s.acquire("u", Amounts{"rpm": 1})
+	l, r, lease := s.limiter, s.repo, s.acquire("u", Amounts{"rpm": 1})
 	var none *Lease
 	var zero RateLimiter
 	ctx, a := t.Context(), Amounts{"rpm": 1}
@@ -30,6 +30,21 @@ func TestMisuseIsSaid(t *testing.T) {
 			func() error { return lease.Consume(nilCtx, a) },
 			func() error { return lease.Settle(nilCtx, a) },
 			func() error { return lease.Rollback(nilCtx) },
+			func() error { return r.CreateTable(nilCtx) },
+			func() error { return r.SetSystemLimits(nilCtx, []Limit{rpm}, nil) },
+			func() error { _, _, err := r.GetSystemLimits(nilCtx); return err },
+			func() error { return r.DeleteSystemLimits(nilCtx) },
+			func() error { return r.SetResourceLimits(nilCtx, model, []Limit{rpm}) },
+			func() error { _, err := r.GetResourceLimits(nilCtx, model); return err },
+			func() error { return r.DeleteResourceLimits(nilCtx, model) },
+			func() error { return r.SetEntityLimits(nilCtx, "u", model, []Limit{rpm}) },
+			func() error { _, err := r.GetEntityLimits(nilCtx, "u", model); return err },
+			func() error { return r.DeleteEntityLimits(nilCtx, "u", model) },
+			func() error { _, err := collect(r.EntitiesWithLimits(nilCtx, model)); return err },
+			func() error { return r.CreateEntity(nilCtx, Entity{ID: "u"}) },
+			func() error { _, err := r.GetEntity(nilCtx, "u"); return err },
+			func() error { return r.DeleteEntity(nilCtx, "u") },
+			func() error { _, err := collect(r.Children(nilCtx, "u")); return err },
 		},
 		"limiter": {
 			func() error { _, err := zero.Acquire(ctx, "u", model, a); return err },
@@ -47,6 +62,11 @@ func TestMisuseIsSaid(t *testing.T) {
 			func() error { return new(Lease).Settle(ctx, a) },
 		},
 		"fn": {func() error { return l.Do(ctx, "u", model, a, nil) }},
+		"repository": {
+			func() error { return (*Repository)(nil).CreateTable(ctx) },
+			func() error { return new(Repository).SetSystemLimits(ctx, []Limit{rpm}, nil) },
+			func() error { _, err := collect(new(Repository).Children(ctx, "u")); return err },
+		},
 	} {
 		for i, call := range calls {
 			require.NotPanics(t, func() { requireInvalid(t, call(), field) }, "%s %d", field, i)

@@ -17,6 +17,9 @@ const (
 	ReadsThrottled ThrottleCause = "reads throttled"
 )
 
+// String is the cause in words.
+func (c ThrottleCause) String() string { return string(c) }
+
 // HotBucket is a bucket whose writes are paced because its partition throttles:
 // callers queue meanwhile, and one write carries them all.
 type HotBucket struct {

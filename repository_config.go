@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -25,6 +26,9 @@ type SystemOptions struct {
 // replaced too. Limits are in force in this process at once, in others within
 // their ConfigTTL. It fails with a *ValidationError before anything is written.
 func (r *Repository) SetSystemLimits(ctx context.Context, limits []Limit, opts *SystemOptions) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
 	if opts != nil {
 		switch opts.OnUnavailable {
 		case "", Block, Allow, Local:
@@ -38,6 +42,9 @@ func (r *Repository) SetSystemLimits(ctx context.Context, limits []Limit, opts *
 // GetSystemLimits returns the system's limits, sorted by name and none if there
 // are none, and its options.
 func (r *Repository) GetSystemLimits(ctx context.Context) ([]Limit, SystemOptions, error) {
+	if err := r.usable(ctx); err != nil {
+		return nil, SystemOptions{}, err
+	}
 	limits, item, err := r.getLimits(ctx, LevelSystem, schema.ConfigOwner{})
 	return limits, SystemOptions{OnUnavailable: storedPolicy(item)}, err
 }
@@ -45,12 +52,18 @@ func (r *Repository) GetSystemLimits(ctx context.Context) ([]Limit, SystemOption
 // DeleteSystemLimits removes the system's limits and options. Removing what is
 // not there is no error.
 func (r *Repository) DeleteSystemLimits(ctx context.Context) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
 	return r.deleteLimits(ctx, schema.ConfigOwner{})
 }
 
 // SetResourceLimits replaces the limits of every entity on a resource, for those
 // without limits of their own. See SetSystemLimits.
 func (r *Repository) SetResourceLimits(ctx context.Context, resource string, limits []Limit) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
 	if err := checkResource(resource); err != nil {
 		return err
 	}
@@ -60,6 +73,9 @@ func (r *Repository) SetResourceLimits(ctx context.Context, resource string, lim
 // GetResourceLimits returns the limits of a resource, sorted by name; none if
 // there are none.
 func (r *Repository) GetResourceLimits(ctx context.Context, resource string) ([]Limit, error) {
+	if err := r.usable(ctx); err != nil {
+		return nil, err
+	}
 	if err := checkResource(resource); err != nil {
 		return nil, err
 	}
@@ -70,6 +86,9 @@ func (r *Repository) GetResourceLimits(ctx context.Context, resource string) ([]
 // DeleteResourceLimits removes the limits of a resource. Removing what is not
 // there is no error.
 func (r *Repository) DeleteResourceLimits(ctx context.Context, resource string) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
 	if err := checkResource(resource); err != nil {
 		return err
 	}
@@ -80,6 +99,9 @@ func (r *Repository) DeleteResourceLimits(ctx context.Context, resource string) 
 // "" is the entity's default, for every resource it has no limits for. The
 // entity needs no record. See SetSystemLimits.
 func (r *Repository) SetEntityLimits(ctx context.Context, entity, resource string, limits []Limit) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
 	owner, err := entityOwner(entity, resource)
 	if err != nil {
 		return err
@@ -90,6 +112,9 @@ func (r *Repository) SetEntityLimits(ctx context.Context, entity, resource strin
 // GetEntityLimits returns the limits of an entity on a resource ("": its
 // default), sorted by name; none if it has none of its own there.
 func (r *Repository) GetEntityLimits(ctx context.Context, entity, resource string) ([]Limit, error) {
+	if err := r.usable(ctx); err != nil {
+		return nil, err
+	}
 	owner, err := entityOwner(entity, resource)
 	if err != nil {
 		return nil, err
@@ -105,6 +130,9 @@ func (r *Repository) GetEntityLimits(ctx context.Context, entity, resource strin
 // DeleteEntityLimits removes the limits of an entity on a resource ("": its
 // default). Removing what is not there is no error.
 func (r *Repository) DeleteEntityLimits(ctx context.Context, entity, resource string) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
 	owner, err := entityOwner(entity, resource)
 	if err != nil {
 		return err
@@ -116,6 +144,9 @@ func (r *Repository) DeleteEntityLimits(ctx context.Context, entity, resource st
 // resource ("": a default), in the order of their ids. An index is read, which
 // may lag behind a change by a moment.
 func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) iter.Seq2[string, error] {
+	if err := r.usable(ctx); err != nil {
+		return problem.List[string](err)
+	}
 	return func(yield func(string, error) bool) {
 		if resource != "" {
 			if err := checkResource(resource); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -33,6 +34,9 @@ const (
 // The write is a transaction of one: its client token stays the same when the
 // SDK retries, so a lost answer does not turn into ErrExists.
 func (r *Repository) CreateEntity(ctx context.Context, e Entity) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
 	if err := checkEntity(e); err != nil {
 		return err
 	}
@@ -169,6 +173,9 @@ func (r *Repository) someChildren(ctx context.Context, id string) ([]string, err
 // GetEntity returns an entity's record. It fails with ErrNotFound when there is
 // none.
 func (r *Repository) GetEntity(ctx context.Context, id string) (Entity, error) {
+	if err := r.usable(ctx); err != nil {
+		return Entity{}, err
+	}
 	if err := checkEntityID("id", id); err != nil {
 		return Entity{}, err
 	}
@@ -195,6 +202,9 @@ func entityOf(id string, item schema.Item) Entity {
 // Deletions are idempotent, so the SDK may retry them; counts are changed in
 // the transaction that removes the limits.
 func (r *Repository) DeleteEntity(ctx context.Context, id string) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
 	if err := checkEntityID("id", id); err != nil {
 		return err
 	}
@@ -253,6 +263,9 @@ func (r *Repository) children(id string) query {
 // index is read, which may lag behind a change by a moment. It ends with an
 // error when ctx does.
 func (r *Repository) Children(ctx context.Context, id string) iter.Seq2[Entity, error] {
+	if err := r.usable(ctx); err != nil {
+		return problem.List[Entity](err)
+	}
 	return func(yield func(Entity, error) bool) {
 		if err := checkEntityID("id", id); err != nil {
 			yield(Entity{}, err)

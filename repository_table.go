@@ -31,6 +31,9 @@ const (
 // enabling finds it enabled, and the version record is only written when absent.
 // What a table of another tool lacks or costs more is logged.
 func (r *Repository) CreateTable(ctx context.Context) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
 	table, err := r.describeTable(ctx)
 	if err != nil {
 		return err

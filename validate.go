@@ -41,6 +41,15 @@ func (lease *Lease) usable(ctx context.Context) error {
 	return given(ctx)
 }
 
+// usable refuses calls of a repository that NewRepository did not make, and without a
+// context.
+func (r *Repository) usable(ctx context.Context) error {
+	if r == nil || r.client == nil {
+		return invalid("repository", "was not made by NewRepository; make one with dynalimit.NewRepository(client, table, nil)")
+	}
+	return given(ctx)
+}
+
 func given(ctx context.Context) error { return problem.NoContext(ctx, "dynalimit") }
 
 func checkEntityID(field, id string) error {

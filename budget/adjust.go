@@ -10,6 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Adjustment is an audited credit or charge.
@@ -136,7 +137,7 @@ func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 // first; of the whole organisation for an empty app.
 func (k *Keeper) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
 	if err := k.usable(ctx); err != nil {
-		return failing[Adjustment](err)
+		return problem.List[Adjustment](err)
 	}
 	return k.charges.adjustments(ctx, org, app)
 }

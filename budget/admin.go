@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 const configTries = 10
@@ -258,7 +259,7 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 // that were seen.
 func (k *Keeper) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	if err := k.usable(ctx); err != nil {
-		return failing[App](err)
+		return problem.List[App](err)
 	}
 	return k.admin.apps(ctx, org)
 }
@@ -281,7 +282,7 @@ func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, 
 // Orgs lists every organisation. It scans the control table.
 func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 	if err := k.usable(ctx); err != nil {
-		return failing[Org](err)
+		return problem.List[Org](err)
 	}
 	return k.admin.orgs(ctx)
 }

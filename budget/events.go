@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // EventKind says what an event is about.
@@ -226,7 +227,7 @@ func (s *standing) markDelivered(ctx context.Context, e Event, writer string) er
 // of their periods.
 func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
 	if err := k.usable(ctx); err != nil {
-		return failing[Event](err)
+		return problem.List[Event](err)
 	}
 	return k.standing.events(ctx, org, app)
 }

@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"iter"
 
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
@@ -21,12 +20,4 @@ func (h *Hold) usable(ctx context.Context) error {
 		return invalid("hold", "is none; look at the error of the Reserve that returned it before using it")
 	}
 	return problem.NoContext(ctx, pkg)
-}
-
-// failing is a list that cannot be read.
-func failing[T any](err error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var none T
-		yield(none, err)
-	}
 }

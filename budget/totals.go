@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // LabelTotals is what one label used on one day.
@@ -72,7 +73,7 @@ const maxHistory = 3700 // days
 // label; a read stores up to 100 of those items, after it, for the next.
 func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	if err := k.usable(ctx); err != nil {
-		return failing[DayTotals](err)
+		return problem.List[DayTotals](err)
 	}
 	return k.standing.history(ctx, org, app, from, to)
 }

@@ -5,6 +5,7 @@ package problem
 import (
 	"context"
 	"fmt"
+	"iter"
 )
 
 // Code is the kind of a ValidationError, for programs: an HTTP API, for one.
@@ -53,4 +54,12 @@ func NoContext(ctx context.Context, pkg string) error {
 		}
 	}
 	return nil
+}
+
+// List is a list that cannot be read: it yields the error alone.
+func List[T any](err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		yield(none, err)
+	}
 }
