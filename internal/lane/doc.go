@@ -19,7 +19,8 @@
 //	view.go      what is known, under the configuration in force
 //	choose.go    the decision, pure; transactions use it too
 //	sums.go      incarnation.go  which adjusts a write may carry
-//	send.go      the tries of a write, and how it recognises its own
+//	send.go      the tries of a write; lost_answer.go, how it recognises its own
+//	recall.go    denials from memory
 //	pace.go      paced.go  when its partition throttles: turns, and the list of such lanes
 //	trip.go      when the bucket does not answer: callers leave, outcomes are inherited
 //	line.go      those who Wait

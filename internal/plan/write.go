@@ -6,12 +6,6 @@ import (
 )
 
 const (
-	// ttlFills is how many times the longest fill an expiry lies ahead.
-	ttlFills = 7
-	// minTTLSeconds is the least an expiry lies ahead.
-	minTTLSeconds = 3600
-	// maxTTLSeconds is the most an expiry can cover; a slower bucket has none.
-	maxTTLSeconds = 50 * 365 * 24 * 3600
 	// housekeepingMS is the age of the refill instant at which a write moves it.
 	housekeepingMS = 3_600_000
 	// configMarginMS is what a stored instant of a config read lies back, and
@@ -101,16 +95,6 @@ func (v View) planCreate(s Sums) Write {
 		c.TTL = expiry(v.Now, longest)
 	}
 	return Write{Kind: Create, Create: &c}
-}
-
-// expiry is the ttl of a bucket whose slowest limit fills in fill ms: 0, none,
-// when that is too far ahead.
-func expiry(now, fill int64) int64 {
-	seconds := fill/1000 + 1
-	if seconds > maxTTLSeconds/ttlFills {
-		return 0
-	}
-	return now/1000 + 1 + max(minTTLSeconds, ttlFills*seconds)
 }
 
 // mustClaim reports whether a spend cannot carry the sums.

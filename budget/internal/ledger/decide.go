@@ -47,41 +47,6 @@ func (t *transaction) resolve(refused []refusal) (finished, again, deferred []*O
 	return finished, again, deferred
 }
 
-// refused takes in what one of the operation's own items says, and tells whether
-// the operation is over; over is what another of its items said.
-func (o *Operation) refused(kind itemKind, r refusal, over bool) bool {
-	switch kind {
-	case putDedup:
-		o.Verdict.Stored = r.stored
-		o.Verdict.Duplicate = r.stored.writer != o.writer
-		o.Verdict.Conflict = o.Verdict.Duplicate && r.stored.Hash != o.record.Hash
-		if o.holdsInVain() {
-			o.releaseOnly()
-			return false
-		}
-		return true
-	case putHold: // under an id of our own: an earlier try landed
-		return true
-	case putAudit:
-		o.Verdict.Adjusted = r.adjusted
-		o.Verdict.Duplicate = r.adjusted.writer != o.writer
-		o.Verdict.Conflict = o.Verdict.Duplicate && !o.adjust.repeats(r.adjusted)
-		return true
-	case deleteHold:
-		if o.tried++; o.kind == opRelease && o.holdGone() {
-			o.debits = nil
-			return !o.bar
-		}
-	case barHold: // an earlier try landed, or the hold has come
-		if r.hold.Estimate.IsZero() {
-			return true
-		}
-		o.tried, o.debits = 0, o.Hold.Debits
-		return false
-	}
-	return over
-}
-
 // deny refuses the reservations that do not fit beside what the refusing
 // counters hold, and makes those wait that do not fit beside the transaction's
 // other operations: nobody is denied for a write that has not landed. A

@@ -1,0 +1,39 @@
+package ledger
+
+// An operation whose item is there already was written before, by an earlier try of
+// its own or by another who used its id: then it is a duplicate, and changes nothing.
+
+// refused takes in what one of the operation's own items says, and tells whether
+// the operation is over; over is what another of its items said.
+func (o *Operation) refused(kind itemKind, r refusal, over bool) bool {
+	switch kind {
+	case putDedup:
+		o.Verdict.Stored = r.stored
+		o.Verdict.Duplicate = r.stored.writer != o.writer
+		o.Verdict.Conflict = o.Verdict.Duplicate && r.stored.Hash != o.record.Hash
+		if o.holdsInVain() {
+			o.releaseOnly()
+			return false
+		}
+		return true
+	case putHold: // under an id of our own: an earlier try landed
+		return true
+	case putAudit:
+		o.Verdict.Adjusted = r.adjusted
+		o.Verdict.Duplicate = r.adjusted.writer != o.writer
+		o.Verdict.Conflict = o.Verdict.Duplicate && !o.adjust.repeats(r.adjusted)
+		return true
+	case deleteHold:
+		if o.tried++; o.kind == opRelease && o.holdGone() {
+			o.debits = nil
+			return !o.bar
+		}
+	case barHold: // an earlier try landed, or the hold has come
+		if r.hold.Estimate.IsZero() {
+			return true
+		}
+		o.tried, o.debits = 0, o.Hold.Debits
+		return false
+	}
+	return over
+}

@@ -1,0 +1,48 @@
+package lane
+
+import (
+	"context"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+// What becomes of a write whose answer was lost: a later answer may show that it
+// landed; what cannot be known counts as consumed.
+
+// orUnconfirmed makes an answer unconfirmed if an earlier try went unanswered.
+func (a Answer) orUnconfirmed(unanswered int) Answer {
+	if unanswered > 0 {
+		a.Verdict = ddb.Unconfirmed
+	}
+	return a
+}
+
+// recognise reads a refusal that follows an unanswered try: the image may show
+// that the earlier one landed. Else a take is decided again: that the earlier
+// one lands late is safe. A give-back is not, for it would land twice, whatever
+// the slot holds now: what cannot be known stays consumed.
+func (l *Lane) recognise(a Answer, d *delivery) Answer {
+	if a.Image != nil && isTryOf(a.Image.Op, d.operation) {
+		l.lastOp = a.Image.Op
+		a.Verdict = ddb.Landed
+		return a
+	}
+	a.unconfirmed = true
+	if d.backs {
+		a.Verdict, a.Err = ddb.Unconfirmed, unconfirmed("give back")
+	}
+	return a
+}
+
+// lookFor asks by one consistent read what became of an unanswered write.
+func (l *Lane) lookFor(ctx context.Context, d *delivery) Answer {
+	image, err := l.owner.Store.Read(ctx, l.Key, l.sight.hint(), l.owner.IDs.Slot)
+	if err != nil {
+		return Answer{Verdict: ddb.Unconfirmed, Err: err}
+	}
+	if image != nil && isTryOf(image.Op, d.operation) {
+		l.lastOp = image.Op
+		return Answer{Verdict: ddb.Landed, Image: image, Seen: true}
+	}
+	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket)}
+}

@@ -1,0 +1,29 @@
+package lane
+
+import (
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
+)
+
+// Recall decides a take from memory: whether it fits the last image, if that is
+// recent. It says nothing when it does not fit but something may just have been
+// given back by this process.
+func (l *Lane) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.sight.known || l.sight.image == nil || !l.sight.fresh(now) || !cfg.Wrote(l.sight.image) {
+		return Result{}, false
+	}
+	v := plan.NewView(l.sight.image, cfg, plan.Current, now)
+	o := Op{take: true, Amounts: amounts}
+	r = Result{Image: l.sight.image, Now: now, Config: cfg, Before: plan.Precedence{Left: promised(l.atHead(), rank, nil, v.Reading())}}
+	r.Denied = !v.Fits(o.Amounts, nil, r.Before.Left)
+	if r.Denied && (slices.ContainsFunc(l.queue, func(o *Op) bool { return !o.take }) || v.Lacks(amounts)) { // what is in flight is still in the queue
+		return Result{}, false
+	}
+	if r.Denied {
+		l.noteDenial()
+	}
+	return r, true
+}

@@ -1,0 +1,62 @@
+package plan
+
+// When a bucket may be deleted: its ttl lies beyond the time at which every limit is
+// full again, for a bucket that is made anew begins full.
+
+const (
+	// ttlFills is how many times the longest fill an expiry lies ahead.
+	ttlFills = 7
+	// minTTLSeconds is the least an expiry lies ahead.
+	minTTLSeconds = 3600
+	// maxTTLSeconds is the most an expiry can cover; a slower bucket has none.
+	maxTTLSeconds = 50 * 365 * 24 * 3600
+)
+
+// expiry is the ttl of a bucket whose slowest limit fills in fill ms: 0, none,
+// when that is too far ahead.
+func expiry(now, fill int64) int64 {
+	seconds := fill/1000 + 1
+	if seconds > maxTTLSeconds/ttlFills {
+		return 0
+	}
+	return now/1000 + 1 + max(minTTLSeconds, ttlFills*seconds)
+}
+
+// spendExpiry returns the earliest expiry, in seconds, that the update of limit
+// i may leave: every limit must be full again before the item can be deleted.
+// A charge without a lower bound gets one, the deepest debt the expiry covers;
+// later says that part of the credit may be in the tokens already, so none is
+// counted on. ok is false when the expiry must move.
+func (v View) spendExpiry(i int, o *outcome, later bool) (seconds int64, ok bool) {
+	if o.out == 0 {
+		return 0, true // gives back: fuller sooner
+	}
+	rate := v.Image.Limits[i].Rate
+	ttl := v.Image.TTL
+	if !o.update.HasLow {
+		if ttl == 0 {
+			seconds = seconds1(v.Now, rate.FillTime(-o.left(v.Image.Limits[i].Tokens)))
+			return seconds, true
+		}
+		covered := min(MaxDebt, rate.DebtCovered(ttl*1000-v.Now))
+		floor := o.floor(covered)
+		if later {
+			floor = o.out - covered
+		}
+		if covered < 0 || v.Image.Limits[i].Tokens < floor {
+			return 0, false
+		}
+		o.raiseLow(floor)
+		return ttl, true
+	}
+	seconds = seconds1(v.Now, rate.FillTime(o.debt()))
+	return seconds, ttl == 0 || ttl >= seconds
+}
+
+// seconds1 is the first whole second at or after now + ms.
+func seconds1(now, ms int64) int64 {
+	if ms > maxTTLSeconds*1000 {
+		ms = maxTTLSeconds * 1000
+	}
+	return (now + ms + 999) / 1000
+}
