@@ -44,11 +44,11 @@ func (l *Lane) next() (batch, bool) {
 			b.adjusts = append(b.adjusts, o)
 		}
 	}
-	if !l.alone || len(b.adjusts) == 0 {
+	if !l.adjustsOnly || len(b.adjusts) == 0 {
 		b.takes = l.nextTakes()
 	}
-	l.alone = false
-	l.rideAhead(&b)
+	l.adjustsOnly = false
+	l.addPrefetch(&b)
 	for _, o := range b.adjusts {
 		o.state = opCarried
 	}
@@ -65,7 +65,7 @@ func (l *Lane) nextTakes() (takes []*Op) {
 		switch {
 		case !o.take || len(takes) > 0 && !sameConfig(takes[0].cfg, o.cfg):
 		case len(l.queue) == 1:
-			takes = o.alone()
+			takes = o.asList()
 		default:
 			takes = append(takes, o)
 		}
@@ -82,7 +82,7 @@ func sameConfig(a, b *plan.Config) bool {
 func (l *Lane) solo() (batch, bool) {
 	for _, o := range l.queue {
 		if o.solo && o.state == opQueued {
-			return l.carrySolo(o), true
+			return l.carryAlone(o), true
 		}
 	}
 	w := l.owing.Load()
@@ -94,11 +94,11 @@ func (l *Lane) solo() (batch, bool) {
 		return batch{}, false
 	}
 	l.queue = append(l.queue, o)
-	return l.carrySolo(o), true
+	return l.carryAlone(o), true
 }
 
-func (l *Lane) carrySolo(o *Op) batch {
+func (l *Lane) carryAlone(o *Op) batch {
 	o.state = opCarried
-	o.refresh(l.owner.NowMS())
+	o.computeDue(l.owner.NowMS())
 	return batch{adjusts: []*Op{o}}
 }

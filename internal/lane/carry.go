@@ -13,8 +13,8 @@ import (
 const (
 	// MaxRefusals bounds how often an op is decided again.
 	MaxRefusals = 24
-	// maxHalved is how often the share of a contended bucket is halved.
-	maxHalved = 3
+	// maxShareHalvings is how often the share of a contended bucket is halved.
+	maxShareHalvings = 3
 	// refusalHaste shortens the waits after refusals: the answer to one is as
 	// good as a read.
 	refusalHaste = 8
@@ -28,21 +28,21 @@ const (
 // runs the lane.
 func (l *Lane) carry(dr driver, b batch) (handed bool) {
 	ctx := dr.of(&b)
-	l.wrote = false
-	if l.blind(b) {
+	l.batchSent = false
+	if l.needsRead(b) {
 		if err := l.look(ctx); err != nil {
 			return l.fail(dr, b.ops(), err)
 		}
 	}
-	if l.bereft(b) {
-		l.finish(b.adjusts, Result{lost: true})
+	if l.owedByOtherIncarnation(b) {
+		l.finish(b.adjusts, Result{bucketGone: true})
 		return false
 	}
-	if b.adjusts = l.sift(b.adjusts); len(b.adjusts)+len(b.takes) == 0 {
+	if b.adjusts = l.dropLostRefunds(b.adjusts); len(b.adjusts)+len(b.takes) == 0 {
 		return false
 	}
 	s := make(plan.Sums, 0, 4)
-	b.adjusts = l.summed(b.adjusts, &s)
+	b.adjusts = l.addAdjusts(b.adjusts, &s)
 	if !b.charges() {
 		return l.giveBack(ctx, dr, b, s)
 	}
@@ -55,21 +55,21 @@ func (l *Lane) carry(dr driver, b batch) (handed bool) {
 	if err != nil {
 		return l.fail(dr, b.ops(), err)
 	}
-	b.takes = l.turnBack(v, b.takes)
+	b.takes = l.endUnknownLimits(v, b.takes)
 	if b.adjusts, s = l.refuseDebt(v, b.adjusts, s); len(b.adjusts)+len(b.takes) == 0 {
 		return false
 	}
-	return l.admit(ctx, dr, v, b, s)
+	return l.carryFitting(ctx, dr, v, b, s)
 }
 
-// blind reports whether the bucket has to be read before the batch can be decided.
-func (l *Lane) blind(b batch) bool {
-	return !l.sight.known && b.charges() || l.strays(b.adjusts)
+// needsRead reports whether the bucket has to be read before the batch can be decided.
+func (l *Lane) needsRead(b batch) bool {
+	return !l.sight.known && b.charges() || l.refundsNeedRead(b.adjusts)
 }
 
-// turnBack ends the takes of limits that neither the bucket nor the configuration
+// endUnknownLimits ends the takes of limits that neither the bucket nor the configuration
 // in force has, and returns the others.
-func (l *Lane) turnBack(v plan.View, takes []*Op) []*Op {
+func (l *Lane) endUnknownLimits(v plan.View, takes []*Op) []*Op {
 	if !slices.ContainsFunc(takes, func(o *Op) bool { return v.Lacks(o.Amounts) }) {
 		return takes
 	}
@@ -103,12 +103,12 @@ func (l *Lane) fail(dr driver, ops []*Op, err error) (handed bool) {
 	return false
 }
 
-// admit carries the adjusts and as many takes as fit, in their order.
-func (l *Lane) admit(ctx context.Context, dr driver, v plan.View, b batch, s plan.Sums) (handed bool) {
-	known := l.glance()
-	d := choose(&known, v, queue{adjusts: b.adjusts, takes: b.takes, sums: s, heads: l.heads(), halved: l.halved, tidy: !l.tidied})
-	if len(d.forgone) > 0 {
-		l.finish(d.forgone, Result{Denied: true})
+// carryFitting carries the adjusts and as many takes as fit, in their order.
+func (l *Lane) carryFitting(ctx context.Context, dr driver, v plan.View, b batch, s plan.Sums) (handed bool) {
+	known := l.snapshot()
+	d := choose(&known, v, queue{adjusts: b.adjusts, takes: b.takes, sums: s, heads: l.heads(), shareHalvings: l.shareHalvings, mayHousekeep: !l.housekeepingRefused})
+	if len(d.dropped) > 0 {
+		l.finish(d.dropped, Result{Denied: true})
 	}
 	switch {
 	case len(d.carried) == 0 && len(d.left) == 0:
@@ -118,34 +118,34 @@ func (l *Lane) admit(ctx context.Context, dr driver, v plan.View, b batch, s pla
 	}
 	l.postpone(v, d)
 	for _, o := range b.adjusts {
-		o.dropsIn(v)
+		o.noteDropped(v)
 	}
-	l.sendAhead(d.admitted)
+	l.stampPrefetches(d.admitted)
 	if d.write.Kind == plan.Nothing {
 		l.finish(d.carried, Result{Image: v.Image, Now: v.Now, Config: v.Config})
 		return false
 	}
 	carried, housekeeping, adjusts := d.carried, d.write.Housekeeping, len(b.adjusts) > 0
-	return l.write(ctx, dr, d.write, d.sums, carried, func(a Answer) { l.settle(carried, v, housekeeping, a, adjusts) })
+	return l.write(ctx, dr, d.write, d.sums, carried, func(a Answer) { l.settleWrite(carried, v, housekeeping, a, adjusts) })
 }
 
 // postpone leaves takes for the next write, to be decided from this one's answer.
 // What was left behind once already, and does not fit a recent image beside those
 // that go first, is denied: nobody who asks not to wait waits in line.
 func (l *Lane) postpone(v plan.View, c decision) {
-	next := c.spared
+	next := c.deferred
 	for _, o := range next {
-		o.passed++
+		o.postponed++
 	}
 	denied := Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config}
 	recent := l.sight.fresh(v.Now) && !v.Adopt
 	for _, x := range c.left {
-		if !recent || x.op.passed == 0 && x.op.refusals == 0 {
-			x.op.passed++
+		if !recent || x.op.postponed == 0 && x.op.refusals == 0 {
+			x.op.postponed++
 			next = append(next, x.op)
 			continue
 		}
-		denied.Before = x.before
+		denied.Before = x.precedence
 		l.finish([]*Op{x.op}, denied)
 	}
 	if len(next) > 0 {
@@ -155,96 +155,96 @@ func (l *Lane) postpone(v plan.View, c decision) {
 
 // deny ends takes that do not fit, on a state that is known to be recent; else
 // it looks once, and leaves them for the next round.
-func (l *Lane) deny(ctx context.Context, dr driver, v plan.View, out []excluded) (handed bool) {
-	left := make([]*Op, len(out))
-	for i := range out {
-		left[i] = out[i].op
+func (l *Lane) deny(ctx context.Context, dr driver, v plan.View, unfit []excluded) (handed bool) {
+	ops := make([]*Op, len(unfit))
+	for i := range unfit {
+		ops[i] = unfit[i].op
 	}
-	if !l.sight.fresh(v.Now) && slices.ContainsFunc(left, func(o *Op) bool { return !o.looked }) {
+	if !l.sight.fresh(v.Now) && slices.ContainsFunc(ops, func(o *Op) bool { return !o.bucketRead }) {
 		if err := l.look(ctx); err != nil {
-			return l.fail(dr, left, err)
+			return l.fail(dr, ops, err)
 		}
-		for _, o := range left {
-			o.looked = true
+		for _, o := range ops {
+			o.bucketRead = true
 		}
-		l.requeue(left)
+		l.requeue(ops)
 		return false
 	}
 	if v.Adopt && v.Image != nil { // the newer configuration arrives with the denial
-		l.unburden(left)
-		return l.write(ctx, dr, v.Plan(nil, plan.Rules{}), nil, left, func(a Answer) { l.claimed(left, a) })
+		l.markNotCarried(ops)
+		return l.write(ctx, dr, v.Plan(nil, plan.Rules{}), nil, ops, func(a Answer) { l.afterClaim(ops, a) })
 	}
 	denied := Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config}
-	for _, x := range out {
-		denied.Before = x.before
+	for _, x := range unfit {
+		denied.Before = x.precedence
 		l.finish([]*Op{x.op}, denied)
 	}
 	return false
 }
 
-// claimed goes on with takes that do not fit once a claim, that carried nothing of
+// afterClaim goes on with takes that do not fit once a claim, that carried nothing of
 // theirs, brought the newer configuration, or did not.
-func (l *Lane) claimed(left []*Op, a Answer) {
+func (l *Lane) afterClaim(left []*Op, a Answer) {
 	switch a.Verdict {
 	case ddb.Landed, ddb.Refused:
-		l.requeue(l.refuse(left))
+		l.requeue(l.countRefusal(left))
 	case ddb.Throttled:
 		l.putOff(left, a.Err)
 	default:
-		r := l.unwritten(a)
+		r := l.resultUnwritten(a)
 		r.Unconfirmed = false
 		l.finish(left, r)
 	}
 }
 
-// unburden notes that the write carries nothing of the ops.
-func (l *Lane) unburden(ops []*Op) {
+// markNotCarried notes that the write carries nothing of the ops.
+func (l *Lane) markNotCarried(ops []*Op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range ops {
-		o.unburdened = true
+		o.notCarried = true
 	}
 }
 
 // write sends a plan, and calls then with its answer.
-func (l *Lane) write(ctx context.Context, dr driver, p plan.Write, s plan.Sums, carried []*Op, then func(Answer)) (handed bool) {
-	d := &delivery{kind: p.Kind, plan: p, carried: carried, backs: s.HasBack() && p.Kind != plan.Create}
+func (l *Lane) write(ctx context.Context, dr driver, p plan.Write, s plan.Sums, carried []*Op, onAnswer func(Answer)) (handed bool) {
+	d := &delivery{kind: p.Kind, plan: p, carried: carried, givesBack: s.HasBack() && p.Kind != plan.Create}
 	if p.Kind == plan.Create {
 		p.Create.Keys, p.Create.Entity, p.Create.Resource = l.owner.Keys, l.Entity, l.Resource
 	}
-	return l.send(ctx, dr, d, s, then)
+	return l.send(ctx, dr, d, s, onAnswer)
 }
 
 // send delivers a write, remembers what its answer shows and calls then. When
 // the driver's context ends meanwhile, that happens without it.
-func (l *Lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, then func(Answer)) (handed bool) {
+func (l *Lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, onAnswer func(Answer)) (handed bool) {
 	d.operation = l.owner.IDs.Operation()
 	if l.owner.OnSend != nil {
 		l.owner.OnSend(l, d.operation, s)
 	}
 	l.prepare(d)
-	end := l.begin(&ctx, d)
+	end := l.beginTrace(&ctx, d)
 	asked := l.owner.NowMS()
 	d.driven = dr.ctx != nil
 	l.paceBy(func(p plan.Pacing) plan.Pacing { return p.Start(l.owner.passed()) })
 	for _, o := range d.carried {
-		o.goesOut()
+		o.markSent()
 	}
 	a, ended := l.deliver(ctx, d)
 	if !ended {
-		l.arrive(d, a, asked, s, end, then)
+		l.applyAnswer(d, a, asked, s, end, onAnswer)
 		return false
 	}
 	ctx, d.driven = context.WithoutCancel(ctx), false
 	l.handOver(func() {
 		a, _ := l.deliver(ctx, d)
-		l.arrive(d, a, asked, s, end, then)
+		l.applyAnswer(d, a, asked, s, end, onAnswer)
 	})
 	return true
 }
 
-// arrive takes a write's answer.
-func (l *Lane) arrive(d *delivery, a Answer, asked int64, s plan.Sums, end, then func(Answer)) {
+// applyAnswer takes a write's answer.
+func (l *Lane) applyAnswer(d *delivery, a Answer, asked int64, s plan.Sums, end, onAnswer func(Answer)) {
 	if end != nil {
 		end(a)
 	}
@@ -259,11 +259,11 @@ func (l *Lane) arrive(d *delivery, a Answer, asked int64, s plan.Sums, end, then
 	if d.kind != plan.GiveBack {
 		l.Meet(&d.plan, a.Verdict, a.Image)
 	}
-	then(a)
+	onAnswer(a)
 }
 
-// begin tells who traces of a write; what it returns tells of its end.
-func (l *Lane) begin(ctx *context.Context, d *delivery) (end func(Answer)) {
+// beginTrace tells who traces of a write; what it returns tells of its end.
+func (l *Lane) beginTrace(ctx *context.Context, d *delivery) (end func(Answer)) {
 	if l.owner.Trace == nil {
 		return nil
 	}
@@ -273,9 +273,9 @@ func (l *Lane) begin(ctx *context.Context, d *delivery) (end func(Answer)) {
 	return func(a Answer) { ended(a, time.Duration(l.owner.NowMS()-began)*time.Millisecond) }
 }
 
-// deserted reports whether nobody wants the ops any more: all are takes whose
+// allAbandoned reports whether nobody wants the ops any more: all are takes whose
 // callers have gone without them.
-func (l *Lane) deserted(ops []*Op) bool {
+func (l *Lane) allAbandoned(ops []*Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range ops {
@@ -286,54 +286,54 @@ func (l *Lane) deserted(ops []*Op) bool {
 	return true
 }
 
-// impatient reports whether the time of every op for the store is over; those of
+// allOutOfTime reports whether the time of every op for the store is over; those of
 // callers who have gone have none left.
-func (l *Lane) impatient(ops []*Op) bool {
+func (l *Lane) allOutOfTime(ops []*Op) bool {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range ops {
-		gone := o.take && o.abandoned
-		if !gone && (o.Until.IsZero() || now.Before(o.Until)) {
+		abandoned := o.take && o.abandoned
+		if !abandoned && (o.Until.IsZero() || now.Before(o.Until)) {
 			return false
 		}
 	}
 	return true
 }
 
-// settle ends the ops of a write by its answer, or queues them again.
-func (l *Lane) settle(carried []*Op, v plan.View, housekeeping bool, a Answer, adjusts bool) {
-	l.tidied = housekeeping && a.Verdict != ddb.Landed
+// settleWrite ends the ops of a write by its answer, or queues them again.
+func (l *Lane) settleWrite(carried []*Op, v plan.View, housekeeping bool, a Answer, adjusts bool) {
+	l.housekeepingRefused = housekeeping && a.Verdict != ddb.Landed
 	switch a.Verdict {
 	case ddb.Landed:
-		l.halved = max(0, l.halved-1)
+		l.shareHalvings = max(0, l.shareHalvings-1)
 		l.countTraffic(carried, v, a)
 		l.finish(carried, Result{Image: a.Image, Now: v.Now, Config: v.Config, Err: a.Err})
 	case ddb.Refused:
-		carried = l.forgo(l.leaveInDoubt(carried, a), a.unconfirmed)
-		l.alone = adjusts
-		l.halved = min(l.halved+1, maxHalved)
-		l.requeue(l.refuse(l.turnAway(carried, v, a)))
+		carried = l.dropPrefetches(l.endPending(carried, a), a.earlierUnconfirmed)
+		l.adjustsOnly = adjusts
+		l.shareHalvings = min(l.shareHalvings+1, maxShareHalvings)
+		l.requeue(l.countRefusal(l.denyUnfit(carried, v, a)))
 	case ddb.Throttled:
 		l.putOff(carried, a.Err)
 	default:
-		l.finish(carried, l.unwritten(a))
+		l.finish(carried, l.resultUnwritten(a))
 	}
 }
 
-// unwritten is what comes of ops whose write did not land, or may not have.
-func (l *Lane) unwritten(a Answer) Result {
+// resultUnwritten is what comes of ops whose write did not land, or may not have.
+func (l *Lane) resultUnwritten(a Answer) Result {
 	if a.Verdict == ddb.Conflicted { // answered each time
 		return Result{Err: &Failure{Reason: Contended}}
 	}
 	return Result{Err: a.Err, Unconfirmed: a.Verdict == ddb.Unconfirmed}
 }
 
-// leaveInDoubt ends the ops of callers who have gone on, when an earlier try went
+// endPending ends the ops of callers who have gone on, when an earlier try went
 // unanswered and may yet land: charged again, they might be charged twice. It
 // returns the others.
-func (l *Lane) leaveInDoubt(carried []*Op, a Answer) []*Op {
-	if !a.unconfirmed {
+func (l *Lane) endPending(carried []*Op, a Answer) []*Op {
+	if !a.earlierUnconfirmed {
 		return carried
 	}
 	var doubted, others []*Op
@@ -350,49 +350,49 @@ func (l *Lane) leaveInDoubt(carried []*Op, a Answer) []*Op {
 	return others
 }
 
-// turnAway denies the takes of a refused write that did not fit the state it met,
+// denyUnfit denies the takes of a refused write that did not fit the state it met,
 // at the instant they were decided for, and returns the others. Else, of many
 // processes, each would find that the refill of its round trip has made room, and
 // they would refuse each other for as long as they outnumber it.
-func (l *Lane) turnAway(carried []*Op, v plan.View, a Answer) []*Op {
+func (l *Lane) denyUnfit(carried []*Op, v plan.View, a Answer) []*Op {
 	if !a.Seen || a.Image == nil || !v.Config.Wrote(a.Image) {
 		return carried
 	}
 	v = plan.NewView(a.Image, v.Config, plan.Current, v.Now)
 	var s plan.Sums
 	heads := l.heads()
-	again := make([]*Op, 0, len(carried))
+	remaining := make([]*Op, 0, len(carried))
 	for _, o := range carried {
 		if o.take {
-			if left := promised(heads, o.Rank, again, v.Reading()); !v.Fits(o.Amounts, s, left) {
+			if left := promised(heads, o.Rank, remaining, v.Reading()); !v.Fits(o.Amounts, s, left) {
 				l.finish([]*Op{o}, Result{Denied: true, Image: a.Image, Now: v.Now, Config: v.Config, Before: plan.Precedence{Taken: s.Taken(), Left: left}})
 				continue
 			}
 		}
 		o.addTo(&s)
-		again = append(again, o)
+		remaining = append(remaining, o)
 	}
-	return again
+	return remaining
 }
 
-// refuse counts a refusal of the ops, ends those that were refused too often and
+// countRefusal counts a refusal of the ops, ends those that were refused too often and
 // returns the others.
-func (l *Lane) refuse(ops []*Op) []*Op {
-	worst := 0
-	var worn, again []*Op
+func (l *Lane) countRefusal(ops []*Op) []*Op {
+	most := 0
+	var exhausted, again []*Op
 	for _, o := range ops {
 		if o.refusals++; o.refusals >= MaxRefusals {
-			worn = append(worn, o)
+			exhausted = append(exhausted, o)
 			continue
 		}
-		worst = max(worst, o.refusals)
+		most = max(most, o.refusals)
 		again = append(again, o)
 	}
-	if len(worn) > 0 {
-		l.finish(worn, Result{Err: &Failure{Reason: Contended}})
+	if len(exhausted) > 0 {
+		l.finish(exhausted, Result{Err: &Failure{Reason: Contended}})
 	}
-	if worst > 1 {
-		ddb.Sleep(context.Background(), Backoff.Wait(worst-2)/refusalHaste)
+	if most > 1 {
+		ddb.Sleep(context.Background(), Backoff.Wait(most-2)/refusalHaste)
 	}
 	l.paceBy(func(p plan.Pacing) plan.Pacing { return p.Again(l.owner.passed()) })
 	return again
@@ -415,7 +415,7 @@ func (l *Lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (h
 		l.finish(b.adjusts, Result{Image: l.sight.image, Now: now, Config: b.config()})
 		return false
 	}
-	d := &delivery{kind: plan.GiveBack, giveBack: g, carried: b.adjusts, backs: true}
+	d := &delivery{kind: plan.GiveBack, giveBack: g, carried: b.adjusts, givesBack: true}
 	v := plan.View{Now: now, Config: b.config()}
-	return l.send(ctx, dr, d, s, func(a Answer) { l.settle(b.adjusts, v, false, a, true) })
+	return l.send(ctx, dr, d, s, func(a Answer) { l.settleWrite(b.adjusts, v, false, a, true) })
 }

@@ -13,10 +13,10 @@ type queue struct {
 	sums plan.Sums
 	// heads are the waiters at the head of the bucket's line.
 	heads []head
-	// halved is how often the share that one write takes has been halved.
-	halved int
-	// tidy allows a claim that nothing but age asks for.
-	tidy bool
+	// shareHalvings is how often the share that one write takes has been halved.
+	shareHalvings int
+	// mayHousekeep allows a claim that nothing but age asks for.
+	mayHousekeep bool
 }
 
 // decision is what a write carries, and what becomes of the takes that it does
@@ -27,10 +27,10 @@ type decision struct {
 	sums              plan.Sums
 	// left are the takes that do not fit; spared would, but other processes were
 	// faster of late.
-	left   []excluded
-	spared []*Op
-	// forgone would debit ahead of calls what is scarce.
-	forgone []*Op
+	left     []excluded
+	deferred []*Op
+	// dropped would debit ahead of calls what is scarce.
+	dropped []*Op
 	// promised is what was left to waiters before the last take.
 	promised plan.Promises
 	// write is what to send, Nothing if there is nothing to write or nothing is
@@ -40,8 +40,8 @@ type decision struct {
 
 // excluded is a take that does not fit beside what goes before it.
 type excluded struct {
-	op     *Op
-	before plan.Precedence
+	op         *Op
+	precedence plan.Precedence
 }
 
 // choose decides the next write from what is known of the bucket. It is pure. It
@@ -61,16 +61,16 @@ func choose(known *sight, v plan.View, q queue) decision {
 		case !v.Fits(o.Amounts, ahead, d.promised):
 			d.left = append(d.left, excluded{o, plan.Precedence{Taken: ahead.Taken(), Left: d.promised}})
 			continue
-		case len(d.admitted) > 0 && !v.Modest(o.Amounts, d.sums, q.halved):
-			if d.spared == nil {
+		case len(d.admitted) > 0 && !v.Modest(o.Amounts, d.sums, q.shareHalvings):
+			if d.deferred == nil {
 				ahead = slices.Clone(d.sums)
 			}
-			d.spared = append(d.spared, o)
+			d.deferred = append(d.deferred, o)
 		default:
 			o.addTo(&d.sums)
 			d.admit(o, q)
 		}
-		if d.spared == nil {
+		if d.deferred == nil {
 			ahead = d.sums
 		} else {
 			o.addTo(&ahead)
@@ -83,7 +83,7 @@ func choose(known *sight, v plan.View, q queue) decision {
 	if len(d.carried) > 0 {
 		oldest := refusals(d.carried)
 		d.write = v.Plan(d.sums, plan.Rules{
-			Tidy: q.tidy, Later: len(d.admitted) == 0 && oldest >= laterAfter, Crowding: known.crowding.Within(oldest),
+			Tidy: q.mayHousekeep, Later: len(d.admitted) == 0 && oldest >= laterAfter, Crowding: known.crowding.Within(oldest),
 		})
 	}
 	return d
@@ -95,8 +95,8 @@ func (d *decision) debitAhead(v plan.View, q queue) {
 	for _, o := range q.takes {
 		switch {
 		case !o.ahead:
-		case len(d.left)+len(d.spared)+len(q.heads)+q.halved > 0 || refusals(q.takes) > 0 || v.Image == nil || v.Adopt || !v.LeavesHalf(o.Amounts, d.sums):
-			d.forgone = append(d.forgone, o)
+		case len(d.left)+len(d.deferred)+len(q.heads)+q.shareHalvings > 0 || refusals(q.takes) > 0 || v.Image == nil || v.Adopt || !v.LeavesHalf(o.Amounts, d.sums):
+			d.dropped = append(d.dropped, o)
 		default:
 			o.addTo(&d.sums)
 			d.admit(o, q)

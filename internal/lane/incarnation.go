@@ -13,47 +13,47 @@ import (
 // that nobody took from it. Each give-back goes to the incarnation that took,
 // and is dropped with it.
 
-// strays reports whether the op gives something back to another bucket than the
+// refundsOtherIncarnation reports whether the op gives something back to another bucket than the
 // one shown.
-func (o *Op) strays(m *schema.Image) bool {
-	return !o.forgone && o.GivesBack() && !bytes.Equal(o.incarnation, m.Of())
+func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
+	return !o.refundDropped && o.GivesBack() && !bytes.Equal(o.incarnation, m.Of())
 }
 
-// strays reports whether the last image shows another bucket than one that is
+// refundsNeedRead reports whether the last image shows another bucket than one that is
 // given back to, or none, or one without a limit that is, and is not known to be
 // newer than the grant: a transaction's shows in none.
-func (l *Lane) strays(adjusts []*Op) bool {
+func (l *Lane) refundsNeedRead(adjusts []*Op) bool {
 	if !l.sight.known {
 		return false
 	}
 	for _, o := range adjusts {
-		if o.refusals == 0 && o.GivesBack() && (o.strays(l.sight.image) || o.misses(l.sight.image)) {
+		if o.refusals == 0 && o.GivesBack() && (o.refundsOtherIncarnation(l.sight.image) || o.refundsUnknownLimit(l.sight.image)) {
 			return true
 		}
 	}
 	return false
 }
 
-// misses reports whether the bucket shown lacks a limit that is given back to.
-func (o *Op) misses(m *schema.Image) bool {
+// refundsUnknownLimit reports whether the bucket shown lacks a limit that is given back to.
+func (o *Op) refundsUnknownLimit(m *schema.Image) bool {
 	return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount < 0 && !m.Holds(a.Name) })
 }
 
-// sift drops what is to be given back to a bucket that is gone, and returns the
+// dropLostRefunds drops what is to be given back to a bucket that is gone, and returns the
 // adjusts of the one that is there. Where none is known, a write gives back to
 // one incarnation, and leaves the others for the next.
-func (l *Lane) sift(adjusts []*Op) []*Op {
+func (l *Lane) dropLostRefunds(adjusts []*Op) []*Op {
 	if !l.sight.known {
-		return l.siftUnseen(adjusts)
+		return l.keepOneIncarnation(adjusts)
 	}
 	if l.sight.image == nil {
 		return adjusts
 	}
 	kept := adjusts[:0]
 	for _, o := range adjusts {
-		o.forgone = o.forgone || o.strays(l.sight.image)
-		if o.forgone && !o.charges() {
-			l.finish(o.alone(), Result{Image: l.sight.image, Now: l.owner.NowMS(), Config: o.cfg})
+		o.refundDropped = o.refundDropped || o.refundsOtherIncarnation(l.sight.image)
+		if o.refundDropped && !o.charges() {
+			l.finish(o.asList(), Result{Image: l.sight.image, Now: l.owner.NowMS(), Config: o.cfg})
 			continue
 		}
 		kept = append(kept, o)
@@ -61,8 +61,8 @@ func (l *Lane) sift(adjusts []*Op) []*Op {
 	return kept
 }
 
-// siftUnseen keeps the adjusts that give back to the bucket of the first.
-func (l *Lane) siftUnseen(adjusts []*Op) []*Op {
+// keepOneIncarnation keeps the adjusts that give back to the bucket of the first.
+func (l *Lane) keepOneIncarnation(adjusts []*Op) []*Op {
 	var kept, later []*Op
 	for _, o := range adjusts {
 		if bytes.Equal(o.incarnation, adjusts[0].incarnation) {
@@ -75,8 +75,8 @@ func (l *Lane) siftUnseen(adjusts []*Op) []*Op {
 	return kept
 }
 
-// imageOf is the incarnation of the bucket as last seen, nil for none.
-func (l *Lane) imageOf() []byte {
+// incarnation is the incarnation of the bucket as last seen, nil for none.
+func (l *Lane) incarnation() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.sight.known {
@@ -85,9 +85,9 @@ func (l *Lane) imageOf() []byte {
 	return l.sight.image.Of()
 }
 
-// bereft reports whether a batch charges what another incarnation of the bucket
+// owedByOtherIncarnation reports whether a batch charges what another incarnation of the bucket
 // is owed. One that is gone and has no successor is made again.
-func (l *Lane) bereft(b batch) bool {
+func (l *Lane) owedByOtherIncarnation(b batch) bool {
 	if len(b.adjusts) == 0 || b.adjusts[0].charge == nil {
 		return false
 	}

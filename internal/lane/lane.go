@@ -47,8 +47,8 @@ type Lane struct {
 	// heard is when a request about the bucket was last answered, in Unix
 	// nanoseconds.
 	heard atomic.Int64
-	// heirs are to be told of outcomes once mu is released.
-	heirs []func()
+	// notices are to be told of outcomes once mu is released.
+	notices []func()
 	// local are the limits as this process admits on its own.
 	local []localLimit
 	// owing is what the bucket is owed, nil for nothing.
@@ -60,25 +60,25 @@ type Lane struct {
 
 	// lastOp is this lane's own last write in its slot, nil if unknown.
 	lastOp []byte
-	// alone says that the last batch was refused: the next write carries its
+	// adjustsOnly says that the last batch was refused: the next write carries its
 	// adjusts without takes, so that those cost them one round trip at most.
-	alone bool
-	// halved is how often the share that one write takes has been halved, for
+	adjustsOnly bool
+	// shareHalvings is how often the share that one write takes has been halved, for
 	// other processes were faster.
-	halved int
-	// tidied says that a housekeeping claim was refused: spend instead.
-	tidied bool
-	// wrote says that something was sent for the batch.
-	wrote bool
+	shareHalvings int
+	// housekeepingRefused says that a housekeeping claim was refused: spend instead.
+	housekeepingRefused bool
+	// batchSent says that something was sent for the batch.
+	batchSent bool
 }
 
 // Enqueue queues an op; true says that the lane rested, and that the caller has
 // to run or drive it.
 func (l *Lane) Enqueue(o *Op) bool {
 	l.mu.Lock()
-	defer l.unlockAndTell()
+	defer l.unlockAndNotify()
 	if l.tripped.Load() {
-		l.turnOut(o, silence(ErrTripped))
+		l.endUnwritten(o, silence(ErrTripped))
 		return false
 	}
 	l.queue = append(l.queue, o)
@@ -158,7 +158,7 @@ func (l *Lane) Drive(ctx context.Context, o *Op) {
 		if l.guard(func() { handed = l.carry(dr, b) }); handed {
 			return
 		}
-		if l.over(o) {
+		if l.hasOutcome(o) {
 			break
 		}
 	}
@@ -173,7 +173,7 @@ func (l *Lane) Drive(ctx context.Context, o *Op) {
 	}
 }
 
-func (l *Lane) over(o *Op) bool {
+func (l *Lane) hasOutcome(o *Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return o.state >= opPending
@@ -181,9 +181,9 @@ func (l *Lane) over(o *Op) bool {
 
 // handOver lets the lane go on without its driver, whose caller has to be
 // answered: first with what rest is left of the batch, then as ever.
-func (l *Lane) handOver(rest func()) {
+func (l *Lane) handOver(unfinished func()) {
 	go func() {
-		l.guard(rest)
+		l.guard(unfinished)
 		l.Run()
 	}()
 }
@@ -199,7 +199,7 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 	case opQueued:
 		l.queue = slices.DeleteFunc(l.queue, func(q *Op) bool { return q == o })
 		o.state = opGone
-		l.release()
+		l.endPause()
 	case opGone:
 	default:
 		o.abandoned = true
@@ -221,7 +221,7 @@ func (l *Lane) Run() {
 	defer l.owner.Stopped()
 	growStack(0)
 	for {
-		l.abide()
+		l.awaitTurn()
 		b, ok := l.next()
 		if !ok {
 			return
@@ -240,13 +240,13 @@ func (l *Lane) finish(ops []*Op, r Result) {
 		return
 	}
 	l.mu.Lock()
-	defer l.unlockAndTell()
+	defer l.unlockAndNotify()
 	for _, o := range ops {
 		if o.state < opDone { // else it was answered when the lane tripped
 			l.end(o, r)
 		}
 	}
-	l.sweep()
+	l.removeEnded()
 }
 
 // end gives a carried op its result; l.mu must be held.
@@ -257,11 +257,11 @@ func (l *Lane) end(o *Op, r Result) {
 	granted := r.Err == nil && !r.Denied
 	if o.Waiter != nil && granted {
 		o.Waiter.served = true
-		l.order()
+		l.findHeads()
 	}
 	switch {
-	case o.state == opPending || o.heir != nil:
-		l.inherit(o, r)
+	case o.state == opPending || o.onOutcome != nil:
+		l.recordOutcome(o, r)
 	case !o.abandoned:
 		o.state, o.Result = opDone, r
 		o.Result.Dropped = o.dropped
@@ -277,36 +277,36 @@ func (l *Lane) end(o *Op, r Result) {
 // requeue leaves ops for the next write.
 func (l *Lane) requeue(ops []*Op) {
 	l.mu.Lock()
-	defer l.unlockAndTell()
+	defer l.unlockAndNotify()
 	for _, o := range ops {
-		o.unburdened = false
+		o.notCarried = false
 		switch {
 		case o.state >= opDone: // answered when the lane tripped
 		case o.state == opPending: // nothing landed for it, and its caller has gone on
-			l.inherit(o, Result{Err: silence(ErrTripped)})
+			l.recordOutcome(o, Result{Err: silence(ErrTripped)})
 		case o.abandoned && o.take: // nothing landed for it, nobody waits
 			o.state = opGone
 		case l.tripped.Load():
-			l.turnOut(o, silence(ErrTripped))
+			l.endUnwritten(o, silence(ErrTripped))
 		default:
 			o.state = opQueued
 		}
 	}
-	l.sweep()
+	l.removeEnded()
 }
 
-// sweep forgets the ops that have ended; l.mu must be held.
-func (l *Lane) sweep() {
+// removeEnded forgets the ops that have ended; l.mu must be held.
+func (l *Lane) removeEnded() {
 	l.queue = slices.DeleteFunc(l.queue, func(o *Op) bool { return o.state >= opDone })
 }
 
-// unlockAndTell releases l.mu and tells heirs of outcomes: they take locks of
+// unlockAndNotify releases l.mu and tells heirs of outcomes: they take locks of
 // their own.
-func (l *Lane) unlockAndTell() {
-	heirs := l.heirs
-	l.heirs = nil
+func (l *Lane) unlockAndNotify() {
+	notices := l.notices
+	l.notices = nil
 	l.mu.Unlock()
-	for _, tell := range heirs {
-		tell()
+	for _, notify := range notices {
+		notify()
 	}
 }

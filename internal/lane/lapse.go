@@ -36,7 +36,7 @@ func (l *Lane) lapse() {
 	if a.lapsedAt == 0 && a.stock.HasLapsed() {
 		a.lapsedAt = now
 	} else if a.lapsedAt > 0 && now-a.lapsedAt >= a.horizon.Milliseconds() {
-		l.takeOff()
+		l.writeLapsed()
 	}
 	wait := a.horizon
 	if at, held := a.stock.Ends(); held {
@@ -45,9 +45,9 @@ func (l *Lane) lapse() {
 	a.timer = time.AfterFunc(max(wait, time.Millisecond), l.lapse)
 }
 
-// takeOff has what lapsed taken off the counter by a write of its own; l.mu must be
+// writeLapsed has what lapsed taken off the counter by a write of its own; l.mu must be
 // held.
-func (l *Lane) takeOff() {
+func (l *Lane) writeLapsed() {
 	if l.tripped.Load() {
 		return
 	}
@@ -74,7 +74,7 @@ func (l *Lane) lapsedOp() *Op {
 	}
 	o := NewAdjust(context.Background(), nil, a.incarnation, a.cfg)
 	o.late, o.lapses = plan.Negated(lapsed), true
-	o.heir = func(r Result) {
+	o.onOutcome = func(r Result) {
 		if r.Err == nil || r.Unconfirmed { // perhaps taken off: what cannot be known stays consumed
 			return
 		}
@@ -92,5 +92,5 @@ func (l *Lane) lapseAll() {
 	defer l.mu.Unlock()
 	a := l.ahead
 	a.stock.LapseAll()
-	l.takeOff()
+	l.writeLapsed()
 }

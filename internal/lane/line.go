@@ -40,7 +40,7 @@ func (s *Registry) NewWaiter() *Waiter { return NewWaiter(s.ranks.Add(1)) }
 // NewWaiter is a waiter of a rank.
 func NewWaiter(rank uint64) *Waiter { return &Waiter{Rank: rank, Wake: make(chan struct{}, 1)} }
 
-func (w *Waiter) rouse() {
+func (w *Waiter) wakeUp() {
 	select {
 	case w.Wake <- struct{}{}:
 	default:
@@ -74,11 +74,11 @@ func (l *Lane) Join(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.amounts, w.scarce, w.head, w.called, w.served = nil, nil, false, false, false
-	place := slices.IndexFunc(l.line, func(o *Waiter) bool { return o.Rank > w.Rank })
-	if place < 0 {
-		place = len(l.line)
+	position := slices.IndexFunc(l.line, func(o *Waiter) bool { return o.Rank > w.Rank })
+	if position < 0 {
+		position = len(l.line)
 	}
-	l.line = slices.Insert(l.line, place, w)
+	l.line = slices.Insert(l.line, position, w)
 }
 
 // Lacks notes what a waiter in line needs, and what it was denied for this time.
@@ -86,7 +86,7 @@ func (l *Lane) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *pla
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.amounts, w.scarce, w.cfg, w.served = amounts, scarce, cfg, false
-	l.order()
+	l.findHeads()
 }
 
 // Quit takes a waiter out of the line.
@@ -94,7 +94,7 @@ func (l *Lane) Quit(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.line = slices.DeleteFunc(l.line, func(o *Waiter) bool { return o == w })
-	l.order()
+	l.findHeads()
 }
 
 // Reconfigure puts a waiter under the configuration in force, nil for none. It
@@ -107,26 +107,26 @@ func (l *Lane) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 		return false
 	}
 	w.cfg = cfg
-	l.order()
+	l.findHeads()
 	for _, o := range l.line {
 		if o != w && o.head {
-			o.rouse()
+			o.wakeUp()
 		}
 	}
 	return true
 }
 
-// order finds who is at the head, and wakes those who newly are.
-func (l *Lane) order() {
+// findHeads finds who is at the head, and wakes those who newly are.
+func (l *Lane) findHeads() {
 	var scarce []string
 	var left plan.Sums
 	for _, w := range l.line {
 		if w.served { // about to leave
 			continue
 		}
-		was := w.head
-		if w.head = !w.needs(scarce) && w.fitsBeside(left); w.head && !was {
-			w.rouse()
+		wasHead := w.head
+		if w.head = !w.needs(scarce) && w.fitsBeside(left); w.head && !wasHead {
+			w.wakeUp()
 		}
 		if w.head {
 			ask := Op{take: true, Amounts: w.amounts}
@@ -140,12 +140,12 @@ func (l *Lane) order() {
 	}
 }
 
-// rouseHeads wakes those at the head, whose wait may be shorter now; l.mu must be
+// wakeHeads wakes those at the head, whose wait may be shorter now; l.mu must be
 // held.
-func (l *Lane) rouseHeads() {
+func (l *Lane) wakeHeads() {
 	for _, w := range l.line {
 		if w.head {
-			w.rouse()
+			w.wakeUp()
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (l *Lane) CallAlong(w *Waiter, cfg *plan.Config) {
 		ask.addTo(&s)
 		if o != w && !o.head {
 			o.called = true
-			o.rouse()
+			o.wakeUp()
 		}
 	}
 }

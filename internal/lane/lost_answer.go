@@ -27,8 +27,8 @@ func (l *Lane) recognise(a Answer, d *delivery) Answer {
 		a.Verdict = ddb.Landed
 		return a
 	}
-	a.unconfirmed = true
-	if d.backs {
+	a.earlierUnconfirmed = true
+	if d.givesBack {
 		a.Verdict, a.Err = ddb.Unconfirmed, unconfirmed("give back")
 	}
 	return a

@@ -36,10 +36,10 @@ type Op struct {
 	Done chan struct{}
 	// incarnation is the bucket that an adjust gives back to; forgone says that
 	// it is gone, and with it what was to be given back.
-	incarnation []byte
-	forgone     bool
+	incarnation   []byte
+	refundDropped bool
 
-	self [1]*Op // for alone
+	listOfOne [1]*Op // for alone
 	// Waiter is its caller's in the bucket's line, nil for an ordinary take.
 	Waiter *Waiter
 
@@ -47,8 +47,8 @@ type Op struct {
 	Until time.Time
 	// sent, if set, is closed when a write that carries it is first sent.
 	sent chan struct{}
-	// cause is why it was put off, nil if it never was.
-	cause error
+	// throttledBy is why it was put off, nil if it never was.
+	throttledBy error
 
 	// charge is what a bucket is owed, of which the op writes what is due; late
 	// is what of it the counter alone is charged. Such an op is solo: it rides
@@ -64,18 +64,18 @@ type Op struct {
 	ahead, lapses bool
 	debited       int64
 
-	// heir learns the outcome when nobody waits for it any more; final is the
+	// onOutcome learns the outcome when nobody waits for it any more; final is the
 	// outcome if it came before the heir.
-	heir  func(Result)
-	final *Result
+	onOutcome func(Result)
+	outcome   *Result
 
 	state opState
-	// unburdened says that the write under way carries nothing of it.
-	unburdened bool
+	// notCarried says that the write under way carries nothing of it.
+	notCarried bool
 	abandoned  bool // the caller has gone: what is granted is given back
-	looked     bool // the bucket was read for it: it may be denied from that, however slow the read was
+	bucketRead bool // the bucket was read for it: it may be denied from that, however slow the read was
 	refusals   int
-	passed     int // writes that left it behind
+	postponed  int // writes that left it behind
 	dropped    []string
 	// Rank is its caller's seniority among waiters.
 	Rank uint64
@@ -92,8 +92,8 @@ type Result struct {
 	Unconfirmed bool
 	// Pending means that the write is under way: its outcome can be inherited.
 	Pending bool
-	// lost says that the bucket that was owed is gone.
-	lost bool
+	// bucketGone says that the bucket that was owed is gone.
+	bucketGone bool
 	// Err is why it ended otherwise: a *Failure, or the store's error.
 	Err error
 	// Image is the bucket after the write, or as it denied; Now is when that was
@@ -136,18 +136,18 @@ func (o *Op) TellSent() <-chan struct{} {
 	return o.sent
 }
 
-// goesOut tells that a write which carries the op is sent.
-func (o *Op) goesOut() {
+// markSent tells that a write which carries the op is sent.
+func (o *Op) markSent() {
 	if o.sent != nil {
 		close(o.sent)
 		o.sent = nil
 	}
 }
 
-// alone is a list of the op, which is all that most writes carry.
-func (o *Op) alone() []*Op {
-	o.self[0] = o
-	return o.self[:]
+// asList is a list of the op, which is all that most writes carry.
+func (o *Op) asList() []*Op {
+	o.listOfOne[0] = o
+	return o.listOfOne[:]
 }
 
 // GivesBack reports whether an adjust returns anything.
@@ -165,8 +165,8 @@ func (o *Op) charges() bool {
 	return o.take || len(o.late) > 0 && !o.lapses || slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
 }
 
-// reversed is the adjust that gives back what a take was granted by r.
-func (o *Op) reversed(r Result) *Op {
+// refundOf is the adjust that gives back what a take was granted by r.
+func (o *Op) refundOf(r Result) *Op {
 	back := make([]plan.Signed, len(o.Amounts))
 	for i, a := range o.Amounts {
 		back[i] = plan.Signed{Name: a.Name, Amount: -a.Amount}
@@ -174,8 +174,8 @@ func (o *Op) reversed(r Result) *Op {
 	return NewAdjust(o.ctx, back, r.Image.Of(), o.cfg)
 }
 
-// dropsIn notes which limits of an adjust a write decided from v leaves out.
-func (o *Op) dropsIn(v plan.View) {
+// noteDropped notes which limits of an adjust a write decided from v leaves out.
+func (o *Op) noteDropped(v plan.View) {
 	o.dropped = nil
 	for _, a := range append(slices.Clone(o.Amounts), o.late...) {
 		if _, known := v.Room(a.Name, 0); !known {
@@ -187,7 +187,7 @@ func (o *Op) dropsIn(v plan.View) {
 // addTo adds the op to the sums of a batch.
 func (o *Op) addTo(s *plan.Sums) {
 	for _, a := range o.late {
-		if !o.lapses || !o.forgone {
+		if !o.lapses || !o.refundDropped {
 			s.At(a.Name).Late += a.Amount
 		}
 	}
@@ -198,7 +198,7 @@ func (o *Op) addTo(s *plan.Sums) {
 			at.Take += a.Amount
 		case a.Amount > 0:
 			at.Adjust += a.Amount
-		case !o.forgone:
+		case !o.refundDropped:
 			at.Back -= a.Amount
 		}
 	}
@@ -239,9 +239,9 @@ func isTryOf(slot []byte, operation uint64) bool {
 	return len(slot) == 9 && binary.BigEndian.Uint64(slot) == operation
 }
 
-// refresh works out what of an owed charge is due at now: what a queue of the
+// computeDue works out what of an owed charge is due at now: what a queue of the
 // limit's rate still holds is taken, all of it is counted.
-func (o *Op) refresh(now int64) {
+func (o *Op) computeDue(now int64) {
 	if o.charge == nil {
 		return
 	}

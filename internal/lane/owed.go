@@ -28,10 +28,10 @@ type owed struct {
 	flushing bool
 }
 
-// returns owes a give-back that nobody waits for: one that can not be kept stays
+// refundOrDoubt owes a give-back that nobody waits for: one that can not be kept stays
 // consumed, and in doubt.
-func (d *owed) returns(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) {
-	if !d.refund(l, amounts, incarnation, cfg) {
+func (d *owed) refundOrDoubt(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) {
+	if !d.addRefund(l, amounts, incarnation, cfg) {
 		d.lanes.tally.doubt(amounts)
 	}
 }
@@ -44,7 +44,7 @@ func (l *Lane) Owe(amounts []plan.Signed, cfg *plan.Config) *backlog.Charge {
 // OweBack has amounts given back later to one incarnation of the bucket; false when
 // too many buckets are owed already.
 func (l *Lane) OweBack(amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
-	return l.owner.owed.refund(l, amounts, incarnation, cfg)
+	return l.owner.owed.addRefund(l, amounts, incarnation, cfg)
 }
 
 // charge owes amounts to a bucket; nil when too many buckets are owed already.
@@ -55,12 +55,12 @@ func (d *owed) charge(l *Lane, amounts []plan.Signed, cfg *plan.Config) *backlog
 	if w == nil {
 		return nil
 	}
-	return w.add(amounts, cfg, l.imageOf(), d.lanes.NowMS())
+	return w.add(amounts, cfg, l.incarnation(), d.lanes.NowMS())
 }
 
-// refund owes a give-back to one incarnation of a bucket; false when too many
+// addRefund owes a give-back to one incarnation of a bucket; false when too many
 // buckets are owed already.
-func (d *owed) refund(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
+func (d *owed) addRefund(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
 	if len(amounts) == 0 {
 		return true
 	}
@@ -70,7 +70,7 @@ func (d *owed) refund(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *p
 	if w == nil {
 		return false
 	}
-	w.refund(amounts, incarnation, cfg)
+	w.addRefund(amounts, incarnation, cfg)
 	return true
 }
 
@@ -82,10 +82,10 @@ func (d *owed) takeOver(l *Lane, c *backlog.Charge, amounts []plan.Signed, cfg *
 	w := d.owing(l)
 	if w == nil {
 		c.Dropped()
-		d.lanes.drops(bucketKey{l.Entity, l.Resource}, amounts, "too many buckets are owed, or the limiter is closed")
+		d.lanes.noteDropped(bucketKey{l.Entity, l.Resource}, amounts, "too many buckets are owed, or the limiter is closed")
 		return
 	}
-	w.add(nil, cfg, l.imageOf(), d.lanes.NowMS())
+	w.add(nil, cfg, l.incarnation(), d.lanes.NowMS())
 	w.takeOver(c, d.lanes.NowMS())
 }
 

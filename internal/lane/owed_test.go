@@ -17,18 +17,18 @@ import (
 func TestOwedIsWrittenOnePartAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, w := owingLane(t, plan.Signed{Name: "rpm", Amount: token})
-		w.refund([]plan.Signed{{Name: "rpm", Amount: token}}, nil, w.cfg)
+		w.addRefund([]plan.Signed{{Name: "rpm", Amount: token}}, nil, w.cfg)
 		first := w.next(l.owner)
 		require.NotNil(t, first)
 		require.NotNil(t, first.charge, "charges go first")
 		assert.Nil(t, w.next(l.owner))
 		assert.False(t, w.empty())
-		first.heir(Result{Unconfirmed: true, Err: ErrTripped})
+		first.onOutcome(Result{Unconfirmed: true, Err: ErrTripped})
 		assert.False(t, w.empty(), "the give-back is left")
 		second := w.next(l.owner)
 		require.NotNil(t, second)
 		assert.Nil(t, w.next(l.owner))
-		second.heir(Result{Unconfirmed: true, Err: ErrTripped})
+		second.onOutcome(Result{Unconfirmed: true, Err: ErrTripped})
 		assert.True(t, w.empty())
 	})
 }
@@ -37,7 +37,7 @@ func TestOwedIsWrittenOnePartAtATime(t *testing.T) {
 func TestOwedThatCouldNotBeWrittenWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, w := owingLane(t, plan.Signed{Name: "rpm", Amount: 5 * token})
-		w.next(l.owner).heir(Result{Err: ErrTripped})
+		w.next(l.owner).onOutcome(Result{Err: ErrTripped})
 		assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: 5 * token}}, w.due(0))
 		assert.False(t, w.pending())
 		assert.Nil(t, w.next(l.owner))
@@ -54,7 +54,7 @@ func TestOwedGiveBacksOfTwoBucketsStayApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, w := owingLane(t)
 		for _, incarnation := range []string{"a", "a", "b"} {
-			w.refund([]plan.Signed{{Name: "rpm", Amount: token}}, []byte(incarnation), w.cfg)
+			w.addRefund([]plan.Signed{{Name: "rpm", Amount: token}}, []byte(incarnation), w.cfg)
 		}
 		assert.Equal(t, []owedBack{{[]plan.Signed{{Name: "rpm", Amount: 2 * token}}, []byte("a")}, {[]plan.Signed{{Name: "rpm", Amount: token}}, []byte("b")}}, w.backs)
 		w.mu.Lock()
@@ -97,7 +97,7 @@ func TestOwedToTooManyBucketsIsNotKept(t *testing.T) {
 		l = l.owner.Of("one-more", "gpt-4")
 		one := []plan.Signed{{Name: "rpm", Amount: token}}
 		assert.Nil(t, d.charge(l, one, w.cfg))
-		assert.False(t, d.refund(l, one, nil, w.cfg))
+		assert.False(t, d.addRefund(l, one, nil, w.cfg))
 		c := backlog.UnderWay()
 		c.Carry("rpm", w.cfg.RateOf("rpm"), token, 0)
 		h := backlog.Holding{Name: "rpm"}
@@ -115,7 +115,7 @@ func TestOwedGiveBacksStayWithinOneWrite(t *testing.T) {
 		l := resting(t)
 		const leases = 600
 		for range leases {
-			require.True(t, l.owner.owed.refund(l, []plan.Signed{{Name: "rpm", Amount: mostTokens}}, l.imageOf(), nil))
+			require.True(t, l.owner.owed.addRefund(l, []plan.Signed{{Name: "rpm", Amount: mostTokens}}, l.incarnation(), nil))
 		}
 		w, sum := l.owing.Load(), int64(0)
 		for _, b := range w.backs {
@@ -141,7 +141,7 @@ func TestWhatCannotBeOwedIsTold(t *testing.T) {
 		}
 		c := backlog.UnderWay()
 		d.takeOver(l, c, []plan.Signed{{Name: "rpm", Amount: 2 * token}}, rpmOf(100))
-		d.returns(l, []plan.Signed{{Name: "rpm", Amount: 3 * token}}, l.imageOf(), nil)
+		d.refundOrDoubt(l, []plan.Signed{{Name: "rpm", Amount: 3 * token}}, l.incarnation(), nil)
 		d.byKey = nil
 		doubted, dropped := l.owner.tally.amounts()
 		assert.Equal(t, map[string]int64{"rpm": 2}, plan.Tokens(dropped))

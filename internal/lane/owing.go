@@ -87,8 +87,8 @@ func (w *owing) add(amounts []plan.Signed, cfg *plan.Config, incarnation []byte,
 	return w.charge
 }
 
-// refund owes a give-back.
-func (w *owing) refund(amounts []plan.Signed, incarnation []byte, cfg *plan.Config) {
+// addRefund owes a give-back.
+func (w *owing) addRefund(amounts []plan.Signed, incarnation []byte, cfg *plan.Config) {
 	if len(amounts) == 0 {
 		return
 	}
@@ -126,21 +126,21 @@ func (w *owing) next(s *Registry) *Op {
 		w.charge, w.carried = backlog.NewCharge(), true
 		o := NewAdjust(context.Background(), nil, nil, w.cfg)
 		o.charge, o.solo, o.owedTo = c, true, w.incarnation
-		o.heir = func(r Result) { s.flushed(w, c, o, r) }
+		o.onOutcome = func(r Result) { s.bookCharge(w, c, o, r) }
 		return o
 	case len(w.backs) > 0:
 		b := w.backs[0]
 		w.backs, w.carried = slices.Delete(w.backs, 0, 1), true
 		o := NewAdjust(context.Background(), plan.Negated(b.amounts), b.incarnation, w.cfg)
 		o.solo = true
-		o.heir = func(r Result) { s.refunded(w, b, o.cfg, r) }
+		o.onOutcome = func(r Result) { s.bookRefund(w, b, o.cfg, r) }
 		return o
 	}
 	return nil
 }
 
-// refunds are give-backs of what a charge carried.
-func refunds(list []backlog.Refund) []plan.Signed {
+// signedRefunds are give-backs of what a charge carried.
+func signedRefunds(list []backlog.Refund) []plan.Signed {
 	var out []plan.Signed
 	for _, r := range list {
 		out = plan.Plus(out, []plan.Signed{{Name: r.Name, Amount: r.Amount}})
@@ -148,48 +148,48 @@ func refunds(list []backlog.Refund) []plan.Signed {
 	return out
 }
 
-// flushed books what came of a charge that was owed.
-func (s *Registry) flushed(w *owing, c *backlog.Charge, o *Op, r Result) {
+// bookCharge books what came of a charge that was owed.
+func (s *Registry) bookCharge(w *owing, c *backlog.Charge, o *Op, r Result) {
 	switch {
-	case r.lost:
-		s.drops(w.lane, o.owed(), "the bucket is gone")
+	case r.bucketGone:
+		s.noteDropped(w.lane, o.owed(), "the bucket is gone")
 		c.Dropped()
 	case r.Err == nil:
-		if gone := o.owedOf(r.Dropped); len(gone) > 0 {
-			s.drops(w.lane, gone, "its limits are gone")
+		if dropped := o.owedOf(r.Dropped); len(dropped) > 0 {
+			s.noteDropped(w.lane, dropped, "its limits are gone")
 		}
-		where := r.Image.Of()
-		w.refund(refunds(c.Landed(where, r.Dropped)), where, o.cfg)
+		incarnation := r.Image.Of()
+		w.addRefund(signedRefunds(c.Landed(incarnation, r.Dropped)), incarnation, o.cfg)
 	case r.Unconfirmed:
 		s.tally.doubt(o.owed())
 		c.Unanswered()
 	default:
 		w.takeOver(c, s.NowMS())
 	}
-	s.released(w, r)
+	s.finishPart(w, r)
 }
 
-// drops counts and logs what will never be charged.
-func (s *Registry) drops(key bucketKey, amounts []plan.Signed, why string) {
+// noteDropped counts and logs what will never be charged.
+func (s *Registry) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
 	s.tally.drop(amounts)
 	s.Log.Warn("dynalimit: what was admitted while a bucket did not answer is not charged: "+why,
 		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
 }
 
-// refunded books what came of a give-back that was owed. One that may have been
+// bookRefund books what came of a give-back that was owed. One that may have been
 // written is not written again.
-func (s *Registry) refunded(w *owing, b owedBack, cfg *plan.Config, r Result) {
+func (s *Registry) bookRefund(w *owing, b owedBack, cfg *plan.Config, r Result) {
 	if r.Err != nil && !r.Unconfirmed {
-		w.refund(b.amounts, b.incarnation, cfg)
+		w.addRefund(b.amounts, b.incarnation, cfg)
 	} else if r.Unconfirmed {
 		s.tally.doubt(b.amounts)
 	}
-	s.released(w, r)
+	s.finishPart(w, r)
 }
 
-// released ends the writing of a part of what is owed. What could not be written
+// finishPart ends the writing of a part of what is owed. What could not be written
 // lets the lane's own takes go first for a while.
-func (s *Registry) released(w *owing, r Result) {
+func (s *Registry) finishPart(w *owing, r Result) {
 	w.mu.Lock()
 	w.carried = false
 	if r.Err != nil && !r.Unconfirmed {

@@ -17,8 +17,8 @@ import (
 // mutex guards it.
 type pace struct {
 	plan.Pacing
-	// woken ends the wait of a lane that nobody wants anything of any more.
-	woken chan struct{}
+	// pauseEnded ends the wait of a lane that nobody wants anything of any more.
+	pauseEnded chan struct{}
 }
 
 // origin is of the instants that lanes are paced by: all that come are above 0.
@@ -34,10 +34,10 @@ func (l *Lane) untilTurn() time.Duration {
 		return 0
 	}
 	l.mu.Lock()
-	defer l.unlockAndTell()
+	defer l.unlockAndNotify()
 	now := l.owner.passed()
 	if l.pace.Over(now) {
-		l.relax()
+		l.stopPacing()
 		return 0
 	}
 	if w := l.owing.Load(); len(l.queue) == 0 && (w == nil || !w.pending()) {
@@ -56,15 +56,15 @@ func (l *Lane) Turn() time.Duration {
 	return time.Duration(max(0, l.pace.Left(l.owner.passed()))) * time.Microsecond
 }
 
-// abide waits until the lane's next write may start. Nobody is asked meanwhile, so
+// awaitTurn waits until the lane's next write may start. Nobody is asked meanwhile, so
 // that the bucket's silence says nothing.
-func (l *Lane) abide() {
+func (l *Lane) awaitTurn() {
 	for wait := l.untilTurn(); wait > 0; wait = l.untilTurn() {
 		l.pausing.Store(true)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-l.pace.woken: // set before the goroutine came here, and kept by it alone
+		case <-l.pace.pauseEnded: // set before the goroutine came here, and kept by it alone
 		}
 		timer.Stop()
 	}
@@ -73,13 +73,13 @@ func (l *Lane) abide() {
 	}
 }
 
-// release ends the wait of a lane whose queue is empty; l.mu must be held.
-func (l *Lane) release() {
+// endPause ends the wait of a lane whose queue is empty; l.mu must be held.
+func (l *Lane) endPause() {
 	if l.pace == nil || len(l.queue) > 0 {
 		return
 	}
 	select {
-	case l.pace.woken <- struct{}{}:
+	case l.pace.pauseEnded <- struct{}{}:
 	default:
 	}
 }
@@ -88,10 +88,10 @@ func (l *Lane) release() {
 // read was throttled.
 func (l *Lane) throttled(read bool, trip time.Duration) {
 	l.mu.Lock()
-	defer l.unlockAndTell()
+	defer l.unlockAndNotify()
 	first := l.pace == nil
 	if first {
-		l.pace = &pace{woken: make(chan struct{}, 1)}
+		l.pace = &pace{pauseEnded: make(chan struct{}, 1)}
 	}
 	now := l.owner.passed()
 	if read {
@@ -105,8 +105,8 @@ func (l *Lane) throttled(read bool, trip time.Duration) {
 	l.owner.paced.add(l)
 }
 
-// relax forgets the pace of a lane that is not paced any more; l.mu must be held.
-func (l *Lane) relax() {
+// stopPacing forgets the pace of a lane that is not paced any more; l.mu must be held.
+func (l *Lane) stopPacing() {
 	reads := l.pace.Reads
 	l.pace = nil
 	l.owner.paced.remove(l)
@@ -116,7 +116,7 @@ func (l *Lane) relax() {
 // tellPace tells who traces, once l.mu has been released.
 func (l *Lane) tellPace(p Paced) {
 	if t := l.owner.Trace; t != nil {
-		l.heirs = append(l.heirs, func() { t.Paced(p) })
+		l.notices = append(l.notices, func() { t.Paced(p) })
 	}
 }
 
@@ -147,20 +147,20 @@ func (l *Lane) noteDenial() {
 // whose time for the store is over: their callers', else Patience.
 func (l *Lane) putOff(ops []*Op, err error) {
 	now := time.Now()
-	var over, again []*Op
+	var ended, again []*Op
 	l.mu.Lock()
 	for _, o := range ops {
-		if o.cause = err; o.Until.IsZero() {
+		if o.throttledBy = err; o.Until.IsZero() {
 			o.Until = now.Add(l.owner.Patience)
 		}
 		if now.Before(o.Until) {
 			again = append(again, o)
 		} else {
-			over = append(over, o)
+			ended = append(ended, o)
 		}
 	}
 	l.mu.Unlock()
-	l.finish(over, Result{Err: err})
+	l.finish(ended, Result{Err: err})
 	l.requeue(again)
 }
 
@@ -168,7 +168,7 @@ func (l *Lane) putOff(ops []*Op, err error) {
 func (l *Lane) Cause(o *Op) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return o.cause
+	return o.throttledBy
 }
 
 // throttling reports whether an error is that the store lacks capacity.

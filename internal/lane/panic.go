@@ -13,14 +13,14 @@ import (
 func (l *Lane) guard(work func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.broke(p, debug.Stack())
+			l.endPanicked(p, debug.Stack())
 		}
 	}()
 	work()
 }
 
-// broke ends every op that is being carried. What was sent may have landed.
-func (l *Lane) broke(p any, stack []byte) {
+// endPanicked ends every op that is being carried. What was sent may have landed.
+func (l *Lane) endPanicked(p any, stack []byte) {
 	err := &Failure{Reason: Panicked, Err: fmt.Errorf("%v", p)}
 	l.owner.Log.ErrorContext(context.Background(), "panic in a lane",
 		slog.String("entity", l.Entity), slog.String("resource", l.Resource), slog.Any("panic", p), slog.String("stack", string(stack)))
@@ -33,5 +33,5 @@ func (l *Lane) broke(p any, stack []byte) {
 	}
 	l.sight.drop() // whatever it saw, look again
 	l.mu.Unlock()
-	l.finish(carried, Result{Err: err, Unconfirmed: l.wrote})
+	l.finish(carried, Result{Err: err, Unconfirmed: l.batchSent})
 }

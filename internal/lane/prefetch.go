@@ -136,7 +136,7 @@ func (l *Lane) fetchOp(cfg *plan.Config, now int64) *Op {
 	a.fetching = true
 	o := NewTake(context.Background(), want, cfg)
 	o.ahead, o.abandoned, o.debited = true, true, now
-	o.heir = func(r Result) { l.fetched(o, r) }
+	o.onOutcome = func(r Result) { l.fetched(o, r) }
 	return o
 }
 
@@ -164,14 +164,14 @@ func (l *Lane) fetched(o *Op, r Result) {
 	a.stock.Add(o.Amounts, o.debited)
 	if l.owner.lapsing.Load() {
 		a.stock.LapseAll()
-		l.takeOff()
+		l.writeLapsed()
 	}
 	l.lapseLater()
 }
 
-// rideAhead lets a write that is made anyway debit ahead, and take off the counter
+// addPrefetch lets a write that is made anyway debit ahead, and take off the counter
 // what lapsed; l.mu must be held.
-func (l *Lane) rideAhead(b *batch) {
+func (l *Lane) addPrefetch(b *batch) {
 	if l.ahead == nil || len(b.takes) == 0 {
 		return
 	}
@@ -186,9 +186,9 @@ func (l *Lane) rideAhead(b *batch) {
 	}
 }
 
-// forgo drops the ops that debit ahead, of a write that was refused or whose tokens
+// dropPrefetches drops the ops that debit ahead, of a write that was refused or whose tokens
 // are scarce, and returns the others.
-func (l *Lane) forgo(ops []*Op, unconfirmed bool) []*Op {
+func (l *Lane) dropPrefetches(ops []*Op, unconfirmed bool) []*Op {
 	i := slices.IndexFunc(ops, func(o *Op) bool { return o.ahead })
 	if i < 0 {
 		return ops
@@ -204,8 +204,8 @@ func (l *Lane) forgo(ops []*Op, unconfirmed bool) []*Op {
 	return kept
 }
 
-// sendAhead notes when what debits ahead is sent: its age counts from then.
-func (l *Lane) sendAhead(admitted []*Op) {
+// stampPrefetches notes when what debits ahead is sent: its age counts from then.
+func (l *Lane) stampPrefetches(admitted []*Op) {
 	for _, o := range admitted {
 		if o.ahead {
 			o.debited = l.owner.elapsed()

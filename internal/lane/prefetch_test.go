@@ -67,12 +67,12 @@ func TestRefusedDebitAheadIsDropped(t *testing.T) {
 	l := resting(t)
 	take, told := NewTake(t.Context(), oneToken, rpmOf(100)), []Result(nil)
 	ahead := func() *Op {
-		return &Op{take: true, ahead: true, abandoned: true, state: opCarried, heir: func(r Result) { told = append(told, r) }}
+		return &Op{take: true, ahead: true, abandoned: true, state: opCarried, onOutcome: func(r Result) { told = append(told, r) }}
 	}
 	same := []*Op{take}
-	assert.Equal(t, same, l.forgo(same, false))
-	assert.Equal(t, same, l.forgo([]*Op{take, ahead()}, false))
-	assert.Equal(t, same, l.forgo([]*Op{ahead(), take}, true))
+	assert.Equal(t, same, l.dropPrefetches(same, false))
+	assert.Equal(t, same, l.dropPrefetches([]*Op{take, ahead()}, false))
+	assert.Equal(t, same, l.dropPrefetches([]*Op{ahead(), take}, true))
 	require.Len(t, told, 2)
 	assert.True(t, told[0].Denied)
 	assert.False(t, told[0].Unconfirmed)
@@ -109,9 +109,9 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			image := imageOf(cfg, c.tokens*token, now)
-			d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, c.adopt, now), queue{takes: c.takes, halved: c.halved})
-			assert.Equal(t, c.want, len(d.forgone) == 0)
-			for _, o := range d.forgone {
+			d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, c.adopt, now), queue{takes: c.takes, shareHalvings: c.halved})
+			assert.Equal(t, c.want, len(d.dropped) == 0)
+			for _, o := range d.dropped {
 				assert.NotContains(t, d.carried, o)
 			}
 			if len(d.admitted) > 1 {
@@ -123,7 +123,7 @@ func TestChooseDebitsAheadLast(t *testing.T) {
 	refusedOnce.refusals = 1
 	image := imageOf(cfg, 90*token, now)
 	d := choose(&sight{known: true, image: image}, plan.NewView(image, cfg, plan.Current, now), queue{takes: []*Op{refusedOnce, debit(1)}})
-	assert.Len(t, d.forgone, 1, "a call that was refused")
+	assert.Len(t, d.dropped, 1, "a call that was refused")
 }
 
 // Nobody is served while others wait in line, under limits of his own, or of another
@@ -173,10 +173,10 @@ func TestRefusedWriteGoesAgainWithoutDebitingAhead(t *testing.T) {
 		l, cfg := resting(t), rpmOf(100)
 		image := imageOf(cfg, 90*token, l.owner.NowMS())
 		take := NewTake(t.Context(), oneToken, cfg)
-		ahead := &Op{ctx: t.Context(), take: true, Amounts: oneToken, cfg: cfg, Rank: LastRank, ahead: true, heir: func(Result) {}}
+		ahead := &Op{ctx: t.Context(), take: true, Amounts: oneToken, cfg: cfg, Rank: LastRank, ahead: true, onOutcome: func(Result) {}}
 		take.state, ahead.state = opCarried, opCarried
 		l.queue = []*Op{take, ahead}
-		l.settle(l.queue, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), false, Answer{Verdict: ddb.Refused, Seen: true, Image: image}, false)
+		l.settleWrite(l.queue, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), false, Answer{Verdict: ddb.Refused, Seen: true, Image: image}, false)
 		assert.Equal(t, []*Op{take}, l.queue)
 	})
 }

@@ -18,7 +18,7 @@ func TestAdjustsGoAloneAfterARefusal(t *testing.T) {
 	l := resting(t)
 	cfg := rpmOf(100)
 	take, adjust := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, cfg), NewAdjust(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, nil, cfg)
-	l.queue, l.alone = []*Op{take, adjust}, true
+	l.queue, l.adjustsOnly = []*Op{take, adjust}, true
 	b, ok := l.next()
 	require.True(t, ok)
 	assert.Equal(t, []*Op{adjust}, b.adjusts)
@@ -49,7 +49,7 @@ func TestRefusedTakeThatDoesNotFitIsTurnedAway(t *testing.T) {
 		fits, large := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 10 * token}}, cfg), NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 11 * token}}, cfg)
 		v := plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS())
 		<-time.After(5 * time.Second) // the round trip
-		again := l.turnAway([]*Op{large, fits}, v, Answer{Verdict: ddb.Refused, Seen: true, Image: l.sight.image})
+		again := l.denyUnfit([]*Op{large, fits}, v, Answer{Verdict: ddb.Refused, Seen: true, Image: l.sight.image})
 		assert.Equal(t, []*Op{fits}, again)
 		<-large.Done
 		assert.True(t, large.Result.Denied)
@@ -63,7 +63,7 @@ func TestContentionEndsOnlyTheWorn(t *testing.T) {
 		l := &Lane{Entity: "u", Resource: "m", owner: &Registry{}}
 		worn, fresh := NewTake(t.Context(), nil, nil), NewTake(t.Context(), nil, nil)
 		worn.refusals = MaxRefusals - 1
-		require.Equal(t, []*Op{fresh}, l.refuse([]*Op{worn, fresh}))
+		require.Equal(t, []*Op{fresh}, l.countRefusal([]*Op{worn, fresh}))
 		<-worn.Done
 		var why *Failure
 		require.ErrorAs(t, worn.Result.Err, &why)

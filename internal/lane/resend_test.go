@@ -19,9 +19,9 @@ func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
 	} {
 		l := &Lane{lastOp: []byte(test.own)}
 		l.sight.image = &schema.Image{Op: []byte(test.last)}
-		d := &delivery{backs: true}
+		d := &delivery{givesBack: true}
 		l.prepare(d)
-		assert.Equal(t, test.again, d.own, name)
+		assert.Equal(t, test.again, d.lastIsOwn, name)
 		assert.Equal(t, test.again, d.rule == schema.OpLast, name)
 	}
 }

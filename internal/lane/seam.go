@@ -11,7 +11,7 @@ import (
 
 // Image is the bucket as last seen, nil for none.
 func (l *Lane) Image() *schema.Image {
-	known := l.glance()
+	known := l.snapshot()
 	return known.image
 }
 
@@ -51,7 +51,7 @@ func (o *Op) CallersContext() context.Context { return o.ctx }
 func (o *Op) Written() []plan.Signed {
 	var amounts []plan.Signed
 	for _, a := range o.Amounts {
-		if a.Amount > 0 || !o.forgone {
+		if a.Amount > 0 || !o.refundDropped {
 			amounts = append(amounts, a)
 		}
 	}

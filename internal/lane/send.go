@@ -29,24 +29,24 @@ type delivery struct {
 	kind      plan.Kind
 	carried   []*Op
 	operation uint64
-	// backs says that it gives something back, and so must never land twice.
-	backs bool
+	// givesBack says that it gives something back, and so must never land twice.
+	givesBack bool
 	// plan, or giveBack, is what it writes.
 	plan     plan.Write
 	giveBack schema.GiveBack
 
-	// last is what the slot held in the image the write was decided from; own
+	// slotBefore is what the slot held in the image the write was decided from; own
 	// says that it was this client's own last write.
-	last []byte
-	own  bool
-	rule schema.OpRule
-	try  int
+	slotBefore []byte
+	lastIsOwn  bool
+	rule       schema.OpRule
+	try        int
 	// driven says that a caller's goroutine sends it, who must be answered once the
 	// bucket does not answer; without context, it would wait as long as that.
 	driven bool
 	// unanswered is how many tries went unanswered, silent how many in a row the
 	// store did not answer at all, sent or not.
-	unanswered, silent int
+	unanswered, silentTries int
 }
 
 // prepare decides how the tries recognise themselves. A take is resent so that
@@ -55,27 +55,27 @@ type delivery struct {
 // client's own, so that it lands once.
 func (l *Lane) prepare(d *delivery) {
 	if l.sight.image != nil {
-		d.last = l.sight.image.Op
+		d.slotBefore = l.sight.image.Op
 	}
-	d.own = len(l.lastOp) > 0 && bytes.Equal(d.last, l.lastOp)
-	if d.backs && d.own {
+	d.lastIsOwn = len(l.lastOp) > 0 && bytes.Equal(d.slotBefore, l.lastOp)
+	if d.givesBack && d.lastIsOwn {
 		d.rule = schema.OpLast
 	}
 }
 
 // deliver sends a write until it is known to have landed or not, or the driver's
 // ctx ends: then the delivery can go on under another.
-func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, ended bool) {
+func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, driverEnded bool) {
 	for ; ; d.try++ {
-		if a, over, ended := l.beforeTry(ctx, d); over {
-			return a, ended
+		if a, over, driverEnded := l.prepareTry(ctx, d); over {
+			return a, driverEnded
 		}
-		o := schema.Op{Slot: l.owner.IDs.Slot, Rule: d.rule, ID: OpID(d.operation, d.try), Last: d.last}
+		o := schema.Op{Slot: l.owner.IDs.Slot, Rule: d.rule, ID: OpID(d.operation, d.try), Last: d.slotBefore}
 		began := time.Now()
 		a = l.attempt(ctx, d, o)
 		a.Tries = d.try + 1
-		trips := l.listens(d, &a, time.Since(began))
-		if l.decides(d, &a, o, trips) {
+		trips := l.noteSilence(d, &a, time.Since(began))
+		if l.bookTry(d, &a, o, trips) {
 			return a, false
 		}
 		if trips {
@@ -84,7 +84,7 @@ func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, ended bool) 
 			}
 			continue
 		}
-		if d.try+1 >= MaxTries || l.impatient(d.carried) {
+		if d.try+1 >= MaxTries || l.allOutOfTime(d.carried) {
 			return a.orUnconfirmed(d.unanswered), false
 		}
 		if !Backoff.Pause(ctx, d.try) { // only a driver's context ends
@@ -94,23 +94,23 @@ func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, ended bool) 
 	}
 }
 
-// beforeTry waits while the bucket does not answer, and reads it when too many
+// prepareTry waits while the bucket does not answer, and reads it when too many
 // tries went unanswered. It reports whether the delivery is over, or has to go on
 // without its driver.
-func (l *Lane) beforeTry(ctx context.Context, d *delivery) (a Answer, over, ended bool) {
+func (l *Lane) prepareTry(ctx context.Context, d *delivery) (a Answer, over, ended bool) {
 	if l.tripped.Load() {
 		if d.driven {
 			return Answer{}, true, true // a driver answers its caller
 		}
-		if !l.rideOut(l.owner.life) {
+		if !l.awaitUntrip(l.owner.life) {
 			return d.unsent().orUnconfirmed(d.unanswered), true, false
 		}
 	}
-	deserted := d.try > 0 && l.deserted(d.carried)
+	abandoned := d.try > 0 && l.allAbandoned(d.carried)
 	switch {
-	case d.unanswered >= MaxUnconfirmed || d.unanswered > 0 && deserted:
+	case d.unanswered >= MaxUnconfirmed || d.unanswered > 0 && abandoned:
 		return l.lookFor(ctx, d), true, false
-	case deserted:
+	case abandoned:
 		return d.unsent(), true, false
 	}
 	return Answer{}, false, false
@@ -121,8 +121,8 @@ func (d *delivery) unsent() Answer {
 	return Answer{Verdict: ddb.Unsent, Err: silence(ErrTripped), Tries: d.try}
 }
 
-// decides books the answer to one try. It reports whether that ends the delivery.
-func (l *Lane) decides(d *delivery, a *Answer, o schema.Op, trips bool) bool {
+// bookTry books the answer to one try. It reports whether that ends the delivery.
+func (l *Lane) bookTry(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 	switch a.Verdict {
 	case ddb.Landed:
 		l.lastOp = o.ID
@@ -136,14 +136,14 @@ func (l *Lane) decides(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 		return d.unanswered == 0 // surely not written: it is decided anew
 	case ddb.Unconfirmed:
 		d.unanswered++
-		if !d.backs {
+		if !d.givesBack {
 			d.rule = schema.OpNotMine
 			return false
 		}
-		if !d.own && trips {
+		if !d.lastIsOwn && trips {
 			l.Trip(a.Err)
 		}
-		return !d.own
+		return !d.lastIsOwn
 	case ddb.Failed:
 		*a = a.orUnconfirmed(d.unanswered)
 		return true
@@ -152,27 +152,27 @@ func (l *Lane) decides(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 	}
 }
 
-// listens notes whether the store answered at all. It reports whether the bucket
+// noteSilence notes whether the store answered at all. It reports whether the bucket
 // has to be taken for one that does not: once a request was given its time, or
 // after as many fast failures as a take is sent again for.
-func (l *Lane) listens(d *delivery, a *Answer, took time.Duration) (trips bool) {
+func (l *Lane) noteSilence(d *delivery, a *Answer, took time.Duration) (trips bool) {
 	if a.Verdict == ddb.Throttled {
 		l.throttled(false, took)
 	}
 	if !silent(a.Err) {
 		if heard(a.Err) {
 			l.Hear()
-			d.silent = 0
+			d.silentTries = 0
 		}
 		return false
 	}
-	d.silent++
-	return took >= slowFailure || d.silent >= MaxUnconfirmed
+	d.silentTries++
+	return took >= slowFailure || d.silentTries >= MaxUnconfirmed
 }
 
 // attempt sends a write once.
 func (l *Lane) attempt(ctx context.Context, d *delivery, o schema.Op) Answer {
-	l.wrote = true
+	l.batchSent = true
 	var st schema.Statement
 	switch d.kind {
 	case plan.Create:

@@ -77,18 +77,18 @@ func (s *sight) whole() bool {
 	return s.image != nil && s.image.Fingerprint != nil && s.image.HasRefilled
 }
 
-// standing is how a configuration that was read just now relates to the bucket's;
+// compare is how a configuration that was read just now relates to the bucket's;
 // none is older than any.
-func (s *sight) standing(cfg *plan.Config) plan.Standing {
+func (s *sight) compare(cfg *plan.Config) plan.Standing {
 	if cfg == nil {
 		return plan.Older
 	}
 	return plan.Compare(s.image, cfg, s.seenTick)
 }
 
-// meet learns from the answer to a write, which left the image or was refused by
+// learnCrowding learns from the answer to a write, which left the image or was refused by
 // it, of others who write.
-func (s *sight) meet(w *plan.Write, landed bool, image *schema.Image, now int64) {
+func (s *sight) learnCrowding(w *plan.Write, landed bool, image *schema.Image, now int64) {
 	if landed && s.crowding.Slack == 0 {
 		s.crowding.Refused = 0
 		return
@@ -108,8 +108,8 @@ func sameFingerprint(a, b *schema.Image) bool {
 	return a != nil && b != nil && string(a.Fingerprint) == string(b.Fingerprint)
 }
 
-// glance is a copy of what the lane knows, to decide from beside its own work.
-func (l *Lane) glance() sight {
+// snapshot is a copy of what the lane knows, to decide from beside its own work.
+func (l *Lane) snapshot() sight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sight
@@ -134,7 +134,7 @@ func (l *Lane) replace(image *schema.Image, asked int64) {
 	if l.pace != nil {
 		l.pace.Pacing = l.pace.See(image, l.owner.passed())
 	}
-	l.rouseHeads()
+	l.wakeHeads()
 }
 
 // Seed gives a resting lane an image from a read made elsewhere, if it has none.
@@ -142,7 +142,7 @@ func (l *Lane) Seed(image *schema.Image, asked int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.running && l.sight.seed(image, asked, l.owner.NowMS(), l.owner.Tick) {
-		l.rouseHeads()
+		l.wakeHeads()
 	}
 }
 
@@ -165,7 +165,7 @@ func (l *Lane) Assume(before, after *schema.Image) {
 		return
 	}
 	if l.sight.assume(before, after, l.owner.NowMS(), l.owner.Tick) {
-		l.rouseHeads()
+		l.wakeHeads()
 	}
 }
 
@@ -193,7 +193,7 @@ func (l *Lane) Meet(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sight.meet(w, v == ddb.Landed, image, l.owner.NowMS())
+	l.sight.learnCrowding(w, v == ddb.Landed, image, l.owner.NowMS())
 }
 
 // Memory is what the lane last saw of its bucket, however old.

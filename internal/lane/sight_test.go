@@ -22,7 +22,7 @@ func TestALaneHears(t *testing.T) {
 	l.Assume(nil, nil) // asked nobody
 	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7}, l.sight.crowding)
 	l.sight.crowding.Refused = 9
-	known := l.glance()
+	known := l.snapshot()
 	assert.Equal(t, plan.Crowding{Heard: 1100, Trip: 7, Refused: 2}, known.crowding.Within(2))
 }
 

@@ -38,8 +38,8 @@ type Answer struct {
 	Seen  bool
 	// Err is why the write did not land, or its answer cannot be read.
 	Err error
-	// unconfirmed means that an earlier try went unanswered, and may yet land.
-	unconfirmed bool
+	// earlierUnconfirmed means that an earlier try went unanswered, and may yet land.
+	earlierUnconfirmed bool
 	// Tries is how many requests it took.
 	Tries int
 }

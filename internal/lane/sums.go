@@ -2,9 +2,9 @@ package lane
 
 import "github.com/dynalimit/dynalimit/internal/plan"
 
-// summed adds as many adjusts to the sums as fit, in their order, and returns
+// addAdjusts adds as many adjusts to the sums as fit, in their order, and returns
 // them; the others are left for the next write.
-func (l *Lane) summed(adjusts []*Op, s *plan.Sums) []*Op {
+func (l *Lane) addAdjusts(adjusts []*Op, s *plan.Sums) []*Op {
 	for i, o := range adjusts {
 		if s.Overflows(o.Amounts) {
 			l.requeue(adjusts[i:])
@@ -26,7 +26,7 @@ func (l *Lane) refuseDebt(v plan.View, adjusts []*Op, s plan.Sums) ([]*Op, plan.
 		with := append(plan.Sums{}, fit...)
 		o.addTo(&with)
 		if name := with.TooDeep(v.Image); name != "" {
-			l.finish(o.alone(), Result{Err: &Failure{Reason: TooDeep, Limit: name}})
+			l.finish(o.asList(), Result{Err: &Failure{Reason: TooDeep, Limit: name}})
 			continue
 		}
 		kept, fit = append(kept, o), with

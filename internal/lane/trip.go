@@ -32,7 +32,7 @@ func (l *Lane) Away() bool { return l.tripped.Load() || l.owner.Table.Open() }
 func (l *Lane) Trip(cause error) bool {
 	err := silence(cause)
 	l.mu.Lock()
-	defer l.unlockAndTell()
+	defer l.unlockAndNotify()
 	if l.tripped.Load() || l.owner.isClosing() {
 		return l.tripped.Load()
 	}
@@ -41,25 +41,25 @@ func (l *Lane) Trip(cause error) bool {
 	for _, o := range l.queue {
 		switch o.state {
 		case opQueued:
-			l.turnOut(o, err)
+			l.endUnwritten(o, err)
 		case opCarried:
-			l.answerEarly(o, err)
+			l.answerPending(o, err)
 		default:
 		}
 	}
-	l.sweep()
+	l.removeEnded()
 	l.owner.trips.Add(1)
 	l.owner.Started()
 	go l.recover()
 	return true
 }
 
-// turnOut ends a queued op, which was surely not written; l.mu must be held.
-func (l *Lane) turnOut(o *Op, err error) {
+// endUnwritten ends a queued op, which was surely not written; l.mu must be held.
+func (l *Lane) endUnwritten(o *Op, err error) {
 	r := Result{Err: err}
 	switch {
-	case o.heir != nil: // nobody waits for it
-		l.inherit(o, r)
+	case o.onOutcome != nil: // nobody waits for it
+		l.recordOutcome(o, r)
 	case o.abandoned:
 		o.state = opGone
 	default:
@@ -68,14 +68,14 @@ func (l *Lane) turnOut(o *Op, err error) {
 	}
 }
 
-// answerEarly tells the caller of an op that its write is under way, and may
+// answerPending tells the caller of an op that its write is under way, and may
 // land; l.mu must be held.
-func (l *Lane) answerEarly(o *Op, err error) {
+func (l *Lane) answerPending(o *Op, err error) {
 	switch {
-	case o.heir != nil || o.abandoned:
+	case o.onOutcome != nil || o.abandoned:
 		return
-	case o.unburdened:
-		l.turnOut(o, err)
+	case o.notCarried:
+		l.endUnwritten(o, err)
 		return
 	}
 	o.state = opPending
@@ -87,30 +87,30 @@ func (l *Lane) answerEarly(o *Op, err error) {
 // without the caller. An outcome that is there already stays.
 func (l *Lane) GiveUp(o *Op, err error) {
 	l.mu.Lock()
-	defer l.unlockAndTell()
+	defer l.unlockAndNotify()
 	switch o.state {
 	case opQueued:
-		l.turnOut(o, err)
-		l.sweep()
-		l.release()
+		l.endUnwritten(o, err)
+		l.removeEnded()
+		l.endPause()
 	case opCarried:
-		l.answerEarly(o, err)
+		l.answerPending(o, err)
 	default:
 	}
 }
 
-// bequeath lets heir learn what becomes of a write that its caller was told is
+// whenKnown lets heir learn what becomes of a write that its caller was told is
 // under way.
-func (l *Lane) bequeath(o *Op, heir func(Result)) {
+func (l *Lane) whenKnown(o *Op, onOutcome func(Result)) {
 	l.mu.Lock()
-	if o.final == nil {
-		o.heir = heir
+	if o.outcome == nil {
+		o.onOutcome = onOutcome
 		l.mu.Unlock()
 		return
 	}
-	r := *o.final
+	r := *o.outcome
 	l.mu.Unlock()
-	heir(r)
+	onOutcome(r)
 }
 
 // Follow keeps an account of the charges of a write that is under way: landed, in
@@ -121,11 +121,11 @@ func (l *Lane) Follow(o *Op, amounts []plan.Signed, cfg *plan.Config, now int64)
 	for _, a := range amounts {
 		c.Carry(a.Name, cfg.RateOf(a.Name), a.Amount, now)
 	}
-	l.bequeath(o, func(r Result) {
+	l.whenKnown(o, func(r Result) {
 		switch {
 		case r.Err == nil && !r.Denied:
-			where := r.Image.Of()
-			l.owner.owed.returns(l, refunds(c.Landed(where, r.Dropped)), where, cfg)
+			incarnation := r.Image.Of()
+			l.owner.owed.refundOrDoubt(l, signedRefunds(c.Landed(incarnation, r.Dropped)), incarnation, cfg)
 		case r.Unconfirmed:
 			l.owner.tally.doubt(amounts)
 			c.Unanswered()
@@ -141,7 +141,7 @@ func (l *Lane) Disown(o *Op) {
 	l.mu.Lock()
 	o.abandoned = true
 	l.mu.Unlock()
-	l.bequeath(o, func(r Result) {
+	l.whenKnown(o, func(r Result) {
 		switch {
 		case !o.take:
 		case r.Unconfirmed:
@@ -155,26 +155,26 @@ func (l *Lane) Disown(o *Op) {
 // Returning is the adjust that gives back what a take was granted whose caller has
 // gone: nobody waits for it, so that what cannot be written is owed.
 func (l *Lane) Returning(o *Op, granted Result) *Op {
-	back := o.reversed(granted)
-	back.heir = func(r Result) {
+	back := o.refundOf(granted)
+	back.onOutcome = func(r Result) {
 		switch {
 		case r.Err == nil:
 		case r.Unconfirmed:
 			l.owner.tally.doubt(back.Amounts)
 		default:
-			l.owner.owed.returns(l, plan.Negated(back.Amounts), back.incarnation, back.cfg)
+			l.owner.owed.refundOrDoubt(l, plan.Negated(back.Amounts), back.incarnation, back.cfg)
 		}
 	}
 	return back
 }
 
-// inherit gives an op whose caller has gone on its outcome; l.mu must be held.
-func (l *Lane) inherit(o *Op, r Result) {
-	heir := o.heir
+// recordOutcome gives an op whose caller has gone on its outcome; l.mu must be held.
+func (l *Lane) recordOutcome(o *Op, r Result) {
+	onOutcome := o.onOutcome
 	r.Dropped = o.dropped
-	o.state, o.final = opGone, &r
-	if heir != nil {
-		l.heirs = append(l.heirs, func() { heir(r) })
+	o.state, o.outcome = opGone, &r
+	if onOutcome != nil {
+		l.notices = append(l.notices, func() { onOutcome(r) })
 	}
 }
 
@@ -211,9 +211,9 @@ func (l *Lane) recover() {
 	}
 }
 
-// rideOut waits until a tripped lane answers again; false if the limiter ended
+// awaitUntrip waits until a tripped lane answers again; false if the limiter ended
 // first. It does not wait for one that is not tripped any more.
-func (l *Lane) rideOut(ctx context.Context) bool {
+func (l *Lane) awaitUntrip(ctx context.Context) bool {
 	l.mu.Lock()
 	tripped, untripped := l.tripped.Load(), l.untripped
 	l.mu.Unlock()
@@ -231,8 +231,8 @@ func (l *Lane) rideOut(ctx context.Context) bool {
 // Hand gives an op that no queue holds its outcome.
 func (l *Lane) Hand(o *Op, r Result) {
 	l.mu.Lock()
-	defer l.unlockAndTell()
-	l.inherit(o, r)
+	defer l.unlockAndNotify()
+	l.recordOutcome(o, r)
 }
 
 // Hear notes that a request about the bucket was answered.

@@ -17,11 +17,11 @@ func TestPanicEndsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := resting(t)
 		take := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: token}}, rpmOf(100))
-		take.state, l.queue, l.wrote = opCarried, []*Op{take}, true
+		take.state, l.queue, l.batchSent = opCarried, []*Op{take}, true
 		l.GiveUp(take, silence(ErrTripped))
 		var outcome Result
-		l.bequeath(take, func(r Result) { outcome = r })
-		l.broke("boom", nil)
+		l.whenKnown(take, func(r Result) { outcome = r })
+		l.endPanicked("boom", nil)
 		assert.True(t, outcome.Unconfirmed)
 		assert.Empty(t, l.queue)
 	})
@@ -51,7 +51,7 @@ func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
 		require.True(t, take.Result.Pending)
 		l.finish([]*Op{take}, Result{Image: l.sight.image})
 		var outcome Result
-		l.bequeath(take, func(r Result) { outcome = r })
+		l.whenKnown(take, func(r Result) { outcome = r })
 		assert.Same(t, l.sight.image, outcome.Image)
 		assert.Equal(t, []string{"rpm"}, outcome.Dropped, "with the limits that were gone")
 	})
@@ -63,7 +63,7 @@ func TestGivingUpWhatAWriteDoesNotCarryLeavesNoDoubt(t *testing.T) {
 		l := resting(t)
 		take := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: token}}, rpmOf(100))
 		take.state, l.queue = opCarried, []*Op{take}
-		l.unburden(l.queue)
+		l.markNotCarried(l.queue)
 		l.GiveUp(take, silence(ErrTripped))
 		assert.False(t, take.Result.Pending)
 		assert.False(t, take.Result.Unconfirmed)

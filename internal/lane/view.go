@@ -43,7 +43,7 @@ func (l *Lane) lookBeside(ctx context.Context, known *sight) error {
 
 // Inspect reads the bucket and puts it under a configuration.
 func (l *Lane) Inspect(ctx context.Context, cfg *plan.Config) (plan.View, error) {
-	known := l.glance()
+	known := l.snapshot()
 	if err := l.lookBeside(ctx, &known); err != nil {
 		return plan.View{}, err
 	}
@@ -68,17 +68,17 @@ type Proposal struct {
 // certain.
 func (l *Lane) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, rank uint64, refused int, certain bool) (Proposal, error) {
 	o := &Op{take: true, Amounts: amounts, cfg: cfg, Rank: rank, refusals: refused}
-	known, v, err := l.consider(ctx, o, certain)
+	known, v, err := l.viewFor(ctx, o, certain)
 	if err != nil {
 		return Proposal{}, err
 	}
-	d := choose(&known, v, queue{takes: o.alone(), heads: l.heads()})
+	d := choose(&known, v, queue{takes: o.asList(), heads: l.heads()})
 	return Proposal{View: v, Write: d.write, Sums: d.sums, Waits: len(d.left) > 0, Left: d.promised}, nil
 }
 
-// consider puts a recent image of the bucket under the configuration of a take.
-func (l *Lane) consider(ctx context.Context, o *Op, certain bool) (sight, plan.View, error) {
-	known, b := l.glance(), batch{takes: o.alone()}
+// viewFor puts a recent image of the bucket under the configuration of a take.
+func (l *Lane) viewFor(ctx context.Context, o *Op, certain bool) (sight, plan.View, error) {
+	known, b := l.snapshot(), batch{takes: o.asList()}
 	for looked := false; ; looked = true {
 		if !known.known || looked {
 			looked = true
@@ -101,8 +101,8 @@ func (l *Lane) consider(ctx context.Context, o *Op, certain bool) (sight, plan.V
 func (l *Lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (plan.View, error) {
 	cfg := b.config()
 	st := plan.Compare(known.image, cfg, known.seenTick)
-	missing := b.misses(known.image, s, cfg)
-	if !missing && b.takesNothing(known) {
+	missing := b.chargesUnknownLimit(known.image, s, cfg)
+	if !missing && b.adjustsOnly(known) {
 		st = plan.Older // an adjust charges what is there; configuration comes with takes
 	} else if st == plan.Older {
 		l.owner.Store.ForgetConfig(l.Entity, l.Resource)
@@ -112,7 +112,7 @@ func (l *Lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (pl
 		if cfg, err = l.reread(ctx, b); err != nil {
 			return plan.View{}, err
 		}
-		st, missing = known.standing(cfg), b.misses(known.image, s, cfg)
+		st, missing = known.compare(cfg), b.chargesUnknownLimit(known.image, s, cfg)
 	}
 	if brings := missing && st == plan.Current; brings || known.image == nil {
 		st = plan.Newer
@@ -148,13 +148,13 @@ func (b *batch) config() *plan.Config {
 	return b.adjusts[len(b.adjusts)-1].cfg
 }
 
-// takesNothing reports whether the batch only adjusts a bucket that a client of
+// adjustsOnly reports whether the batch only adjusts a bucket that a client of
 // this library wrote.
-func (b *batch) takesNothing(known *sight) bool { return len(b.takes) == 0 && known.whole() }
+func (b *batch) adjustsOnly(known *sight) bool { return len(b.takes) == 0 && known.whole() }
 
-// misses reports whether the batch charges a configured limit that the image
+// chargesUnknownLimit reports whether the batch charges a configured limit that the image
 // does not have.
-func (b *batch) misses(image *schema.Image, s plan.Sums, cfg *plan.Config) bool {
+func (b *batch) chargesUnknownLimit(image *schema.Image, s plan.Sums, cfg *plan.Config) bool {
 	lacks := func(name string) bool {
 		return cfg.Index(name) >= 0 && (image == nil || image.Set.Index(name) < 0 || image.Limits[image.Set.Index(name)].Ghost)
 	}
