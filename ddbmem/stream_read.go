@@ -17,6 +17,20 @@ const (
 	iteratorLife     = 15 * time.Minute
 )
 
+// onStream answers a request that has been read from the stream that it names.
+func (c *call) onStream(arn string, answer func(*stream) error) error {
+	if err := c.in.Err(); err != nil {
+		return err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s, err := c.findStream(arn)
+	if err != nil {
+		return err
+	}
+	return answer(s)
+}
+
 // findStream is the stream with the ARN.
 func (db *DB) findStream(arn string) (*stream, error) {
 	for _, s := range db.streams {
@@ -103,20 +117,19 @@ func (c *call) describeStream() error {
 			c.in.Fail(unsupported(member + " in DescribeStream"))
 		}
 	})
-	if err := c.in.Err(); err != nil {
-		return err
-	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	s, err := c.findStream(arn)
-	if err != nil {
-		return err
-	}
+	return c.onStream(arn, func(s *stream) error {
+		c.out = s.describe(c.out, after)
+		return nil
+	})
+}
+
+// describe appends the description of a stream, with its shard if it comes after one.
+func (s *stream) describe(b []byte, after string) []byte {
 	status := "ENABLED"
 	if !s.disabled.IsZero() {
 		status = "DISABLED"
 	}
-	b := append(wire.Field(c.out, "StreamDescription"), '{')
+	b = append(wire.Field(b, "StreamDescription"), '{')
 	b = wire.AppendString(wire.Field(s.appendIdentity(b), "TableName"), s.table)
 	b = wire.AppendString(wire.Field(b, "StreamStatus"), status)
 	b = wire.AppendString(wire.Field(b, "StreamViewType"), s.view)
@@ -132,8 +145,7 @@ func (c *call) describeStream() error {
 		}
 		b = append(b, '}', '}')
 	}
-	c.out = append(b, ']', '}')
-	return nil
+	return append(b, ']', '}')
 }
 
 // sequenceNumber is n as DynamoDB shows sequence numbers, at least 21 digits.
@@ -155,24 +167,17 @@ func (c *call) getShardIterator() error {
 			c.in.Fail(unsupported(member + " in GetShardIterator"))
 		}
 	})
-	if err := c.in.Err(); err != nil {
-		return err
-	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	s, err := c.findStream(arn)
-	if err != nil {
-		return err
-	}
-	if shard != s.shard() {
-		return fail("ResourceNotFoundException", "Requested resource not found: Shard does not exist")
-	}
-	from, err := s.startOf(kind, number)
-	if err != nil {
-		return err
-	}
-	c.appendIterator("ShardIterator", s, from)
-	return nil
+	return c.onStream(arn, func(s *stream) error {
+		if shard != s.shard() {
+			return fail("ResourceNotFoundException", "Requested resource not found: Shard does not exist")
+		}
+		from, err := s.startOf(kind, number)
+		if err != nil {
+			return err
+		}
+		c.appendIterator("ShardIterator", s, from)
+		return nil
+	})
 }
 
 // startOf is the sequence at which an iterator begins.

@@ -18,25 +18,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"time"
+
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if os.Getenv(workerVariable) != "" {
-		if err := work(ctx, os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "contend: worker:", err)
-			os.Exit(1)
+	program.Main("contend", func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+		if program.Is(workerVariable) {
+			return work(ctx, os.Stdin, stdout)
 		}
-		return
-	}
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "contend:", err)
-		os.Exit(1)
-	}
+		return run(ctx, args, stdout, stderr)
+	})
 }
 
 // settings are the command line.
@@ -61,28 +54,25 @@ type settings struct {
 
 func parse(args []string, stderr io.Writer) (settings, error) {
 	var s settings
-	f := flag.NewFlagSet("contend", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.IntVar(&s.Processes, "processes", 8, "processes; 0 runs in this one, without HTTP")
-	f.IntVar(&s.Limiters, "limiters", 1, "limiters in this process, with -processes 0")
-	f.IntVar(&s.Goroutines, "goroutines", 64, "goroutines of each process or limiter")
-	f.IntVar(&s.Buckets, "buckets", 1, "buckets they share")
-	f.DurationVar(&s.For, "for", 5*time.Second, "how long")
-	f.DurationVar(&s.Latency, "latency", 5*time.Millisecond, "what ddbmem waits before it executes a request")
-	f.StringVar(&s.Endpoint, "endpoint", "", "a DynamoDB `URL` in place of ddbmem")
-	f.StringVar(&s.Start, "start", "full", "the buckets at the start: full or empty")
-	f.StringVar(&s.Call, "call", "acquire", "acquire, which comes back after RetryAfter when denied, or wait")
-	f.Int64Var(&s.Burst, "burst", 1_000_000_000, "tokens a bucket holds")
-	f.Int64Var(&s.Rate, "rate", 1000, "tokens it regains a second")
-	f.Int64Var(&s.Amount, "amount", 1, "tokens a call takes")
-	f.Float64Var(&s.Load, "load", 0, "calls a second of all together; 0: each goroutine calls again at once")
-	f.BoolVar(&s.json, "json", false, "print JSON")
-	f.StringVar(&s.plot, "plot", "", "draw admitted and allowed over time into a `file.svg` or .png")
-	if err := f.Parse(args); err != nil {
+	err := program.Parse("contend", args, stderr, func(f *flag.FlagSet) {
+		f.IntVar(&s.Processes, "processes", 8, "processes; 0 runs in this one, without HTTP")
+		f.IntVar(&s.Limiters, "limiters", 1, "limiters in this process, with -processes 0")
+		f.IntVar(&s.Goroutines, "goroutines", 64, "goroutines of each process or limiter")
+		f.IntVar(&s.Buckets, "buckets", 1, "buckets they share")
+		f.DurationVar(&s.For, "for", 5*time.Second, "how long")
+		f.DurationVar(&s.Latency, "latency", 5*time.Millisecond, "what ddbmem waits before it executes a request")
+		f.StringVar(&s.Endpoint, "endpoint", "", "a DynamoDB `URL` in place of ddbmem")
+		f.StringVar(&s.Start, "start", "full", "the buckets at the start: full or empty")
+		f.StringVar(&s.Call, "call", "acquire", "acquire, which comes back after RetryAfter when denied, or wait")
+		f.Int64Var(&s.Burst, "burst", 1_000_000_000, "tokens a bucket holds")
+		f.Int64Var(&s.Rate, "rate", 1000, "tokens it regains a second")
+		f.Int64Var(&s.Amount, "amount", 1, "tokens a call takes")
+		f.Float64Var(&s.Load, "load", 0, "calls a second of all together; 0: each goroutine calls again at once")
+		f.BoolVar(&s.json, "json", false, "print JSON")
+		f.StringVar(&s.plot, "plot", "", "draw admitted and allowed over time into a `file.svg` or .png")
+	})
+	if err != nil {
 		return s, err
-	}
-	if f.NArg() > 0 {
-		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
 	return s, s.check()
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
 // crew are the limiters under test, ready to go.
@@ -54,26 +54,15 @@ func startChildren(ctx context.Context, s settings, st *store) (crew, error) {
 }
 
 func startChild(ctx context.Context, t task) (*child, error) {
-	self, err := os.Executable()
+	cmd, err := program.Again(ctx, workerVariable)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), workerVariable+"=1")
-	cmd.Stderr = os.Stderr
-	cmd.WaitDelay = time.Second
-	in, err := cmd.StdinPipe()
+	c, err := program.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return &child{cmd: cmd, in: in, out: json.NewDecoder(out)}, json.NewEncoder(in).Encode(t)
+	return &child{cmd: c.Cmd, in: c.In, out: json.NewDecoder(c.Out)}, json.NewEncoder(c.In).Encode(t)
 }
 
 func (all children) run(_ context.Context, progress func(int, int64)) ([]message, error) {

@@ -20,28 +20,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if os.Getenv(serverVariable) != "" {
-		if err := serve(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "outage: server:", err)
-			os.Exit(1)
+	program.Main("outage", func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+		if program.Is(serverVariable) {
+			return serve(os.Stdin, stdout)
 		}
-		return
-	}
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "outage:", err)
-		os.Exit(1)
-	}
+		return run(ctx, args, stdout, stderr)
+	})
 }
 
 // errMissed says that a goal was missed.
@@ -62,22 +54,19 @@ var policies = []string{string(dynalimit.Allow), string(dynalimit.Local), string
 
 func parse(args []string, stderr io.Writer) (settings, error) {
 	var s settings
-	f := flag.NewFlagSet("outage", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.IntVar(&s.Callers, "callers", 256, "callers")
-	f.IntVar(&s.Buckets, "buckets", 4, "buckets they share")
-	f.DurationVar(&s.For, "for", 20*time.Second, "how long the store does not answer")
-	f.DurationVar(&s.Every, "every", 100*time.Millisecond, "time between two calls of a caller")
-	f.StringVar(&s.policy, "policy", "", "allow, local or block; all by default")
-	f.StringVar(&s.failure, "failure", "", "hang, reset, 5xx, refused, writes or credentials; all by default")
-	f.StringVar(&s.store, "store", "", "a dynalimit binary whose local is the store; by default this program serves ddbmem itself")
-	f.BoolVar(&s.json, "json", false, "print JSON")
-	if err := f.Parse(args); err != nil {
-		return s, err
-	}
+	err := program.Parse("outage", args, stderr, func(f *flag.FlagSet) {
+		f.IntVar(&s.Callers, "callers", 256, "callers")
+		f.IntVar(&s.Buckets, "buckets", 4, "buckets they share")
+		f.DurationVar(&s.For, "for", 20*time.Second, "how long the store does not answer")
+		f.DurationVar(&s.Every, "every", 100*time.Millisecond, "time between two calls of a caller")
+		f.StringVar(&s.policy, "policy", "", "allow, local or block; all by default")
+		f.StringVar(&s.failure, "failure", "", "hang, reset, 5xx, refused, writes or credentials; all by default")
+		f.StringVar(&s.store, "store", "", "a dynalimit binary whose local is the store; by default this program serves ddbmem itself")
+		f.BoolVar(&s.json, "json", false, "print JSON")
+	})
 	switch {
-	case f.NArg() > 0:
-		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case err != nil:
+		return s, err
 	case s.Callers < 1 || s.Buckets < 1 || s.For <= 0 || s.Every <= 0:
 		return s, errors.New("-callers and -buckets must be at least 1, -for and -every above 0")
 	case s.policy != "" && !slices.Contains(policies, s.policy):

@@ -7,12 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -47,28 +47,17 @@ type server struct {
 func startServer(ctx context.Context, binary string) (*server, error) {
 	cmd := exec.CommandContext(ctx, binary, "local", "--port", "0")
 	if binary == "" {
-		self, err := os.Executable()
-		if err != nil {
+		var err error
+		if cmd, err = program.Again(ctx, serverVariable); err != nil {
 			return nil, err
 		}
-		cmd = exec.CommandContext(ctx, self)
-		cmd.Env = append(os.Environ(), serverVariable+"=1")
 	}
-	cmd.Stderr = os.Stderr
-	cmd.WaitDelay = time.Second
-	in, err := cmd.StdinPipe()
+	child, err := program.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s := &server{cmd: cmd, in: in}
-	lines := bufio.NewReader(out)
+	s := &server{cmd: cmd, in: child.In}
+	lines := bufio.NewReader(child.Out)
 	line, err := lines.ReadString('\n')
 	at := strings.Index(line, "http://")
 	if err != nil || at < 0 {

@@ -12,22 +12,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "report:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("report", run) }
 
 // reporter runs the programs and gathers the rows.
 type reporter struct {
@@ -41,11 +34,13 @@ type reporter struct {
 func (r *reporter) add(rows ...row) { r.rows = append(r.rows, rows...) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f := flag.NewFlagSet("report", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	strict := f.Bool("strict", false, "fail when something that must hold does not")
-	limit := f.Duration("limit", 3*time.Minute, "the most that one program may take")
-	if err := f.Parse(args); err != nil {
+	var strict *bool
+	var limit *time.Duration
+	err := program.Parse("report", args, stderr, func(f *flag.FlagSet) {
+		strict = f.Bool("strict", false, "fail when something that must hold does not")
+		limit = f.Duration("limit", 3*time.Minute, "the most that one program may take")
+	})
+	if err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "dynalimit-bench-")
