@@ -78,8 +78,8 @@ var importTable = []importRow{
 	},
 	{
 		folder: "internal/cache",
-		std:    []string{"context", "sync", "sync/atomic", "time"},
-		others: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sync"},
+		std:    []string{"context", "errors", "sync", "sync/atomic", "time"},
+		others: []string{"golang.org/x/sync"},
 		reason: "what is kept is the users' own; how it is kept is the same for everybody",
 	},
 	{

@@ -60,7 +60,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		l.clock = o.Now
 	}
 	if len(o.Limits) > 0 {
-		l.fallback = &fallbackLimits{limits: o.Limits}
+		l.fallback = &fallbackLimits{limits: o.Limits, compiled: *newBucketConfig(o.Limits, LevelOptions, false, 0, 0)}
 	}
 	var err error
 	lanes := lane.Options{
@@ -116,8 +116,12 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 }
 
 // fallbackLimits are Options.Limits. The bucket configuration they make is kept
-// with the resolved configuration that has none of its own.
-type fallbackLimits struct{ limits []Limit }
+// with the resolved configuration that has none of its own, and differs from others
+// by when that was read alone.
+type fallbackLimits struct {
+	limits   []Limit
+	compiled plan.Config
+}
 
 // compile returns the configuration of a bucket, nil when nothing limits it; f is
 // nil for a limiter without limits of its own.
@@ -129,15 +133,16 @@ func (f *fallbackLimits) compile(r *resolvedConfig) *plan.Config {
 		return nil
 	}
 	if known := r.fallback.Load(); known != nil && known.from == f {
-		return known.cfg
+		return &known.cfg
 	}
-	cfg := newBucketConfig(f.limits, LevelOptions, false, r.readAt, r.tick)
-	r.fallback.Store(&compiledFallback{from: f, cfg: cfg})
-	return cfg
+	c := &compiledFallback{from: f, cfg: f.compiled}
+	c.cfg.ReadAt, c.cfg.Tick = r.readAt, r.tick
+	r.fallback.Store(c)
+	return &c.cfg
 }
 
 // compiledFallback is a bucket configuration made from a limiter's own limits.
 type compiledFallback struct {
 	from *fallbackLimits
-	cfg  *plan.Config
+	cfg  plan.Config
 }

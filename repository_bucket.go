@@ -103,7 +103,7 @@ func (r *Repository) join(t *bucketTransaction, at *lane.Lane, w *plan.Write, o 
 		st = w.Claim.Statement()
 	}
 	t.items = append(t.items, types.TransactWriteItem{Update: &types.Update{
-		TableName: &r.table, Key: at.Key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		TableName: &r.table, Key: at.Key(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValuesOnConditionCheckFailure: allOld,
 	}})
 }

@@ -32,13 +32,18 @@ var keys = flag.Int("keys", 200_000, "distinct keys of TestMemoryIsBounded")
 // bound is how many buckets and configurations are remembered.
 const bound = 10_000
 
+// perKey is how many buckets a process remembers at once: a million are shown by
+//
+//	go test -run TestMemoryPerKey -v -per-key 1000000 .
+var perKey = flag.Int("per-key", 50_000, "keys of TestMemoryPerKey")
+
 // keyed acquires once from each of many buckets.
 type keyed struct {
 	limiter *dynalimit.RateLimiter
 	keys    int
 }
 
-func newKeyed(tb testing.TB) *keyed {
+func newKeyed(tb testing.TB, bound int) *keyed {
 	tb.Helper()
 	repo, err := dynalimit.NewRepository(empty{}, "limits", &dynalimit.RepositoryOptions{ConfigCacheSize: bound})
 	require.NoError(tb, err)
@@ -48,8 +53,9 @@ func newKeyed(tb testing.TB) *keyed {
 	return &keyed{limiter: limiter}
 }
 
-// reach goes on to the given number of keys and returns the heap then in use.
-func (k *keyed) reach(tb testing.TB, keys int) float64 {
+// reach goes on to the given number of keys and returns the heap then in use: bytes and
+// objects.
+func (k *keyed) reach(tb testing.TB, keys int) (size, objects float64) {
 	tb.Helper()
 	for ; k.keys < keys; k.keys++ {
 		_, err := k.limiter.Acquire(tb.Context(), "user-"+strconv.Itoa(k.keys), model, typical)
@@ -59,15 +65,29 @@ func (k *keyed) reach(tb testing.TB, keys int) float64 {
 	runtime.GC() // what finalizers and pools held
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
+	return float64(m.HeapAlloc), float64(m.HeapObjects)
 }
 
 // TestMemoryIsBounded shows that a process that meets many keys remembers no more
 // than it was told to.
 func TestMemoryIsBounded(t *testing.T) {
-	k := newKeyed(t)
-	full := k.reach(t, bound)
-	few, many := k.reach(t, 100_000), k.reach(t, *keys)
+	k := newKeyed(t, bound)
+	full, _ := k.reach(t, bound)
+	few, _ := k.reach(t, 100_000)
+	many, _ := k.reach(t, *keys)
 	t.Logf("heap in use: %.1f MB after %d keys, %.1f MB after 100000, %.1f MB after %d", full/1e6, bound, few/1e6, many/1e6, *keys)
 	require.Less(t, many, 1.1*few)
+}
+
+// TestMemoryPerKey shows what a process keeps of a bucket and its configuration: a
+// million fit in a gigabyte, and their objects are few, for the collector visits each.
+func TestMemoryPerKey(t *testing.T) {
+	k := newKeyed(t, *perKey)
+	sizeBefore, objectsBefore := k.reach(t, 0)
+	size, objects := k.reach(t, *perKey)
+	n := float64(*perKey)
+	size, objects = (size-sizeBefore)/n, (objects-objectsBefore)/n
+	t.Logf("a key takes %.0f bytes in %.2f objects", size, objects)
+	require.Less(t, size, 1000.)
+	require.LessOrEqual(t, objects, 12.)
 }

@@ -81,7 +81,7 @@ type Loading[K Key, V comparable] struct {
 	hits, negativeHits, staleHits, misses atomic.Int64
 
 	mu      sync.Mutex
-	entries *Recent[K, *entry[V]]
+	entries *Recent[K, entry[V]]
 	fills   map[*fill[K]]struct{}
 	stats   Stats // but for those above
 
@@ -116,7 +116,7 @@ const MaxRefreshPause = time.Second
 // NewLoading returns an empty cache for a number of values. It fails for a size
 // below 1.
 func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], error) {
-	entries, err := NewRecent[K, *entry[V]](size)
+	entries, err := NewRecent[K, entry[V]](size)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 // Fresh returns the value of a key if it needs no read; else the zero V, and nothing
 // is counted.
 func (c *Loading[K, V]) Fresh(key K) (fresh V) {
-	e, ok := c.entries.Get(key)
-	if !ok || !e.younger(c.Now(), c.TTL) {
+	e := c.entries.Get(key)
+	if e == nil || !e.younger(c.Now(), c.TTL) {
 		return fresh
 	}
 	c.hits.Add(1)
@@ -145,7 +145,7 @@ func (e *entry[V]) younger(now time.Time, d time.Duration) bool {
 
 // Last returns the value of a key, whatever its age; the zero V if there is none.
 func (c *Loading[K, V]) Last(key K) (last V) {
-	if e, ok := c.entries.Peek(key); ok {
+	if e := c.entries.Peek(key); e != nil {
 		return e.value
 	}
 	return last
@@ -226,8 +226,8 @@ func (c *Loading[K, V]) definite(err error) bool { return c.Definite != nil && c
 // outlast returns the value that is used while the store does not answer, else the
 // error.
 func (c *Loading[K, V]) outlast(key K, err error) (V, error) {
-	e, ok := c.entries.Get(key)
-	if !ok || !e.younger(c.Now(), c.TTL+c.MaxStale) {
+	e := c.entries.Get(key)
+	if e == nil || !e.younger(c.Now(), c.TTL+c.MaxStale) {
 		c.misses.Add(1)
 		var none V
 		return none, err
@@ -242,8 +242,8 @@ func (c *Loading[K, V]) stale(key K) (stale V, refresh bool) {
 	now := c.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.entries.Get(key)
-	if !ok || !e.younger(now, c.TTL+c.Grace) {
+	e := c.entries.Get(key)
+	if e == nil || !e.younger(now, c.TTL+c.Grace) {
 		c.misses.Add(1)
 		return stale, true
 	}
@@ -295,16 +295,16 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V]) (V, error
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.fills, f)
-	e, held := c.entries.Peek(key)
+	e := c.entries.Peek(key)
 	switch {
 	case f.dropped:
 	case err == nil:
-		if c.entries.Add(key, &entry[V]{value: v, read: f.began, negative: c.Negative != nil && c.Negative(v)}) {
+		if c.entries.Add(key, entry[V]{value: v, read: f.began, negative: c.Negative != nil && c.Negative(v)}) {
 			c.stats.Evictions++
 		}
-	case held && c.definite(err):
+	case e != nil && c.definite(err):
 		c.entries.Remove(key) // the store answered: what it holds cannot be used
-	case held:
+	case e != nil:
 		e.refreshing = false
 		e.retry = c.Now().Add(min(c.TTL/16, MaxRefreshPause))
 	}
@@ -316,10 +316,10 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V]) (V, error
 func (c *Loading[K, V]) Replace(key K, old, with V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.entries.Peek(key); ok && e.value == old {
+	if e := c.entries.Peek(key); e != nil && e.value == old {
 		replaced := *e
 		replaced.value = with
-		c.entries.Add(key, &replaced)
+		c.entries.Add(key, replaced)
 	}
 }
 

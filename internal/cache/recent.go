@@ -3,10 +3,9 @@
 package cache
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Recent keeps the most recently used values, up to a size. It is safe for
@@ -15,102 +14,173 @@ import (
 // come together would stand in line for it, so a use is noted only if there were
 // many since the last that was: a sixteenth of the size. A cache of fewer than 16
 // values is exact.
+//
+// A value, its key and its place are one piece of memory: callers get pointers to
+// values, which stay good when they are forgotten.
 type Recent[K comparable, V any] struct {
+	size  int
 	every int64
 	uses  atomic.Uint64
 
 	mu   sync.RWMutex
-	list *simplelru.LRU[K, *kept[V]]
+	kept map[K]*kept[K, V]
+	// newest and oldest are the ends of the list of what is kept, in order of use.
+	newest, oldest *kept[K, V]
 }
 
 // kept is a value, and at which use its place was last noted.
-type kept[V any] struct {
+type kept[K comparable, V any] struct {
 	value V
+	key   K
 	noted atomic.Uint64
+	// newer and older are its neighbours; the cache's lock guards them.
+	newer, older *kept[K, V]
 }
+
+var errNoRoom = errors.New("a cache needs room for one value or more")
 
 // NewRecent returns an empty cache for a number of values. It fails for a size below
 // 1.
 func NewRecent[K comparable, V any](size int) (*Recent[K, V], error) {
-	list, err := simplelru.NewLRU[K, *kept[V]](size, nil)
-	if err != nil {
-		return nil, err
+	if size < 1 {
+		return nil, errNoRoom
 	}
-	return &Recent[K, V]{every: int64(size / 16), list: list}, nil
+	return &Recent[K, V]{size: size, every: int64(size / 16), kept: map[K]*kept[K, V]{}}, nil
 }
 
-// Get returns the value of a key, and that it was used now.
-func (r *Recent[K, V]) Get(key K) (V, bool) {
+// Get returns the value of a key, and that it was used now; nil if there is none.
+func (r *Recent[K, V]) Get(key K) *V {
 	now := r.uses.Add(1)
 	r.mu.RLock()
-	k, ok := r.list.Peek(key)
+	k := r.kept[key]
 	r.mu.RUnlock()
-	if !ok {
-		var none V
-		return none, false
+	if k == nil {
+		return nil
 	}
 	if noted := k.noted.Load(); int64(now-noted) > r.every && k.noted.CompareAndSwap(noted, now) {
 		r.mu.Lock()
-		r.list.Get(key)
+		r.use(k)
 		r.mu.Unlock()
 	}
-	return k.value, true
+	return &k.value
 }
 
-// Peek returns the value of a key without using it.
-func (r *Recent[K, V]) Peek(key K) (V, bool) {
+// Peek returns the value of a key without using it; nil if there is none.
+func (r *Recent[K, V]) Peek(key K) *V {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if k, ok := r.list.Peek(key); ok {
-		return k.value, true
+	if k := r.kept[key]; k != nil {
+		return &k.value
 	}
-	var none V
-	return none, false
+	return nil
 }
 
 // Add keeps a value, in the place of the key's last; evicted says that another was
 // forgotten for it.
 func (r *Recent[K, V]) Add(key K, value V) (evicted bool) {
-	k := &kept[V]{value: value}
+	k := &kept[K, V]{key: key, value: value}
 	k.noted.Store(r.uses.Add(1))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.list.Add(key, k)
+	if last := r.kept[key]; last != nil {
+		r.unlink(last)
+	}
+	return r.keep(k)
 }
 
 // GetOrAdd returns the value of a key, which is made if there is none.
-func (r *Recent[K, V]) GetOrAdd(key K, make func() V) V {
-	if value, ok := r.Get(key); ok {
+func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
+	if value := r.Get(key); value != nil {
 		return value
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if k, ok := r.list.Get(key); ok { // made meanwhile
-		return k.value
+	if k := r.kept[key]; k != nil { // made meanwhile
+		r.use(k)
+		return &k.value
 	}
-	k := &kept[V]{value: make()}
+	k := &kept[K, V]{key: key}
+	make(&k.value)
 	k.noted.Store(r.uses.Load())
-	r.list.Add(key, k)
-	return k.value
+	r.keep(k)
+	return &k.value
 }
 
 // Remove forgets a key; false if it was not there.
 func (r *Recent[K, V]) Remove(key K) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.list.Remove(key)
+	k := r.kept[key]
+	if k == nil {
+		return false
+	}
+	r.forget(k)
+	return true
 }
 
 // Keys are the keys of what is kept, the least recently used first.
 func (r *Recent[K, V]) Keys() []K {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.list.Keys()
+	keys := make([]K, 0, len(r.kept))
+	for k := r.oldest; k != nil; k = k.newer {
+		keys = append(keys, k.key)
+	}
+	return keys
 }
 
 // Len is how many values are kept.
 func (r *Recent[K, V]) Len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.list.Len()
+	return len(r.kept)
+}
+
+// What follows needs the lock.
+
+// keep makes a value the newest, and forgets the oldest if there is no room.
+func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
+	r.kept[k.key] = k
+	r.link(k)
+	if evicted = len(r.kept) > r.size; evicted {
+		r.forget(r.oldest)
+	}
+	return evicted
+}
+
+// use makes a value the newest, unless it was forgotten meanwhile.
+func (r *Recent[K, V]) use(k *kept[K, V]) {
+	if r.kept[k.key] == k {
+		r.unlink(k)
+		r.link(k)
+	}
+}
+
+func (r *Recent[K, V]) forget(k *kept[K, V]) {
+	delete(r.kept, k.key)
+	r.unlink(k)
+}
+
+func (r *Recent[K, V]) link(k *kept[K, V]) {
+	if k.older = r.newest; k.older == nil {
+		r.oldest = k
+	} else {
+		k.older.newer = k
+	}
+	r.newest = k
+}
+
+// unlink leaves the value without neighbours, which it might outlive.
+func (r *Recent[K, V]) unlink(k *kept[K, V]) {
+	if k.newer == nil {
+		r.newest = k.older
+	} else {
+		k.newer.older = k.older
+	}
+	if k.older == nil {
+		r.oldest = k.newer
+	} else {
+		k.older.newer = k.newer
+	}
+	k.newer, k.older = nil, nil
 }

@@ -21,18 +21,17 @@ func filled(t *testing.T, size int) *Recent[int, int] {
 // A small cache forgets what was used the longest ago.
 func TestSmallCacheIsExact(t *testing.T) {
 	r := filled(t, 3)
-	v, ok := r.Get(0)
-	assert.True(t, ok)
-	assert.Zero(t, v)
+	assert.Zero(t, *r.Get(0))
 	assert.True(t, r.Add(3, 30), "for the value that is forgotten")
-	_, ok = r.Peek(1)
-	assert.False(t, ok)
+	assert.Nil(t, r.Peek(1))
+	assert.Nil(t, r.Get(1))
 	assert.Equal(t, []int{2, 0, 3}, r.Keys())
 	assert.True(t, r.Remove(2))
 	assert.False(t, r.Remove(2))
 	assert.Equal(t, 2, r.Len())
-	assert.Equal(t, 30, r.GetOrAdd(3, func() int { panic("it is there") }))
-	assert.Equal(t, 7, r.GetOrAdd(9, func() int { return 7 }))
+	assert.Equal(t, 30, *r.GetOrAdd(3, func(*int) { panic("it is there") }))
+	assert.Equal(t, 7, *r.GetOrAdd(9, func(v *int) { *v = 7 }))
+	assert.Equal(t, []int{0, 3, 9}, r.Keys())
 	_, err := NewRecent[int, int](0)
 	assert.Error(t, err)
 }
@@ -44,8 +43,7 @@ func TestUsedValuesStay(t *testing.T) {
 	for i := range 20 * size {
 		r.Add(size+i, 0)
 		for used := size - 10; used < size; used++ {
-			_, ok := r.Get(used)
-			require.True(t, ok, "value %d after %d others", used, i)
+			require.NotNil(t, r.Get(used), "value %d after %d others", used, i)
 		}
 	}
 	assert.Equal(t, size, r.Len())
@@ -58,7 +56,7 @@ func TestOneValueIsMade(t *testing.T) {
 	made := make(chan int, 64)
 	for range cap(made) {
 		group.Go(func() {
-			made <- r.GetOrAdd(-1, func() int { return len(made) })
+			made <- *r.GetOrAdd(-1, func(v *int) { *v = len(made) })
 			r.Get(5)
 		})
 	}
@@ -67,4 +65,27 @@ func TestOneValueIsMade(t *testing.T) {
 	for range cap(made) - 1 {
 		assert.Equal(t, first, <-made)
 	}
+}
+
+// A value that is forgotten, or replaced, stays as it was for who holds it, and holds
+// nothing else.
+func TestForgottenValuesStandAlone(t *testing.T) {
+	r := filled(t, 3)
+	replaced, forgotten := r.Peek(0), r.Peek(1)
+	assert.False(t, r.Add(0, 5), "in the place of the last")
+	assert.Equal(t, []int{1, 2, 0}, r.Keys())
+	first := r.kept[1]
+	r.Add(7, 70)
+	assert.Equal(t, []int{2, 0, 7}, r.Keys())
+	r.use(first) // its use was noted when it had been forgotten
+	assert.Equal(t, []int{2, 0, 7}, r.Keys())
+	assert.Zero(t, *replaced)
+	assert.Equal(t, 10, *forgotten)
+	assert.Equal(t, [2]*kept[int, int]{}, [2]*kept[int, int]{first.newer, first.older})
+	for _, key := range []int{0, 2, 7} { // from the middle, and both ends
+		assert.True(t, r.Remove(key))
+	}
+	assert.Empty(t, r.Keys())
+	r.Add(1, 1)
+	assert.Equal(t, []int{1}, r.Keys())
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Lane is the one object of a bucket in this process. It remembers the last
@@ -15,10 +14,10 @@ import (
 // arrives while one is in flight rides in the next, first come first served. A
 // caller that is alone waits for nobody.
 type Lane struct {
-	owner *Registry
-	// Entity and Resource name the bucket, Key is its item's.
+	owner  *Registry
+	number uint64 // among the owner's lanes
+	// Entity and Resource name the bucket.
 	Entity, Resource string
-	Key              schema.Item
 
 	// mu guards what follows, down to what belongs to the running goroutine, and
 	// the states of the ops and waiters.

@@ -50,7 +50,11 @@ type Registry struct {
 	lapsing atomic.Bool
 	stock   map[*Lane]struct{}
 
-	byKey *cache.Recent[bucketKey, *Lane]
+	byKey *cache.Recent[bucketKey, Lane]
+	// numbers counts the lanes there have been, and keys are the items of those that
+	// used theirs last: an item's key is larger than all else that a lane at rest is.
+	numbers uint64
+	keys    []atomic.Pointer[builtKey]
 
 	mu      sync.Mutex
 	running int
@@ -84,11 +88,11 @@ type Options struct {
 
 // New returns a registry without lanes. It does no I/O and starts no goroutine.
 func New(o Options) (*Registry, error) {
-	byKey, err := cache.NewRecent[bucketKey, *Lane](o.Size)
+	byKey, err := cache.NewRecent[bucketKey, Lane](o.Size)
 	if err != nil {
 		return nil, err
 	}
-	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, began: origin()}
+	s := &Registry{Options: o, IDs: newOpIDs(), byKey: byKey, keys: make([]atomic.Pointer[builtKey], min(o.Size, mostKeys)), began: origin()}
 	s.life, s.End = context.WithCancel(context.Background())
 	s.owed.lanes = s
 	return s, nil
@@ -139,16 +143,36 @@ func (s *Registry) isClosing() bool { return s.life.Err() != nil }
 // Of returns the lane of a bucket.
 func (s *Registry) Of(entity, resource string) *Lane {
 	key := bucketKey{entity, resource}
-	if l, ok := s.byKey.Get(key); ok { // the usual case makes no closure
+	if l := s.byKey.Get(key); l != nil { // the usual case makes no closure
 		return l
 	}
-	return s.byKey.GetOrAdd(key, func() *Lane {
-		l := &Lane{owner: s, Entity: entity, Resource: resource, Key: s.Keys.Bucket(entity, resource).Attributes()}
+	return s.byKey.GetOrAdd(key, func(l *Lane) { // one at a time
+		s.numbers++
+		l.owner, l.number, l.Entity, l.Resource = s, s.numbers, entity, resource
 		if s.Horizon != nil {
 			l.ahead = newAhead(s.Horizon(resource))
 		}
-		return l
 	})
+}
+
+// mostKeys bounds how many items' keys are kept, 0.6 kB each.
+const mostKeys = 4096
+
+// builtKey is the key of a lane's item, as requests have it.
+type builtKey struct {
+	number uint64 // of the lane
+	item   schema.Item
+}
+
+// Key is the key of the bucket's item. It is not to be changed.
+func (l *Lane) Key() schema.Item {
+	place := &l.owner.keys[l.number%uint64(len(l.owner.keys))]
+	if k := place.Load(); k != nil && k.number == l.number {
+		return k.item
+	}
+	k := &builtKey{number: l.number, item: l.owner.Keys.Bucket(l.Entity, l.Resource).Attributes()}
+	place.Store(k)
+	return k.item
 }
 
 // Started notes that something runs, for which Drain waits.

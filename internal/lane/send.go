@@ -188,5 +188,5 @@ func (l *Lane) attempt(ctx context.Context, d *delivery, o schema.Op) Answer {
 		d.giveBack.Op = o
 		st = d.giveBack.Statement()
 	}
-	return l.owner.Store.Update(ctx, l.Key, st, l.sight.hint(), o.Slot)
+	return l.owner.Store.Update(ctx, l.Key(), st, l.sight.hint(), o.Slot)
 }

@@ -201,7 +201,7 @@ func (l *Lane) recover() {
 			}
 			return
 		}
-		if heard(l.owner.Store.Probe(life, l.Key)) {
+		if heard(l.owner.Store.Probe(life, l.Key())) {
 			l.owner.Log.Info("dynalimit: a bucket answers again", slog.String("entity", l.Entity), slog.String("resource", l.Resource))
 			return
 		}

@@ -10,7 +10,7 @@ import (
 // read reads the bucket, and says when it was asked to.
 func (l *Lane) read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked int64, err error) {
 	asked = l.owner.NowMS()
-	image, err = l.owner.Store.Read(ctx, l.Key, hint, l.owner.IDs.Slot)
+	image, err = l.owner.Store.Read(ctx, l.Key(), hint, l.owner.IDs.Slot)
 	if heard(err) {
 		l.Hear()
 	}
