@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
 )
 
 // Lane is the one object of a bucket in this process. It remembers the last
