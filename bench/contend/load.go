@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/bench/internal/latency"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // The buckets' limit and resource.
@@ -124,14 +125,14 @@ func (l *load) goroutine(ctx, until context.Context, number int) {
 	for until.Err() == nil {
 		if mean > 0 {
 			due = due.Add(time.Duration(rand.ExpFloat64() * mean))
-			if !rest(until, time.Until(due)) {
+			if !ddb.Sleep(until, time.Until(due)) {
 				break
 			}
 		} else {
 			due = time.Now()
 		}
 		wait := l.call(ctx, until, id, &sum, func() { hist.Record(time.Since(due)) })
-		if wait > 0 && mean == 0 && !rest(until, wait) {
+		if wait > 0 && mean == 0 && !ddb.Sleep(until, wait) {
 			break
 		}
 	}
@@ -173,21 +174,6 @@ func (l *load) call(ctx, until context.Context, id string, sum *tally, granted f
 		return 10 * time.Millisecond
 	}
 	return 0
-}
-
-// rest waits; false if ctx ended first.
-func rest(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // watch counts a limiter's writes and denials from memory.

@@ -17,20 +17,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
-func main() {
-	program.Main("contend", func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-		if program.Is(workerVariable) {
-			return work(ctx, os.Stdin, stdout)
-		}
-		return run(ctx, args, stdout, stderr)
-	})
-}
+func main() { program.MainOr(workerVariable, work, "contend", run) }
 
 // settings are the command line.
 type settings struct {

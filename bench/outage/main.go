@@ -19,7 +19,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -27,14 +26,7 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
-func main() {
-	program.Main("outage", func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-		if program.Is(serverVariable) {
-			return serve(os.Stdin, stdout)
-		}
-		return run(ctx, args, stdout, stderr)
-	})
-}
+func main() { program.MainOr(serverVariable, serve, "outage", run) }
 
 // errMissed says that a goal was missed.
 var errMissed = errors.New("a goal was missed")

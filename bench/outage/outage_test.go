@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serverVariable) != "" { // outage runs itself again
-		if err := serve(os.Stdin, os.Stdout); err != nil {
+		if err := serve(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -20,7 +20,7 @@ import (
 // until its standard input ends, with whoever started it.
 const serverVariable = "DYNALIMIT_OUTAGE_SERVER"
 
-func serve(in io.Reader, out io.Writer) error {
+func serve(_ context.Context, in io.Reader, out io.Writer) error {
 	var listen net.ListenConfig
 	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -26,6 +26,15 @@ func Main(name string, run func(ctx context.Context, args []string, stdout, stde
 	}
 }
 
+// MainOr is Main, but for a process that was started in a role (see Again): that
+// works for the one that started it.
+func MainOr(role string, work func(ctx context.Context, in io.Reader, out io.Writer) error, name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) {
+	if os.Getenv(role) != "" {
+		name, run = name+": "+role, func(ctx context.Context, _ []string, stdout, _ io.Writer) error { return work(ctx, os.Stdin, stdout) }
+	}
+	Main(name, run)
+}
+
 // Parse reads the arguments of a command, which has flags only.
 func Parse(name string, args []string, stderr io.Writer, define func(*flag.FlagSet)) error {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -57,9 +66,6 @@ func Again(ctx context.Context, role string) (*exec.Cmd, error) {
 	cmd.Env = append(os.Environ(), role+"=1")
 	return cmd, nil
 }
-
-// Is reports whether this process was started in a role.
-func Is(role string) bool { return os.Getenv(role) != "" }
 
 // Start starts a process. What it says on its error output is said here.
 func Start(cmd *exec.Cmd) (*Child, error) {
