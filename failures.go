@@ -121,6 +121,9 @@ const (
 // withoutRetries are the options of a write that must not be sent again blindly.
 var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
 
+// withoutThrottleRetries are the options of a read of a bucket: its lane backs off.
+var withoutThrottleRetries = []func(*dynamodb.Options){ddb.WithoutThrottleRetries}
+
 // judge says what an error of one of our requests means for a write.
 func judge(err error) verdict { return ddb.Classify(err, context.Background()).Verdict }
 

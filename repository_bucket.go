@@ -65,7 +65,7 @@ func (b buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Limi
 // readBucket reads one bucket consistently. The SDK may retry it: reads are
 // idempotent.
 func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
-	out, err := r.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &r.table, Key: key, ConsistentRead: aws.Bool(true)})
+	out, err := r.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &r.table, Key: key, ConsistentRead: aws.Bool(true)}, withoutThrottleRetries...)
 	if err != nil {
 		return nil, r.translate("read the bucket", err)
 	}

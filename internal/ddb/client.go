@@ -27,6 +27,22 @@ const (
 // sent again counts twice.
 func WithoutRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
+// WithoutThrottleRetries has the SDK send nothing again that was throttled: who does so
+// at once, and again, keeps a partition drowned that others try to spare.
+func WithoutThrottleRetries(o *dynamodb.Options) {
+	if r, ok := o.Retryer.(aws.RetryerV2); ok {
+		o.Retryer = spares{r}
+	}
+}
+
+// spares is a retryer that does not send again what was throttled.
+type spares struct{ aws.RetryerV2 }
+
+// IsErrorRetryable implements aws.Retryer.
+func (s spares) IsErrorRetryable(err error) bool {
+	return classify(err, context.Background()).Verdict != Throttled && s.RetryerV2.IsErrorRetryable(err)
+}
+
 type options = []func(*dynamodb.Options)
 
 // API is what every user of Watch needs of a client.

@@ -29,10 +29,9 @@ const (
 func (l *Lane) carry(dr driver, b batch) (handed bool) {
 	ctx := dr.of(&b)
 	l.batchSent = false
-	if l.needsRead(b) {
-		if err := l.look(ctx); err != nil {
-			return l.fail(dr, b.ops(), err)
-		}
+	wary, err := l.lookFirst(ctx, b)
+	if err != nil {
+		return l.fail(dr, b.ops(), err)
 	}
 	if l.owedByOtherIncarnation(b) {
 		l.finish(b.adjusts, Result{bucketGone: true})
@@ -56,10 +55,23 @@ func (l *Lane) carry(dr driver, b batch) (handed bool) {
 		return l.fail(dr, b.ops(), err)
 	}
 	b.takes = l.endUnknownLimits(v, b.takes)
-	if b.adjusts, s = l.refuseDebt(v, b.adjusts, s); len(b.adjusts)+len(b.takes) == 0 {
+	b.adjusts, s = l.refuseDebt(v, b.adjusts, s)
+	if wary {
+		b.takes = l.denyUnfitAsSeen(v, b)
+	}
+	if len(b.adjusts)+len(b.takes) == 0 {
 		return false
 	}
 	return l.carryFitting(ctx, dr, v, b, s)
+}
+
+// lookFirst reads the bucket if the batch cannot, or should not, be decided from what
+// is known of it. wary says that it should not.
+func (l *Lane) lookFirst(ctx context.Context, b batch) (wary bool, err error) {
+	if wary = l.wary(b.takes); wary || l.needsRead(b) {
+		err = l.look(ctx)
+	}
+	return wary, err
 }
 
 // needsRead reports whether the bucket has to be read before the batch can be decided.
@@ -106,7 +118,7 @@ func (l *Lane) fail(dr driver, ops []*Op, err error) (handed bool) {
 // carryFitting carries the adjusts and as many takes as fit, in their order.
 func (l *Lane) carryFitting(ctx context.Context, dr driver, v plan.View, b batch, s plan.Sums) (handed bool) {
 	known := l.snapshot()
-	d := choose(&known, v, queue{adjusts: b.adjusts, takes: b.takes, sums: s, heads: l.heads(), shareHalvings: l.shareHalvings, mayHousekeep: !l.housekeepingRefused})
+	d := choose(&known, v, queue{adjusts: b.adjusts, takes: b.takes, sums: s, heads: l.heads(), shareHalvings: l.halvings(), mayHousekeep: !l.housekeepingRefused})
 	if len(d.dropped) > 0 {
 		l.finish(d.dropped, Result{Denied: true})
 	}
@@ -127,6 +139,15 @@ func (l *Lane) carryFitting(ctx context.Context, dr driver, v plan.View, b batch
 	}
 	carried, housekeeping, adjusts := d.carried, d.write.Housekeeping, len(b.adjusts) > 0
 	return l.write(ctx, dr, d.write, d.sums, carried, func(a Answer) { l.settleWrite(carried, v, housekeeping, a, adjusts) })
+}
+
+// halvings is how often the share that one write takes is halved: not at all while
+// the lane is paced, for fewer writes that carry more is what it is paced for.
+func (l *Lane) halvings() int {
+	if l.pace != nil {
+		return 0
+	}
+	return l.shareHalvings
 }
 
 // postpone leaves takes for the next write, to be decided from this one's answer.
@@ -251,9 +272,14 @@ func (l *Lane) applyAnswer(d *delivery, a Answer, asked int64, s plan.Sums, end,
 	if a.Verdict == ddb.Landed {
 		l.paceBy(func(p plan.Pacing) plan.Pacing { return p.Take(s) })
 	}
-	if a.Seen {
-		l.learn(a.Image, asked)
-	} else {
+	switch {
+	case a.Seen && a.Verdict == ddb.Landed:
+		l.learn(a.Image, asked, s)
+	case a.Seen:
+		l.learn(a.Image, asked, nil)
+	case a.Verdict == ddb.Throttled: // nothing landed: what is known is as good as before
+		l.noteThrottled(d.carried)
+	default:
 		l.markStale()
 	}
 	if d.kind != plan.GiveBack {
@@ -358,14 +384,29 @@ func (l *Lane) denyUnfit(carried []*Op, v plan.View, a Answer) []*Op {
 	if !a.Seen || a.Image == nil || !v.Config.Wrote(a.Image) {
 		return carried
 	}
-	v = plan.NewView(a.Image, v.Config, plan.Current, v.Now)
+	return l.denyUnfitIn(plan.NewView(a.Image, v.Config, plan.Current, v.Now), carried)
+}
+
+// denyUnfitAsSeen denies the takes that did not fit when the bucket was looked at, and
+// returns the others: with what was refilled while the read was under way, half of the
+// looks would find that there is room, and write in vain.
+func (l *Lane) denyUnfitAsSeen(v plan.View, b batch) []*Op {
+	if v.Adopt || v.Image == nil || !v.Config.Wrote(v.Image) {
+		return b.takes
+	}
+	v.Now = l.sight.seenAt
+	return l.denyUnfitIn(v, b.ops())[len(b.adjusts):]
+}
+
+// denyUnfitIn denies the takes that do not fit the view, and returns the other ops.
+func (l *Lane) denyUnfitIn(v plan.View, carried []*Op) []*Op {
 	var s plan.Sums
 	heads := l.heads()
 	remaining := make([]*Op, 0, len(carried))
 	for _, o := range carried {
 		if o.take {
 			if left := promised(heads, o.Rank, remaining, v.Reading()); !v.Fits(o.Amounts, s, left) {
-				l.finish([]*Op{o}, Result{Denied: true, Image: a.Image, Now: v.Now, Config: v.Config, Before: plan.Precedence{Taken: s.Taken(), Left: left}})
+				l.finish([]*Op{o}, Result{Denied: true, Image: v.Image, Now: v.Now, Config: v.Config, Before: plan.Precedence{Taken: s.Taken(), Left: left}})
 				continue
 			}
 		}

@@ -249,7 +249,7 @@ func (l *Lane) finish(ops []*Op, r Result) {
 
 // end gives a carried op its result; l.mu must be held.
 func (l *Lane) end(o *Op, r Result) {
-	if r.Denied {
+	if r.Denied && !o.ahead {
 		l.noteDenial()
 	}
 	granted := r.Err == nil && !r.Denied

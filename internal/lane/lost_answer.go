@@ -36,7 +36,7 @@ func (l *Lane) recognise(a Answer, d *delivery) Answer {
 
 // lookFor asks by one consistent read what became of an unanswered write.
 func (l *Lane) lookFor(ctx context.Context, d *delivery) Answer {
-	image, err := l.owner.Store.Read(ctx, l.Key(), l.sight.hint(), l.owner.IDs.Slot)
+	image, _, err := l.readPatiently(ctx, l.sight.hint())
 	if err != nil {
 		return Answer{Verdict: ddb.Unconfirmed, Err: err}
 	}

@@ -140,6 +140,7 @@ func (l *Lane) paceBy(decide func(plan.Pacing) plan.Pacing) {
 
 // noteDenial notes that the lane has denied a take; l.mu must be held.
 func (l *Lane) noteDenial() {
+	l.sight.scarce = true
 	l.pacedBy(func(p plan.Pacing) plan.Pacing { return p.Deny(l.owner.passed()) })
 }
 

@@ -1,6 +1,8 @@
 package lane
 
 import (
+	"slices"
+
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -19,6 +21,11 @@ type sight struct {
 	seenAt int64
 	// seenTick is when the image's configuration was first seen in the bucket.
 	seenTick int64
+	// scarce says that the last write was refused or throttled, or the last take
+	// denied; shared is when an image last showed that others had taken since the one
+	// before, in Unix ms.
+	scarce bool
+	shared int64
 	// crowding is what is known of others who write to the bucket at full.
 	crowding plan.Crowding
 }
@@ -67,6 +74,17 @@ func (s *sight) drop() { s.known, s.seenAt = false, 0 }
 // fresh reports whether the image is recent enough to deny from.
 func (s *sight) fresh(now int64) bool { return plan.Fresh(s.seenAt, now) }
 
+// wary reports whether the bucket has to be looked at before it is written for ops:
+// it is scarce, others take from it, and what is known of it is old.
+func (s *sight) wary(takes []*Op, now int64) bool {
+	return s.known && s.image != nil && plan.IsShared(s.shared, now) && !s.fresh(now) && (s.scarce || s.low(takes))
+}
+
+// low reports whether the image showed little of what ops need.
+func (s *sight) low(ops []*Op) bool {
+	return slices.ContainsFunc(ops, func(o *Op) bool { return plan.Low(s.image, o.Amounts, s.crowding.Heard) })
+}
+
 // current reports whether there is a bucket, written with a configuration.
 func (s *sight) current(cfg *plan.Config) bool {
 	return s.known && s.image != nil && cfg != nil && cfg.Wrote(s.image)
@@ -89,6 +107,7 @@ func (s *sight) compare(cfg *plan.Config) plan.Standing {
 // learnCrowding learns from the answer to a write, which left the image or was refused by
 // it, of others who write.
 func (s *sight) learnCrowding(w *plan.Write, landed bool, image *schema.Image, now int64) {
+	s.scarce = !landed
 	if landed && s.crowding.Slack == 0 {
 		s.crowding.Refused = 0
 		return
@@ -116,9 +135,12 @@ func (l *Lane) snapshot() sight {
 }
 
 // learn installs an image that a request of the lane's own, sent at asked, has
-// shown. Only the running goroutine may call it.
-func (l *Lane) learn(image *schema.Image, asked int64) {
+// shown, after it had written ours. Only the running goroutine may call it.
+func (l *Lane) learn(image *schema.Image, asked int64, ours plan.Sums) {
 	l.mu.Lock()
+	if l.sight.known && plan.Shared(l.sight.image, image, ours) {
+		l.sight.shared = l.owner.NowMS()
+	}
 	foreign := l.sight.known && image.ForeignSince(l.sight.image)
 	l.replace(image, asked)
 	l.mu.Unlock()
@@ -194,6 +216,27 @@ func (l *Lane) Meet(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sight.learnCrowding(w, v == ddb.Landed, image, l.owner.NowMS())
+}
+
+// wary reports whether the bucket has to be looked at before takes are written.
+func (l *Lane) wary(takes []*Op) bool {
+	now := l.owner.NowMS()
+	if len(takes) == 0 || l.sight.fresh(now) {
+		return false
+	}
+	known := l.snapshot()
+	return known.wary(takes, now)
+}
+
+// noteThrottled notes that a write for ops was throttled: where little was left of what
+// they need, the bucket is looked at before the next, however young the image.
+func (l *Lane) noteThrottled(ops []*Op) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sight.scarce = true
+	if plan.IsShared(l.sight.shared, l.owner.NowMS()) && l.sight.low(ops) {
+		l.sight.markStale()
+	}
 }
 
 // Memory is what the lane last saw of its bucket, however old.

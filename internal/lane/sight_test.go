@@ -16,7 +16,7 @@ func TestALaneHears(t *testing.T) {
 	lanes, err := New(Options{Size: 10, NowMS: func() int64 { return now }, Tick: func() int64 { return 1 }})
 	require.NoError(t, err)
 	l := lanes.Of("shared", "gpt-4")
-	l.learn(nil, 993)
+	l.learn(nil, 993, nil)
 	assert.Equal(t, plan.Crowding{Heard: 1000, Trip: 7}, l.sight.crowding)
 	now = 1100
 	l.Assume(nil, nil) // asked nobody
@@ -30,7 +30,7 @@ func TestALaneHears(t *testing.T) {
 func TestOlderAnswerDoesNotCorrect(t *testing.T) {
 	l := &Lane{owner: &Registry{Options: Options{Tick: func() int64 { return 1 }, NowMS: func() int64 { return 100 }}}}
 	newer, older := &schema.Image{Refilled: 2}, &schema.Image{Refilled: 1}
-	l.learn(newer, 100)
+	l.learn(newer, 100, nil)
 	l.Observe(older, 99)
 	require.Same(t, newer, l.sight.image)
 	l.Observe(older, 100)

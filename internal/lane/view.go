@@ -17,11 +17,23 @@ func (l *Lane) read(ctx context.Context, hint *schema.LimitSet) (image *schema.I
 	return image, asked, err
 }
 
+// readPatiently is read for who cannot leave the bucket and come back: a read that is
+// throttled is sent again, as often as a write.
+func (l *Lane) readPatiently(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked int64, err error) {
+	for try := range MaxTries {
+		image, asked, err = l.read(ctx, hint)
+		if !throttling(err) || !Backoff.Pause(ctx, try) {
+			break
+		}
+	}
+	return image, asked, err
+}
+
 // look reads the bucket for the lane. Only the running goroutine may call it.
 func (l *Lane) look(ctx context.Context) error {
 	image, asked, err := l.read(ctx, l.sight.hint())
 	if err == nil {
-		l.learn(image, asked)
+		l.learn(image, asked, nil)
 	}
 	return err
 }
@@ -29,7 +41,7 @@ func (l *Lane) look(ctx context.Context) error {
 // lookBeside reads the bucket into a copy of what the lane knows, and tells the
 // lane.
 func (l *Lane) lookBeside(ctx context.Context, known *sight) error {
-	image, asked, err := l.read(ctx, known.hint())
+	image, asked, err := l.readPatiently(ctx, known.hint())
 	if err != nil {
 		return err
 	}
@@ -79,9 +91,8 @@ func (l *Lane) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Sig
 // viewFor puts a recent image of the bucket under the configuration of a take.
 func (l *Lane) viewFor(ctx context.Context, o *Op, certain bool) (sight, plan.View, error) {
 	known, b := l.snapshot(), batch{takes: o.asList()}
-	for looked := false; ; looked = true {
-		if !known.known || looked {
-			looked = true
+	for look := !known.known || known.wary(b.takes, l.owner.NowMS()); ; look = true {
+		if look {
 			if err := l.lookBeside(ctx, &known); err != nil {
 				return known, plan.View{}, err
 			}
@@ -90,7 +101,7 @@ func (l *Lane) viewFor(ctx context.Context, o *Op, certain bool) (sight, plan.Vi
 		if err == nil && v.Lacks(o.Amounts) {
 			err = outdated(v, o.Amounts)
 		}
-		if err != nil || looked || known.fresh(v.Now) || !certain && v.Fits(o.Amounts, nil, nil) {
+		if err != nil || look || known.fresh(v.Now) || !certain && v.Fits(o.Amounts, nil, nil) {
 			return known, v, err
 		}
 	}

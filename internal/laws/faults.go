@@ -26,7 +26,7 @@ func (h *history) fault(q *ddbmem.Request) ddbmem.Fault {
 		f.Drop = true
 	case now.Before(h.silent):
 		f.Before = time.Minute
-	case write && h.isThrottled(q.Body):
+	case (write || q.Operation == "GetItem") && h.isThrottled(q.Body, write):
 		f.Error = throttled
 	case p < .16:
 		h.unanswered(&f, p, write)
@@ -90,11 +90,41 @@ func (h *history) refused(f *ddbmem.Fault, p float64, write bool, operation stri
 	}
 }
 
-// isThrottled reports whether a request writes to a bucket that takes none now;
-// h.mu must be held.
-func (h *history) isThrottled(body []byte) bool {
-	for entity, until := range h.throttled {
-		if time.Now().Before(until) && bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`)) {
+// partition is one that throttles until an instant (true time): it takes so many
+// writes a second, and three times as many reads, one second's at once.
+type partition struct {
+	until     time.Time
+	perSecond float64
+	// left are the writes and the reads that it takes now, as of at.
+	left [2]float64
+	at   time.Time
+}
+
+// takes reports whether the partition takes a request at now.
+func (p *partition) takes(write bool, now time.Time) bool {
+	if now.After(p.until) {
+		return true
+	}
+	for i, rate := range []float64{p.perSecond, 3 * p.perSecond} {
+		p.left[i] = min(rate, p.left[i]+rate*now.Sub(p.at).Seconds())
+	}
+	p.at = now
+	left := &p.left[1]
+	if write {
+		left = &p.left[0]
+	}
+	if *left < 1 {
+		return false
+	}
+	*left--
+	return true
+}
+
+// isThrottled reports whether a request is of a bucket whose partition does not take
+// it; h.mu must be held.
+func (h *history) isThrottled(body []byte, write bool) bool {
+	for entity, p := range h.throttled {
+		if bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`)) && !p.takes(write, time.Now()) {
 			return true
 		}
 	}

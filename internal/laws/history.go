@@ -55,8 +55,8 @@ type history struct {
 	retired []*member
 	config  map[string][]dynalimit.Limit // by entity, as in force
 	late    []chan struct{}
-	// throttled is until when (true time) a bucket takes no writes, by entity.
-	throttled map[string]time.Time
+	// throttled are the partitions of buckets that throttle, by entity.
+	throttled map[string]*partition
 	// silent is until when the store does not answer at all.
 	silent time.Time
 	told   map[string]int64 // what callers were granted, by entity and limit
@@ -106,7 +106,7 @@ func quietly(ctx context.Context) context.Context { return context.WithValue(ctx
 func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
 	h := &history{
 		mode: mode, inside: in, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), luck: rand.New(rand.NewPCG(seed, 3)), config: map[string][]dynalimit.Limit{},
-		told: map[string]int64{}, throttled: map[string]time.Time{},
+		told: map[string]int64{}, throttled: map[string]*partition{},
 	}
 	h.ctx, h.stop = context.WithCancel(t.Context())
 	h.waits = h.r.IntN(2) == 0

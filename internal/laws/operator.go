@@ -104,11 +104,16 @@ func (h *history) erase(r *rand.Rand) {
 	h.published(ctx)
 }
 
-// throttle lets a bucket take no writes for a while.
+// throttle lets a bucket's partition take none, or a few, of the writes and reads that
+// come for a while.
 func (h *history) throttle(r *rand.Rand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.throttled[h.entities[r.IntN(len(h.entities))]] = time.Now().Add(time.Duration(r.Int64N(20_000)) * time.Millisecond)
+	p := &partition{until: time.Now().Add(time.Duration(r.Int64N(20_000)) * time.Millisecond), at: time.Now()}
+	if p.perSecond = float64(r.IntN(6)); r.IntN(2) == 0 {
+		p.perSecond = 0
+	}
+	h.throttled[h.entities[r.IntN(len(h.entities))]] = p
 }
 
 // silence lets the store answer nothing for a while.

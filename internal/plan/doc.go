@@ -14,5 +14,6 @@
 //	outcome.go   what the update of one limit leaves, at the least
 //	after.go     the image that a write leaves when DynamoDB returns none
 //	pacing.go    how long a lane waits between its writes when its partition throttles
+//	looking.go   when a bucket is to be read before it is written
 //	crowding.go  how far below full to write when processes collide at full
 package plan

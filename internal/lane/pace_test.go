@@ -1,0 +1,43 @@
+package lane
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A lane that is paced takes all that fits, although it was refused: it has few writes.
+func TestPacedLaneTakesAllThatFits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := resting(t)
+		l.shareHalvings = 2
+		assert.Equal(t, 2, l.halvings())
+		l.throttled(false, time.Millisecond)
+		assert.Zero(t, l.halvings())
+		<-time.After(3 * time.Minute)
+		assert.Zero(t, l.untilTurn())
+		assert.Equal(t, 2, l.halvings(), "as ever when that is over")
+	})
+}
+
+// A process lists the hottest buckets, and those that are not paced any more no longer.
+func TestHottest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := resting(t).owner
+		for i, trip := range []time.Duration{3, 9, 1, 9} {
+			s.Of(string(rune('a'+i)), "m").throttled(false, trip*time.Millisecond)
+		}
+		s.Of("r", "m").throttled(true, 0)
+		var names []string
+		for _, p := range s.Hottest(4) {
+			names = append(names, p.Entity)
+		}
+		assert.Equal(t, []string{"b", "d", "a", "c"}, names, "the longest interval first, then by name")
+		assert.True(t, s.Hottest(5)[4].Reads)
+		<-time.After(3 * time.Minute)
+		assert.Empty(t, s.Hottest(4))
+		assert.Empty(t, s.paced.lanes, "nothing is kept of them")
+	})
+}
