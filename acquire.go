@@ -19,7 +19,7 @@ type request struct {
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
 	r := request{entity: entity, resource: resource, amounts: amounts}
 	if len(opts) > 0 {
-		r.opts = chosen(opts)
+		r.opts = applyOptions(opts)
 	}
 	if err := checkEntityID("entity", entity); err != nil {
 		return r, err
@@ -45,8 +45,8 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 	return r, nil
 }
 
-// chosen are the options of a call.
-func chosen(opts []AcquireOption) acquireOptions {
+// applyOptions are the options of a call.
+func applyOptions(opts []AcquireOption) acquireOptions {
 	var o acquireOptions
 	for _, opt := range opts {
 		if opt != nil {
@@ -150,7 +150,7 @@ const maxOutdated = 3
 // it returns the lease of a denial too, for what it says about the levels.
 func (l *RateLimiter) acquireAt(ctx context.Context, r request, at position) (*Lease, bool, error) {
 	for try := 1; ; try++ {
-		lease, memory, err := l.tryAt(ctx, r, at)
+		lease, memory, err := l.acquireOnce(ctx, r, at)
 		_, outdated := errors.AsType[*outdatedError](err)
 		if try == maxOutdated || !outdated || errors.Is(err, ErrUnconfirmed) {
 			return lease, memory, err
@@ -158,13 +158,13 @@ func (l *RateLimiter) acquireAt(ctx context.Context, r request, at position) (*L
 	}
 }
 
-// tryAt is acquireAt under the configuration known now.
-func (l *RateLimiter) tryAt(ctx context.Context, r request, at position) (*Lease, bool, error) {
+// acquireOnce is acquireAt under the configuration known now.
+func (l *RateLimiter) acquireOnce(ctx context.Context, r request, at position) (*Lease, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	if l.lanes.Table.Open() && !cmp.Or(r.opts.onUnavailable, l.standingPolicy()).admits() {
-		return nil, false, l.silence(l.cause()) // nothing is made that would only be thrown away
+	if l.lanes.Table.Open() && !cmp.Or(r.opts.onUnavailable, l.knownPolicy()).admits() {
+		return nil, false, l.unanswered(l.cause()) // nothing is made that would only be thrown away
 	}
 	var p patience    // begins when something has to be asked of the store
 	var rungs [1]rung // room for most cascades, on the stack: a denial from memory makes nothing else
@@ -198,7 +198,7 @@ func (l *RateLimiter) tryAt(ctx context.Context, r request, at position) (*Lease
 // take charges the levels of a lease: those that do not answer as the policy
 // says, the others by their buckets.
 func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience) error {
-	if err := l.admitAway(lease, policy); err != nil {
+	if err := l.admitSilentLevels(lease, policy); err != nil {
 		lease.putBackServed()
 		return err
 	}
@@ -209,11 +209,11 @@ func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy Unavailable
 		err = l.takeAtOnce(ctx, lease, policy, at, p)
 	}
 	if err != nil {
-		l.undoAway(lease)
+		l.undoLocal(lease)
 		lease.putBackServed()
 		return err
 	}
-	l.bookAway(lease)
+	l.oweUnasked(lease)
 	lease.bookServed()
 	return nil
 }

@@ -21,32 +21,32 @@ func leftToPolicy(err error) bool { return unavailable(err) || errors.Is(err, Er
 // admits reports whether the policy admits calls that the store does not.
 func (p UnavailablePolicy) admits() bool { return p == Allow || p == Local }
 
-// admitAway decides the levels whose buckets are known not to answer, before any
+// admitSilentLevels decides the levels whose buckets are known not to answer, before any
 // other is asked: what the process's share denies is written nowhere.
-func (l *RateLimiter) admitAway(lease *Lease, policy UnavailablePolicy) error {
+func (l *RateLimiter) admitSilentLevels(lease *Lease, policy UnavailablePolicy) error {
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		if len(lv.asked) == 0 || !lv.lane.Away() {
 			continue
 		}
 		if !policy.admits() {
-			return l.silence(l.cause())
+			return l.unanswered(l.cause())
 		}
-		if lv.away = l.admitUnasked(lv, policy, true); !lv.away {
+		if lv.unasked = l.admitByPolicy(lv, policy, true); !lv.unasked {
 			err := lease.denial()
-			l.undoAway(lease)
+			l.undoLocal(lease)
 			return err
 		}
 	}
 	return nil
 }
 
-// admitUnasked admits at a level without its bucket; false when the process's
+// admitByPolicy admits at a level without its bucket; false when the process's
 // share denies. Under Allow the share decides only where the store answers, and
 // so lives.
-func (l *RateLimiter) admitUnasked(lv *level, policy UnavailablePolicy, outage bool) bool {
+func (l *RateLimiter) admitByPolicy(lv *level, policy UnavailablePolicy, silent bool) bool {
 	lv.degraded = true
-	if policy == Allow && outage {
+	if policy == Allow && silent {
 		lv.noteAnswer(lv.lane.Memory(lv.cfg))
 		return true
 	}
@@ -56,9 +56,9 @@ func (l *RateLimiter) admitUnasked(lv *level, policy UnavailablePolicy, outage b
 	return ok
 }
 
-// undoAway gives back what the process's share admitted to an acquire that
+// undoLocal gives back what the process's share admitted to an acquire that
 // failed as a whole.
-func (l *RateLimiter) undoAway(lease *Lease) {
+func (l *RateLimiter) undoLocal(lease *Lease) {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.local {
 			lv.local = false
@@ -67,10 +67,10 @@ func (l *RateLimiter) undoAway(lease *Lease) {
 	}
 }
 
-// bookAway owes the buckets what was admitted without them.
-func (l *RateLimiter) bookAway(lease *Lease) {
+// oweUnasked owes the buckets what was admitted without them.
+func (l *RateLimiter) oweUnasked(lease *Lease) {
 	for i := range lease.levels {
-		if lv := &lease.levels[i]; lv.away {
+		if lv := &lease.levels[i]; lv.unasked {
 			l.owe(lv, lv.asked)
 		}
 	}
@@ -88,8 +88,8 @@ func (l *RateLimiter) owe(lv *level, amounts []plan.Signed) bool {
 	return true
 }
 
-// bookUnanswered books at a level what became of a take that the policy admitted.
-func (l *RateLimiter) bookUnanswered(lv *level, o *lane.Op) {
+// bookAdmitted books at a level what became of a take that the policy admitted.
+func (l *RateLimiter) bookAdmitted(lv *level, o *lane.Op) {
 	switch r := o.Result; {
 	case r.Pending:
 		l.follow(lv, o, lv.asked)
@@ -113,15 +113,15 @@ func (l *RateLimiter) follow(lv *level, o *lane.Op, amounts []plan.Signed) {
 	}
 }
 
-// errPatience ends a call that used up its time for the store.
-var errPatience = errors.New("no answer within Options.Timeout")
+// errOutOfTime ends a call that used up its time for the store.
+var errOutOfTime = errors.New("no answer within Options.Timeout")
 
-// overdueFor is errPatience with why it took so long, if that is known.
-func overdueFor(cause error) error {
+// outOfTimeFor is errPatience with why it took so long, if that is known.
+func outOfTimeFor(cause error) error {
 	if cause == nil {
-		return errPatience
+		return errOutOfTime
 	}
-	return fmt.Errorf("%w: %w", errPatience, cause)
+	return fmt.Errorf("%w: %w", errOutOfTime, cause)
 }
 
 // patience is how long a call waits for the store.
@@ -208,16 +208,16 @@ func (l *RateLimiter) await(ctx context.Context, at *lane.Lane, o *lane.Op, p *p
 		case <-ctx.Done():
 			return false
 		case <-l.lanes.Table.Opened():
-			at.GiveUp(o, l.silence(l.cause()))
+			at.GiveUp(o, l.unanswered(l.cause()))
 			return true
 		case <-timer.C:
 		}
 		switch {
 		case at.Quiet(p.began) >= leastSilence:
-			at.GiveUp(o, l.silence(errPatience))
+			at.GiveUp(o, l.unanswered(errOutOfTime))
 			return true
 		case !time.Now().Before(p.until):
-			at.GiveUp(o, &UnavailableError{Op: "acquire", Err: overdueFor(at.Cause(o))})
+			at.GiveUp(o, &UnavailableError{Op: "acquire", Err: outOfTimeFor(at.Cause(o))})
 			return true
 		}
 		p.reserve = time.Time{} // too short a silence: the caller's deadline decides

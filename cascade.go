@@ -35,7 +35,7 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 	}
 	paced := lease.pacedLevel()
 	if paced >= 0 {
-		if over, err := l.lead(ctx, lease, ops, paced, at, policy, &p); over {
+		if over, err := l.writePacedFirst(ctx, lease, ops, paced, at, policy, &p); over {
 			return err
 		}
 	}
@@ -59,7 +59,7 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, p
 			first = i
 		default:
 			lv.lane.Submit(ops[i])
-			at.callAlong(lv)
+			at.callFitting(lv)
 		}
 	}
 	if first < 0 {
@@ -67,7 +67,7 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, p
 	}
 	lv := &lease.levels[first]
 	drive := lv.lane.Enqueue(ops[first])
-	at.callAlong(lv)
+	at.callFitting(lv)
 	if drive {
 		lv.lane.Drive(ctx, ops[first])
 	}
@@ -99,11 +99,11 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*lane.Op) bool {
 func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
 	var err error
 	unanswered := false
-	switch o := l.gather(lease, ops); {
+	switch o := l.bookResults(lease, ops); {
 	case o.denied:
 		err = lease.denial()
-	case o.broken != nil:
-		err = o.broken
+	case o.fault != nil:
+		err = o.fault
 	case o.failure == nil:
 		return nil
 	case !policy.admits():
@@ -127,12 +127,12 @@ type outcome struct {
 	denied bool
 	// failure is the store's: the policy decides. broken is a bug or a bad request,
 	// which never fails open, whatever is out beside it.
-	failure, broken error
+	failure, fault error
 }
 
-// gather books every level's result.
-func (l *RateLimiter) gather(lease *Lease, ops []*lane.Op) outcome {
-	var all outcome
+// bookResults books every level's result.
+func (l *RateLimiter) bookResults(lease *Lease, ops []*lane.Op) outcome {
+	var sum outcome
 	for i, o := range ops {
 		lv := &lease.levels[i]
 		o.Result.Err = l.userError(lv.lane, o.Result.Err)
@@ -141,16 +141,16 @@ func (l *RateLimiter) gather(lease *Lease, ops []*lane.Op) outcome {
 		switch {
 		case lv.skipped():
 		case r.Denied:
-			all.denied = true
+			sum.denied = true
 		case r.Err == nil:
 			lv.grant(r.Image)
 		case leftToPolicy(r.Err):
-			all.failure = r.Err
+			sum.failure = r.Err
 		default:
-			all.broken = cmp.Or(all.broken, r.Err)
+			sum.fault = cmp.Or(sum.fault, r.Err)
 		}
 	}
-	return all
+	return sum
 }
 
 // admitFailed decides by the policy the levels whose buckets did not answer in
@@ -158,15 +158,15 @@ func (l *RateLimiter) gather(lease *Lease, ops []*lane.Op) outcome {
 func (l *RateLimiter) admitFailed(lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
 	for i, o := range ops {
 		lv := &lease.levels[i]
-		if !lv.skipped() && o.Result.Err != nil && !l.admitUnasked(lv, policy, silent(o.Result.Err)) {
+		if !lv.skipped() && o.Result.Err != nil && !l.admitByPolicy(lv, policy, silent(o.Result.Err)) {
 			err := lease.denial()
-			l.undoAway(lease)
+			l.undoLocal(lease)
 			return err
 		}
 	}
 	for i, o := range ops {
 		if lv := &lease.levels[i]; !lv.skipped() && o.Result.Err != nil {
-			l.bookUnanswered(lv, o)
+			l.bookAdmitted(lv, o)
 		}
 	}
 	return nil

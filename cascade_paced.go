@@ -30,13 +30,13 @@ func (lease *Lease) pacedLevel() int {
 	return paced
 }
 
-// lead queues the take of the paced level and waits until its write is sent. It is
+// writePacedFirst queues the take of the paced level and waits until its write is sent. It is
 // over when that level ends the call before the others are asked.
-func (l *RateLimiter) lead(ctx context.Context, lease *Lease, ops []*lane.Op, first int, at position, policy UnavailablePolicy, p *patience) (over bool, err error) {
+func (l *RateLimiter) writePacedFirst(ctx context.Context, lease *Lease, ops []*lane.Op, first int, at position, policy UnavailablePolicy, p *patience) (over bool, err error) {
 	o, lv := ops[first], &lease.levels[first]
 	sent := o.TellSent()
 	lv.lane.Submit(o)
-	at.callAlong(lv)
+	at.callFitting(lv)
 	if !l.awaitSent(ctx, lv.lane, o, sent, p) {
 		l.leaveAll(lease, ops)
 		return true, ctx.Err()
@@ -47,7 +47,7 @@ func (l *RateLimiter) lead(ctx context.Context, lease *Lease, ops []*lane.Op, fi
 		return false, nil // its write is under way
 	}
 	switch r := o.Result; {
-	case r.Denied && l.survey(ctx, lease, first, at.rank()):
+	case r.Denied && l.noteOthers(ctx, lease, first, at.rank()):
 		lv.noteAnswer(r)
 		return true, lease.denial()
 	case r.Err == nil || policy.admits():
@@ -77,9 +77,9 @@ func (l *RateLimiter) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, 
 	return l.await(ctx, at, o, p) // decides, as of any op that takes too long
 }
 
-// survey notes what the other levels hold, for a denial by the one that was asked
+// noteOthers notes what the other levels hold, for a denial by the one that was asked
 // first; false if a lane has to say it.
-func (l *RateLimiter) survey(ctx context.Context, lease *Lease, asked int, rank uint64) bool {
+func (l *RateLimiter) noteOthers(ctx context.Context, lease *Lease, asked int, rank uint64) bool {
 	now := l.nowMS()
 	for i := range lease.levels {
 		lv := &lease.levels[i]

@@ -88,7 +88,7 @@ func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patie
 	var visited [maxDepth]string
 	for depth, id := 0, r.entity; id != ""; depth++ {
 		if depth == maxDepth {
-			l.tooDeep(ctx, r.entity, id)
+			l.warnTooDeep(ctx, r.entity, id)
 			break
 		}
 		if slices.Contains(visited[:depth], id) {
@@ -116,7 +116,7 @@ func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patie
 // it. The lane learns the bucket if that came with the configuration.
 func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, p *patience) (*lane.Lane, *resolvedConfig, error) {
 	if resolved := l.repo.known(entity, resource); resolved != nil {
-		l.follows(resolved)
+		l.keepSystemPolicy(resolved)
 		return l.lanes.Of(entity, resource), resolved, nil
 	}
 	asked := l.nowMS()
@@ -132,22 +132,22 @@ func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, p *p
 		}
 		at.Seed(image, asked)
 	}
-	l.follows(resolved)
+	l.keepSystemPolicy(resolved)
 	return at, resolved, nil
 }
 
-// follows keeps the system's policy for when none can be read.
-func (l *RateLimiter) follows(resolved *resolvedConfig) {
+// keepSystemPolicy keeps the system's policy for when none can be read.
+func (l *RateLimiter) keepSystemPolicy(resolved *resolvedConfig) {
 	if l.systemPolicy.Load() != &resolved.onUnavailable {
 		l.systemPolicy.Store(&resolved.onUnavailable)
 	}
 }
 
-// tooDeep tells the operator, once, that a chain has more levels than are
+// warnTooDeep tells the operator, once, that a chain has more levels than are
 // charged. The nearest are: refusing the call would stop all traffic below for a
 // record that somebody made far above.
-func (l *RateLimiter) tooDeep(ctx context.Context, entity, ancestor string) {
-	l.deep.Do(func() {
+func (l *RateLimiter) warnTooDeep(ctx context.Context, entity, ancestor string) {
+	l.deepOnce.Do(func() {
 		l.opts.Logger.WarnContext(ctx, "an entity has too many levels of parents; those from the ancestor on are not charged",
 			slog.String("entity", entity), slog.String("ancestor", ancestor), slog.Int("levels", maxDepth))
 	})
@@ -197,7 +197,7 @@ func (c *cascade) checkKnown(r *request) error {
 	}
 	for name := range r.amounts {
 		if !c.has(name) {
-			return r.unknown(name, c.configs())
+			return r.unknownLimit(name, c.configs())
 		}
 	}
 	return nil
@@ -213,10 +213,10 @@ func (c *cascade) has(name string) bool {
 	return false
 }
 
-// unknown says that a limit is none of a request's levels, of which these are the
+// unknownLimit says that a limit is none of a request's levels, of which these are the
 // configurations, what they have, and which list hides the others: lists are not
 // merged.
-func (r *request) unknown(name string, levels []*plan.Config) error {
+func (r *request) unknownLimit(name string, levels []*plan.Config) error {
 	if len(levels) == 0 {
 		return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q, which have none", r.entity, r.resource)
 	}

@@ -110,7 +110,7 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 	for i := range c.rungs {
 		rung := &c.rungs[i]
 		if rung.lane.Away() {
-			return nil, policy, l.silence(l.cause())
+			return nil, policy, l.unanswered(l.cause())
 		}
 		v, err := rung.lane.Inspect(ctx, rung.cfg)
 		if err != nil {
@@ -119,7 +119,7 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 		rung.cfg = v.Config // it may have been read again
 		shown := levelReading{entity: rung.lane.Entity, resource: rung.lane.Resource, Reading: v.Reading()}
 		shown.Image = v.Projected()
-		shown.before.Left = rung.lane.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
+		shown.precedence.Left = rung.lane.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		readings = append(readings, shown)
 	}
 	return readings, policy, c.checkKnown(&r)
@@ -129,8 +129,8 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 type levelReading struct {
 	entity, resource string
 	plan.Reading
-	// before is what went before the take that it denied.
-	before plan.Precedence
+	// precedence is what went before the take that it denied.
+	precedence plan.Precedence
 	// degraded says that it is not the bucket's: the process's share, or old.
 	degraded bool
 }
@@ -147,10 +147,10 @@ func (r levelReading) status(name string, asked, back int64) LimitStatus {
 			s.Limit = limitOf(name, l.Capacity, l.Rate)
 		}
 	}
-	state.Tokens += back + r.before.Taken.Of(name).Back
+	state.Tokens += back + r.precedence.Taken.Of(name).Back
 	// What others take is taken from the level: a full bucket holds no more.
-	state.Tokens, state.Refilled = state.Level(r.Now)-r.before.Taken.Of(name).Take, max(state.Refilled, r.Now)
-	left := r.before.Left.Of(name)
+	state.Tokens, state.Refilled = state.Level(r.Now)-r.precedence.Taken.Of(name).Take, max(state.Refilled, r.Now)
+	left := r.precedence.Left.Of(name)
 	level := state.Level(r.Now) - left.Amount
 	s.Remaining = floorDiv(level, milli)
 	if asked > 0 { // debt on a limit that is not asked for denies nobody

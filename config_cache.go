@@ -60,9 +60,9 @@ func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCa
 	return &configCache{loading}
 }
 
-// outlive lets configurations be used for maxStale past their TTL while away says
+// useStaleDuring lets configurations be used for maxStale past their TTL while away says
 // why the table does not answer. It is called before the cache is used.
-func (c *configCache) outlive(away func() error, maxStale time.Duration) {
+func (c *configCache) useStaleDuring(away func() error, maxStale time.Duration) {
 	c.loading.Away, c.loading.MaxStale = away, maxStale
 }
 
@@ -124,7 +124,7 @@ func (r *Repository) config(ctx context.Context, entity, resource string, until 
 		return cfg, readErr
 	})
 	if ctx.Err() != nil && caller.Err() == nil && err != nil {
-		return nil, nil, false, &UnavailableError{Op: "read the configuration", Err: errPatience}
+		return nil, nil, false, &UnavailableError{Op: "read the configuration", Err: errOutOfTime}
 	}
 	if err != nil {
 		return nil, nil, false, err

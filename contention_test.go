@@ -103,7 +103,7 @@ func TestWaitOutlastsContention(t *testing.T) {
 		defer cancel()
 		began = time.Now()
 		busy := contended("u", "m")
-		require.Same(t, busy, l.sitOut(ctx, &position{}, busy, busy), "at once: it cannot wait so long")
+		require.Same(t, busy, l.waitOutContention(ctx, &position{}, busy, busy), "at once: it cannot wait so long")
 		require.Zero(t, time.Since(began))
 	})
 }

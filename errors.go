@@ -97,16 +97,16 @@ func (e *LimitExceededError) worst() *LimitStatus {
 	return worst
 }
 
-// denial is a denial with room for the statuses of most: it is one piece of memory,
+// roomyDenial is a denial with room for the statuses of most: it is one piece of memory,
 // for a caller who is denied comes again and again.
-type denial struct {
+type roomyDenial struct {
 	LimitExceededError
 	room [2]LimitStatus
 }
 
 // emptyDenial is a denial to which statuses are still to be added.
 func emptyDenial(entityID, resource string) *LimitExceededError {
-	d := &denial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
+	d := &roomyDenial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
 	d.Statuses = d.room[:0]
 	return &d.LimitExceededError
 }

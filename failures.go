@@ -35,7 +35,7 @@ func (l *RateLimiter) userErrorOf(entity, resource string, err error) error {
 	}
 	switch f.Reason {
 	case lane.Silent:
-		return l.silence(f.Err)
+		return l.unanswered(f.Err)
 	case lane.Unconfirmed:
 		return &UnavailableError{Op: f.Op, Err: f.Err, Unconfirmed: true}
 	case lane.Contended:
@@ -71,25 +71,25 @@ type outdatedError struct{ *ValidationError }
 // Unwrap returns what users look for.
 func (e *outdatedError) Unwrap() error { return e.ValidationError }
 
-// noAnswer marks the cause of an UnavailableError: DynamoDB said nothing.
-type noAnswer struct{ error }
+// silentCause marks the cause of an UnavailableError: DynamoDB said nothing.
+type silentCause struct{ error }
 
-func (e noAnswer) Unwrap() error { return e.error }
+func (e silentCause) Unwrap() error { return e.error }
 
-// silence is the error of a call whose bucket does not answer. A cause that says so
+// unanswered is the error of a call whose bucket does not answer. A cause that says so
 // already is not wrapped again: it would be told twice. A caller whose bucket, or
 // table, has just begun to answer again is told to come soon.
-func (l *RateLimiter) silence(cause error) *UnavailableError {
+func (l *RateLimiter) unanswered(cause error) *UnavailableError {
 	if said, ok := errors.AsType[*UnavailableError](cause); ok {
 		cause = said.Err
 	}
 	if f, ok := errors.AsType[*lane.Failure](cause); ok {
 		cause = f.Err
 	}
-	if marked, ok := cause.(noAnswer); ok { //nolint:errorlint // the mark is the outermost
+	if marked, ok := cause.(silentCause); ok { //nolint:errorlint // the mark is the outermost
 		cause = marked.error
 	}
-	return &UnavailableError{Op: "write the bucket", Err: noAnswer{cause}, RetryAfter: cmp.Or(l.repo.breaker.RetryAfter(), lane.FirstProbe/2)}
+	return &UnavailableError{Op: "write the bucket", Err: silentCause{cause}, RetryAfter: cmp.Or(l.repo.breaker.RetryAfter(), lane.FirstProbe/2)}
 }
 
 // unavailable reports whether an error means that the store did not answer.
@@ -102,7 +102,7 @@ func silent(err error) bool {
 		return false
 	}
 	var u *UnavailableError
-	return errors.As(err, &u) && (errors.As(u.Err, new(noAnswer)) || ddb.Classify(u.Err, context.Background()).Silent)
+	return errors.As(err, &u) && (errors.As(u.Err, new(silentCause)) || ddb.Classify(u.Err, context.Background()).Silent)
 }
 
 // verdict is what an answer says about a write.

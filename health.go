@@ -54,7 +54,7 @@ func (l *RateLimiter) Health() Health {
 	s := l.repo.breaker.State()
 	h := Health{
 		Open: s.Open, SilentBuckets: l.lanes.Silent(),
-		Ready: !s.Open || l.standingPolicy().admits(),
+		Ready: !s.Open || l.knownPolicy().admits(),
 	}
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
@@ -71,9 +71,9 @@ func (l *RateLimiter) Health() Health {
 	return h
 }
 
-// standingPolicy is what applies to calls that bring no policy of their own: the
+// knownPolicy is what applies to calls that bring no policy of their own: the
 // system's as last read, else the limiter's.
-func (l *RateLimiter) standingPolicy() UnavailablePolicy {
+func (l *RateLimiter) knownPolicy() UnavailablePolicy {
 	if p := l.systemPolicy.Load(); p != nil && *p != "" {
 		return *p
 	}
@@ -93,13 +93,13 @@ type AvailabilityChange struct {
 // neverHolds is a condition that no item meets, and the absence of one neither.
 const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists(" + schema.PK + ")"
 
-// audience is who hears of a table's outages: the limiters over a Repository.
-type audience struct {
-	mu      sync.Mutex
-	hearers []*hearer
+// outageListeners is who hears of a table's outages: the limiters over a Repository.
+type outageListeners struct {
+	mu   sync.Mutex
+	list []*outageListener
 }
 
-type hearer struct{ hear func(ddb.State) }
+type outageListener struct{ notify func(ddb.State) }
 
 // newBreaker is the breaker of the repository's table. It measures waits, so it
 // takes the time of this process, whatever clock the buckets have.
@@ -108,19 +108,19 @@ func (r *Repository) newBreaker() *ddb.Breaker {
 	b := ddb.NewBreaker(ddb.BreakerOptions{
 		Probe:    func(ctx context.Context) error { return r.probe(ctx, r.absentKey()) },
 		Logger:   r.log.With(slog.String("table", r.table)),
-		OnChange: r.audience.tell,
+		OnChange: r.listeners.notify,
 	})
 	b.Stop()
 	return b
 }
 
-// away returns why the table does not answer, nil while it does.
-func (r *Repository) away() error {
+// outage returns why the table does not answer, nil while it does.
+func (r *Repository) outage() error {
 	s := r.breaker.State()
 	if !s.Open {
 		return nil
 	}
-	return &UnavailableError{Op: "read the configuration", Err: noAnswer{s.Cause}, RetryAfter: r.breaker.RetryAfter()}
+	return &UnavailableError{Op: "read the configuration", Err: silentCause{s.Cause}, RetryAfter: r.breaker.RetryAfter()}
 }
 
 // probe asks the table for proof that it takes writes: an update whose condition
@@ -138,32 +138,32 @@ func (r *Repository) absentKey() schema.Item {
 	return r.keys.Bucket("probe-"+rand.Text(), "probe").Attributes()
 }
 
-// attach lets a limiter hear of the table's outages; hear may be nil. The
+// listen lets a limiter hear of the table's outages; hear may be nil. The
 // function it returns ends that. The breaker is started for the first of them and
 // stopped with the last: nobody else needs it.
-func (r *Repository) attach(hear func(ddb.State)) (detach func()) {
-	l := &hearer{hear}
-	r.audience.mu.Lock()
-	defer r.audience.mu.Unlock()
-	r.audience.hearers = append(r.audience.hearers, l)
+func (r *Repository) listen(notify func(ddb.State)) (detach func()) {
+	l := &outageListener{notify}
+	r.listeners.mu.Lock()
+	defer r.listeners.mu.Unlock()
+	r.listeners.list = append(r.listeners.list, l)
 	r.breaker.Start()
 	return sync.OnceFunc(func() {
-		r.audience.mu.Lock()
-		defer r.audience.mu.Unlock()
-		r.audience.hearers = slices.DeleteFunc(r.audience.hearers, func(other *hearer) bool { return other == l })
-		if len(r.audience.hearers) == 0 {
+		r.listeners.mu.Lock()
+		defer r.listeners.mu.Unlock()
+		r.listeners.list = slices.DeleteFunc(r.listeners.list, func(other *outageListener) bool { return other == l })
+		if len(r.listeners.list) == 0 {
 			r.breaker.Stop()
 		}
 	})
 }
 
-func (a *audience) tell(s ddb.State) {
+func (a *outageListeners) notify(s ddb.State) {
 	a.mu.Lock()
-	hearers := slices.Clone(a.hearers)
+	hearers := slices.Clone(a.list)
 	a.mu.Unlock()
 	for _, l := range hearers {
-		if l.hear != nil {
-			l.hear(s)
+		if l.notify != nil {
+			l.notify(s)
 		}
 	}
 }

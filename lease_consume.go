@@ -98,7 +98,7 @@ func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 // join adds what a level took further.
 func (lv *level) join(more *level) {
 	if more.holds() {
-		lv.meets(more.incarnation)
+		lv.noteIncarnation(more.incarnation)
 	}
 	for i := range more.holdings {
 		lv.holding(more.holdings[i].Name).Join(&more.holdings[i])
@@ -126,7 +126,7 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	}
 	for name := range amounts {
 		if !slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
-			return lease.request.unknown(name, configs(lease.levels))
+			return lease.request.unknownLimit(name, configs(lease.levels))
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func (lease *Lease) checkTarget(target []plan.Signed) error {
 			known = known || lease.levels[i].has(t.Name)
 		}
 		if !known && t.Amount != 0 {
-			return lease.request.unknown(t.Name, configs(lease.levels))
+			return lease.request.unknownLimit(t.Name, configs(lease.levels))
 		}
 		if t.Amount < 0 {
 			held, _ := plan.AmountOf(lease.consumed, t.Name)
@@ -97,10 +97,10 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 			EntityID: lease.request.entity, Resource: lease.request.resource, Amounts: tokensOf(target), Err: err, NotWritten: true,
 		}
 	}
-	before := lease.shares()
+	stoodBefore := lease.localStanding()
 	ops, results := lease.corrections(ctx, target)
-	lease.unlocked(func() { lease.write(ctx, ops, results) })
-	defer lease.correctShares(before)
+	lease.unlocked(func() { lease.sendCorrections(ctx, ops, results) })
+	defer lease.correctLocal(stoodBefore)
 	done = true
 	var errs []error
 	for i, o := range ops {
@@ -115,28 +115,28 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 	return done, errors.Join(errs...)
 }
 
-// shares is what each level stands for whose take the process's share admitted, nil
+// localStanding is what each level stands for whose take the process's share admitted, nil
 // for none.
-func (lease *Lease) shares() [][]plan.Signed {
+func (lease *Lease) localStanding() [][]plan.Signed {
 	var stood [][]plan.Signed
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.local {
 			if stood == nil {
 				stood = make([][]plan.Signed, len(lease.levels))
 			}
-			stood[i] = lv.stands()
+			stood[i] = lv.standing()
 		}
 	}
 	return stood
 }
 
-// correctShares brings the shares to what a correction has changed: one that was
+// correctLocal brings the shares to what a correction has changed: one that was
 // neither written nor kept has changed nothing, and may be made again.
-func (lease *Lease) correctShares(before [][]plan.Signed) {
+func (lease *Lease) correctLocal(stoodBefore [][]plan.Signed) {
 	l := lease.limiter
-	for i := range before {
+	for i := range stoodBefore {
 		if lv := &lease.levels[i]; lv.local {
-			changes := plan.Plus(lv.stands(), plan.Negated(before[i]))
+			changes := plan.Plus(lv.standing(), plan.Negated(stoodBefore[i]))
 			lv.lane.CorrectLocally(changes, lv.cfg, l.opts.LocalShare, l.nowMS())
 		}
 	}
@@ -150,14 +150,14 @@ func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*l
 	for i := range lease.levels {
 		lv := &lease.levels[i]
 		lv.resolve()
-		target := lv.covers(target)
-		delta := lv.move(target, now)
+		target := lv.withAllLimits(target)
+		delta := lv.corrections(target, now)
 		if len(delta) == 0 {
 			continue
 		}
 		ops[i] = lane.NewAdjust(ctx, delta, lv.incarnation, lv.cfg)
 		if lv.lane.Away() { // no request: the caller would wait for nothing
-			results[i] = lane.Result{Err: lease.limiter.silence(lease.limiter.cause())}
+			results[i] = lane.Result{Err: lease.limiter.unanswered(lease.limiter.cause())}
 			lv.lane.GiveUp(ops[i], results[i].Err)
 		}
 	}
@@ -171,7 +171,7 @@ func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*l
 func (l *RateLimiter) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 	lv.noteAnswer(r)
 	if r.Err != nil && !silent(r.Err) || r.Err == nil || r.Unconfirmed && !r.Pending {
-		lv.wrote(o.Amounts, r)
+		lv.bookWrite(o.Amounts, r)
 		if r.Unconfirmed {
 			l.lanes.Doubt(o.Amounts)
 		}
@@ -181,7 +181,7 @@ func (l *RateLimiter) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedErr
 	switch {
 	case r.Pending:
 		l.follow(lv, o, charges)
-		lv.wrote(backs, r)
+		lv.bookWrite(backs, r)
 		l.lanes.Doubt(backs)
 		return lv.unconfirmed(o.Amounts, r)
 	case !l.keep(lv, charges, backs):
@@ -228,9 +228,9 @@ func owes(target []plan.Signed) bool {
 	return false
 }
 
-// write sends the levels' ops side by side, the first lane that rests driven on
+// sendCorrections sends the levels' ops side by side, the first lane that rests driven on
 // this goroutine, and waits for what comes of them.
-func (lease *Lease) write(ctx context.Context, ops []*lane.Op, results []lane.Result) {
+func (lease *Lease) sendCorrections(ctx context.Context, ops []*lane.Op, results []lane.Result) {
 	drive := -1
 	for i, o := range ops {
 		if o == nil || results[i].Err != nil {

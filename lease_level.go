@@ -22,7 +22,7 @@ type level struct {
 	incarnation []byte
 	// degraded says that the policy admitted here, not the bucket; away that it
 	// did before any bucket was asked, local that the process's share was taken.
-	degraded, away, local bool
+	degraded, unasked, local bool
 	// served says that what is asked was taken from what the lane debited ahead, at
 	// servedAt by the lane's clock.
 	served   bool
@@ -33,7 +33,7 @@ type level struct {
 }
 
 // skipped reports whether the bucket is not asked.
-func (lv *level) skipped() bool { return lv.away || lv.served || len(lv.asked) == 0 }
+func (lv *level) skipped() bool { return lv.unasked || lv.served || len(lv.asked) == 0 }
 
 // noteAnswer keeps an answer for statuses.
 func (lv *level) noteAnswer(r lane.Result) {
@@ -49,7 +49,7 @@ func readingOf(at *lane.Lane, r *lane.Result) (reading levelReading, ok bool) {
 	}
 	return levelReading{
 		entity: at.Entity, resource: at.Resource, Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now},
-		before: r.Before, degraded: r.Degraded,
+		precedence: r.Before, degraded: r.Degraded,
 	}, true
 }
 
@@ -62,10 +62,10 @@ func (lv *level) holding(name string) *backlog.Holding {
 	return &lv.holdings[i]
 }
 
-// meets learns which bucket a write met. If that is not the one that was taken
+// noteIncarnation learns which bucket a write met. If that is not the one that was taken
 // from, that one is gone with all that is held of it: it stays consumed and can
 // not be given back.
-func (lv *level) meets(incarnation []byte) {
+func (lv *level) noteIncarnation(incarnation []byte) {
 	if bytes.Equal(incarnation, lv.incarnation) {
 		return
 	}
@@ -77,7 +77,7 @@ func (lv *level) meets(incarnation []byte) {
 
 // grant books what was asked as debited in the bucket shown.
 func (lv *level) grant(image *schema.Image) {
-	lv.meets(image.Of())
+	lv.noteIncarnation(image.Of())
 	if lv.holdings == nil {
 		lv.holdings = make([]backlog.Holding, 0, len(lv.asked))
 	}
@@ -89,7 +89,7 @@ func (lv *level) grant(image *schema.Image) {
 // resolve learns what became of charges that were under way or owed.
 func (lv *level) resolve() {
 	for i := range lv.holdings {
-		lv.holdings[i].Resolve(lv.meets)
+		lv.holdings[i].Resolve(lv.noteIncarnation)
 	}
 }
 
@@ -125,9 +125,9 @@ func (lv *level) has(name string) bool {
 	return lv.cfg.Index(name) >= 0 || slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
 }
 
-// move is what one level writes so that it stands for a target: positive amounts
+// corrections is what one level writes so that it stands for a target: positive amounts
 // are charged, negative ones given back.
-func (lv *level) move(target []plan.Signed, now int64) []plan.Signed {
+func (lv *level) corrections(target []plan.Signed, now int64) []plan.Signed {
 	var out []plan.Signed
 	for _, t := range target {
 		if !lv.has(t.Name) {
@@ -138,7 +138,7 @@ func (lv *level) move(target []plan.Signed, now int64) []plan.Signed {
 		if missing <= 0 {
 			missing = -h.Lower(t.Amount, now)
 			for h.Missing(t.Amount) < missing { // a charge ended since it was resolved
-				h.Resolve(lv.meets)
+				h.Resolve(lv.noteIncarnation)
 				missing = -h.Lower(t.Amount, now)
 			}
 		}
@@ -149,15 +149,15 @@ func (lv *level) move(target []plan.Signed, now int64) []plan.Signed {
 	return out
 }
 
-// wrote books a move by what came of it. A charge that may have landed counts as
+// bookWrite books a move by what came of it. A charge that may have landed counts as
 // consumed and is never given back; a give-back that may have landed is never
 // repeated.
-func (lv *level) wrote(amounts []plan.Signed, r lane.Result) {
+func (lv *level) bookWrite(amounts []plan.Signed, r lane.Result) {
 	switch {
 	case r.Err == nil:
-		lv.landed(amounts, r)
+		lv.bookLanded(amounts, r)
 	case r.Unconfirmed:
-		lv.doubted(amounts)
+		lv.bookUnconfirmed(amounts)
 	default:
 		for _, a := range amounts {
 			lv.holding(a.Name) // known to the lease, though nothing of it is held
@@ -165,14 +165,14 @@ func (lv *level) wrote(amounts []plan.Signed, r lane.Result) {
 	}
 }
 
-// landed books a move that was written.
-func (lv *level) landed(amounts []plan.Signed, r lane.Result) {
+// bookLanded books a move that was written.
+func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
 	for _, a := range amounts {
 		if a.Amount < 0 {
 			lv.holding(a.Name).GivenBack(-a.Amount)
 		}
 	}
-	lv.meets(r.Image.Of())
+	lv.noteIncarnation(r.Image.Of())
 	for _, a := range amounts {
 		switch h := lv.holding(a.Name); {
 		case a.Amount > 0 && slices.Contains(r.Dropped, a.Name):
@@ -183,8 +183,8 @@ func (lv *level) landed(amounts []plan.Signed, r lane.Result) {
 	}
 }
 
-// doubted books a move of which nobody knows whether it was written.
-func (lv *level) doubted(amounts []plan.Signed) {
+// bookUnconfirmed books a move of which nobody knows whether it was written.
+func (lv *level) bookUnconfirmed(amounts []plan.Signed) {
 	for _, a := range amounts {
 		h := lv.holding(a.Name)
 		if a.Amount > 0 {
@@ -195,8 +195,8 @@ func (lv *level) doubted(amounts []plan.Signed) {
 	}
 }
 
-// stands is what the level stands for, by limit.
-func (lv *level) stands() []plan.Signed {
+// standing is what the level stands for, by limit.
+func (lv *level) standing() []plan.Signed {
 	var out []plan.Signed
 	for i := range lv.holdings {
 		out = append(out, plan.Signed{Name: lv.holdings[i].Name, Amount: lv.holdings[i].Used()})
@@ -204,9 +204,9 @@ func (lv *level) stands() []plan.Signed {
 	return out
 }
 
-// covers makes a target name every limit the level has; what it does not name
+// withAllLimits makes a target name every limit the level has; what it does not name
 // is to be 0.
-func (lv *level) covers(target []plan.Signed) []plan.Signed {
+func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
 	for i := range lv.holdings {
 		if _, ok := plan.AmountOf(target, lv.holdings[i].Name); !ok {
 			target = plan.Plus(target, []plan.Signed{{Name: lv.holdings[i].Name, Amount: 0}})

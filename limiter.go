@@ -24,16 +24,16 @@ type limiterStore interface {
 // RateLimiter charges buckets for calls. It is safe for concurrent use; one per
 // process is enough, and the more callers share it the fewer writes each costs.
 type RateLimiter struct {
-	repo     *Repository
-	store    limiterStore
-	opts     Options
-	lanes    *lane.Registry
-	clock    func() time.Time
-	fallback *fallbackLimits
-	closed   atomic.Bool
-	closing  chan struct{} // closed by the first Close
-	deep     sync.Once     // tells of the first chain that is too deep
-	detach   func()        // from the repository's outages
+	repo           *Repository
+	store          limiterStore
+	opts           Options
+	lanes          *lane.Registry
+	clock          func() time.Time
+	fallback       *fallbackLimits
+	closed         atomic.Bool
+	closing        chan struct{} // closed by the first Close
+	deepOnce       sync.Once     // tells of the first chain that is too deep
+	detachListener func()        // from the repository's outages
 	// systemPolicy is the system's policy as last read.
 	systemPolicy atomic.Pointer[UnavailablePolicy]
 }
@@ -73,7 +73,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	if l.lanes, err = lane.New(lanes); err != nil {
 		return nil, err
 	}
-	l.detach = repo.attach(l.availabilityChanged)
+	l.detachListener = repo.listen(l.availabilityChanged)
 	return l, nil
 }
 
@@ -103,7 +103,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	if !l.closed.Swap(true) {
 		close(l.closing)
 	}
-	defer l.detach()
+	defer l.detachListener()
 	flush, cancel := context.WithTimeout(ctx, l.opts.CleanupTimeout)
 	l.lanes.Flush(flush)
 	cancel()

@@ -75,12 +75,12 @@ type Repository struct {
 	keys   schema.Keys
 	clock  *ddb.Clock
 	// breaker hears of every request of the table's data, and audience of it.
-	breaker  *ddb.Breaker
-	audience audience
-	log      *slog.Logger
-	configs  *configCache
-	sets     *schema.LimitSets
-	readable bool // for zae-limiter: Compatible
+	breaker   *ddb.Breaker
+	listeners outageListeners
+	log       *slog.Logger
+	configs   *configCache
+	sets      *schema.LimitSets
+	readable  bool // for zae-limiter: Compatible
 	// ticks orders, within the process, the start of config reads and the
 	// first sight of a bucket's config fingerprint.
 	ticks atomic.Int64
@@ -115,7 +115,7 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 	}
 	r.breaker = r.newBreaker()
 	r.client = ddb.Watch(client, r.breaker, clock, o.RequestTimeout)
-	r.configs.outlive(r.away, o.MaxStale)
+	r.configs.useStaleDuring(r.outage, o.MaxStale)
 	return r, nil
 }
 

@@ -64,7 +64,7 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memEngine(t)
 				r := e.repository(t, nil)
-				defer r.attach(nil)()
+				defer r.listen(nil)()
 				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 					if q.Operation == name || q.Operation == "UpdateItem" { // the probes too: an answer of theirs would be proof of life
 						return ddbmem.Fault{Before: time.Hour}
@@ -145,9 +145,9 @@ func TestLimitersHearOfAnOutageOnce(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
 		var heard []bool
-		detach := r.attach(func(s ddb.State) { heard = append(heard, s.Open) })
+		detach := r.listen(func(s ddb.State) { heard = append(heard, s.Open) })
 		defer detach()
-		gone := r.attach(func(ddb.State) { assert.Fail(t, "it has left") })
+		gone := r.listen(func(ddb.State) { assert.Fail(t, "it has left") })
 		gone()
 		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
 		for range 3 {

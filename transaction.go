@@ -24,9 +24,9 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 	for round := 0; round < lane.MaxRefusals; round++ {
 		proposals, err := l.proposeAll(ctx, lease, at, round)
 		if err != nil {
-			return l.failTogether(ctx, caller, lease, policy, &p, err)
+			return l.concludeFailed(ctx, caller, lease, policy, &p, err)
 		}
-		switch denied, adopts := waits(proposals); {
+		switch denied, adopts := denies(proposals); {
 		case adopts:
 			return l.takeAtOnce(caller, lease, policy, at, p)
 		case denied:
@@ -37,31 +37,31 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 		case done:
 			return nil
 		case underWay != nil:
-			return l.leaveTogether(caller, lease, policy, &p, underWay)
+			return l.concludePending(caller, lease, policy, &p, underWay)
 		case err != nil:
-			return l.failTogether(ctx, caller, lease, policy, &p, err)
+			return l.concludeFailed(ctx, caller, lease, policy, &p, err)
 		}
 		if !lane.Backoff.Pause(ctx, round) {
-			return l.failTogether(ctx, caller, lease, policy, &p, ctx.Err())
+			return l.concludeFailed(ctx, caller, lease, policy, &p, ctx.Err())
 		}
 	}
 	r := lease.request
-	return l.failTogether(ctx, caller, lease, policy, &p, contended(r.entity, r.resource))
+	return l.concludeFailed(ctx, caller, lease, policy, &p, contended(r.entity, r.resource))
 }
 
 // proposeAll decides every level's write. A denial waits for every level as it
 // is: then none passes by an image too old to deny from.
 func (l *RateLimiter) proposeAll(ctx context.Context, lease *Lease, at position, round int) ([]lane.Proposal, error) {
 	proposals, err := l.propose(ctx, lease, at, round, false)
-	if denied, _ := waits(proposals); err == nil && denied {
+	if denied, _ := denies(proposals); err == nil && denied {
 		return l.propose(ctx, lease, at, round, true)
 	}
 	return proposals, err
 }
 
-// waits reports whether some level denies, and whether one that does has a newer
+// denies reports whether some level denies, and whether one that does has a newer
 // configuration to bring.
-func waits(proposals []lane.Proposal) (denied, adopts bool) {
+func denies(proposals []lane.Proposal) (denied, adopts bool) {
 	for i := range proposals {
 		p := &proposals[i]
 		denied = denied || p.Waits
@@ -80,21 +80,21 @@ func (lease *Lease) denyProposed(proposals []lane.Proposal) error {
 	return lease.denial()
 }
 
-// failTogether ends a call whose transaction failed. If ctx has ended, the time for
+// concludeFailed ends a call whose transaction failed. If ctx has ended, the time for
 // the store is over; what may have been charged, and what is wrong, is said all the
 // same.
-func (l *RateLimiter) failTogether(ctx, caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, err error) error {
+func (l *RateLimiter) concludeFailed(ctx, caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, errUnconfirmed) && !isValidation(err) {
-		err = l.overdue(lease, p)
+		err = l.outOfTime(lease, p)
 	}
 	return l.concludeTogether(caller, lease, l.failAll(lease, err), policy)
 }
 
-// leaveTogether ends a call whose transaction is under way.
-func (l *RateLimiter) leaveTogether(caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, underWay []*lane.Op) error {
+// concludePending ends a call whose transaction is under way.
+func (l *RateLimiter) concludePending(caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, underWay []*lane.Op) error {
 	for _, o := range underWay {
 		if o.Result.Pending {
-			o.Result.Err = l.overdue(lease, p)
+			o.Result.Err = l.outOfTime(lease, p)
 		}
 	}
 	return l.concludeTogether(caller, lease, underWay, policy)
@@ -114,14 +114,14 @@ func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, ops []
 	return ctx.Err()
 }
 
-// overdue is the error of a call whose time for the store is over.
-func (l *RateLimiter) overdue(lease *Lease, p *patience) error {
+// outOfTime is the error of a call whose time for the store is over.
+func (l *RateLimiter) outOfTime(lease *Lease, p *patience) error {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; !lv.skipped() && lv.lane.Quiet(p.began) < leastSilence {
-			return &UnavailableError{Op: "acquire", Err: errPatience}
+			return &UnavailableError{Op: "acquire", Err: errOutOfTime}
 		}
 	}
-	return l.silence(errPatience)
+	return l.unanswered(errOutOfTime)
 }
 
 // failAll makes results of one error for every level.
@@ -199,14 +199,14 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane
 	asked := l.nowMS()
 	l.lanes.Started()
 	end := l.beginTogether(&ctx, lease.request)
-	a, ended := l.deliverTogether(ctx, &t)
-	if ended {
+	a, ctxEnded := l.deliverTogether(ctx, &t)
+	if ctxEnded {
 		ops := l.pendingTogether(ctx, lease)
 		go func() {
 			defer l.lanes.Stopped()
 			a, _ := l.deliverTogether(context.WithoutCancel(ctx), &t)
 			end(a)
-			l.inheritTogether(lease, ops, proposals, &t, a)
+			l.passOutcomes(lease, ops, proposals, &t, a)
 		}()
 		return false, ops, nil
 	}
@@ -217,12 +217,12 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane
 			lease.levels[i].lane.Hear()
 		}
 	}
-	done, err = l.metTogether(lease, proposals, &t, a, asked, round)
+	done, err = l.bookTransaction(lease, proposals, &t, a, asked, round)
 	return done, nil, err
 }
 
-// metTogether books what came of a transaction, at every level.
-func (l *RateLimiter) metTogether(lease *Lease, proposals []lane.Proposal, t *transaction, a joint, asked int64, round int) (done bool, err error) {
+// bookTransaction books what came of a transaction, at every level.
+func (l *RateLimiter) bookTransaction(lease *Lease, proposals []lane.Proposal, t *transaction, a transactionAnswer, asked int64, round int) (done bool, err error) {
 	switch a.verdict {
 	case landed:
 		for _, i := range t.charged {
@@ -234,8 +234,8 @@ func (l *RateLimiter) metTogether(lease *Lease, proposals []lane.Proposal, t *tr
 		}
 		return true, nil
 	case refused:
-		for place, image := range a.images {
-			i := t.charged[place]
+		for index, image := range a.images {
+			i := t.charged[index]
 			lease.levels[i].lane.Meet(&proposals[i].Write, refused, image)
 			lease.levels[i].lane.Observe(image, asked)
 		}
@@ -261,15 +261,15 @@ func (l *RateLimiter) pendingTogether(ctx context.Context, lease *Lease) []*lane
 		if lv := &lease.levels[i]; lv.skipped() {
 			ops[i] = &lane.Op{}
 		} else {
-			ops[i] = lane.NewUnderWay(context.WithoutCancel(ctx), lv.asked, lv.cfg, &UnavailableError{Op: "acquire", Err: errPatience})
+			ops[i] = lane.NewUnderWay(context.WithoutCancel(ctx), lv.asked, lv.cfg, &UnavailableError{Op: "acquire", Err: errOutOfTime})
 		}
 	}
 	return ops
 }
 
-// inheritTogether tells who follows the takes of a transaction what became of it.
+// passOutcomes tells who follows the takes of a transaction what became of it.
 // The lease may be its caller's by now: only what never changes of it is read.
-func (l *RateLimiter) inheritTogether(lease *Lease, ops []*lane.Op, proposals []lane.Proposal, t *transaction, a joint) {
+func (l *RateLimiter) passOutcomes(lease *Lease, ops []*lane.Op, proposals []lane.Proposal, t *transaction, a transactionAnswer) {
 	for _, i := range t.charged {
 		r := lane.Result{Err: a.err, Unconfirmed: a.verdict == unconfirmed}
 		lv := &lease.levels[i]
@@ -283,8 +283,8 @@ func (l *RateLimiter) inheritTogether(lease *Lease, ops []*lane.Op, proposals []
 	}
 }
 
-// joint is what came of a transaction.
-type joint struct {
+// transactionAnswer is what came of a transaction.
+type transactionAnswer struct {
 	verdict verdict
 	images  map[int]*schema.Image // of the conditions that failed, by place
 	tries   int
@@ -293,15 +293,15 @@ type joint struct {
 
 // beginTogether tells the observer of a transaction; what it returns tells of
 // its end.
-func (l *RateLimiter) beginTogether(ctx *context.Context, r request) (end func(joint)) {
+func (l *RateLimiter) beginTogether(ctx *context.Context, r request) (end func(transactionAnswer)) {
 	o := l.opts.Observer
 	if o == nil {
-		return func(joint) {}
+		return func(transactionAnswer) {}
 	}
 	began := l.clock()
 	*ctx = o.WriteStart(*ctx, WriteStart{EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1})
 	seen := *ctx
-	return func(a joint) {
+	return func(a transactionAnswer) {
 		e := WriteEnd{
 			EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1, Outcome: a.verdict.String(),
 			Tries: a.tries, Duration: l.clock().Sub(began),
@@ -316,10 +316,10 @@ func (l *RateLimiter) beginTogether(ctx *context.Context, r request) (end func(j
 // deliverTogether sends a transaction until it is known to have landed or not. An
 // unanswered one is sent again byte for byte with its token. It returns early,
 // with ended, when ctx ends while that is not known: it can go on under another.
-func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a joint, ended bool) {
+func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a transactionAnswer, ctxEnded bool) {
 	for {
 		t.tries++
-		a := joint{tries: t.tries}
+		a := transactionAnswer{tries: t.tries}
 		a.verdict, a.images, a.err = l.store.transactBuckets(ctx, &t.bucketTransaction, l.lanes.IDs.Slot)
 		if a.verdict == unconfirmed {
 			t.unanswered++

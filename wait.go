@@ -39,9 +39,9 @@ func (p *position) rank() uint64 {
 	return p.waiter.Rank
 }
 
-// callAlong lets those behind the caller in the line of a level, who fit beside
+// callFitting lets those behind the caller in the line of a level, who fit beside
 // it, ride in its write.
-func (p *position) callAlong(lv *level) {
+func (p *position) callFitting(lv *level) {
 	if p.lane == lv.lane {
 		lv.lane.CallAlong(p.waiter, lv.cfg)
 	}
@@ -58,35 +58,35 @@ func (p *position) quit() {
 func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error) {
 	at := position{waits: true}
 	defer at.quit()
-	lost := 0 // tries that were denied although they came at the exact time
+	missed := 0 // tries that were denied although they came at the exact time
 	for {
 		lease, memory, err := l.acquireAt(ctx, r, at)
 		if err == nil {
 			return lease, memory, nil
 		}
-		if busy := contention(err); busy != nil {
-			if sitErr := l.sitOut(ctx, &at, busy, err); sitErr != nil {
+		if busy := contentionOf(err); busy != nil {
+			if sitErr := l.waitOutContention(ctx, &at, busy, err); sitErr != nil {
 				return nil, memory, sitErr
 			}
 			continue
 		}
-		denial := temporary(err)
+		denial := waitableDenial(err)
 		if denial == nil || !l.standInLine(&at, lease, denial) {
 			return nil, memory, err
 		}
-		slept, err := l.pause(ctx, r, at, denial, lost)
+		slept, err := l.awaitTurn(ctx, r, at, denial, missed)
 		if err != nil {
 			return nil, memory, err
 		}
 		if slept {
-			lost++
+			missed++
 		}
 	}
 }
 
-// contention is the ContentionError that err tells of; nil if it tells of none, or of
+// contentionOf is the ContentionError that err tells of; nil if it tells of none, or of
 // something that may have been written.
-func contention(err error) *ContentionError {
+func contentionOf(err error) *ContentionError {
 	var busy *ContentionError
 	if errors.As(err, &busy) && !errors.Is(err, ErrUnconfirmed) {
 		return busy
@@ -94,9 +94,9 @@ func contention(err error) *ContentionError {
 	return nil
 }
 
-// temporary is the denial that err is, if a wait can outlast it; nil if it is
+// waitableDenial is the denial that err is, if a wait can outlast it; nil if it is
 // none, or tells of something that may have been written.
-func temporary(err error) *LimitExceededError {
+func waitableDenial(err error) *LimitExceededError {
 	var denial *LimitExceededError
 	if errors.As(err, &denial) && denial.RetryAfter != Never && !errors.Is(err, ErrUnconfirmed) {
 		return denial
@@ -104,22 +104,22 @@ func temporary(err error) *LimitExceededError {
 	return nil
 }
 
-// ranked makes the caller a waiter, if it is none yet.
-func (l *RateLimiter) ranked(at *position) {
+// ensureWaiter makes the caller a waiter, if it is none yet.
+func (l *RateLimiter) ensureWaiter(at *position) {
 	if at.waiter == nil {
 		at.waiter = l.lanes.NewWaiter()
 	}
 }
 
-// sitOut waits until those who contend for a bucket have dispersed. It fails with
+// waitOutContention waits until those who contend for a bucket have dispersed. It fails with
 // the contention when ctx's deadline is earlier.
-func (l *RateLimiter) sitOut(ctx context.Context, at *position, busy *ContentionError, err error) error {
-	if deadline, ok := ctx.Deadline(); ok && busy.RetryAfter > time.Until(deadline) {
+func (l *RateLimiter) waitOutContention(ctx context.Context, at *position, contention *ContentionError, err error) error {
+	if deadline, ok := ctx.Deadline(); ok && contention.RetryAfter > time.Until(deadline) {
 		return err
 	}
-	l.ranked(at)
-	for until := time.Now().Add(busy.RetryAfter); time.Until(until) > 0; {
-		if _, err := l.slumber(ctx, at.waiter, time.Until(until)); err != nil {
+	l.ensureWaiter(at)
+	for until := time.Now().Add(contention.RetryAfter); time.Until(until) > 0; {
+		if _, err := l.sleep(ctx, at.waiter, time.Until(until)); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 		if lv.lane.Entity != longest {
 			continue
 		}
-		l.ranked(at)
+		l.ensureWaiter(at)
 		if at.lane != lv.lane {
 			at.quit()
 			at.lane = lv.lane
@@ -155,33 +155,33 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 	return false
 }
 
-// pause returns when the waiter may try: at the head of the line, at the exact
+// awaitTurn returns when the waiter may try: at the head of the line, at the exact
 // time the bucket's last image gives; behind it, when called. It fails when that
 // is later than ctx's deadline. slept says that it returns at that exact time.
-func (l *RateLimiter) pause(ctx context.Context, r request, at position, denial *LimitExceededError, lost int) (slept bool, err error) {
+func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, denial *LimitExceededError, missed int) (slept bool, err error) {
 	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
-	for same := true; ; {
-		t := l.turnOf(ctx, r, at, &expected, same)
-		if t.known && passes(ctx, t.left) {
-			late := *denial
-			late.RetryAfter = (t.left + time.Millisecond - 1).Truncate(time.Millisecond)
-			return false, &late
+	for unwoken := true; ; {
+		t := l.turnOf(ctx, r, at, &expected, unwoken)
+		if t.known && exceedsDeadline(ctx, t.left) {
+			lateDenial := *denial
+			lateDenial.RetryAfter = (t.left + time.Millisecond - 1).Truncate(time.Millisecond)
+			return false, &lateDenial
 		}
-		if t.come() {
+		if t.mayTry() {
 			return false, nil
 		}
 		left := never
 		if t.head {
-			left = t.left + herdJitter(t.left, lost)
+			left = t.left + herdJitter(t.left, missed)
 		}
-		woken, err := l.slumber(ctx, at.waiter, min(left, t.recheck))
+		woken, err := l.sleep(ctx, at.waiter, min(left, t.recheck))
 		if err != nil {
 			return false, err
 		}
 		if !woken && left <= t.recheck {
 			return true, nil
 		}
-		same = !woken
+		unwoken = !woken
 	}
 }
 
@@ -198,43 +198,43 @@ type turn struct {
 	recheck time.Duration
 }
 
-// come reports whether the waiter may try now. The head does so too when it does
+// mayTry reports whether the waiter may try now. The head does so too when it does
 // not know its time.
-func (t turn) come() bool {
+func (t turn) mayTry() bool {
 	return t.called || t.head && (!t.known || t.left <= 0)
 }
 
 // turnOf looks when the waiter may try. expected is when it last knew to be the
 // time; same says that nothing has called it since.
-func (l *RateLimiter) turnOf(ctx context.Context, r request, at position, expected *time.Time, same bool) turn {
+func (l *RateLimiter) turnOf(ctx context.Context, r request, at position, expected *time.Time, unwoken bool) turn {
 	head, called := at.lane.MayTry(at.waiter)
 	if called {
 		return turn{called: true}
 	}
-	recheck, changed := l.reconfigured(ctx, r, at)
+	recheck, changed := l.refreshWaiter(ctx, r, at)
 	if changed && head {
 		return turn{called: true}
 	}
-	left, known := l.dueIn(at)
+	left, known := l.waitLeft(at)
 	if known {
 		*expected = l.clock().Add(left)
-	} else if left = expected.Sub(l.clock()); same || at.lane.Disputed(at.waiter) {
+	} else if left = expected.Sub(l.clock()); unwoken || at.lane.Disputed(at.waiter) {
 		known = true
 	}
 	return turn{head: head, left: left, known: known, recheck: recheck}
 }
 
-// passes reports whether a wait that is not over would end after ctx's deadline.
+// exceedsDeadline reports whether a wait that is not over would end after ctx's deadline.
 // Durations are compared: the deadline is of the local clock, the wait of the
 // corrected one.
-func passes(ctx context.Context, wait time.Duration) bool {
+func exceedsDeadline(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && wait > 0 && wait > time.Until(deadline)
 }
 
-// dueIn is how long a waiter has to wait by the last image of its bucket; known is
+// waitLeft is how long a waiter has to wait by the last image of its bucket; known is
 // false when that is too old to say.
-func (l *RateLimiter) dueIn(at position) (left time.Duration, known bool) {
+func (l *RateLimiter) waitLeft(at position) (left time.Duration, known bool) {
 	now := l.clock()
 	wait, known := at.lane.Due(at.waiter, now.UnixMilli())
 	if !known || wait == 0 {
@@ -250,10 +250,10 @@ const never = 100 * 365 * 24 * time.Hour
 // one it has is past its TTL, for another reads it or it could not be read.
 const leastRecheck = time.Second
 
-// reconfigured gives the waiter the configuration that its level has in the
+// refreshWaiter gives the waiter the configuration that its level has in the
 // cache, where it is read once a TTL however many wait. It returns for how long
 // that is good, and whether it is another than before.
-func (l *RateLimiter) reconfigured(ctx context.Context, r request, at position) (recheck time.Duration, changed bool) {
+func (l *RateLimiter) refreshWaiter(ctx context.Context, r request, at position) (recheck time.Duration, changed bool) {
 	ttl := l.repo.configs.ttl()
 	recheck = min(ttl, leastRecheck)
 	resolved, _, _, err := l.store.config(ctx, at.lane.Entity, r.resource, time.Time{})
@@ -265,8 +265,8 @@ func (l *RateLimiter) reconfigured(ctx context.Context, r request, at position) 
 	return max(recheck, min(ttl, ttl-age)), at.lane.Reconfigure(at.waiter, cfg)
 }
 
-// slumber waits; woken says that something changed before the time was over.
-func (l *RateLimiter) slumber(ctx context.Context, w *lane.Waiter, d time.Duration) (woken bool, err error) {
+// sleep waits; woken says that something changed before the time was over.
+func (l *RateLimiter) sleep(ctx context.Context, w *lane.Waiter, d time.Duration) (woken bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -283,8 +283,8 @@ func (l *RateLimiter) slumber(ctx context.Context, w *lane.Waiter, d time.Durati
 
 // herdJitter spreads the heads of different processes once they have met: the
 // first try is exact.
-func herdJitter(wait time.Duration, lost int) time.Duration {
-	if lost == 0 || wait <= 0 {
+func herdJitter(wait time.Duration, missed int) time.Duration {
+	if missed == 0 || wait <= 0 {
 		return 0
 	}
 	return time.Duration(rand.Int64N(int64(min(wait/10, 100*time.Millisecond)) + 1))

@@ -200,7 +200,7 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		at.lane.Lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		_, err = l.pause(ctx, lease.request, at, &LimitExceededError{}, 0)
+		_, err = l.awaitTurn(ctx, lease.request, at, &LimitExceededError{}, 0)
 		require.NotErrorIs(t, err, ErrLimitExceeded)
 	})
 }

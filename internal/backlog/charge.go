@@ -22,11 +22,11 @@ const (
 // Charge is a debit of one bucket that is to be written, or under way. It has
 // one outcome for all that it carries. It is safe for concurrent use.
 type Charge struct {
-	mu    sync.Mutex
-	state state
-	to    *Charge // where it moved
-	where []byte  // the incarnation of the bucket it landed in
-	lines []line
+	mu          sync.Mutex
+	state       state
+	to          *Charge // where it moved
+	incarnation []byte  // the incarnation of the bucket it landed in
+	lines       []line
 }
 
 // line is what a charge carries of one limit.
@@ -172,9 +172,9 @@ func (c *Charge) Due(now int64) []Due {
 // Landed ends a charge that was debited in an incarnation of its bucket, but for
 // limits that the write had no place for: those are used, and never charged. It
 // returns what is to be given back.
-func (c *Charge) Landed(where []byte, dropped []string) []Refund {
+func (c *Charge) Landed(incarnation []byte, dropped []string) []Refund {
 	c.mu.Lock()
-	c.where = where
+	c.incarnation = incarnation
 	for i := range c.lines {
 		c.lines[i].dropped = slices.Contains(dropped, c.lines[i].name)
 	}

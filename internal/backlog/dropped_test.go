@@ -23,6 +23,6 @@ func TestLimitThatWasGoneIsNotHeld(t *testing.T) {
 	for _, h := range holdings {
 		h.Resolve(func([]byte) {})
 	}
-	assert.Equal(t, Holding{Name: "x", Held: 1, owed: []part{}}, *holdings["x"])
-	assert.Equal(t, Holding{Name: "y", Doubt: 1, owed: []part{}}, *holdings["y"])
+	assert.Equal(t, Holding{Name: "x", Held: 1, owed: []chargePart{}}, *holdings["x"])
+	assert.Equal(t, Holding{Name: "y", Doubt: 1, owed: []chargePart{}}, *holdings["y"])
 }

@@ -11,24 +11,24 @@ type Holding struct {
 	Gone int64
 	// Lost is doubt that is not used any more: perhaps debited, never given back.
 	Lost int64
-	owed []part
+	owed []chargePart
 }
 
-// part is a holding's share of a charge, less what it gave back of it.
-type part struct {
+// chargePart is a holding's share of a charge, less what it gave back of it.
+type chargePart struct {
 	charge *Charge
 	amount int64
 }
 
 // Owe notes that a charge carries an amount for this holding.
 func (h *Holding) Owe(c *Charge, amount int64) {
-	h.owed = append(h.owed, part{c, amount})
+	h.owed = append(h.owed, chargePart{c, amount})
 }
 
 // Resolve learns what became of the charges; met hears in which incarnation of
 // the bucket one landed, before it is held.
-func (h *Holding) Resolve(met func(where []byte)) {
-	rest := h.owed[:0]
+func (h *Holding) Resolve(onLanded func(where []byte)) {
+	unresolved := h.owed[:0]
 	for _, p := range h.owed {
 		c := p.charge
 		c.mu.Lock()
@@ -39,23 +39,23 @@ func (h *Holding) Resolve(met func(where []byte)) {
 			c.mu.Lock()
 		}
 		p.charge = c
-		s, where := c.state, c.where
+		s, where := c.state, c.incarnation
 		if s == landed && c.line(h.Name).dropped {
 			s = dropped
 		}
 		c.mu.Unlock()
 		switch s {
 		case landed:
-			met(where)
+			onLanded(where)
 			h.Held += p.amount
 		case doubtful, dropped: // what was dropped is not charged again
 			h.Doubt += p.amount
 		default:
-			rest = append(rest, p)
+			unresolved = append(unresolved, p)
 		}
 	}
-	clear(h.owed[len(rest):])
-	h.owed = rest
+	clear(h.owed[len(unresolved):])
+	h.owed = unresolved
 }
 
 // Owed is what charges carry for it that have no outcome yet.
@@ -91,9 +91,9 @@ func (h *Holding) Missing(target int64) int64 {
 // a charge ended meanwhile, more than that is still Missing: resolve and lower
 // again.
 func (h *Holding) Lower(target, now int64) (back int64) {
-	gone := min(h.Gone, target)
-	target -= gone
-	h.Gone = gone
+	kept := min(h.Gone, target)
+	target -= kept
+	h.Gone = kept
 	sure := h.Held + h.Owed()
 	if excess := h.Doubt - max(0, target-sure); excess > 0 {
 		h.Doubt -= excess
@@ -117,11 +117,11 @@ func (h *Holding) Charged(amount int64) { h.Held += amount }
 func (h *Holding) Doubted(amount int64) { h.Doubt += amount }
 
 // GivenBack books a give-back that was surely written.
-func (h *Holding) GivenBack(amount int64) { h.less(amount) }
+func (h *Holding) GivenBack(amount int64) { h.takeOff(amount) }
 
-// less takes an amount off what is held; what was held when its give-back began
+// takeOff takes an amount off what is held; what was held when its give-back began
 // may be gone since.
-func (h *Holding) less(amount int64) {
+func (h *Holding) takeOff(amount int64) {
 	n := min(amount, h.Held)
 	h.Held -= n
 	h.Gone = max(0, h.Gone-(amount-n))
@@ -130,7 +130,7 @@ func (h *Holding) less(amount int64) {
 // GaveInVain books a give-back of which nobody knows: it stays consumed, and is
 // never given back again.
 func (h *Holding) GaveInVain(amount int64) {
-	h.less(amount)
+	h.takeOff(amount)
 	h.Lost += amount
 }
 

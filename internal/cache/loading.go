@@ -127,7 +127,7 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 // is counted.
 func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	e := c.entries.Get(key)
-	if e == nil || !e.younger(c.Now(), c.TTL) {
+	if e == nil || !e.readWithin(c.Now(), c.TTL) {
 		return fresh
 	}
 	c.hits.Add(1)
@@ -137,8 +137,8 @@ func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	return e.value
 }
 
-// younger says whether the entry was read within d; a clock set back makes it old.
-func (e *entry[V]) younger(now time.Time, d time.Duration) bool {
+// readWithin says whether the entry was read within d; a clock set back makes it old.
+func (e *entry[V]) readWithin(now time.Time, d time.Duration) bool {
 	age := now.Sub(e.read)
 	return age >= 0 && age < d
 }
@@ -160,8 +160,8 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	if v := c.Fresh(key); v != none {
 		return v, nil
 	}
-	if err := c.away(); err != nil {
-		return c.outlast(key, err)
+	if err := c.outage(); err != nil {
+		return c.staleWhileAway(key, err)
 	}
 	stale, refresh := c.stale(key)
 	if !refresh {
@@ -169,7 +169,7 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	}
 	executed := false
 	shared := context.WithoutCancel(ctx)
-	v, err, left := c.wait(ctx, stale != none, c.running.DoChan(key.String(), func() (any, error) {
+	v, err, left := c.awaitRead(ctx, stale != none, c.running.DoChan(key.String(), func() (any, error) {
 		executed = true
 		return c.fill(shared, key, load)
 	}))
@@ -182,15 +182,15 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	if err != nil && stale != none && !c.definite(err) {
 		return stale, nil
 	}
-	if err != nil && c.away() != nil {
-		return c.outlast(key, err)
+	if err != nil && c.outage() != nil {
+		return c.staleWhileAway(key, err)
 	}
 	return v, err
 }
 
-// wait returns the outcome of a shared read, as await does, or what Leave makes of a
+// awaitRead returns the outcome of a shared read, as await does, or what Leave makes of a
 // read that is not worth to wait for.
-func (c *Loading[K, V]) wait(ctx context.Context, held bool, outcome <-chan singleflight.Result) (v V, err error, left bool) {
+func (c *Loading[K, V]) awaitRead(ctx context.Context, held bool, outcome <-chan singleflight.Result) (v V, err error, left bool) {
 	var gone <-chan struct{}
 	var why func() error
 	if c.Leave != nil {
@@ -214,7 +214,7 @@ func valueOf[V any](r singleflight.Result) (v V, err error) {
 	return r.Val.(V), nil
 }
 
-func (c *Loading[K, V]) away() error {
+func (c *Loading[K, V]) outage() error {
 	if c.Away == nil {
 		return nil
 	}
@@ -223,11 +223,11 @@ func (c *Loading[K, V]) away() error {
 
 func (c *Loading[K, V]) definite(err error) bool { return c.Definite != nil && c.Definite(err) }
 
-// outlast returns the value that is used while the store does not answer, else the
+// staleWhileAway returns the value that is used while the store does not answer, else the
 // error.
-func (c *Loading[K, V]) outlast(key K, err error) (V, error) {
+func (c *Loading[K, V]) staleWhileAway(key K, err error) (V, error) {
 	e := c.entries.Get(key)
-	if e == nil || !e.younger(c.Now(), c.TTL+c.MaxStale) {
+	if e == nil || !e.readWithin(c.Now(), c.TTL+c.MaxStale) {
 		c.misses.Add(1)
 		var none V
 		return none, err
@@ -243,7 +243,7 @@ func (c *Loading[K, V]) stale(key K) (stale V, refresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entries.Get(key)
-	if e == nil || !e.younger(now, c.TTL+c.Grace) {
+	if e == nil || !e.readWithin(now, c.TTL+c.Grace) {
 		c.misses.Add(1)
 		return stale, true
 	}

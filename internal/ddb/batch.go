@@ -60,7 +60,7 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 	found := make(map[K]Item, len(keys))
 	for chunk := range slices.Chunk(distinct(keys), MaxBatchGet) {
 		err := b.send(ctx, "keys", len(chunk), func() (left int, err error) {
-			chunk, err = b.ask(ctx, client, chunk, found)
+			chunk, err = b.request(ctx, client, chunk, found)
 			return len(chunk), err
 		})
 		if err != nil {
@@ -70,8 +70,8 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 	return found, nil
 }
 
-// ask reads keys with one request, and returns those that are left unprocessed.
-func (b Batches[K]) ask(ctx context.Context, client BatchReader, keys []Item, found map[K]Item) (left []Item, err error) {
+// request reads keys with one request, and returns those that are left unprocessed.
+func (b Batches[K]) request(ctx context.Context, client BatchReader, keys []Item, found map[K]Item) (left []Item, err error) {
 	out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
 		RequestItems: map[string]types.KeysAndAttributes{b.Table: {Keys: keys, ConsistentRead: aws.Bool(true)}},
 	})

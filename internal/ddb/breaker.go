@@ -45,37 +45,37 @@ type State struct {
 type Breaker struct {
 	opts BreakerOptions
 
-	// seen is what readers go by, so that callers who come together do not stand in
+	// view is what readers go by, so that callers who come together do not stand in
 	// line for mu.
-	seen atomic.Pointer[seen]
+	view atomic.Pointer[breakerView]
 
 	mu     sync.Mutex
 	outage outage
 	// opened is closed while the table is open, closed while it is not, lasting
 	// once it was open for longer than a moment, which patience measures.
 	opened, closed, lasting chan struct{}
-	patience                *time.Timer
+	lastingTimer            *time.Timer
 	// stopped says that nothing opens it. epoch counts the calls of Stop: what
 	// began before one opens nothing after it.
 	stopped bool
 	epoch   uint64
-	// halt ends the probes of an outage, nil without one.
-	halt context.CancelFunc
+	// stopProbing ends the probes of an outage, nil without one.
+	stopProbing context.CancelFunc
 	// changes are to be told, by whoever is telling.
-	changes []State
-	telling bool
+	changes   []State
+	reporting bool
 }
 
-// seen is a breaker at one moment.
-type seen struct {
+// breakerView is a breaker at one moment.
+type breakerView struct {
 	state                   State
 	next                    time.Time // of State, or of the outage that is over
 	opened, closed, lasting chan struct{}
 }
 
-// show lets readers see what has changed. It needs the lock.
-func (b *Breaker) show() {
-	b.seen.Store(&seen{state: b.state(), next: b.outage.next, opened: b.opened, closed: b.closed, lasting: b.lasting})
+// publish lets readers see what has changed. It needs the lock.
+func (b *Breaker) publish() {
+	b.view.Store(&breakerView{state: b.state(), next: b.outage.next, opened: b.opened, closed: b.closed, lasting: b.lasting})
 }
 
 // NewBreaker makes a breaker for a table that is thought to answer. It starts no
@@ -89,7 +89,7 @@ func NewBreaker(opts BreakerOptions) *Breaker {
 	}
 	b := &Breaker{opts: opts, opened: make(chan struct{}), closed: make(chan struct{}), lasting: make(chan struct{})}
 	close(b.closed)
-	b.show()
+	b.publish()
 	return b
 }
 
@@ -126,12 +126,12 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	switch {
 	case d.Answered:
 		b.answered(now)
-	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.silent(c.began, now, c.answers, d.expired, judged(d)):
+	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.silence(c.began, now, c.answers, d.expired, withDiagnosis(d)):
 		b.open()
 	}
 	d.RetryAfter = b.outage.retryAfter(now)
 	b.mu.Unlock()
-	b.tell()
+	b.reportChanges()
 	return d
 }
 
@@ -142,7 +142,7 @@ func (b *Breaker) answered(now time.Time) {
 		b.close()
 		b.changes = append(b.changes, b.state())
 	} else if first {
-		b.show()
+		b.publish()
 	}
 }
 
@@ -151,19 +151,19 @@ func (b *Breaker) open() {
 	b.closed = make(chan struct{})
 	b.changes = append(b.changes, b.state())
 	lasting := b.lasting
-	b.patience = time.AfterFunc(moment, func() { b.lasts(lasting) })
-	b.show() // before those hear who wait for it
+	b.lastingTimer = time.AfterFunc(lastingAfter, func() { b.noteLasting(lasting) })
+	b.publish() // before those hear who wait for it
 	close(b.opened)
 	if b.opts.Probe == nil {
 		return
 	}
 	ctx, halt := context.WithCancel(context.Background())
-	b.halt = halt
+	b.stopProbing = halt
 	go b.probe(ctx)
 }
 
-// lasts notes that an outage is more than a moment, if it is still on.
-func (b *Breaker) lasts(lasting chan struct{}) {
+// noteLasting notes that an outage is more than a moment, if it is still on.
+func (b *Breaker) noteLasting(lasting chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.outage.open && lasting == b.lasting {
@@ -174,20 +174,20 @@ func (b *Breaker) lasts(lasting chan struct{}) {
 // close needs the lock.
 func (b *Breaker) close() {
 	b.opened = make(chan struct{})
-	b.patience.Stop()
-	if b.lasted() {
+	b.lastingTimer.Stop()
+	if b.isLasting() {
 		b.lasting = make(chan struct{})
 	}
-	if b.halt != nil {
-		b.halt()
-		b.halt = nil
+	if b.stopProbing != nil {
+		b.stopProbing()
+		b.stopProbing = nil
 	}
-	b.show() // before those hear who wait for it
+	b.publish() // before those hear who wait for it
 	close(b.closed)
 }
 
-// lasted says whether the outage is more than a moment. It needs the lock.
-func (b *Breaker) lasted() bool {
+// isLasting says whether the outage is more than a moment. It needs the lock.
+func (b *Breaker) isLasting() bool {
 	select {
 	case <-b.lasting:
 		return true
@@ -196,15 +196,15 @@ func (b *Breaker) lasted() bool {
 	}
 }
 
-// tell hands changes to the logger and to OnChange, in order and with no lock
+// reportChanges hands changes to the logger and to OnChange, in order and with no lock
 // held: whoever finds another at it leaves it to them.
-func (b *Breaker) tell() {
+func (b *Breaker) reportChanges() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.telling {
+	if b.reporting {
 		return
 	}
-	b.telling = true
+	b.reporting = true
 	for len(b.changes) > 0 {
 		s := b.changes[0]
 		b.changes = b.changes[1:]
@@ -215,7 +215,7 @@ func (b *Breaker) tell() {
 		}
 		b.mu.Lock()
 	}
-	b.telling = false
+	b.reporting = false
 }
 
 func (b *Breaker) log(s State) {
@@ -254,7 +254,7 @@ func (b *Breaker) State() State {
 	if b == nil {
 		return State{}
 	}
-	return b.seen.Load().state
+	return b.view.Load().state
 }
 
 // state needs the lock.
@@ -273,7 +273,7 @@ func (b *Breaker) Opened() <-chan struct{} {
 	if b == nil {
 		return nil
 	}
-	return b.seen.Load().opened
+	return b.view.Load().opened
 }
 
 // Lasting is a channel that is closed while the table has been open for longer
@@ -282,7 +282,7 @@ func (b *Breaker) Lasting() <-chan struct{} {
 	if b == nil {
 		return nil
 	}
-	return b.seen.Load().lasting
+	return b.view.Load().lasting
 }
 
 // Closed is a channel that is closed while the table is closed: each outage has
@@ -291,7 +291,7 @@ func (b *Breaker) Closed() <-chan struct{} {
 	if b == nil {
 		return always
 	}
-	return b.seen.Load().closed
+	return b.view.Load().closed
 }
 
 // always is a closed channel.
@@ -323,6 +323,6 @@ func (b *Breaker) RetryAfter() time.Duration {
 	if b == nil {
 		return 0
 	}
-	s := b.seen.Load()
+	s := b.view.Load()
 	return (&outage{open: s.state.Open, next: s.next}).retryAfter(b.opts.Now())
 }

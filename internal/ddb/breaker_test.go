@@ -338,7 +338,7 @@ func TestHastyClientSendsNothingInVain(t *testing.T) {
 		require.True(t, c.breaker.State().Open)
 		assert.False(t, IsOpen(write(t.Context(), c)), "in the first moment")
 		assert.Equal(t, 4, sent)
-		<-time.After(moment)
+		<-time.After(lastingAfter)
 		synctest.Wait()
 		err := write(t.Context(), c)
 		assert.True(t, IsOpen(err))

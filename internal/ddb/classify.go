@@ -39,7 +39,7 @@ func classify(err error, caller context.Context) Diagnosis {
 	if errors.As(err, &canceled) {
 		return classifyReasons(canceled.CancellationReasons)
 	}
-	if fetching(err) {
+	if fromCredentials(err) {
 		return classifyCredentials(err, caller)
 	}
 	var api smithy.APIError

@@ -83,8 +83,8 @@ type Client struct {
 	others  map[string]*Breaker // of tables besides breaker's, by name
 	clock   *Clock
 	timeout time.Duration
-	// hasty refuses at once what would be in vain.
-	hasty bool
+	// failFast refuses at once what would be in vain.
+	failFast bool
 }
 
 // Watch makes a Client over a user's client, whose requests of data the breaker
@@ -123,7 +123,7 @@ func (c *Client) breakerFor(in any) *Breaker {
 // first moment: a request fails at once, unsent, and IsOpen says so of its error.
 func (c *Client) Hasty() *Client {
 	hasty := *c
-	hasty.hasty = true
+	hasty.failFast = true
 	return &hasty
 }
 
@@ -143,9 +143,9 @@ func (e *openError) Unwrap() error { return e.cause }
 // try again before it does is in vain.
 func IsOpen(err error) bool { return errors.As(err, new(*openError)) }
 
-// refuse is the error of a request that would be in vain, nil for none.
-func (c *Client) refuse(b *Breaker) error {
-	if !c.hasty {
+// refuseWhileOpen is the error of a request that would be in vain, nil for none.
+func (c *Client) refuseWhileOpen(b *Breaker) error {
+	if !c.failFast {
 		return nil
 	}
 	select {
@@ -153,22 +153,22 @@ func (c *Client) refuse(b *Breaker) error {
 	default:
 		return nil
 	}
-	return judged(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
+	return withDiagnosis(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
 }
 
 // send makes a request of the table's data.
 func send[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	breaker := c.breakerFor(in)
-	if err := c.refuse(breaker); err != nil {
+	if err := c.refuseWhileOpen(breaker); err != nil {
 		var none Out
 		return none, err
 	}
 	ctx, cancel := Bound(ctx, c.timeout)
 	defer cancel()
-	t, call := &trip{client: c}, breaker.Begin()
-	out, err := request(ctx, in, append(append(t.opts[:0], opts...), t.join)...)
+	t, call := &tracedRequest{client: c}, breaker.Begin()
+	out, err := request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...)
 	d := call.End(t.judge(Classify(err, ctx)))
-	return out, judged(d)
+	return out, withDiagnosis(d)
 }
 
 // control makes a request about a table itself. It says nothing about whether
@@ -177,19 +177,19 @@ func control[In, Out any](ctx context.Context, c *Client, request func(context.C
 	ctx, cancel := Bound(ctx, max(c.timeout, controlTimeout))
 	defer cancel()
 	out, err := request(ctx, in, opts...)
-	return out, judged(Classify(err, ctx))
+	return out, withDiagnosis(Classify(err, ctx))
 }
 
-// trip sees the HTTP requests of one request: the SDK may try several times.
-type trip struct {
+// tracedRequest sees the HTTP requests of one request: the SDK may try several times.
+type tracedRequest struct {
 	client         *Client
 	next           aws.HTTPClient
 	sent, answered bool
 	opts           [3]func(*dynamodb.Options) // room for those of the request
 }
 
-// join lets the trip see what the SDK sends.
-func (t *trip) join(o *dynamodb.Options) {
+// addTo lets the trip see what the SDK sends.
+func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	t.next, o.HTTPClient = o.HTTPClient, t
 	if _, off := o.Retryer.(aws.NopRetryer); !off {
 		o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, longestRetryDelay)
@@ -197,7 +197,7 @@ func (t *trip) join(o *dynamodb.Options) {
 }
 
 // Do implements aws.HTTPClient.
-func (t *trip) Do(r *http.Request) (*http.Response, error) {
+func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	t.sent = true
 	asked := t.client.clock.Source()
 	response, err := t.next.Do(r)
@@ -213,7 +213,7 @@ func (t *trip) Do(r *http.Request) (*http.Response, error) {
 
 // judge adds what was seen on the way to what the error says: nothing was sent,
 // or an earlier try was answered.
-func (t *trip) judge(d Diagnosis) Diagnosis {
+func (t *tracedRequest) judge(d Diagnosis) Diagnosis {
 	if t.next != nil && !t.sent && d.Verdict == Unconfirmed {
 		d.Verdict = Unsent
 	}

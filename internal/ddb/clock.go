@@ -10,9 +10,9 @@ import (
 // header has whole seconds, so a smaller one cannot be told from none.
 const skewTolerance = time.Second
 
-// relearn bounds how long an interval is narrowed: a drifting clock would make
+// relearnAfter bounds how long an interval is narrowed: a drifting clock would make
 // an old bound wrong.
-const relearn = 10 * time.Minute
+const relearnAfter = 10 * time.Minute
 
 // Clock is the one source of time. It learns the offset to DynamoDB from the
 // Date of its answers: an answer dated D, asked at a and read at b, says that
@@ -71,7 +71,7 @@ func (c *Clock) observe(date, asked, read time.Time) {
 	low, top := date.Sub(read), date.Add(time.Second).Sub(asked)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.known || low > c.top || top < c.low || read.Sub(c.began) > relearn || read.Before(c.began) {
+	if !c.known || low > c.top || top < c.low || read.Sub(c.began) > relearnAfter || read.Before(c.began) {
 		c.known, c.low, c.top, c.began = true, low, top, read
 	} else {
 		c.low, c.top = max(c.low, low), min(c.top, top)

@@ -8,9 +8,9 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// fetching says that the request failed before it was signed: the SDK asked
+// fromCredentials says that the request failed before it was signed: the SDK asked
 // another service, or a provider of the user's, for credentials.
-func fetching(err error) bool {
+func fromCredentials(err error) bool {
 	var op *smithy.OperationError
 	for next := err; errors.As(next, &op); next = op.Err {
 		if op.ServiceID != "DynamoDB" {
@@ -24,7 +24,7 @@ func fetching(err error) bool {
 // outage, from those that nobody configured or that their service refuses. The
 // request was never sent.
 func classifyCredentials(err error, caller context.Context) Diagnosis {
-	if ended(caller) {
+	if callerEnded(caller) {
 		return Diagnosis{Verdict: Unsent}
 	}
 	if mentions(err, "static credentials are empty", "no identity resolver", "failed to get shared config profile") {

@@ -25,7 +25,7 @@ func Explain(err error) string {
 	var certificate *tls.CertificateVerificationError
 	var api smithy.APIError
 	switch {
-	case fetching(err):
+	case fromCredentials(err):
 		return "credentials cannot be had; check the provider, role or profile that the client was made with"
 	case errors.As(err, &api):
 		return explainCode(err, api)

@@ -10,9 +10,9 @@ const (
 	// firstProbe and longestProbe bound the waits between probes: the first comes
 	// at once, then they double.
 	firstProbe, longestProbe = 500 * time.Millisecond, 10 * time.Second
-	// moment is how long an outage may be without anybody being refused who can
+	// lastingAfter is how long an outage may be without anybody being refused who can
 	// wait for the first probe.
-	moment = 100 * time.Millisecond
+	lastingAfter = 100 * time.Millisecond
 	// flapWithin is how soon after closing a table that opens again goes on with
 	// the waits where they were.
 	flapWithin = 10 * time.Second
@@ -58,14 +58,14 @@ func (o *outage) answered(at time.Time) (changed bool) {
 	return true
 }
 
-// silent notes that a request which began at began, when the table had given so
+// silence notes that a request which began at began, when the table had given so
 // many answers, got none. whole says that it was given its full time. True if it
 // opened the table.
-func (o *outage) silent(began, at time.Time, answers uint64, whole bool, cause error) (changed bool) {
+func (o *outage) silence(began, at time.Time, answers uint64, whole bool, cause error) (changed bool) {
 	if o.open || answers != o.answers {
 		return false
 	}
-	if !whole && at.Sub(began) < fastFailure && !o.often(at) {
+	if !whole && at.Sub(began) < fastFailure && !o.countFast(at) {
 		return false
 	}
 	o.open, o.since, o.cause = true, at, cause
@@ -79,8 +79,8 @@ func (o *outage) silent(began, at time.Time, answers uint64, whole bool, cause e
 	return true
 }
 
-// often notes a silence that came quickly; true if enough did.
-func (o *outage) often(at time.Time) bool {
+// countFast notes a silence that came quickly; true if enough did.
+func (o *outage) countFast(at time.Time) bool {
 	kept := o.fast[:0]
 	for _, t := range o.fast {
 		if at.Sub(t) <= fastFailure {

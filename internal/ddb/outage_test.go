@@ -18,12 +18,12 @@ func ms(n int) time.Time { return dawn.Add(time.Duration(n) * time.Millisecond) 
 
 // fails is a request that began and ended then, with nothing answered meanwhile.
 func (o *outage) fails(began, at int) bool {
-	return o.silent(ms(began), ms(at), o.answers, false, errSilence)
+	return o.silence(ms(began), ms(at), o.answers, false, errSilence)
 }
 
 // hangs is one that took its whole time.
 func (o *outage) hangs(began, at int) bool {
-	return o.silent(ms(began), ms(at), o.answers, true, errSilence)
+	return o.silence(ms(began), ms(at), o.answers, true, errSilence)
 }
 
 func TestOneRequestThatHangsOpens(t *testing.T) {
@@ -46,9 +46,9 @@ func TestAnswerSinceTheRequestBeganKeepsItClosed(t *testing.T) {
 	var o outage
 	began := o.answers
 	o.answered(ms(500)) // another partition's
-	assert.False(t, o.silent(ms(0), ms(1000), began, true, errSilence))
+	assert.False(t, o.silence(ms(0), ms(1000), began, true, errSilence))
 	assert.False(t, o.open)
-	assert.True(t, o.silent(ms(501), ms(1501), o.answers, true, errSilence))
+	assert.True(t, o.silence(ms(501), ms(1501), o.answers, true, errSilence))
 }
 
 func TestFastFailuresOpenByThrees(t *testing.T) {
@@ -185,7 +185,7 @@ func TestHistoriesOfAnOutage(t *testing.T) {
 				r := under[i]
 				under = append(under[:i], under[i+1:]...)
 				whole := rapid.Bool().Draw(t, "whole")
-				opened := o.silent(r.began, now, r.answers, whole, errSilence)
+				opened := o.silence(r.began, now, r.answers, whole, errSilence)
 				if was {
 					assert.False(t, opened)
 					continue

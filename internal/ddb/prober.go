@@ -40,13 +40,13 @@ func (b *Breaker) probing(ctx context.Context) bool {
 		return false
 	}
 	b.outage.probing()
-	b.show()
+	b.publish()
 	return true
 }
 
 // probed notes what came of a probe; true if another is needed.
 func (b *Breaker) probed(ctx context.Context, d Diagnosis) bool {
-	defer b.tell()
+	defer b.reportChanges()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ongoing(ctx) {
@@ -57,6 +57,6 @@ func (b *Breaker) probed(ctx context.Context, d Diagnosis) bool {
 		return false
 	}
 	b.outage.probed(b.opts.Now(), rand.Float64())
-	b.show()
+	b.publish()
 	return true
 }

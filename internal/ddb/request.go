@@ -51,8 +51,8 @@ func (e *requestError) Error() string {
 
 func (e *requestError) Unwrap() error { return e.diagnosis.Err }
 
-// judged is the diagnosis with its error, for every later Classify.
-func judged(d Diagnosis) error {
+// withDiagnosis is the diagnosis with its error, for every later Classify.
+func withDiagnosis(d Diagnosis) error {
 	if d.Err == nil {
 		return nil
 	}

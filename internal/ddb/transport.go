@@ -13,15 +13,15 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// ended says whether the caller's context ended on its own, and not by the
+// callerEnded says whether the caller's context ended on its own, and not by the
 // timeout that Bound gave it.
-func ended(caller context.Context) bool {
+func callerEnded(caller context.Context) bool {
 	return caller.Err() != nil && !expired(caller)
 }
 
 // classifyTransport reads an error of a request without an answer.
 func classifyTransport(err error, caller context.Context) Diagnosis {
-	if ended(caller) {
+	if callerEnded(caller) {
 		return Diagnosis{Verdict: Unconfirmed}
 	}
 	d := Diagnosis{Silent: true, expired: expired(caller)}

@@ -43,7 +43,7 @@ func (v View) After(taken []Signed, p *Write) *schema.Image {
 			after.Limits[i].Consumed += amount
 		}
 	}
-	if _, list := p.touches(); p.Kind == Spend {
+	if _, list := p.touchedLimits(); p.Kind == Spend {
 		for _, t := range list {
 			if t.update.Full { // less its slack
 				after.Limits[t.index].Tokens = t.update.Put

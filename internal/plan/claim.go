@@ -15,14 +15,14 @@ func (v View) planClaim(s Sums, others Crowding) Write {
 	}
 	b := claimBuilder{view: v, claim: &c, others: others}
 	for i, name := range m.Set.Names {
-		b.stored(i, name, s.Of(name))
+		b.addStored(i, name, s.Of(name))
 	}
 	if v.Adopt {
 		for j := range v.Config.Limits {
-			b.added(&v.Config.Limits[j], s)
+			b.addConfigured(&v.Config.Limits[j], s)
 		}
 	}
-	b.expire()
+	b.setExpiry()
 	return Write{Kind: Claim, Claim: &c, Guess: others.guess(v.Now)}
 }
 
@@ -39,27 +39,27 @@ type claimBuilder struct {
 	longest int64 // the longest time to fill, in ms
 }
 
-// fills notes a limit that the claim leaves at level, at least.
-func (b *claimBuilder) fills(rate bucket.Rate, level int64) {
+// coverFill notes a limit that the claim leaves at level, at least.
+func (b *claimBuilder) coverFill(rate bucket.Rate, level int64) {
 	b.longest = max(b.longest, rate.FillTime(-level))
 }
 
-// stored decides limit i of the image.
-func (b *claimBuilder) stored(i int, name string, a Named) {
+// addStored decides limit i of the image.
+func (b *claimBuilder) addStored(i int, name string, a Named) {
 	v, l := b.view, &b.view.Image.Limits[i]
 	configuredAs := v.changed(i)
-	gone := configuredAs == nil && v.Adopt
+	unconfigured := configuredAs == nil && v.Adopt
 	if l.Ghost {
 		switch {
 		case configuredAs != nil:
-			b.adopted(l, configuredAs, a)
-		case gone:
+			b.adoptGhost(l, configuredAs, a)
+		case unconfigured:
 			b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{Name: name, Kind: schema.ClaimRemoveGhost, Seen: *l})
 		}
 		return
 	}
 	state := v.state(i)
-	if gone && a.nothing() && state.Level(v.Now) >= l.Burst {
+	if unconfigured && a.isZero() && state.Level(v.Now) >= l.Burst {
 		credit, _ := state.Credit(v.Now)
 		low := l.Burst - credit
 		b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
@@ -67,15 +67,15 @@ func (b *claimBuilder) stored(i int, name string, a Named) {
 		})
 		return
 	}
-	o := v.decide(i, a.Amounts, v.among(b.others, i, a.Take, true))
-	o.bound(l.Tokens, a.Back)
+	o := v.decide(i, a.Amounts, v.wayOf(b.others, i, a.Take, true))
+	o.boundDebt(l.Tokens, a.Back)
 	out := schema.ClaimLimit{Name: name, Kind: schema.ClaimKeep, Consumed: a.Consumed()}
 	rate := l.Rate
 	if configuredAs != nil && (configuredAs.Rate != l.Rate || configuredAs.Capacity != l.Capacity) {
 		out.Params, out.Capacity, out.Rate = true, configuredAs.Capacity, configuredAs.Rate
 		rate = configuredAs.Rate
 	}
-	b.fills(rate, o.left(l.Tokens))
+	b.coverFill(rate, o.levelAfter(l.Tokens))
 	if b.kept == nil {
 		b.kept = make(map[int]outcome, len(v.Image.Limits))
 	}
@@ -83,33 +83,33 @@ func (b *claimBuilder) stored(i int, name string, a Named) {
 	b.claim.Limits = append(b.claim.Limits, out)
 }
 
-// adopted gives a ghost its parameters. Its tokens are what it was charged from
+// adoptGhost gives a ghost its parameters. Its tokens are what it was charged from
 // full, less what it was given back beyond that.
-func (b *claimBuilder) adopted(l *schema.Stored, c *Limit, a Named) {
+func (b *claimBuilder) adoptGhost(l *schema.Stored, c *Limit, a Named) {
 	level := min(c.Rate.Burst, c.Rate.Burst+l.Tokens+a.Back) - a.Take - a.Adjust
-	b.fills(c.Rate, level)
+	b.coverFill(c.Rate, level)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
 		Name: c.Name, Kind: schema.ClaimAdopt, Seen: *l, Tokens: level, Consumed: a.Consumed(),
 		Capacity: c.Capacity, Rate: c.Rate,
 	})
 }
 
-// added puts a configured limit that the image does not have, full.
-func (b *claimBuilder) added(c *Limit, s Sums) {
+// addConfigured puts a configured limit that the image does not have, full.
+func (b *claimBuilder) addConfigured(c *Limit, s Sums) {
 	if b.view.Image.Set.Index(c.Name) >= 0 {
 		return
 	}
 	a := s.Of(c.Name)
 	out := a.Take + a.Adjust
-	b.fills(c.Rate, c.Rate.Burst-out)
+	b.coverFill(c.Rate, c.Rate.Burst-out)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
 		Name: c.Name, Kind: schema.ClaimAdd, Tokens: c.Rate.Burst - out, Consumed: out + a.Late, Capacity: c.Capacity, Rate: c.Rate,
 	})
 }
 
-// expire sets the expiry and bounds every credited limit by the deepest debt it
+// setExpiry sets the expiry and bounds every credited limit by the deepest debt it
 // covers: a limit in deeper debt than the image shows must not be forgotten.
-func (b *claimBuilder) expire() {
+func (b *claimBuilder) setExpiry() {
 	v, c := b.view, b.claim
 	permanent := v.Image.TTL == 0
 	if v.Adopt {
@@ -118,14 +118,14 @@ func (b *claimBuilder) expire() {
 	if !permanent {
 		c.TTL = expiry(v.Now, b.longest)
 	}
-	for place, o := range b.kept {
-		l := &c.Limits[place]
+	for index, o := range b.kept {
+		l := &c.Limits[index]
 		if c.TTL > 0 && !o.update.Full {
 			rate := l.Rate
 			if !l.Params {
 				rate = v.Image.Limits[v.Image.Set.Index(l.Name)].Rate
 			}
-			o.raiseLow(o.floor(min(MaxDebt, rate.DebtCovered(c.TTL*1000-v.Now))))
+			o.raiseLow(o.lowestFor(min(MaxDebt, rate.DebtCovered(c.TTL*1000-v.Now))))
 		}
 		l.Update = o.update
 	}

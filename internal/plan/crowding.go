@@ -26,9 +26,9 @@ const (
 	quietMS = 250
 	// recentGuesses is over how many guesses their luck is averaged.
 	recentGuesses = 8
-	// fadedGuess is what one guess takes from the share of the other form, so
+	// guessDecay is what one guess takes from the share of the other form, so
 	// that it is tried again.
-	fadedGuess = 1. / 512
+	guessDecay = 1. / 512
 )
 
 // Crowding is what a lane knows of the processes that write to its bucket beside
@@ -40,7 +40,7 @@ type Crowding struct {
 	Refused int
 	// Heard is when the last image came, Trip how long it was under way, alone
 	// since when nobody else is known to have written; all in ms.
-	Heard, Trip, alone int64
+	Heard, Trip, othersAt int64
 	// adding and filling are the shares of late of the guesses of that form that
 	// were refused.
 	adding, filling float64
@@ -66,8 +66,8 @@ func (c Crowding) guess(now int64) bucket.Form {
 	return bucket.Filling
 }
 
-// way is how a write takes from a limit.
-func (c Crowding) way(r bucket.Rate, take, now int64, move bool) bucket.Way {
+// spendWay is how a write takes from a limit.
+func (c Crowding) spendWay(r bucket.Rate, take, now int64, move bool) bucket.Way {
 	w := bucket.Way{Move: move, Slack: c.slackOf(r, take)}
 	if c.guess(now) == bucket.Adding { // not Filling: one whose image is below full adds
 		w.Form = bucket.Adding
@@ -85,31 +85,31 @@ func (c Crowding) slackOf(r bucket.Rate, take int64) int64 {
 	return max(0, min(s, (r.Burst-take)/urgentShare))
 }
 
-// mostSlack is usualShare of a limit's burst, in µs of its refill.
-func mostSlack(r bucket.Rate) int64 {
+// slackBound is usualShare of a limit's burst, in µs of its refill.
+func slackBound(r bucket.Rate) int64 {
 	const most = 1 << 50
 	return min(r.FillTime(0), most) / usualShare * 1000
 }
 
-// touched is what a plan does to one limit of the image it was decided from.
-type touched struct {
+// touchedLimit is what a plan does to one limit of the image it was decided from.
+type touchedLimit struct {
 	index    int
 	update   bucket.Update
 	consumed int64
 }
 
-// touches lists them, with that image; nil of a plan that had none.
-func (p *Write) touches() (seen *schema.Image, list []touched) {
+// touchedLimits lists them, with that image; nil of a plan that had none.
+func (p *Write) touchedLimits() (seen *schema.Image, list []touchedLimit) {
 	switch p.Kind {
 	case Spend:
 		for _, l := range p.Spend.Limits {
-			list = append(list, touched{l.Index, l.Update, l.Consumed})
+			list = append(list, touchedLimit{l.Index, l.Update, l.Consumed})
 		}
 		return p.Spend.Seen, list
 	case Claim:
 		for _, l := range p.Claim.Limits {
 			if i := p.Claim.Seen.Set.Index(l.Name); i >= 0 && l.Kind == schema.ClaimKeep {
-				list = append(list, touched{i, l.Update, l.Consumed})
+				list = append(list, touchedLimit{i, l.Update, l.Consumed})
 			}
 		}
 		return p.Claim.Seen, list
@@ -124,16 +124,16 @@ type Meeting struct {
 	guessed bool
 	// others says that somebody else wrote since the image it was decided from;
 	// rested that nobody did for long: the limits that refused it had been full.
-	others, rested bool
-	// clashed says that it was refused at full; most is then the most slack.
-	clashed bool
-	most    int64
+	others, longFull bool
+	// refusedAtFull says that it was refused at full; most is then the most slack.
+	refusedAtFull bool
+	mostSlack     int64
 }
 
 // Meet compares a plan with the bucket after it, or as it refused it.
 func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
 	m := Meeting{landed: landed}
-	seen, list := p.touches()
+	seen, list := p.touchedLimits()
 	for _, t := range list {
 		m.guessed = m.guessed || t.update.Full || seen.Limits[t.index].Tokens > t.update.High
 	}
@@ -142,20 +142,20 @@ func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
 		return m
 	}
 	if landed {
-		m.others = !consumedAlone(seen, after, list)
+		m.others = !onlyOursConsumed(seen, after, list)
 		return m
 	}
-	m.others = !consumedAlone(seen, after, nil)
+	m.others = !onlyOursConsumed(seen, after, nil)
 	if after.HasRefilled && after.Refilled == seen.Refilled {
-		m.clash(list, after, now)
+		m.noteRefusedAtFull(list, after, now)
 	} else {
 		m.others = true
 	}
 	return m
 }
 
-// consumedAlone reports whether nothing but ours was consumed between two images.
-func consumedAlone(seen, after *schema.Image, ours []touched) bool {
+// onlyOursConsumed reports whether nothing but ours was consumed between two images.
+func onlyOursConsumed(seen, after *schema.Image, ours []touchedLimit) bool {
 	moved := make([]int64, len(seen.Limits))
 	for _, t := range ours {
 		moved[t.index] = t.consumed
@@ -168,23 +168,23 @@ func consumedAlone(seen, after *schema.Image, ours []touched) bool {
 	return true
 }
 
-// clash looks which limits refused a write that was decided for their instant.
-func (m *Meeting) clash(list []touched, after *schema.Image, now int64) {
-	m.rested = true
+// noteRefusedAtFull looks which limits refused a write that was decided for their instant.
+func (m *Meeting) noteRefusedAtFull(list []touchedLimit, after *schema.Image, now int64) {
+	m.longFull = true
 	for _, t := range list {
 		is := &after.Limits[t.index]
 		if t.update.Full && is.Tokens >= t.update.Low || !t.update.Full && is.Tokens <= t.update.High {
 			continue
 		}
-		m.clashed, m.most = true, max(m.most, mostSlack(is.Rate))
-		m.rested = m.rested && overflowed(after.State(t.index), now)
+		m.refusedAtFull, m.mostSlack = true, max(m.mostSlack, slackBound(is.Rate))
+		m.longFull = m.longFull && longFull(after.State(t.index), now)
 	}
-	m.rested = m.rested && m.clashed
+	m.longFull = m.longFull && m.refusedAtFull
 }
 
-// overflowed reports whether a limit has been full for so long that nobody can
+// longFull reports whether a limit has been full for so long that nobody can
 // have written lately.
-func overflowed(s bucket.State, now int64) bool {
+func longFull(s bucket.State, now int64) bool {
 	credit, ok := s.Credit(now)
 	return !ok || s.Tokens+credit-s.Burst >= max(1, s.RefilledIn(quietMS*1000))
 }
@@ -192,28 +192,28 @@ func overflowed(s bucket.State, now int64) bool {
 // After is the crowding once a write that was planned with c has met others.
 func (c Crowding) After(m Meeting, guess bucket.Form, now int64) Crowding {
 	if m.guessed {
-		c.judge(guess, m.clashed)
+		c.countGuess(guess, m.refusedAtFull)
 	}
 	if m.others {
-		c.alone = now
+		c.othersAt = now
 	}
 	switch {
 	case m.landed:
 		c.Refused = 0
 		c.Slack = max(0, c.Slack-c.Slack/slackDecay-1)
-	case m.clashed:
+	case m.refusedAtFull:
 		c.Refused++
-		c.Slack = min(max(2*c.Slack, firstSlack), m.most)
+		c.Slack = min(max(2*c.Slack, firstSlack), m.mostSlack)
 	}
-	wrong := m.clashed && guess == bucket.Adding
-	if m.rested || !m.others && (wrong || now-c.alone >= quietMS) {
+	wrong := m.refusedAtFull && guess == bucket.Adding
+	if m.longFull || !m.others && (wrong || now-c.othersAt >= quietMS) {
 		c.Slack = 0
 	}
 	return c
 }
 
-// judge notes whether a guess was refused.
-func (c *Crowding) judge(guess bucket.Form, refused bool) {
+// countGuess notes whether a guess was refused.
+func (c *Crowding) countGuess(guess bucket.Form, refused bool) {
 	tried, other := &c.adding, &c.filling
 	switch guess {
 	case bucket.ByState:
@@ -221,7 +221,7 @@ func (c *Crowding) judge(guess bucket.Form, refused bool) {
 	case bucket.Filling:
 		tried, other = other, tried
 	}
-	*other = max(0, *other-fadedGuess)
+	*other = max(0, *other-guessDecay)
 	*tried -= *tried / recentGuesses
 	if refused {
 		*tried += 1. / recentGuesses

@@ -58,7 +58,7 @@ func TestGuess(t *testing.T) {
 	} {
 		assert.Equal(t, test.want, test.crowding.guess(200), test.name)
 	}
-	w := Crowding{Slack: firstSlack, Heard: 100, adding: .2}.way(perSecond(1, 100), 0, 200, true)
+	w := Crowding{Slack: firstSlack, Heard: 100, adding: .2}.spendWay(perSecond(1, 100), 0, 200, true)
 	assert.Equal(t, bucket.Way{Move: true, Slack: 32}, w, "filling is for what is full, and what is not adds")
 	assert.Equal(t, 2, Crowding{Refused: 5}.Within(2).Refused, "a new write is in no hurry")
 }
@@ -95,11 +95,11 @@ func TestMeets(t *testing.T) {
 	}{
 		{"landed, alone", fill, true, crowdedImage(set, 98_000, 1050), Meeting{landed: true, guessed: true}},
 		{"landed on what others wrote", fill, true, crowdedImage(set, 98_000, 2050), Meeting{landed: true, guessed: true, others: true}},
-		{"not full any more", fill, false, crowdedImage(set, 98_500, 1050), Meeting{guessed: true, others: true, clashed: true, most: most}},
-		{"a claim, the same", claim, false, crowdedImage(set, 98_500, 1050), Meeting{guessed: true, others: true, clashed: true, most: most}},
-		{"still full, and nobody wrote", add, false, seen, Meeting{guessed: true, rested: true, clashed: true, most: most}},
-		{"still full for others", add, false, crowdedImage(set, 99_100, 2050), Meeting{guessed: true, others: true, clashed: true, most: most}},
-		{"full for a quarter of a second", add, false, crowdedImage(set, 99_250, 2050), Meeting{guessed: true, others: true, rested: true, clashed: true, most: most}},
+		{"not full any more", fill, false, crowdedImage(set, 98_500, 1050), Meeting{guessed: true, others: true, refusedAtFull: true, mostSlack: most}},
+		{"a claim, the same", claim, false, crowdedImage(set, 98_500, 1050), Meeting{guessed: true, others: true, refusedAtFull: true, mostSlack: most}},
+		{"still full, and nobody wrote", add, false, seen, Meeting{guessed: true, longFull: true, refusedAtFull: true, mostSlack: most}},
+		{"still full for others", add, false, crowdedImage(set, 99_100, 2050), Meeting{guessed: true, others: true, refusedAtFull: true, mostSlack: most}},
+		{"full for a quarter of a second", add, false, crowdedImage(set, 99_250, 2050), Meeting{guessed: true, others: true, longFull: true, refusedAtFull: true, mostSlack: most}},
 		{"somebody claimed", fill, false, moved, Meeting{guessed: true, others: true}},
 		{"refused for what is not the limit's", fill, false, seen, Meeting{guessed: true}},
 		{"nothing is known", fill, true, nil, Meeting{landed: true, guessed: true, others: true}},
@@ -110,28 +110,28 @@ func TestMeets(t *testing.T) {
 }
 
 func TestCrowdingAfter(t *testing.T) {
-	clash := Meeting{clashed: true, guessed: true, others: true, most: 1 << 40}
+	clash := Meeting{refusedAtFull: true, guessed: true, others: true, mostSlack: 1 << 40}
 	c := Crowding{}.After(clash, bucket.ByState, 1000)
-	assert.Equal(t, Crowding{Slack: firstSlack, Refused: 1, alone: 1000}, c, "32 ms of refill")
+	assert.Equal(t, Crowding{Slack: firstSlack, Refused: 1, othersAt: 1000}, c, "32 ms of refill")
 	c = c.After(clash, bucket.Adding, 1001)
-	assert.Equal(t, Crowding{Slack: 2 * firstSlack, Refused: 2, alone: 1001, adding: 1. / 8}, c, "doubled")
+	assert.Equal(t, Crowding{Slack: 2 * firstSlack, Refused: 2, othersAt: 1001, adding: 1. / 8}, c, "doubled")
 	little := clash
-	little.most = 1000
+	little.mostSlack = 1000
 	assert.EqualValues(t, 1000, c.After(little, bucket.ByState, 1001).Slack, "to burst/32")
 	landed := Meeting{landed: true, guessed: true, others: true}
 	c = c.After(landed, bucket.Filling, 1002)
-	assert.Equal(t, Crowding{Slack: 62_719, alone: 1002, adding: 1./8 - fadedGuess}, c, "2 %% less by a landed write")
+	assert.Equal(t, Crowding{Slack: 62_719, othersAt: 1002, adding: 1./8 - guessDecay}, c, "2 %% less by a landed write")
 	for range 1000 {
 		c = c.After(landed, bucket.ByState, 1003)
 	}
 	assert.Zero(t, c.Slack, "and none in the end")
 
-	c = Crowding{Slack: firstSlack, alone: 1000}
-	left := Meeting{clashed: true, guessed: true, most: 1 << 40}
+	c = Crowding{Slack: firstSlack, othersAt: 1000}
+	left := Meeting{refusedAtFull: true, guessed: true, mostSlack: 1 << 40}
 	assert.Zero(t, c.After(left, bucket.Adding, 1010).Slack, "a wrong guess, and nobody wrote")
 	assert.NotZero(t, c.After(left, bucket.ByState, 1010).Slack)
 	rested := clash
-	rested.rested = true
+	rested.longFull = true
 	assert.Zero(t, c.After(rested, bucket.Adding, 1010).Slack, "nobody wrote for long")
 	still := Meeting{landed: true}
 	assert.NotZero(t, c.After(still, bucket.ByState, 1249).Slack, "nobody wrote, but not for long")

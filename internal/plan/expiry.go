@@ -28,20 +28,20 @@ func expiry(now, fill int64) int64 {
 // later says that part of the credit may be in the tokens already, so none is
 // counted on. ok is false when the expiry must move.
 func (v View) spendExpiry(i int, o *outcome, later bool) (seconds int64, ok bool) {
-	if o.out == 0 {
+	if o.taken == 0 {
 		return 0, true // gives back: fuller sooner
 	}
 	rate := v.Image.Limits[i].Rate
 	ttl := v.Image.TTL
 	if !o.update.HasLow {
 		if ttl == 0 {
-			seconds = seconds1(v.Now, rate.FillTime(-o.left(v.Image.Limits[i].Tokens)))
+			seconds = firstSecondAfter(v.Now, rate.FillTime(-o.levelAfter(v.Image.Limits[i].Tokens)))
 			return seconds, true
 		}
 		covered := min(MaxDebt, rate.DebtCovered(ttl*1000-v.Now))
-		floor := o.floor(covered)
+		floor := o.lowestFor(covered)
 		if later {
-			floor = o.out - covered
+			floor = o.taken - covered
 		}
 		if covered < 0 || v.Image.Limits[i].Tokens < floor {
 			return 0, false
@@ -49,12 +49,12 @@ func (v View) spendExpiry(i int, o *outcome, later bool) (seconds int64, ok bool
 		o.raiseLow(floor)
 		return ttl, true
 	}
-	seconds = seconds1(v.Now, rate.FillTime(o.debt()))
+	seconds = firstSecondAfter(v.Now, rate.FillTime(o.debt()))
 	return seconds, ttl == 0 || ttl >= seconds
 }
 
-// seconds1 is the first whole second at or after now + ms.
-func seconds1(now, ms int64) int64 {
+// firstSecondAfter is the first whole second at or after now + ms.
+func firstSecondAfter(now, ms int64) int64 {
 	if ms > maxTTLSeconds*1000 {
 		ms = maxTTLSeconds * 1000
 	}

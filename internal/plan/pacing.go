@@ -37,10 +37,10 @@ const (
 	// the least time between two samples.
 	paceOver   = 10 * second
 	paceSample = second / 10
-	// firstRest bounds the pause after a request that was throttled, doubled by each
+	// firstPause bounds the pause after a request that was throttled, doubled by each
 	// in a row up to mostRest.
-	firstRest = second / 100
-	mostRest  = second
+	firstPause = second / 100
+	mostPause  = second
 )
 
 // Pacing is what a lane knows of the throughput that its bucket's partition leaves
@@ -50,36 +50,36 @@ type Pacing struct {
 	// was a read.
 	Throttled int64
 	Reads     bool
-	// gap is the interval that throttling has asked for, as of gapped: when a write
+	// throttledInterval is the interval that throttling has asked for, as of gapped: when a write
 	// was last throttled.
-	gap, gapped int64
-	// denied is when the lane last denied a take.
-	denied int64
-	// started is when the last write started; ready, unless 0, is when the next may,
+	throttledInterval, throttledAt int64
+	// lastDenial is when the lane last denied a take.
+	lastDenial int64
+	// lastStart is when the last write started; ready, unless 0, is when the next may,
 	// whatever the interval says.
-	started, ready int64
-	// rests is how many requests in a row were throttled.
-	rests int
+	lastStart, mayStartAt int64
+	// throttledInRow is how many requests in a row were throttled.
+	throttledInRow int
 
-	// seen is the image of the last sample, met when that was, and mine what this
+	// sample is the image of the last sample, met when that was, and mine what this
 	// lane took since; all and own are what everybody and this lane take, averaged,
 	// in bursts a second.
-	seen     *schema.Image
-	met      int64
-	mine     float64
-	all, own float64
+	sample    *schema.Image
+	sampledAt int64
+	ownSince  float64
+	all, own  float64
 }
 
 // Interval is the least time between the starts of two writes, 0 for none.
 func (p Pacing) Interval(now int64) int64 {
-	if p.gapped == 0 {
+	if p.throttledAt == 0 {
 		return 0
 	}
-	gap := int64(float64(p.gap) * math.Exp(-pacingFades*seconds(now-p.gapped)))
+	gap := int64(float64(p.throttledInterval) * math.Exp(-pacingFades*seconds(now-p.throttledAt)))
 	if gap < leastPacing {
 		gap = 0
 	}
-	if now-p.gapped >= fairFor || p.denied > 0 && now-p.denied <= fairAgain || p.own <= 0 || p.all <= 0 {
+	if now-p.throttledAt >= fairFor || p.lastDenial > 0 && now-p.lastDenial <= fairAgain || p.own <= 0 || p.all <= 0 {
 		return gap
 	}
 	return max(gap, int64(min(p.all/p.own/fairWrites*second, mostFair)))
@@ -87,32 +87,32 @@ func (p Pacing) Interval(now int64) int64 {
 
 // Over reports whether the lane is not paced any more.
 func (p Pacing) Over(now int64) bool {
-	return p.Interval(now) == 0 && now-p.Throttled >= fairFor && p.ready <= now
+	return p.Interval(now) == 0 && now-p.Throttled >= fairFor && p.mayStartAt <= now
 }
 
 // Left is how long it is until the next write may start; 0, or less, for at once.
 func (p Pacing) Left(now int64) int64 {
-	if p.ready > 0 {
-		return p.ready - now
+	if p.mayStartAt > 0 {
+		return p.mayStartAt - now
 	}
-	return p.started + p.Interval(now) - now
+	return p.lastStart + p.Interval(now) - now
 }
 
 // Start is the pacing once a write starts.
 func (p Pacing) Start(now int64) Pacing {
-	p.started, p.ready = now, 0
+	p.lastStart, p.mayStartAt = now, 0
 	return p
 }
 
 // Again is the pacing once a write was refused: it is decided again at once.
 func (p Pacing) Again(now int64) Pacing {
-	p.ready = now
+	p.mayStartAt = now
 	return p
 }
 
 // Deny is the pacing once the lane has denied a take.
 func (p Pacing) Deny(now int64) Pacing {
-	p.denied = now
+	p.lastDenial = now
 	return p
 }
 
@@ -120,34 +120,34 @@ func (p Pacing) Deny(now int64) Pacing {
 // chance, of [0, 1), spreads those that were throttled together.
 func (p Pacing) ThrottleWrite(now, trip int64, chance float64) Pacing {
 	grown := max(pacingGrows*float64(p.Interval(now)), pacingTrips*float64(trip))
-	p.gap, p.gapped = int64(min(grown, mostPacing)), now
+	p.throttledInterval, p.throttledAt = int64(min(grown, mostPacing)), now
 	p.Throttled, p.Reads = now, false
-	return p.rest(now, chance)
+	return p.pause(now, chance)
 }
 
 // ThrottleRead is the pacing once a read was throttled: reads back off as writes do,
 // and leave the interval as it is.
 func (p Pacing) ThrottleRead(now int64, chance float64) Pacing {
 	p.Throttled, p.Reads = now, true
-	return p.rest(now, chance)
+	return p.pause(now, chance)
 }
 
-// rest sets when what was throttled is decided anew.
-func (p Pacing) rest(now int64, chance float64) Pacing {
-	rest := max(p.Interval(now)/2, int64(min(firstRest<<min(p.rests, 7), mostRest)))
-	p.rests++
-	p.ready = now + int64(float64(rest)*(1+chance)/2)
+// pause sets when what was throttled is decided anew.
+func (p Pacing) pause(now int64, chance float64) Pacing {
+	rest := max(p.Interval(now)/2, int64(min(firstPause<<min(p.throttledInRow, 7), mostPause)))
+	p.throttledInRow++
+	p.mayStartAt = now + int64(float64(rest)*(1+chance)/2)
 	return p
 }
 
 // Take is the pacing once a write of the lane's own has landed.
 func (p Pacing) Take(s Sums) Pacing {
-	if p.seen == nil {
+	if p.sample == nil {
 		return p
 	}
 	for _, n := range s {
-		if i := p.seen.Set.Index(n.Name); i >= 0 {
-			p.mine += bursts(n.Consumed(), p.seen.Limits[i].Burst)
+		if i := p.sample.Set.Index(n.Name); i >= 0 {
+			p.ownSince += bursts(n.Consumed(), p.sample.Limits[i].Burst)
 		}
 	}
 	return p
@@ -155,34 +155,34 @@ func (p Pacing) Take(s Sums) Pacing {
 
 // See is the pacing once an answer has shown the bucket.
 func (p Pacing) See(image *schema.Image, now int64) Pacing {
-	p.rests = 0
+	p.throttledInRow = 0
 	if image == nil {
-		p.seen = nil
+		p.sample = nil
 		return p
 	}
 	if !p.continues(image) {
-		p.seen, p.met, p.mine = image, now, 0
+		p.sample, p.sampledAt, p.ownSince = image, now, 0
 		return p
 	}
-	passed := now - p.met
+	passed := now - p.sampledAt
 	if passed < paceSample {
 		return p
 	}
 	all := 0.0
 	for i := range image.Limits {
-		all += bursts(image.Limits[i].Consumed-p.seen.Limits[i].Consumed, image.Limits[i].Burst)
+		all += bursts(image.Limits[i].Consumed-p.sample.Limits[i].Consumed, image.Limits[i].Burst)
 	}
 	part := 1 - math.Exp(-float64(passed)/paceOver)
 	p.all += part * (all/seconds(passed) - p.all)
-	p.own += part * (p.mine/seconds(passed) - p.own)
-	p.seen, p.met, p.mine = image, now, 0
+	p.own += part * (p.ownSince/seconds(passed) - p.own)
+	p.sample, p.sampledAt, p.ownSince = image, now, 0
 	return p
 }
 
 // continues reports whether the counters of an image go on from those of the last
 // sample.
 func (p Pacing) continues(image *schema.Image) bool {
-	return p.seen != nil && p.seen.Set == image.Set && string(p.seen.Of()) == string(image.Of())
+	return p.sample != nil && p.sample.Set == image.Set && string(p.sample.Of()) == string(image.Of())
 }
 
 // bursts is an amount in bursts of its limit, so that amounts of all limits add up.

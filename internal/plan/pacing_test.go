@@ -53,7 +53,7 @@ func TestPausesAfterThrottling(t *testing.T) {
 	p = p.See(nil, now)
 	assert.EqualValues(t, 5*ms, p.ThrottleRead(now, 0).Left(now), "an answer ends the row")
 
-	p = Pacing{gap: second, gapped: now}.ThrottleWrite(now, 0, 0)
+	p = Pacing{throttledInterval: second, throttledAt: now}.ThrottleWrite(now, 0, 0)
 	assert.EqualValues(t, 1250*ms/4, p.Left(now), "half the interval is longer")
 }
 

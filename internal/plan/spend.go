@@ -8,18 +8,18 @@ func (v View) planSpend(s Sums, rules Rules) (Write, bool) {
 	ttl, later := int64(0), rules.Later
 	for _, n := range s {
 		i := v.Image.Set.Index(n.Name)
-		if !v.holds(i) || n.nothing() {
+		if !v.tracked(i) || n.isZero() {
 			continue
 		}
-		o := v.decide(i, n.Amounts, v.among(rules.Crowding, i, n.Take, false))
+		o := v.decide(i, n.Amounts, v.wayOf(rules.Crowding, i, n.Take, false))
 		if n.Back > 0 || n.Take > 0 || o.update.Full {
 			later = false // only a plain charge below full commutes with claims
 		}
 		need, ok := v.spendExpiry(i, &o, rules.Later)
-		if !ok || o.empty() {
+		if !ok || o.impossible() {
 			return Write{}, false
 		}
-		o.bound(v.Image.Limits[i].Tokens, n.Back)
+		o.boundDebt(v.Image.Limits[i].Tokens, n.Back)
 		ttl = max(ttl, need)
 		p.Spend.Backs = p.Spend.Backs || n.Back > 0 || n.Late < 0
 		p.Spend.Limits = append(p.Spend.Limits, schema.SpendLimit{
@@ -33,5 +33,5 @@ func (v View) planSpend(s Sums, rules Rules) (Write, bool) {
 	return p, true
 }
 
-// holds reports whether limit i is one of the image that holds tokens.
-func (v View) holds(i int) bool { return i >= 0 && !v.Image.Limits[i].Ghost }
+// tracked reports whether limit i is one of the image that holds tokens.
+func (v View) tracked(i int) bool { return i >= 0 && !v.Image.Limits[i].Ghost }

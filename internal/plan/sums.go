@@ -54,8 +54,8 @@ func (s Sums) Of(name string) Named {
 // Consumed is the change of the limit's counter, in millitokens.
 func (n Named) Consumed() int64 { return n.Take + n.Adjust + n.Late - n.Back }
 
-// nothing reports whether nothing is done to the limit.
-func (n Named) nothing() bool { return n.Amounts == (bucket.Amounts{}) && n.Late == 0 }
+// isZero reports whether nothing is done to the limit.
+func (n Named) isZero() bool { return n.Amounts == (bucket.Amounts{}) && n.Late == 0 }
 
 // HasBack reports whether the sums give anything back, or take off a counter what
 // lapsed: such a write must not land twice, nor in another incarnation.

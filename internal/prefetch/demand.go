@@ -79,8 +79,8 @@ func (s *Stock) Moved(name string, own, all, now int64) {
 	l.all.add(float64(max(0, own, all)), now, trafficMS)
 }
 
-// part is the process's part of the traffic of a limit, above 0 and up to 1.
-func (l *limitDemand) part(now int64) float64 {
+// shareOfTraffic is the process's part of the traffic of a limit, above 0 and up to 1.
+func (l *limitDemand) shareOfTraffic(now int64) float64 {
 	all := l.all.now(now, trafficMS)
 	if all <= 0 {
 		return 1

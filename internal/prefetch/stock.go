@@ -56,7 +56,7 @@ func (s *Stock) Serve(asked []plan.Signed, now int64) (sent int64, ok bool) {
 		*at(&s.held, asked[i].Name) -= asked[i].Amount
 		s.take(asked[i].Name, asked[i].Amount)
 	}
-	s.trim()
+	s.dropEmpty()
 	return sent, true
 }
 
@@ -75,14 +75,14 @@ func (s *Stock) take(name string, amount int64) {
 	}
 }
 
-// trim forgets parcels at the front of which nothing is left.
-func (s *Stock) trim() {
-	gone := 0
-	for gone < len(s.parcels) && !positive(s.parcels[gone].left) {
-		gone++
+// dropEmpty forgets parcels at the front of which nothing is left.
+func (s *Stock) dropEmpty() {
+	empty := 0
+	for empty < len(s.parcels) && !positive(s.parcels[empty].left) {
+		empty++
 	}
-	if gone > 0 {
-		s.parcels = slices.Delete(s.parcels, 0, gone)
+	if empty > 0 {
+		s.parcels = slices.Delete(s.parcels, 0, empty)
 	}
 }
 

@@ -3,18 +3,18 @@ package prefetch
 import "github.com/dynalimit/dynalimit/internal/plan"
 
 const (
-	// aim is the part of what a horizon is expected to need that is held: calls
+	// targetPart is the part of what a horizon is expected to need that is held: calls
 	// come unevenly, and what is not used lapses.
-	aim = 0.8
-	// refetch is the part of the aim at which more is debited, in the background.
-	refetch = 0.25
+	targetPart = 0.8
+	// refetchPart is the part of the aim at which more is debited, in the background.
+	refetchPart = 0.25
 	// milli is the number of millitokens in a token.
 	milli = 1000
 )
 
 // target is what is to be held of a limit at now, in millitokens.
 func (s *Stock) target(l *limitDemand, now int64) int64 {
-	return int64(aim * l.used.now(now, memoryMS) / memoryMS * float64(s.horizon))
+	return int64(targetPart * l.used.now(now, memoryMS) / memoryMS * float64(s.horizon))
 }
 
 // Low reports whether so little is held of some limit that more has to be debited.
@@ -24,7 +24,7 @@ func (s *Stock) Low(now int64) bool {
 	}
 	for i := range s.demand.limits {
 		l := &s.demand.limits[i]
-		if want := s.target(l, now); want > 0 && float64(of(s.held, l.name)) <= refetch*float64(want) {
+		if want := s.target(l, now); want > 0 && float64(of(s.held, l.name)) <= refetchPart*float64(want) {
 			return true
 		}
 	}
@@ -59,7 +59,7 @@ func (s *Stock) Want(level func(name string) (Level, bool), now int64) []plan.Si
 		if spare <= 0 {
 			return nil
 		}
-		n := min(missing, int64(float64(spare)*l.part(now)))
+		n := min(missing, int64(float64(spare)*l.shareOfTraffic(now)))
 		if n -= n % milli; n > 0 { // calls take whole tokens
 			*at(&want, l.name) = n
 		}
