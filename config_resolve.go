@@ -24,9 +24,9 @@ type resolvedConfig struct {
 	// permanent says that the limits are the entity's own, so that its bucket
 	// has no ttl.
 	permanent bool
-	// parentID and cascade are those of the entity's record.
-	parentID string
+	// cascade and parentID are those of the entity's record.
 	cascade  bool
+	parentID string
 	// onUnavailable is the system's policy, "" for none.
 	onUnavailable UnavailablePolicy
 	// readAt and tick were taken before the read: the corrected time in

@@ -97,8 +97,8 @@ type entry[V any] struct {
 	read     time.Time // when the read began
 	negative bool
 
-	refreshing bool      // one caller is reading it again
-	retry      time.Time // the earliest next attempt after a failed one
+	refreshing bool       // one caller is reading it again
+	retry      *time.Time // the earliest next attempt after a failed one, nil for none
 }
 
 // fill is a read under way. An eviction of its key drops it: what it brings may be
@@ -247,7 +247,7 @@ func (c *Loading[K, V]) stale(key K) (stale V, refresh bool) {
 		c.misses.Add(1)
 		return stale, true
 	}
-	if e.refreshing && !c.Wait || now.Before(e.retry) {
+	if e.refreshing && !c.Wait || e.retry != nil && now.Before(*e.retry) {
 		c.staleHits.Add(1)
 		return e.value, false
 	}
@@ -306,7 +306,8 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V]) (V, error
 		c.entries.Remove(key) // the store answered: what it holds cannot be used
 	case e != nil:
 		e.refreshing = false
-		e.retry = c.Now().Add(min(c.TTL/16, MaxRefreshPause))
+		retry := c.Now().Add(min(c.TTL/16, MaxRefreshPause))
+		e.retry = &retry
 	}
 	return v, err
 }

@@ -13,8 +13,7 @@ import (
 // arrives while one is in flight rides in the next, first come first served. A
 // caller that is alone waits for nobody.
 type Lane struct {
-	owner  *Registry
-	number uint64 // among the owner's lanes
+	owner *Registry
 	// Entity and Resource name the bucket.
 	Entity, Resource string
 
@@ -22,33 +21,30 @@ type Lane struct {
 	// the states of the ops and waiters.
 	mu sync.Mutex
 	// queue holds the ops that have not ended, those of the write under way too.
+	// The room is for that of a lone caller.
 	queue []*Op
-	// running means that a goroutine, or a caller, carries the queue.
-	running bool
+	room  [1]*Op
 	// sight is what is known of the bucket. While the lane runs, only the running
 	// goroutine replaces the image, and so reads it without the lock; a resting
 	// lane is given images by others.
 	sight sight
 
 	// pace is how the lane is paced, nil while its partition does not throttle; only
-	// the running goroutine sets it. pausing says that it waits for its turn.
-	pace    *pace
-	pausing atomic.Bool
+	// the running goroutine sets it.
+	pace *pace
 
 	// line holds the waiters, in order of arrival.
 	line []*Waiter
 
-	// tripped says that the bucket does not answer; untripped, made by a trip,
-	// is closed when it does again.
-	tripped   atomic.Bool
+	// untripped, made by a trip, is closed when the bucket answers again.
 	untripped chan struct{}
 	// heard is when a request about the bucket was last answered, in Unix
 	// nanoseconds.
 	heard atomic.Int64
-	// notices are to be told of outcomes once mu is released.
-	notices []func()
-	// local are the limits as this process admits on its own.
-	local []localLimit
+	// notices are to be told of outcomes once mu is released, nil for none.
+	notices *[]func()
+	// local are the limits as this process admits on its own, nil for none yet.
+	local *[]localLimit
 	// owing is what the bucket is owed, nil for nothing.
 	owing atomic.Pointer[owing]
 	// ahead is what is debited ahead of calls, nil where nothing is.
@@ -58,16 +54,36 @@ type Lane struct {
 
 	// lastOp is this lane's own last write in its slot, nil if unknown.
 	lastOp []byte
-	// adjustsOnly says that the last batch was refused: the next write carries its
-	// adjusts without takes, so that those cost them one round trip at most.
-	adjustsOnly bool
 	// shareHalvings is how often the share that one write takes has been halved, for
 	// other processes were faster.
 	shareHalvings int
+	// adjustsOnly says that the last batch was refused: the next write carries its
+	// adjusts without takes, so that those cost them one round trip at most.
+	adjustsOnly bool
 	// housekeepingRefused says that a housekeeping claim was refused: spend instead.
 	housekeepingRefused bool
 	// batchSent says that something was sent for the batch.
 	batchSent bool
+
+	// What is small stands together: a process remembers many lanes.
+
+	// running means that a goroutine, or a caller, carries the queue; mu guards it.
+	running bool
+	// tripped says that the bucket does not answer.
+	tripped atomic.Bool
+	// pausing says that the lane waits for its turn; only the running goroutine sets
+	// it.
+	pausing atomic.Bool
+	// number is its among the owner's lanes.
+	number uint32
+}
+
+// notify has somebody told of an outcome once mu, which must be held, is released.
+func (l *Lane) notify(tell func()) {
+	if l.notices == nil {
+		l.notices = new([]func())
+	}
+	*l.notices = append(*l.notices, tell)
 }
 
 // Enqueue queues an op; true says that the lane rested, and that the caller has
@@ -301,8 +317,10 @@ func (l *Lane) removeEnded() {
 // unlockAndNotify releases l.mu and tells heirs of outcomes: they take locks of
 // their own.
 func (l *Lane) unlockAndNotify() {
-	notices := l.notices
-	l.notices = nil
+	var notices []func()
+	if l.notices != nil {
+		notices, l.notices = *l.notices, nil
+	}
 	l.mu.Unlock()
 	for _, notify := range notices {
 		notify()

@@ -116,7 +116,7 @@ func (l *Lane) stopPacing() {
 // tellPace tells who traces, once l.mu has been released.
 func (l *Lane) tellPace(p Paced) {
 	if t := l.owner.Trace; t != nil {
-		l.notices = append(l.notices, func() { t.Paced(p) })
+		l.notify(func() { t.Paced(p) })
 	}
 }
 

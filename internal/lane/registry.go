@@ -53,7 +53,7 @@ type Registry struct {
 	byKey *cache.Recent[bucketKey, Lane]
 	// numbers counts the lanes there have been, and keys are the items of those that
 	// used theirs last: an item's key is larger than all else that a lane at rest is.
-	numbers uint64
+	numbers uint32
 	keys    []atomic.Pointer[builtKey]
 
 	mu      sync.Mutex
@@ -148,7 +148,7 @@ func (s *Registry) Of(entity, resource string) *Lane {
 	}
 	return s.byKey.GetOrAdd(key, func(l *Lane) { // one at a time
 		s.numbers++
-		l.owner, l.number, l.Entity, l.Resource = s, s.numbers, entity, resource
+		l.owner, l.number, l.Entity, l.Resource, l.queue = s, s.numbers, entity, resource, l.room[:0]
 		if s.Horizon != nil {
 			l.ahead = newAhead(s.Horizon(resource))
 		}
@@ -160,17 +160,17 @@ const mostKeys = 4096
 
 // builtKey is the key of a lane's item, as requests have it.
 type builtKey struct {
-	number uint64 // of the lane
-	item   schema.Item
+	lane *Lane
+	item schema.Item
 }
 
 // Key is the key of the bucket's item. It is not to be changed.
 func (l *Lane) Key() schema.Item {
-	place := &l.owner.keys[l.number%uint64(len(l.owner.keys))]
-	if k := place.Load(); k != nil && k.number == l.number {
+	place := &l.owner.keys[l.number%uint32(len(l.owner.keys))]
+	if k := place.Load(); k != nil && k.lane == l {
 		return k.item
 	}
-	k := &builtKey{number: l.number, item: l.owner.Keys.Bucket(l.Entity, l.Resource).Attributes()}
+	k := &builtKey{lane: l, item: l.owner.Keys.Bucket(l.Entity, l.Resource).Attributes()}
 	place.Store(k)
 	return k.item
 }

@@ -17,13 +17,17 @@ type localLimit struct {
 
 // localQueue returns the queue of a limit; l.mu must be held.
 func (l *Lane) localQueue(name string) *backlog.Queue {
-	for i := range l.local {
-		if l.local[i].name == name {
-			return &l.local[i].queue
+	if l.local == nil {
+		l.local = new([]localLimit)
+	}
+	local := *l.local
+	for i := range local {
+		if local[i].name == name {
+			return &local[i].queue
 		}
 	}
-	l.local = append(l.local, localLimit{name: name})
-	return &l.local[len(l.local)-1].queue
+	*l.local = append(local, localLimit{name: name})
+	return &(*l.local)[len(local)].queue
 }
 
 // AdmitLocally takes amounts from the process's share of the limits, all or

@@ -174,7 +174,7 @@ func (l *Lane) recordOutcome(o *Op, r Result) {
 	r.Dropped = o.dropped
 	o.state, o.outcome = opGone, &r
 	if onOutcome != nil {
-		l.notices = append(l.notices, func() { onOutcome(r) })
+		l.notify(func() { onOutcome(r) })
 	}
 }
 

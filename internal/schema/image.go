@@ -52,7 +52,27 @@ type Image struct {
 	// Op is the id of the last write by a client of the reader's slot, ops those
 	// of all slots.
 	Op  []byte
-	ops [OpSlots][]byte
+	ops [OpSlots]opID
+}
+
+// opID is the id of a write as an image keeps it: within, for an image is kept as long
+// as its bucket is remembered, and what it holds of an answer would be too.
+type opID struct {
+	size  int32
+	bytes [opSize]byte
+}
+
+// opSize is how long the ids of writes are: 8 bytes for the operation, one for the try.
+const opSize = 9
+
+// of is the id in the place that keeps it; one of another size, which no client of
+// ours writes, stays where it is.
+func (id *opID) of(b []byte) []byte {
+	id.size = int32(len(b))
+	if copy(id.bytes[:], b); b == nil || len(b) > opSize {
+		return b
+	}
+	return id.bytes[:len(b):len(b)]
 }
 
 // ForeignSince reports whether another implementation moved the refill instant
@@ -62,12 +82,7 @@ func (m *Image) ForeignSince(older *Image) bool {
 		!bytes.Equal(m.Incarnation, older.Incarnation) || !bytes.Equal(m.Fingerprint, older.Fingerprint) {
 		return false
 	}
-	for slot := range m.ops {
-		if !bytes.Equal(m.ops[slot], older.ops[slot]) {
-			return false
-		}
-	}
-	return true
+	return m.ops == older.ops
 }
 
 // Holds reports whether the item has the limit, and not as a ghost.
@@ -121,9 +136,10 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	m.Fingerprint = d.bytes(attrFingerprint)
 	m.Incarnation = d.bytes(attrIncarnation)
 	for i, attr := range opAttrs {
-		m.ops[i] = d.bytes(attr)
+		if id := m.ops[i].of(d.bytes(attr)); i == slot {
+			m.Op = id
+		}
 	}
-	m.Op = m.ops[slot]
 	m.Limits = make([]Stored, len(m.Set.Names))
 	for i, a := range m.Set.attrs {
 		l := &m.Limits[i]
