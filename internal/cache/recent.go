@@ -4,6 +4,8 @@ package cache
 
 import (
 	"errors"
+	"hash/maphash"
+	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -22,8 +24,13 @@ type Recent[K comparable, V any] struct {
 	every int64
 	uses  atomic.Uint64
 
-	mu   sync.RWMutex
-	kept map[K]*kept[K, V]
+	mu sync.RWMutex
+	// byHash holds a value under the hash of its key: a key is large, and here for
+	// the third time otherwise. Keys whose hash is another's are in byKey.
+	byHash map[uint64]*kept[K, V]
+	byKey  map[K]*kept[K, V]
+	seed   maphash.Seed
+	bits   uint64 // those of a hash that count: all, but in tests
 	// newest and oldest are the ends of the list of what is kept, in order of use.
 	newest, oldest *kept[K, V]
 }
@@ -45,14 +52,15 @@ func NewRecent[K comparable, V any](size int) (*Recent[K, V], error) {
 	if size < 1 {
 		return nil, errNoRoom
 	}
-	return &Recent[K, V]{size: size, every: int64(size / 16), kept: map[K]*kept[K, V]{}}, nil
+	return &Recent[K, V]{size: size, every: int64(size / 16), byHash: map[uint64]*kept[K, V]{}, seed: maphash.MakeSeed(), bits: math.MaxUint64}, nil
 }
 
 // Get returns the value of a key, and that it was used now; nil if there is none.
 func (r *Recent[K, V]) Get(key K) *V {
 	now := r.uses.Add(1)
+	hash := r.hash(key)
 	r.mu.RLock()
-	k := r.kept[key]
+	k := r.find(hash, key)
 	r.mu.RUnlock()
 	if k == nil {
 		return nil
@@ -69,7 +77,7 @@ func (r *Recent[K, V]) Get(key K) *V {
 func (r *Recent[K, V]) Peek(key K) *V {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if k := r.kept[key]; k != nil {
+	if k := r.find(r.hash(key), key); k != nil {
 		return &k.value
 	}
 	return nil
@@ -82,8 +90,8 @@ func (r *Recent[K, V]) Add(key K, value V) (evicted bool) {
 	k.noted.Store(r.uses.Add(1))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last := r.kept[key]; last != nil {
-		r.unlink(last)
+	if last := r.find(r.hash(key), key); last != nil {
+		r.forget(last)
 	}
 	return r.keep(k)
 }
@@ -95,7 +103,7 @@ func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if k := r.kept[key]; k != nil { // made meanwhile
+	if k := r.find(r.hash(key), key); k != nil { // made meanwhile
 		r.use(k)
 		return &k.value
 	}
@@ -110,7 +118,7 @@ func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 func (r *Recent[K, V]) Remove(key K) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := r.kept[key]
+	k := r.find(r.hash(key), key)
 	if k == nil {
 		return false
 	}
@@ -122,7 +130,7 @@ func (r *Recent[K, V]) Remove(key K) bool {
 func (r *Recent[K, V]) Keys() []K {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	keys := make([]K, 0, len(r.kept))
+	keys := make([]K, 0, len(r.byHash)+len(r.byKey))
 	for k := r.oldest; k != nil; k = k.newer {
 		keys = append(keys, k.key)
 	}
@@ -133,16 +141,35 @@ func (r *Recent[K, V]) Keys() []K {
 func (r *Recent[K, V]) Len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return len(r.kept)
+	return r.count()
 }
+
+func (r *Recent[K, V]) hash(key K) uint64 { return maphash.Comparable(r.seed, key) & r.bits }
 
 // What follows needs the lock.
 
+// find returns what is kept of a key with that hash, nil for nothing.
+func (r *Recent[K, V]) find(hash uint64, key K) *kept[K, V] {
+	if k := r.byHash[hash]; k != nil && k.key == key {
+		return k
+	}
+	return r.byKey[key] // of which there are none, as good as always
+}
+
+func (r *Recent[K, V]) count() int { return len(r.byHash) + len(r.byKey) }
+
 // keep makes a value the newest, and forgets the oldest if there is no room.
 func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
-	r.kept[k.key] = k
+	switch hash := r.hash(k.key); {
+	case r.byHash[hash] == nil:
+		r.byHash[hash] = k
+	case r.byKey == nil:
+		r.byKey = map[K]*kept[K, V]{k.key: k}
+	default:
+		r.byKey[k.key] = k
+	}
 	r.link(k)
-	if evicted = len(r.kept) > r.size; evicted {
+	if evicted = r.count() > r.size; evicted {
 		r.forget(r.oldest)
 	}
 	return evicted
@@ -150,14 +177,18 @@ func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
 
 // use makes a value the newest, unless it was forgotten meanwhile.
 func (r *Recent[K, V]) use(k *kept[K, V]) {
-	if r.kept[k.key] == k {
+	if r.find(r.hash(k.key), k.key) == k {
 		r.unlink(k)
 		r.link(k)
 	}
 }
 
 func (r *Recent[K, V]) forget(k *kept[K, V]) {
-	delete(r.kept, k.key)
+	if hash := r.hash(k.key); r.byHash[hash] == k {
+		delete(r.byHash, hash)
+	} else {
+		delete(r.byKey, k.key)
+	}
 	r.unlink(k)
 }
 

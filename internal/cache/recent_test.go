@@ -74,7 +74,7 @@ func TestForgottenValuesStandAlone(t *testing.T) {
 	replaced, forgotten := r.Peek(0), r.Peek(1)
 	assert.False(t, r.Add(0, 5), "in the place of the last")
 	assert.Equal(t, []int{1, 2, 0}, r.Keys())
-	first := r.kept[1]
+	first := r.find(r.hash(1), 1)
 	r.Add(7, 70)
 	assert.Equal(t, []int{2, 0, 7}, r.Keys())
 	r.use(first) // its use was noted when it had been forgotten
@@ -88,4 +88,30 @@ func TestForgottenValuesStandAlone(t *testing.T) {
 	assert.Empty(t, r.Keys())
 	r.Add(1, 1)
 	assert.Equal(t, []int{1}, r.Keys())
+}
+
+// Keys of one hash are told apart, whichever of them comes and goes.
+func TestKeysOfOneHash(t *testing.T) {
+	r, err := NewRecent[int, int](5)
+	require.NoError(t, err)
+	r.bits = 1
+	for i := range 5 {
+		assert.False(t, r.Add(i, 10*i))
+	}
+	assert.False(t, r.Add(2, 25), "in the place of the last")
+	assert.True(t, r.Add(5, 50))
+	for key, want := range map[int]int{1: 10, 2: 25, 3: 30, 4: 40, 5: 50} {
+		require.Equal(t, want, *r.Get(key), "key %d", key)
+		assert.Equal(t, want, *r.GetOrAdd(key, func(*int) { panic("it is there") }))
+	}
+	assert.Nil(t, r.Peek(0))
+	assert.Equal(t, 5, r.Len())
+	assert.Len(t, r.Keys(), 5)
+	for _, key := range []int{3, 1, 5, 2, 4} {
+		assert.True(t, r.Remove(key), "key %d", key)
+		assert.Nil(t, r.Get(key))
+		assert.False(t, r.Remove(key))
+	}
+	assert.Zero(t, r.Len())
+	assert.Empty(t, r.Keys())
 }

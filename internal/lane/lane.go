@@ -74,7 +74,7 @@ type Lane struct {
 	// pausing says that the lane waits for its turn; only the running goroutine sets
 	// it.
 	pausing atomic.Bool
-	// number is its among the owner's lanes.
+	// number is its place among the owner's lanes.
 	number uint32
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +59,7 @@ type Image struct {
 // opID is the id of a write as an image keeps it: within, for an image is kept as long
 // as its bucket is remembered, and what it holds of an answer would be too.
 type opID struct {
-	size  int32
+	size  uint8
 	bytes [opSize]byte
 }
 
@@ -68,7 +69,7 @@ const opSize = 9
 // of is the id in the place that keeps it; one of another size, which no client of
 // ours writes, stays where it is.
 func (id *opID) of(b []byte) []byte {
-	id.size = int32(len(b))
+	id.size = uint8(min(len(b), math.MaxUint8))
 	if copy(id.bytes[:], b); b == nil || len(b) > opSize {
 		return b
 	}
