@@ -19,8 +19,6 @@ type resolvedConfig struct {
 	limits []Limit
 	// level is where the limits came from; "" when no level has any.
 	level ConfigLevel
-	// fingerprint identifies the limits and the ttl policy; 8 bytes.
-	fingerprint string
 	// permanent says that the limits are the entity's own, so that its bucket
 	// has no ttl.
 	permanent bool
@@ -70,7 +68,6 @@ func resolveConfig(items configItems) (*resolvedConfig, error) {
 			return nil, err
 		}
 		cfg.limits, cfg.level, cfg.permanent = limits, candidate.level, candidate.permanent
-		cfg.fingerprint = fingerprintLimits(limits, candidate.permanent)
 		break
 	}
 	return cfg, nil

@@ -44,7 +44,10 @@ func ConfigInForce(ctx context.Context, r *Repository, entity, resource string) 
 	if err != nil {
 		return "", nil, err
 	}
-	return c.fingerprint, c.limits, nil
+	if c.compiled == nil {
+		return "", nil, nil
+	}
+	return string(c.compiled.Fingerprint), c.limits, nil
 }
 
 // leaseLevel is what laws.Level describes.
