@@ -177,22 +177,29 @@ func (l *RateLimiter) acquireOnce(ctx context.Context, r request, at position) (
 	if err != nil {
 		return nil, false, err
 	}
-	if l.serve(&r, &c) {
-		return newLease(l, r, &c, policy).bookServed(), true, nil
+	return l.charge(ctx, &r, &c, policy, at, &p)
+}
+
+// charge takes what a cascade asks: of what was debited ahead, if there is enough,
+// else of its buckets, unless their last images deny it. It reports whether memory
+// decided.
+func (l *RateLimiter) charge(ctx context.Context, r *request, c *cascade, policy UnavailablePolicy, at position, p *patience) (*Lease, bool, error) {
+	if l.serve(ctx, r, c) {
+		return newLease(l, r, c, policy).bookServed(), true, nil
 	}
-	if memory, err := l.recall(ctx, &r, &c, at); err != nil {
+	if memory, err := l.recall(ctx, r, c, at); err != nil {
 		c.putBack()
 		if !at.waits {
 			return nil, memory, err
 		}
-		return newLease(l, r, &c, policy), memory, err
+		return newLease(l, r, c, policy), memory, err
 	}
-	lease := newLease(l, r, &c, policy)
+	lease := newLease(l, r, c, policy)
 	if lease.levels == nil {
 		return lease, false, nil
 	}
-	l.begin(ctx, &p)
-	return lease, false, l.take(ctx, lease, policy, at, p)
+	l.begin(ctx, p)
+	return lease, false, l.take(ctx, lease, policy, at, *p)
 }
 
 // take charges the levels of a lease: those that do not answer as the policy

@@ -142,13 +142,6 @@ const (
 	leastSilence = 200 * time.Millisecond
 )
 
-// patience is the time that a call has for the store.
-func (l *RateLimiter) patience(ctx context.Context) patience {
-	var p patience
-	l.begin(ctx, &p)
-	return p
-}
-
 // begin lets the time that a call has for the store run, if it does not yet.
 func (l *RateLimiter) begin(ctx context.Context, p *patience) {
 	if !p.began.IsZero() {

@@ -218,7 +218,7 @@ func (l *RateLimiter) undo(ctx context.Context, lease *Lease) error {
 
 // serve takes what is asked from what the lanes debited ahead, where that is enough.
 // It reports whether it was everywhere.
-func (l *RateLimiter) serve(r *request, c *cascade) bool {
+func (l *RateLimiter) serve(ctx context.Context, r *request, c *cascade) bool {
 	if l.lanes.Horizon == nil || l.mode(r) == CascadeTransaction && len(c.rungs) > 1 {
 		return false
 	}
@@ -229,7 +229,7 @@ func (l *RateLimiter) serve(r *request, c *cascade) bool {
 			continue
 		}
 		var shown lane.Result
-		shown, at.servedAt, at.served = at.lane.Serve(c.askedOf(i), at.cfg)
+		shown, at.servedAt, at.served = at.lane.Serve(ctx, c.askedOf(i), at.cfg)
 		at.shown, at.now = shown.Image, shown.Now
 		some, all = some || at.served, all && at.served
 	}

@@ -36,8 +36,8 @@ type Lease struct {
 }
 
 // newLease makes the lease of a request that is to charge a cascade.
-func newLease(l *RateLimiter, r request, c *cascade, policy UnavailablePolicy) *Lease {
-	lease := &Lease{limiter: l, request: r, policy: policy}
+func newLease(l *RateLimiter, r *request, c *cascade, policy UnavailablePolicy) *Lease {
+	lease := &Lease{limiter: l, request: *r, policy: policy}
 	lease.levels = c.levels(lease.room[:0])
 	if len(lease.levels) == 1 && len(lease.levels[0].asked) == len(r.amounts) {
 		lease.consumed = lease.levels[0].asked // lists are never changed

@@ -53,13 +53,10 @@ func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	}
 	r := lease.request
 	r.amounts = amounts
-	part := newLease(lease.limiter, r, &c, lease.policy)
+	var part *Lease
+	var p patience
 	var err error
-	lease.unlocked(func() {
-		if _, err = lease.limiter.recall(ctx, &r, &c, position{}); err == nil {
-			err = lease.limiter.take(ctx, part, lease.policy, position{}, lease.limiter.patience(ctx))
-		}
-	})
+	lease.unlocked(func() { part, _, err = lease.limiter.charge(ctx, &r, &c, lease.policy, position{}, &p) })
 	if err != nil {
 		return err
 	}

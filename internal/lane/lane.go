@@ -299,7 +299,7 @@ func (l *Lane) requeue(ops []*Op) {
 		case o.state == opPending: // nothing landed for it, and its caller has gone on
 			l.recordOutcome(o, Result{Err: silence(ErrTripped)})
 		case o.abandoned && o.take: // nothing landed for it, nobody waits
-			o.state = opGone
+			l.recordOutcome(o, Result{Denied: true})
 		case l.tripped.Load():
 			l.endUnwritten(o, silence(ErrTripped))
 		default:

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -14,10 +15,13 @@ import (
 // lapseLater starts the clock of what is held, or has lapsed; l.mu must be held.
 func (l *Lane) lapseLater() {
 	a := l.ahead
-	if a.timer != nil || !a.stock.Holds() || l.owner.lapsing.Load() {
+	if a.timer != nil || !a.stock.Holds() {
 		return
 	}
-	l.owner.stocked(l, true)
+	if !l.owner.stocks(l) {
+		l.lapseFinally()
+		return
+	}
 	a.timer = time.AfterFunc(a.horizon, l.lapse)
 }
 
@@ -26,11 +30,14 @@ func (l *Lane) lapse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a, now := l.ahead, l.owner.elapsed()
+	if a.timer == nil {
+		return // the limiter was closed meanwhile
+	}
 	a.timer = nil
 	a.stock.Expire(now)
-	if !a.stock.Holds() || l.owner.lapsing.Load() {
+	if !a.stock.Holds() {
 		a.lapsedAt = 0
-		l.owner.stocked(l, false)
+		l.owner.destocks(l)
 		return
 	}
 	if a.lapsedAt == 0 && a.stock.HasLapsed() {
@@ -48,7 +55,7 @@ func (l *Lane) lapse() {
 // writeLapsed has what lapsed taken off the counter by a write of its own; l.mu must be
 // held.
 func (l *Lane) writeLapsed() {
-	if l.tripped.Load() {
+	if l.Away() {
 		return
 	}
 	o := l.lapsedOp()
@@ -74,23 +81,41 @@ func (l *Lane) lapsedOp() *Op {
 	}
 	o := NewAdjust(context.Background(), nil, a.incarnation, a.cfg)
 	o.late, o.lapses = plan.Negated(lapsed), true
-	o.onOutcome = func(r Result) {
-		if r.Err == nil || r.Unconfirmed { // perhaps taken off: what cannot be known stays consumed
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
+	o.onOutcome = func(r Result) { l.tookOff(o, lapsed, r) }
+	return o
+}
+
+// tookOff keeps what could not be taken off the counter for later; what perhaps was
+// stays consumed, as does all that a closed limiter could not take off.
+func (l *Lane) tookOff(o *Op, lapsed []plan.Signed, r Result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch a := l.ahead; {
+	case r.Err == nil:
+	case r.Unconfirmed || l.owner.lapsing.Load():
+		l.owner.tally.doubt(lapsed)
+	case bytes.Equal(o.incarnation, a.incarnation):
 		a.stock.Lapse(lapsed)
 		l.lapseLater()
 	}
-	return o
 }
 
 // lapseAll ends what is debited ahead: the limiter is closed.
 func (l *Lane) lapseAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.lapseFinally()
+}
+
+// lapseFinally lets everything lapse, of a limiter that is closed; l.mu must be held.
+func (l *Lane) lapseFinally() {
 	a := l.ahead
+	if a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
+	}
 	a.stock.LapseAll()
-	l.writeLapsed()
+	if l.writeLapsed(); a.stock.HasLapsed() {
+		l.owner.tally.doubt(a.stock.TakeLapsed())
+	}
 }

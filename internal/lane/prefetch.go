@@ -41,8 +41,9 @@ func (s *Registry) elapsed() int64 { return s.passed() / 1000 }
 
 // Serve takes amounts from what was debited ahead, all or nothing; r shows the
 // bucket as last seen, and sent is how old they are, to put them back with. Nobody
-// is served so while others wait in line, or under limits of a call's own.
-func (l *Lane) Serve(asked []plan.Signed, cfg *plan.Config) (r Result, sent int64, ok bool) {
+// is served so while others wait in line, or under limits of a call's own. ctx is the call's, for
+// its values.
+func (l *Lane) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config) (r Result, sent int64, ok bool) {
 	if l.ahead == nil || cfg.Override {
 		return r, 0, false
 	}
@@ -55,6 +56,7 @@ func (l *Lane) Serve(asked []plan.Signed, cfg *plan.Config) (r Result, sent int6
 	sent, ok = a.stock.Serve(asked, now)
 	if ok {
 		a.stock.Admitted(asked, now)
+		l.tellServed(ctx, asked, a.incarnation, sent, false)
 	}
 	if a.stock.Low(now) {
 		l.fetch(cfg, now)
@@ -69,7 +71,10 @@ func (l *Lane) Serve(asked []plan.Signed, cfg *plan.Config) (r Result, sent int6
 // configuration; else it lapses. l.mu must be held.
 func (l *Lane) holdsFor(cfg *plan.Config) bool {
 	a := l.ahead
-	if !l.sight.known || l.sight.image == nil || !bytes.Equal(l.sight.image.Of(), a.incarnation) {
+	if !l.sight.known {
+		return false // until the bucket was read again
+	}
+	if l.sight.image == nil || !bytes.Equal(l.sight.image.Of(), a.incarnation) {
 		a.stock.Lose()
 		return false
 	}
@@ -87,6 +92,8 @@ func (l *Lane) PutBack(asked []plan.Signed, r plan.Reading, sent int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.ahead
+	a.stock.Withdrawn(asked, l.owner.elapsed())
+	l.tellServed(context.Background(), asked, r.Image.Of(), sent, true)
 	if !bytes.Equal(r.Image.Of(), a.incarnation) {
 		return // the bucket is gone, and its counter
 	}
@@ -162,10 +169,6 @@ func (l *Lane) fetched(o *Op, r Result) {
 	}
 	a.cfg, a.incarnation = r.Config, r.Image.Of()
 	a.stock.Add(o.Amounts, o.debited)
-	if l.owner.lapsing.Load() {
-		a.stock.LapseAll()
-		l.writeLapsed()
-	}
 	l.lapseLater()
 }
 

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/prefetch"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // holding is a lane that holds n tokens debited ahead just now, for a second.
@@ -30,13 +32,13 @@ func TestPutBackKeepsItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
 		<-time.After(900 * time.Millisecond)
-		r, sent, ok := l.Serve(oneToken, cfg)
+		r, sent, ok := l.Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
 		assert.Same(t, l.sight.image, r.Image)
 		l.PutBack(oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
 		assert.EqualValues(t, 2*token, l.ahead.stock.Held("rpm"))
 		<-time.After(102 * time.Millisecond)
-		_, _, ok = l.Serve(oneToken, cfg)
+		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
 		assert.Zero(t, l.ahead.stock.Held("rpm"))
 		l.lapseAll()
@@ -48,7 +50,7 @@ func TestPutBackKeepsItsAge(t *testing.T) {
 func TestPutBackOfAnotherTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, cfg := holding(t, 2)
-		r, sent, ok := l.Serve(oneToken, cfg)
+		r, sent, ok := l.Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
 		l.PutBack(oneToken, plan.Reading{Image: r.Image, Config: rpmOf(50)}, sent)
 		assert.EqualValues(t, token, l.ahead.stock.Held("rpm"))
@@ -133,22 +135,22 @@ func TestServesNobody(t *testing.T) {
 		l, cfg := holding(t, 2)
 		own := rpmOf(200)
 		own.Override = true
-		_, _, ok := l.Serve(oneToken, own)
+		_, _, ok := l.Serve(t.Context(), oneToken, own)
 		assert.False(t, ok)
 		assert.EqualValues(t, 2*token, l.ahead.stock.Held("rpm"))
 
 		w := NewWaiter(1)
 		l.Join(w)
-		_, _, ok = l.Serve(oneToken, cfg)
+		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
 		l.Quit(w)
-		_, _, ok = l.Serve(oneToken, cfg)
+		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
 		assert.True(t, ok)
 
 		other := *l.sight.image
 		other.Incarnation = []byte("another")
 		l.sight.image = &other
-		_, _, ok = l.Serve(oneToken, cfg)
+		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
 		assert.False(t, l.ahead.stock.Holds())
 		assert.Nil(t, l.lapsedOp(), "with the bucket its counter is gone")
@@ -178,5 +180,95 @@ func TestRefusedWriteGoesAgainWithoutDebitingAhead(t *testing.T) {
 		l.queue = []*Op{take, ahead}
 		l.settleWrite(l.queue, plan.NewView(image, cfg, plan.Current, l.owner.NowMS()), false, Answer{Verdict: ddb.Refused, Seen: true, Image: image}, false)
 		assert.Equal(t, []*Op{take}, l.queue)
+	})
+}
+
+// A throttled debit ahead is dropped, and does not keep later ones from being made.
+func TestThrottledDebitAheadIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, cfg := holding(t, 2)
+		l.ahead.fetching, l.owner.Patience = true, time.Second
+		take, ahead := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
+		ahead.ahead, ahead.abandoned = true, true
+		ahead.onOutcome = func(r Result) { l.fetched(ahead, r) }
+		take.state, ahead.state = opCarried, opCarried
+		l.queue = []*Op{take, ahead}
+		l.settleWrite([]*Op{take, ahead}, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), false, Answer{Verdict: ddb.Throttled, Err: ErrTripped}, false)
+		assert.Equal(t, []*Op{take}, l.queue)
+		assert.False(t, l.ahead.fetching)
+		l.lapseAll()
+	})
+}
+
+// While the bucket has to be read again nobody is served, and nothing is lost.
+func TestHeldWhileTheBucketIsNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, cfg := holding(t, 2)
+		l.Drop()
+		_, _, ok := l.Serve(t.Context(), oneToken, cfg)
+		assert.False(t, ok)
+		assert.EqualValues(t, 2*token, l.ahead.stock.Held("rpm"))
+		l.ahead.stock.LapseAll()
+		assert.NotNil(t, l.lapsedOp(), "its counter is there, for all that is known")
+		l.lapse()
+	})
+}
+
+// What a closed limiter's call puts back, or a debit brings, lapses at once.
+func TestNothingIsHeldAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, cfg := holding(t, 2)
+		r, sent, ok := l.Serve(t.Context(), oneToken, cfg)
+		require.True(t, ok)
+		store := &takesOff{image: l.sight.image}
+		l.owner.Store = store
+		l.owner.Flush(t.Context())
+		require.NoError(t, l.owner.Drain(t.Context()))
+		l.PutBack(oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
+		require.NoError(t, l.owner.Drain(t.Context()))
+		assert.False(t, l.ahead.stock.Holds())
+		assert.Nil(t, l.ahead.timer)
+		assert.Equal(t, 2, store.updates)
+	})
+}
+
+// takesOff is a store whose every update lands.
+type takesOff struct {
+	Store
+	image   *schema.Image
+	updates int
+}
+
+func (s *takesOff) Update(context.Context, schema.Item, schema.Statement, *schema.LimitSet, int) Answer {
+	s.updates++
+	return Answer{Verdict: ddb.Landed, Seen: true, Image: s.image}
+}
+
+// What could not be taken off the counter is kept for the bucket it was debited from,
+// and no other; of a closed limiter it is in doubt.
+func TestWhatIsNotTakenOffIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := holding(t, 2)
+		failed := Result{Err: ErrTripped}
+		lapse := func() *Op {
+			l.ahead.stock.LapseAll()
+			o := l.lapsedOp()
+			require.NotNil(t, o)
+			return o
+		}
+		o := lapse()
+		o.onOutcome(failed)
+		assert.True(t, l.ahead.stock.HasLapsed())
+		again := lapse()
+		l.ahead.incarnation = []byte("another")
+		again.onOutcome(failed)
+		assert.False(t, l.ahead.stock.HasLapsed(), "the counter of another bucket knows nothing of it")
+		l.ahead.incarnation = nil
+		l.owner.lapsing.Store(true)
+		o.onOutcome(failed)
+		assert.False(t, l.ahead.stock.HasLapsed())
+		doubted, _ := l.owner.tally.amounts()
+		assert.Equal(t, map[string]int64{"rpm": 2}, plan.Tokens(doubted))
+		l.lapseAll()
 	})
 }

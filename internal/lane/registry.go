@@ -39,6 +39,9 @@ type Registry struct {
 	foreign atomic.Bool
 	// OnSend, if set, hears of every write before it is sent; for tests.
 	OnSend func(l *Lane, operation uint64, s plan.Sums)
+	// OnServe, if set, hears of what calls are served of what was debited ahead, and
+	// put back; for tests. The lane's mutex is held.
+	OnServe func(ctx context.Context, l *Lane, s Served)
 	// ranks counts the waiters there have been, for their seniority.
 	ranks atomic.Uint64
 
@@ -112,8 +115,8 @@ func (s *Registry) Backlog() (buckets int, amounts []plan.Signed) { return s.owe
 
 // Flush writes what is owed, if the table answers, until ctx ends.
 func (s *Registry) Flush(ctx context.Context) {
-	s.lapsing.Store(true)
 	s.mu.Lock()
+	s.lapsing.Store(true)
 	stock := slices.Collect(maps.Keys(s.stock))
 	s.mu.Unlock()
 	for _, l := range stock {
@@ -122,18 +125,26 @@ func (s *Registry) Flush(ctx context.Context) {
 	s.owed.drain(ctx)
 }
 
-// stocked notes whether a lane holds what was debited ahead.
-func (s *Registry) stocked(l *Lane, holds bool) {
+// stocks notes that a lane holds what was debited ahead; false once the limiter is
+// closed.
+func (s *Registry) stocks(l *Lane) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !holds {
-		delete(s.stock, l)
-		return
+	if s.lapsing.Load() {
+		return false
 	}
 	if s.stock == nil {
 		s.stock = map[*Lane]struct{}{}
 	}
 	s.stock[l] = struct{}{}
+	return true
+}
+
+// destocks notes that a lane holds nothing any more.
+func (s *Registry) destocks(l *Lane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.stock, l)
 }
 
 // isClosing reports whether the limiter has been closed: nothing is kept for

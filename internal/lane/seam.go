@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -56,4 +57,34 @@ func (o *Op) Written() []plan.Signed {
 		}
 	}
 	return amounts
+}
+
+// Served is what a call was served of what had been debited ahead.
+type Served struct {
+	// Amounts are what it asked for, Incarnation the bucket that they were debited
+	// from, Sent how old they were by the lane's clock.
+	Amounts     []plan.Signed
+	Incarnation []byte
+	Sent        int64
+	// Back says that it was put back, for another bucket denied.
+	Back bool
+}
+
+// tellServed tells who listens; l.mu must be held.
+func (l *Lane) tellServed(ctx context.Context, asked []plan.Signed, of []byte, sent int64, back bool) {
+	if l.owner.OnServe != nil { // else it makes no garbage
+		l.owner.OnServe(ctx, l, Served{Amounts: slices.Clone(asked), Incarnation: of, Sent: sent, Back: back})
+	}
+}
+
+// Ahead are the amounts that an op debits ahead of calls, and those that it takes off
+// the counter because they lapsed.
+func (o *Op) Ahead() (debited, lapsed []plan.Signed) {
+	if o.ahead {
+		debited = o.Amounts
+	}
+	if o.lapses && !o.refundDropped {
+		lapsed = plan.Negated(o.late)
+	}
+	return debited, lapsed
 }

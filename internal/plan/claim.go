@@ -103,7 +103,7 @@ func (b *claimBuilder) addConfigured(c *Limit, s Sums) {
 	out := a.Take + a.Adjust
 	b.coverFill(c.Rate, c.Rate.Burst-out)
 	b.claim.Limits = append(b.claim.Limits, schema.ClaimLimit{
-		Name: c.Name, Kind: schema.ClaimAdd, Tokens: c.Rate.Burst - out, Consumed: out + a.Late, Capacity: c.Capacity, Rate: c.Rate,
+		Name: c.Name, Kind: schema.ClaimAdd, Tokens: c.Rate.Burst - out, Consumed: out + max(0, a.Late), Capacity: c.Capacity, Rate: c.Rate,
 	})
 }
 

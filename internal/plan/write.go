@@ -82,7 +82,7 @@ func (v View) planCreate(s Sums) Write {
 		a := s.Of(l.Name)
 		out := a.Take + a.Adjust
 		charged = charged || out > 0 || a.Late > 0
-		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out, Consumed: out + a.Late, Capacity: l.Capacity, Rate: l.Rate}
+		c.Limits[i] = schema.CreateLimit{Name: l.Name, Tokens: l.Rate.Burst - out, Consumed: out + max(0, a.Late), Capacity: l.Capacity, Rate: l.Rate}
 	}
 	if !charged {
 		return Write{Kind: Nothing}

@@ -45,3 +45,25 @@ func TestLapsedIsGuardedAsAGiveBack(t *testing.T) {
 	w = v.Plan(Sums{{Name: "rpm", Late: 3 * milli}}, Rules{})
 	assert.False(t, w.Spend.Backs, "what is charged late is none")
 }
+
+// A limit that is made counts what it is charged: what lapsed was on the counter of the
+// one that is gone.
+func TestNothingIsTakenOffACounterThatIsMade(t *testing.T) {
+	rate := bucket.Rate{Burst: 100 * milli, Amount: 100 * milli, Period: 60_000}
+	cfg := &Config{Fingerprint: []byte("f"), Limits: []Limit{{Name: "rpm", Capacity: rate.Burst, Rate: rate}}}
+	sums := Sums{{Name: "rpm", Amounts: bucket.Amounts{Take: milli}, Late: -3 * milli}}
+	w := NewView(nil, cfg, Newer, 1_000_000).Plan(sums, Rules{})
+	require.Equal(t, Create, w.Kind)
+	assert.EqualValues(t, milli, w.Create.Limits[0].Consumed)
+
+	other := roomView(Newer, schema.Stored{Rate: rate, Tokens: 40 * milli}).Image
+	other.Set = schema.NewLimitSets().Of([]string{"tpm"})
+	w = NewView(other, cfg, Newer, other.Refilled).Plan(sums, Rules{})
+	require.Equal(t, Claim, w.Kind)
+	for _, l := range w.Claim.Limits {
+		if l.Name == "rpm" {
+			assert.Equal(t, schema.ClaimAdd, l.Kind)
+			assert.EqualValues(t, milli, l.Consumed)
+		}
+	}
+}

@@ -25,7 +25,7 @@ type average struct {
 
 // add adds n at now.
 func (a *average) add(n float64, now, memory int64) {
-	a.sum = a.now(now, memory) + n
+	a.sum = max(0, a.now(now, memory)+n)
 	a.at = max(a.at, now)
 }
 
@@ -64,10 +64,17 @@ func (d *demand) of(name string) *limitDemand {
 }
 
 // Admitted counts a call that was admitted at now, from memory or not.
-func (s *Stock) Admitted(amounts []plan.Signed, now int64) {
-	s.demand.calls.add(1, now, memoryMS)
+func (s *Stock) Admitted(amounts []plan.Signed, now int64) { s.demand.count(amounts, 1, now) }
+
+// Withdrawn counts a call no more that was served lately, and that another bucket
+// denied: nothing is debited ahead for calls that are not admitted.
+func (s *Stock) Withdrawn(amounts []plan.Signed, now int64) { s.demand.count(amounts, -1, now) }
+
+// count adds a call, or takes one away.
+func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
+	d.calls.add(sign, now, memoryMS)
 	for i := range amounts {
-		s.demand.of(amounts[i].Name).used.add(float64(amounts[i].Amount), now, memoryMS)
+		d.of(amounts[i].Name).used.add(sign*float64(amounts[i].Amount), now, memoryMS)
 	}
 }
 

@@ -36,9 +36,13 @@ func (s *Stock) Add(amounts []plan.Signed, sent int64) {
 	for i > 0 && s.parcels[i-1].sent > sent {
 		i--
 	}
-	s.parcels = slices.Insert(s.parcels, i, parcel{sent: sent, left: slices.Clone(amounts)})
+	if i == 0 || s.parcels[i-1].sent < sent {
+		s.parcels = slices.Insert(s.parcels, i, parcel{sent: sent, left: make([]plan.Signed, 0, len(amounts))})
+		i++
+	}
 	for _, a := range amounts {
 		*at(&s.held, a.Name) += a.Amount
+		*at(&s.parcels[i-1].left, a.Name) += a.Amount
 	}
 }
 

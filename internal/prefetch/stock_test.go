@@ -55,6 +55,18 @@ func TestPutBackKeepsItsAge(t *testing.T) {
 	assert.Zero(t, s.Held("rpm"), "as old as the oldest of it")
 }
 
+func TestPutBackJoinsWhatIsAsOld(t *testing.T) {
+	s := New(1000)
+	s.Add(amounts(3, 3), 100)
+	for range 100 {
+		sent, ok := s.Serve(amounts(1, 1), 200)
+		require.True(t, ok)
+		s.Add(amounts(1, 1), sent)
+	}
+	assert.Len(t, s.parcels, 1)
+	assert.EqualValues(t, 3*milli, s.Held("tpm"))
+}
+
 func TestLapsedIsTakenOffOnce(t *testing.T) {
 	s := New(1000)
 	s.Add(amounts(3, 3), 0)

@@ -8,13 +8,15 @@ const (
 	targetPart = 0.8
 	// refetchPart is the part of the aim at which more is debited, in the background.
 	refetchPart = 0.25
+	// most bounds what is aimed at, in millitokens: more than any bucket holds.
+	most = 1 << 60
 	// milli is the number of millitokens in a token.
 	milli = 1000
 )
 
 // target is what is to be held of a limit at now, in millitokens.
 func (s *Stock) target(l *limitDemand, now int64) int64 {
-	return int64(targetPart * l.used.now(now, memoryMS) / memoryMS * float64(s.horizon))
+	return int64(min(targetPart*l.used.now(now, memoryMS)/memoryMS*float64(s.horizon), most))
 }
 
 // Low reports whether so little is held of some limit that more has to be debited.
@@ -55,11 +57,11 @@ func (s *Stock) Want(level func(name string) (Level, bool), now int64) []plan.Si
 		if !ok {
 			return nil
 		}
-		spare := bucket.Level - (bucket.Burst+1)/2
-		if spare <= 0 {
-			return nil
+		spare := int64(float64(bucket.Level-(bucket.Burst+1)/2) * l.shareOfTraffic(now))
+		if spare < milli {
+			return nil // of the others none would be served
 		}
-		n := min(missing, int64(float64(spare)*l.shareOfTraffic(now)))
+		n := min(missing, spare)
 		if n -= n % milli; n > 0 { // calls take whole tokens
 			*at(&want, l.name) = n
 		}

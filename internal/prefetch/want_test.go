@@ -65,3 +65,42 @@ func TestAveragesForget(t *testing.T) {
 	a.add(100, 500, 1000)
 	assert.InDelta(t, 200, a.now(1000, 1000), 0.1)
 }
+
+// Calls that another bucket denies need nothing ahead.
+func TestWithdrawnCallsAreNotDemand(t *testing.T) {
+	s, now := New(1000), int64(0)
+	for now < 2000 {
+		now += 10
+		s.Admitted([]plan.Signed{{Name: "rpm", Amount: milli}}, now)
+		s.Withdrawn([]plan.Signed{{Name: "rpm", Amount: milli}}, now+1)
+	}
+	assert.False(t, s.Low(now))
+	assert.Nil(t, s.Want(level(1000, 1000), now))
+}
+
+// Where a process's part of one limit is less than a token, it debits nothing of the
+// others, of which no call could be served.
+func TestNothingIsWantedWithoutALimit(t *testing.T) {
+	s, now := New(1000), int64(0)
+	for now < 2000 {
+		now += 10
+		s.Admitted(amounts(1, 100), now)
+	}
+	levels := map[string]Level{"rpm": {Level: 501 * milli, Burst: 1000 * milli}, "tpm": {Level: 1_000_000 * milli, Burst: 1_000_000 * milli}}
+	at := func(name string) (Level, bool) { l, ok := levels[name]; return l, ok }
+	assert.EqualValues(t, milli, of(s.Want(at, now), "rpm"))
+	s.Moved("rpm", 1, 2, now)
+	assert.Nil(t, s.Want(at, now))
+}
+
+// The largest limits there are stay within 64 bits.
+func TestWantOfTheLargest(t *testing.T) {
+	const largest = 1 << 40
+	s, now := New(10_000), int64(0)
+	for now < 20_000 {
+		now++
+		s.Admitted([]plan.Signed{{Name: "rpm", Amount: largest * milli}}, now)
+	}
+	assert.EqualValues(t, (largest-largest/2)*milli, of(s.Want(level(largest, largest), now), "rpm"))
+	assert.Nil(t, s.Want(level(1, 1), now), "a burst of one has no half to spare")
+}

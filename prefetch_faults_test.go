@@ -1,0 +1,304 @@
+package dynalimit
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// perThousand is a limit of which a test of some seconds takes little.
+func perThousand() *Options {
+	return &Options{Limits: []Limit{PerSecond("rpm", 1000)}, Prefetch: time.Second}
+}
+
+// counts asserts that the counters of entities stand at what was admitted.
+func (st *stream) counts(t *testing.T, s *process, entities ...string) {
+	t.Helper()
+	for _, entity := range entities {
+		assert.EqualValues(t, len(st.admitted), s.stored(entity, "rpm").Consumed/milli, entity)
+	}
+}
+
+// After a partition has throttled, calls are debited ahead again.
+func TestThrottledBucketIsDebitedAheadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, st := prefetching(t, 1, perThousand())[0], &stream{}
+		st.run(t, s, 10*time.Millisecond, 2*time.Second)
+		s.throttleFor("shared", 500*time.Millisecond)
+		st.run(t, s, 10*time.Millisecond, 60*time.Second)
+		before, calls := s.db.Meter(), len(st.admitted)
+		st.run(t, s, 10*time.Millisecond, 5*time.Second)
+		assert.LessOrEqual(t, 5*int(s.db.Meter().Sub(before).Operations["UpdateItem"].Requests), len(st.admitted)-calls)
+		stop(t, []*process{s})
+		st.counts(t, s, "shared")
+	})
+}
+
+// Calls that a parent denies debit nothing ahead of their own bucket, where it would
+// lapse.
+func TestDeniedCallsDrainNoBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{Prefetch: time.Second})[0]
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "shared", model, []Limit{PerDay("rpm", 10_000)}))
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", model, []Limit{PerMinute("rpm", 300)}))
+		s.family("shared", "org")
+		st := &stream{}
+		st.run(t, s, 10*time.Millisecond, 60*time.Second)
+		require.Greater(t, st.denied, 3000)
+		assert.Less(t, 10_000-len(st.admitted)-int(s.level("shared", "rpm")), 400, "what lapsed of the child's")
+		stop(t, []*process{s})
+		st.counts(t, s, "shared", "org")
+	})
+}
+
+// What leases consume further comes from memory as what is acquired does.
+func TestConsumeIsServedFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, st := prefetching(t, 1, perThousand())[0], &stream{}
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		lease := s.acquire("shared", Amounts{"rpm": 1})
+		before := s.db.Meter()
+		require.NoError(t, lease.Consume(t.Context(), Amounts{"rpm": 2}))
+		assert.Zero(t, s.db.Meter().Sub(before).Requests())
+		assert.Equal(t, Amounts{"rpm": 3}, lease.Consumed())
+		require.NoError(t, lease.Rollback(t.Context()))
+		stop(t, []*process{s})
+		st.counts(t, s, "shared")
+	})
+}
+
+// A lane that is forgotten while it holds something ends it as any other.
+func TestForgottenLaneLetsWhatItHoldsLapse(t *testing.T) {
+	for name, closes := range map[string]bool{"by its clock": false, "by Close": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts := perThousand()
+				opts.MaxBuckets = 1
+				s, st := prefetching(t, 1, opts)[0], &stream{}
+				st.run(t, s, 10*time.Millisecond, 3*time.Second)
+				s.acquire("another", Amounts{"rpm": 1})
+				require.Greater(t, s.stored("shared", "rpm").Consumed/milli, int64(len(st.admitted)), "something is held")
+				if closes {
+					stop(t, []*process{s})
+				} else {
+					st.run(t, s, 50*time.Millisecond, 4*time.Second)
+					s.acquire("another", Amounts{"rpm": 1})
+					elapse(3 * time.Second)
+				}
+				st.counts(t, s, "shared")
+				stop(t, []*process{s})
+			})
+		})
+	}
+}
+
+// While nothing answers, what lapsed waits, and asks seldom; then it is taken off.
+func TestLapsedWaitsForTheTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, st := prefetching(t, 1, perThousand())[0], &stream{}
+		st.run(t, s, 10*time.Millisecond, 3*time.Second)
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+		before := s.db.Meter()
+		elapse(30 * time.Second)
+		assert.Less(t, int(s.db.Meter().Sub(before).Requests()), 100)
+		s.recovers()
+		elapse(20 * time.Second)
+		doubted, _ := s.limiter.lanes.Uncertain()
+		assert.EqualValues(t, len(st.admitted)+int(tokensOf(doubted)["rpm"]), s.stored("shared", "rpm").Consumed/milli)
+		stop(t, []*process{s})
+	})
+}
+
+// Close while a debit is under way lets lapse what it brings; twice is as once.
+func TestCloseWhileDebitingAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, st := prefetching(t, 1, perThousand())[0], &stream{}
+		st.run(t, s, 10*time.Millisecond, 2*time.Second)
+		for range 100 { // until a write is under way that no call made
+			if len(s.limiter.lanes.Of("shared", model).Carried()) > 0 {
+				break
+			}
+			_, err := s.limiter.Acquire(t.Context(), "shared", model, Amounts{"rpm": 1})
+			require.NoError(t, err)
+			st.admitted = append(st.admitted, time.Now())
+			runtime.Gosched()
+		}
+		require.NotEmpty(t, s.limiter.lanes.Of("shared", model).Carried())
+		var closing sync.WaitGroup
+		for range 2 {
+			closing.Go(func() { assert.NoError(t, s.limiter.Close(t.Context())) })
+		}
+		closing.Wait()
+		require.NoError(t, s.limiter.Close(t.Context()))
+		st.counts(t, s, "shared")
+		before := s.db.Meter()
+		elapse(time.Minute)
+		assert.Zero(t, s.db.Meter().Sub(before).Requests(), "nothing goes on")
+	})
+}
+
+// Calls of many goroutines on a cascade, some of which are denied, cancelled or waiting,
+// while the limiter closes: the counters end at what was admitted.
+func TestConcurrentCascadesFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := prefetching(t, 1, &Options{Prefetch: 500 * time.Millisecond})[0]
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "org", model, []Limit{PerSecond("rpm", 150)}))
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "a", model, []Limit{PerSecond("rpm", 1000)}))
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "b", model, []Limit{PerSecond("rpm", 1000)}))
+		s.family("a", "org")
+		require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "b", ParentID: "org", Cascade: true}))
+		var admitted [2]atomic.Int64
+		var running sync.WaitGroup
+		for i := range 24 {
+			running.Go(func() {
+				entity := []string{"a", "b"}[i%2]
+				for end := time.Now().Add(8 * time.Second); time.Now().Before(end); elapse(time.Duration(60+i) * time.Millisecond) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i*3)*time.Millisecond)
+					call := s.limiter.Acquire
+					if i%4 == 0 {
+						call = s.limiter.Wait
+					}
+					if lease, err := call(ctx, entity, model, Amounts{"rpm": 1}); err == nil {
+						admitted[i%2].Add(lease.Consumed()["rpm"])
+					}
+					cancel()
+				}
+			})
+		}
+		running.Wait()
+		stop(t, []*process{s})
+		a, b := admitted[0].Load(), admitted[1].Load()
+		require.Positive(t, a*b)
+		doubted, _ := s.limiter.lanes.Uncertain()
+		require.Empty(t, doubted)
+		for entity, n := range map[string]int64{"a": a, "b": b, "org": a + b} {
+			assert.EqualValues(t, n, s.stored(entity, "rpm").Consumed/milli, entity)
+		}
+	})
+}
+
+// A bucket without an incarnation, as another implementation makes it, is debited ahead
+// and its counter corrected as any other.
+func TestForeignBucketIsDebitedAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, st := prefetching(t, 1, perThousand())[0], &stream{}
+		s.acquire("shared", Amounts{"rpm": 1})
+		st.admitted = append(st.admitted, time.Now())
+		item := s.item("shared")
+		delete(item, "ci")
+		put(t, s.repo, item)
+		require.Nil(t, s.image("shared").Of())
+		st.run(t, s, 10*time.Millisecond, 4*time.Second)
+		stop(t, []*process{s})
+		st.counts(t, s, "shared")
+	})
+}
+
+// A limit that vanishes, and one that appears, while something is held.
+func TestLimitsChangeWhileHeld(t *testing.T) {
+	rpm, tpm := PerSecond("rpm", 1000), PerSecond("tpm", 100_000)
+	for name, c := range map[string]struct{ before, after []Limit }{
+		"fewer": {[]Limit{rpm, tpm}, []Limit{rpm}},
+		"more":  {[]Limit{rpm}, []Limit{rpm, tpm}},
+		"other": {[]Limit{rpm, PerSecond("day", 50)}, []Limit{rpm, tpm}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := prefetching(t, 2, &Options{Prefetch: time.Second})
+				s, st := all[0], &stream{}
+				require.NoError(t, s.repo.SetEntityLimits(t.Context(), "shared", model, c.before))
+				call := func(amounts Amounts) {
+					if _, err := s.limiter.Acquire(t.Context(), "shared", model, amounts); err == nil {
+						st.admitted = append(st.admitted, time.Now())
+					}
+					elapse(10 * time.Millisecond)
+				}
+				all[1].acquire("shared", Amounts{"rpm": 1})
+				st.admitted = append(st.admitted, time.Now())
+				amounts := Amounts{}
+				for _, l := range c.before {
+					amounts[l.Name] = 1
+				}
+				for range 300 {
+					call(amounts)
+				}
+				require.NoError(t, all[1].repo.SetEntityLimits(t.Context(), "shared", model, c.after))
+				for range 3 { // the other process claims for the new ones, and removes what is full
+					all[1].acquire("shared", Amounts{"rpm": 1})
+					st.admitted = append(st.admitted, time.Now())
+					call(amounts)
+				}
+				elapse(3 * time.Second)
+				for range 200 {
+					call(Amounts{"rpm": 1})
+				}
+				stop(t, all)
+				st.counts(t, s, "shared")
+			})
+		})
+	}
+}
+
+// The largest limits, the smallest and the slowest.
+func TestExtremeLimitsAreDebitedAhead(t *testing.T) {
+	const largest = 1_000_000_000_000
+	for name, c := range map[string]struct {
+		limit  Limit
+		amount int64
+	}{
+		"largest":  {PerSecond("rpm", largest), largest / 1000},
+		"one":      {PerSecond("rpm", 1), 1},
+		"a year":   {Limit{Name: "rpm", Capacity: 1_000_000, Burst: 1_000_000, RefillAmount: 1_000_000, RefillPeriod: 365 * 24 * time.Hour}, 1},
+		"all of a": {PerSecond("rpm", 100), 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := prefetching(t, 1, &Options{Limits: []Limit{c.limit}, Prefetch: time.Second})[0]
+				admitted := int64(0)
+				for range 400 {
+					if _, err := s.limiter.Acquire(t.Context(), "shared", model, Amounts{"rpm": c.amount}); err == nil {
+						admitted += c.amount
+					}
+					elapse(10 * time.Millisecond)
+				}
+				stop(t, []*process{s})
+				assert.EqualValues(t, admitted, s.stored("shared", "rpm").Consumed/milli)
+			})
+		})
+	}
+}
+
+// Fifty processes of a hundred calls a second share a bucket whose partition takes a
+// thousand writes a second: none throttles, and nobody is denied.
+func TestFleetDebitsAhead(t *testing.T) {
+	const processes = 50
+	synctest.Test(t, func(t *testing.T) {
+		all := prefetching(t, processes, &Options{Limits: []Limit{PerSecond("rpm", 10_000)}, Prefetch: time.Second})
+		st := &stream{}
+		fleet := func(d time.Duration) {
+			var running sync.WaitGroup
+			for _, s := range all {
+				running.Go(func() { st.run(t, s, 10*time.Millisecond, d) })
+			}
+			running.Wait()
+		}
+		fleet(2 * time.Second)
+		before, calls := all[0].db.Meter(), len(st.admitted)
+		fleet(2 * time.Second)
+		writes := all[0].db.Meter().Sub(before).Operations["UpdateItem"].Requests
+		calls = len(st.admitted) - calls
+		assert.Less(t, float64(writes)/float64(calls), 0.05)
+		assert.Zero(t, st.denied)
+		stop(t, all)
+		st.counts(t, all[0], "shared")
+	})
+}
