@@ -2,7 +2,7 @@ package dynalimit
 
 import (
 	"context"
-	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
 // perThousand is a limit of which a test of some seconds takes little.
@@ -123,16 +124,22 @@ func TestCloseWhileDebitingAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, st := prefetching(t, 1, perThousand())[0], &stream{}
 		st.run(t, s, 10*time.Millisecond, 2*time.Second)
-		for range 100 { // until a write is under way that no call made
-			if len(s.limiter.lanes.Of("shared", model).Carried()) > 0 {
+		debiting := func() bool {
+			return slices.ContainsFunc(s.limiter.lanes.Of("shared", model).Carried(), func(o *lane.Op) bool {
+				debits, _ := o.Ahead()
+				return len(debits) > 0
+			})
+		}
+		for range 100 {
+			if debiting() {
 				break
 			}
 			_, err := s.limiter.Acquire(t.Context(), "shared", model, Amounts{"rpm": 1})
 			require.NoError(t, err)
 			st.admitted = append(st.admitted, time.Now())
-			runtime.Gosched()
+			synctest.Wait()
 		}
-		require.NotEmpty(t, s.limiter.lanes.Of("shared", model).Carried())
+		require.True(t, debiting())
 		var closing sync.WaitGroup
 		for range 2 {
 			closing.Go(func() { assert.NoError(t, s.limiter.Close(t.Context())) })
