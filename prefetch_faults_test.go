@@ -145,8 +145,8 @@ func TestCloseWhileDebitingAhead(t *testing.T) {
 			closing.Go(func() { assert.NoError(t, s.limiter.Close(t.Context())) })
 		}
 		closing.Wait()
-		require.NoError(t, s.limiter.Close(t.Context()))
 		st.counts(t, s, "shared")
+		require.NoError(t, s.limiter.Close(t.Context()))
 		before := s.db.Meter()
 		elapse(time.Minute)
 		assert.Zero(t, s.db.Meter().Sub(before).Requests(), "nothing goes on")
