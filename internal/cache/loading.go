@@ -81,7 +81,7 @@ type Loading[K Key, V comparable] struct {
 	hits, negativeHits, staleHits, misses atomic.Int64
 
 	mu      sync.Mutex
-	entries *Recent[K, entry[V]]
+	entries *Recent[K, entry[K, V]]
 	fills   map[*fill[K]]struct{}
 	stats   Stats // but for those above
 
@@ -92,7 +92,8 @@ type Loading[K Key, V comparable] struct {
 
 // entry is a value. What is below its line needs the cache's lock; the rest never
 // changes.
-type entry[V any] struct {
+type entry[K Key, V any] struct {
+	key      K
 	value    V
 	read     time.Time // when the read began
 	negative bool
@@ -116,7 +117,7 @@ const MaxRefreshPause = time.Second
 // NewLoading returns an empty cache for a number of values. It fails for a size
 // below 1.
 func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], error) {
-	entries, err := NewRecent[K, entry[V]](size)
+	entries, err := NewRecent(size, func(e *entry[K, V]) K { return e.key })
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 }
 
 // readWithin says whether the entry was read within d; a clock set back makes it old.
-func (e *entry[V]) readWithin(now time.Time, d time.Duration) bool {
+func (e *entry[K, V]) readWithin(now time.Time, d time.Duration) bool {
 	age := now.Sub(e.read)
 	return age >= 0 && age < d
 }
@@ -299,7 +300,7 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V]) (V, error
 	switch {
 	case f.dropped:
 	case err == nil:
-		if c.entries.Add(key, entry[V]{value: v, read: f.began, negative: c.Negative != nil && c.Negative(v)}) {
+		if c.entries.Add(entry[K, V]{key: key, value: v, read: f.began, negative: c.Negative != nil && c.Negative(v)}) {
 			c.stats.Evictions++
 		}
 	case e != nil && c.definite(err):
@@ -320,7 +321,7 @@ func (c *Loading[K, V]) Replace(key K, old, with V) {
 	if e := c.entries.Peek(key); e != nil && e.value == old {
 		replaced := *e
 		replaced.value = with
-		c.entries.Add(key, replaced)
+		c.entries.Add(replaced)
 	}
 }
 

@@ -17,11 +17,12 @@ import (
 // many since the last that was: a sixteenth of the size. A cache of fewer than 16
 // values is exact.
 //
-// A value, its key and its place are one piece of memory: callers get pointers to
+// A value and its place are one piece of memory: callers get pointers to
 // values, which stay good when they are forgotten.
 type Recent[K comparable, V any] struct {
 	size  int
 	every int64
+	keyOf func(*V) K
 	uses  atomic.Uint64
 
 	mu sync.RWMutex
@@ -38,7 +39,6 @@ type Recent[K comparable, V any] struct {
 // kept is a value, and at which use its place was last noted.
 type kept[K comparable, V any] struct {
 	value V
-	key   K
 	noted atomic.Uint64
 	// newer and older are its neighbours; the cache's lock guards them.
 	newer, older *kept[K, V]
@@ -46,13 +46,13 @@ type kept[K comparable, V any] struct {
 
 var errNoRoom = errors.New("a cache needs room for one value or more")
 
-// NewRecent returns an empty cache for a number of values. It fails for a size below
-// 1.
-func NewRecent[K comparable, V any](size int) (*Recent[K, V], error) {
+// NewRecent returns an empty cache for a number of values, which know their keys. It
+// fails for a size below 1.
+func NewRecent[K comparable, V any](size int, keyOf func(*V) K) (*Recent[K, V], error) {
 	if size < 1 {
 		return nil, errNoRoom
 	}
-	return &Recent[K, V]{size: size, every: int64(size / 16), byHash: map[uint64]*kept[K, V]{}, seed: maphash.MakeSeed(), bits: math.MaxUint64}, nil
+	return &Recent[K, V]{size: size, every: int64(size / 16), keyOf: keyOf, byHash: map[uint64]*kept[K, V]{}, seed: maphash.MakeSeed(), bits: math.MaxUint64}, nil
 }
 
 // Get returns the value of a key, and that it was used now; nil if there is none.
@@ -83,10 +83,11 @@ func (r *Recent[K, V]) Peek(key K) *V {
 	return nil
 }
 
-// Add keeps a value, in the place of the key's last; evicted says that another was
+// Add keeps a value, in the place of its key's last; evicted says that another was
 // forgotten for it.
-func (r *Recent[K, V]) Add(key K, value V) (evicted bool) {
-	k := &kept[K, V]{key: key, value: value}
+func (r *Recent[K, V]) Add(value V) (evicted bool) {
+	k := &kept[K, V]{value: value}
+	key := r.keyOf(&value)
 	k.noted.Store(r.uses.Add(1))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +97,7 @@ func (r *Recent[K, V]) Add(key K, value V) (evicted bool) {
 	return r.keep(k)
 }
 
-// GetOrAdd returns the value of a key, which is made if there is none.
+// GetOrAdd returns the value of a key, which is made, with its key, if there is none.
 func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 	if value := r.Get(key); value != nil {
 		return value
@@ -107,7 +108,7 @@ func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 		r.use(k)
 		return &k.value
 	}
-	k := &kept[K, V]{key: key}
+	k := &kept[K, V]{}
 	make(&k.value)
 	k.noted.Store(r.uses.Load())
 	r.keep(k)
@@ -132,7 +133,7 @@ func (r *Recent[K, V]) Keys() []K {
 	defer r.mu.RUnlock()
 	keys := make([]K, 0, len(r.byHash)+len(r.byKey))
 	for k := r.oldest; k != nil; k = k.newer {
-		keys = append(keys, k.key)
+		keys = append(keys, r.keyOf(&k.value))
 	}
 	return keys
 }
@@ -150,7 +151,7 @@ func (r *Recent[K, V]) hash(key K) uint64 { return maphash.Comparable(r.seed, ke
 
 // find returns what is kept of a key with that hash, nil for nothing.
 func (r *Recent[K, V]) find(hash uint64, key K) *kept[K, V] {
-	if k := r.byHash[hash]; k != nil && k.key == key {
+	if k := r.byHash[hash]; k != nil && r.keyOf(&k.value) == key {
 		return k
 	}
 	return r.byKey[key] // of which there are none, as good as always
@@ -160,13 +161,13 @@ func (r *Recent[K, V]) count() int { return len(r.byHash) + len(r.byKey) }
 
 // keep makes a value the newest, and forgets the oldest if there is no room.
 func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
-	switch hash := r.hash(k.key); {
+	switch key, hash := r.keyOf(&k.value), r.hash(r.keyOf(&k.value)); {
 	case r.byHash[hash] == nil:
 		r.byHash[hash] = k
 	case r.byKey == nil:
-		r.byKey = map[K]*kept[K, V]{k.key: k}
+		r.byKey = map[K]*kept[K, V]{key: k}
 	default:
-		r.byKey[k.key] = k
+		r.byKey[key] = k
 	}
 	r.link(k)
 	if evicted = r.count() > r.size; evicted {
@@ -177,17 +178,18 @@ func (r *Recent[K, V]) keep(k *kept[K, V]) (evicted bool) {
 
 // use makes a value the newest, unless it was forgotten meanwhile.
 func (r *Recent[K, V]) use(k *kept[K, V]) {
-	if r.find(r.hash(k.key), k.key) == k {
+	if key := r.keyOf(&k.value); r.find(r.hash(key), key) == k {
 		r.unlink(k)
 		r.link(k)
 	}
 }
 
 func (r *Recent[K, V]) forget(k *kept[K, V]) {
-	if hash := r.hash(k.key); r.byHash[hash] == k {
+	key := r.keyOf(&k.value)
+	if hash := r.hash(key); r.byHash[hash] == k {
 		delete(r.byHash, hash)
 	} else {
-		delete(r.byKey, k.key)
+		delete(r.byKey, key)
 	}
 	r.unlink(k)
 }

@@ -8,12 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func filled(t *testing.T, size int) *Recent[int, int] {
+// pair is a value that knows its key.
+type pair struct{ key, value int }
+
+func (p *pair) of() int { return p.key }
+
+func filled(t *testing.T, size int) *Recent[int, pair] {
 	t.Helper()
-	r, err := NewRecent[int, int](size)
+	r, err := NewRecent(size, (*pair).of)
 	require.NoError(t, err)
 	for i := range size {
-		assert.False(t, r.Add(i, 10*i))
+		assert.False(t, r.Add(pair{i, 10 * i}))
 	}
 	return r
 }
@@ -21,18 +26,18 @@ func filled(t *testing.T, size int) *Recent[int, int] {
 // A small cache forgets what was used the longest ago.
 func TestSmallCacheIsExact(t *testing.T) {
 	r := filled(t, 3)
-	assert.Zero(t, *r.Get(0))
-	assert.True(t, r.Add(3, 30), "for the value that is forgotten")
+	assert.Equal(t, pair{0, 0}, *r.Get(0))
+	assert.True(t, r.Add(pair{3, 30}), "for the value that is forgotten")
 	assert.Nil(t, r.Peek(1))
 	assert.Nil(t, r.Get(1))
 	assert.Equal(t, []int{2, 0, 3}, r.Keys())
 	assert.True(t, r.Remove(2))
 	assert.False(t, r.Remove(2))
 	assert.Equal(t, 2, r.Len())
-	assert.Equal(t, 30, *r.GetOrAdd(3, func(*int) { panic("it is there") }))
-	assert.Equal(t, 7, *r.GetOrAdd(9, func(v *int) { *v = 7 }))
+	assert.Equal(t, pair{3, 30}, *r.GetOrAdd(3, func(*pair) { panic("it is there") }))
+	assert.Equal(t, pair{9, 7}, *r.GetOrAdd(9, func(v *pair) { *v = pair{9, 7} }))
 	assert.Equal(t, []int{0, 3, 9}, r.Keys())
-	_, err := NewRecent[int, int](0)
+	_, err := NewRecent(0, (*pair).of)
 	assert.Error(t, err)
 }
 
@@ -41,7 +46,7 @@ func TestUsedValuesStay(t *testing.T) {
 	const size = 1000
 	r := filled(t, size)
 	for i := range 20 * size {
-		r.Add(size+i, 0)
+		r.Add(pair{size + i, 0})
 		for used := size - 10; used < size; used++ {
 			require.NotNil(t, r.Get(used), "value %d after %d others", used, i)
 		}
@@ -56,7 +61,7 @@ func TestOneValueIsMade(t *testing.T) {
 	made := make(chan int, 64)
 	for range cap(made) {
 		group.Go(func() {
-			made <- *r.GetOrAdd(-1, func(v *int) { *v = len(made) })
+			made <- r.GetOrAdd(-1, func(v *pair) { *v = pair{-1, len(made)} }).value
 			r.Get(5)
 		})
 	}
@@ -72,37 +77,37 @@ func TestOneValueIsMade(t *testing.T) {
 func TestForgottenValuesStandAlone(t *testing.T) {
 	r := filled(t, 3)
 	replaced, forgotten := r.Peek(0), r.Peek(1)
-	assert.False(t, r.Add(0, 5), "in the place of the last")
+	assert.False(t, r.Add(pair{0, 5}), "in the place of the last")
 	assert.Equal(t, []int{1, 2, 0}, r.Keys())
 	first := r.find(r.hash(1), 1)
-	r.Add(7, 70)
+	r.Add(pair{7, 70})
 	assert.Equal(t, []int{2, 0, 7}, r.Keys())
 	r.use(first) // its use was noted when it had been forgotten
 	assert.Equal(t, []int{2, 0, 7}, r.Keys())
-	assert.Zero(t, *replaced)
-	assert.Equal(t, 10, *forgotten)
-	assert.Equal(t, [2]*kept[int, int]{}, [2]*kept[int, int]{first.newer, first.older})
+	assert.Equal(t, pair{0, 0}, *replaced)
+	assert.Equal(t, pair{1, 10}, *forgotten)
+	assert.Equal(t, [2]*kept[int, pair]{}, [2]*kept[int, pair]{first.newer, first.older})
 	for _, key := range []int{0, 2, 7} { // from the middle, and both ends
 		assert.True(t, r.Remove(key))
 	}
 	assert.Empty(t, r.Keys())
-	r.Add(1, 1)
+	r.Add(pair{1, 1})
 	assert.Equal(t, []int{1}, r.Keys())
 }
 
 // Keys of one hash are told apart, whichever of them comes and goes.
 func TestKeysOfOneHash(t *testing.T) {
-	r, err := NewRecent[int, int](5)
+	r, err := NewRecent(5, (*pair).of)
 	require.NoError(t, err)
 	r.bits = 1
 	for i := range 5 {
-		assert.False(t, r.Add(i, 10*i))
+		assert.False(t, r.Add(pair{i, 10 * i}))
 	}
-	assert.False(t, r.Add(2, 25), "in the place of the last")
-	assert.True(t, r.Add(5, 50))
+	assert.False(t, r.Add(pair{2, 25}), "in the place of the last")
+	assert.True(t, r.Add(pair{5, 50}))
 	for key, want := range map[int]int{1: 10, 2: 25, 3: 30, 4: 40, 5: 50} {
-		require.Equal(t, want, *r.Get(key), "key %d", key)
-		assert.Equal(t, want, *r.GetOrAdd(key, func(*int) { panic("it is there") }))
+		require.Equal(t, pair{key, want}, *r.Get(key), "key %d", key)
+		assert.Equal(t, pair{key, want}, *r.GetOrAdd(key, func(*pair) { panic("it is there") }))
 	}
 	assert.Nil(t, r.Peek(0))
 	assert.Equal(t, 5, r.Len())

@@ -147,7 +147,7 @@ func (l *Lane) halvings() int {
 	if l.pace != nil {
 		return 0
 	}
-	return l.shareHalvings
+	return int(l.shareHalvings)
 }
 
 // postpone leaves takes for the next write, to be decided from this one's answer.

@@ -56,7 +56,7 @@ type Lane struct {
 	lastOp []byte
 	// shareHalvings is how often the share that one write takes has been halved, for
 	// other processes were faster.
-	shareHalvings int
+	shareHalvings int8
 	// adjustsOnly says that the last batch was refused: the next write carries its
 	// adjusts without takes, so that those cost them one round trip at most.
 	adjustsOnly bool
@@ -67,6 +67,8 @@ type Lane struct {
 
 	// What is small stands together: a process remembers many lanes.
 
+	// number is its place among the owner's lanes, for its key's.
+	number uint16
 	// running means that a goroutine, or a caller, carries the queue; mu guards it.
 	running bool
 	// tripped says that the bucket does not answer.
@@ -74,8 +76,6 @@ type Lane struct {
 	// pausing says that the lane waits for its turn; only the running goroutine sets
 	// it.
 	pausing atomic.Bool
-	// number is its place among the owner's lanes.
-	number uint32
 }
 
 // notify has somebody told of an outcome once mu, which must be held, is released.

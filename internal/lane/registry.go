@@ -56,7 +56,7 @@ type Registry struct {
 	byKey *cache.Recent[bucketKey, Lane]
 	// numbers counts the lanes there have been, and keys are the items of those that
 	// used theirs last: an item's key is larger than all else that a lane at rest is.
-	numbers uint32
+	numbers uint16
 	keys    []atomic.Pointer[builtKey]
 
 	mu      sync.Mutex
@@ -91,7 +91,7 @@ type Options struct {
 
 // New returns a registry without lanes. It does no I/O and starts no goroutine.
 func New(o Options) (*Registry, error) {
-	byKey, err := cache.NewRecent[bucketKey, Lane](o.Size)
+	byKey, err := cache.NewRecent(o.Size, func(l *Lane) bucketKey { return bucketKey{l.Entity, l.Resource} })
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ type builtKey struct {
 
 // Key is the key of the bucket's item. It is not to be changed.
 func (l *Lane) Key() schema.Item {
-	place := &l.owner.keys[l.number%uint32(len(l.owner.keys))]
+	place := &l.owner.keys[int(l.number)%len(l.owner.keys)]
 	if k := place.Load(); k != nil && k.lane == l {
 		return k.item
 	}

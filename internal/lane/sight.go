@@ -14,17 +14,18 @@ type sight struct {
 	// known means that image is what the store held at seenAt; a nil image is a
 	// bucket that does not exist.
 	known bool
-	image *schema.Image
+	// scarce says that the last write was refused or throttled, or the last take
+	// denied.
+	scarce bool
+	image  *schema.Image
 	// seenAt is when the request was sent that showed the image, in Unix ms of
 	// this process's clock; 0 for an image that is good to write from, not to
 	// deny from.
 	seenAt int64
 	// seenTick is when the image's configuration was first seen in the bucket.
 	seenTick int64
-	// scarce says that the last write was refused or throttled, or the last take
-	// denied; shared is when an image last showed that others had taken since the one
+	// shared is when an image last showed that others had taken since the one
 	// before, in Unix ms.
-	scarce bool
 	shared int64
 	// crowding is what is known of others who write to the bucket at full.
 	crowding plan.Crowding
