@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -13,7 +12,8 @@ import (
 // this process are served first come first served; one of them asks the store,
 // at the exact time its last answer gives, and neither a smaller request nor an
 // Acquire takes what it waits for. A changed limit is noticed within the
-// configuration's TTL.
+// configuration's TTL. Among processes it is chance who is served, and a wait may end
+// some time behind the exact one, the more of them wait for the same bucket.
 //
 // It fails at once with a *LimitExceededError when an amount exceeds a burst, or
 // when ctx's deadline is earlier than the computed wait; with ctx's error when
@@ -29,6 +29,8 @@ type position struct {
 	waits  bool
 	waiter *lane.Waiter
 	lane   *lane.Lane
+	// patience is how long the caller waits altogether, 0 without end.
+	patience time.Duration
 }
 
 // rank is the caller's seniority, at every level of its cascade.
@@ -56,9 +58,9 @@ func (p *position) quit() {
 
 // wait acquires, and stands in line while it is denied.
 func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error) {
-	at := position{waits: true}
+	at := position{waits: true, patience: patienceOf(ctx)}
 	defer at.quit()
-	missed := 0 // tries that were denied although they came at the exact time
+	slept := false // the try came at the exact time
 	for {
 		lease, memory, err := l.acquireAt(ctx, r, at)
 		if err == nil {
@@ -74,13 +76,29 @@ func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error)
 		if denial == nil || !l.standInLine(&at, lease, denial) {
 			return nil, memory, err
 		}
-		slept, err := l.awaitTurn(ctx, r, at, denial, missed)
-		if err != nil {
+		if slept {
+			l.noteLost(&r, lease, at)
+		}
+		if slept, err = l.awaitTurn(ctx, r, at, denial); err != nil {
 			return nil, memory, err
 		}
-		if slept {
-			missed++
-		}
+	}
+}
+
+// patienceOf is how long a caller waits altogether, 0 without end.
+func patienceOf(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return time.Until(deadline)
+}
+
+// noteLost notes that a try at the exact time was denied, where no lane has carried it:
+// in a transaction.
+func (l *RateLimiter) noteLost(r *request, lease *Lease, at position) {
+	if l.mode(r) == CascadeTransaction && lease.spread() > 1 {
+		at.lane.Lost(at.waiter)
 	}
 }
 
@@ -108,6 +126,7 @@ func waitableDenial(err error) *LimitExceededError {
 func (l *RateLimiter) ensureWaiter(at *position) {
 	if at.waiter == nil {
 		at.waiter = l.lanes.NewWaiter()
+		at.waiter.Patience = at.patience
 	}
 }
 
@@ -158,8 +177,9 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 // awaitTurn returns when the waiter may try: at the head of the line, at the exact
 // time the bucket's last image gives; behind it, when called. It fails when that
 // is later than ctx's deadline. slept says that it returns at that exact time.
-func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, denial *LimitExceededError, missed int) (slept bool, err error) {
+func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, denial *LimitExceededError) (slept bool, err error) {
 	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
+	next := try{behind: at.lane.Behind()}
 	for unwoken := true; ; {
 		t := l.turnOf(ctx, r, at, &expected, unwoken)
 		if t.known && exceedsDeadline(ctx, t.left) {
@@ -167,12 +187,9 @@ func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, den
 			lateDenial.RetryAfter = (t.left + time.Millisecond - 1).Truncate(time.Millisecond)
 			return false, &lateDenial
 		}
-		if t.mayTry() {
+		left := next.left(t, l.clock())
+		if t.mayTry(left) {
 			return false, nil
-		}
-		left := never
-		if t.head {
-			left = t.left + herdJitter(t.left, missed)
 		}
 		woken, err := l.sleep(ctx, at.waiter, min(left, t.recheck))
 		if err != nil {
@@ -198,10 +215,38 @@ type turn struct {
 	recheck time.Duration
 }
 
-// mayTry reports whether the waiter may try now. The head does so too when it does
-// not know its time.
-func (t turn) mayTry() bool {
-	return t.called || t.head && (!t.known || t.left <= 0)
+// mayTry reports whether the waiter may try now, when so much is left until its turn. The
+// head does so too when it does not know its time.
+func (t turn) mayTry(left time.Duration) bool {
+	return t.called || t.head && (!t.known || left <= 0)
+}
+
+// try is when a head tries: so far behind the exact time that the heads of different
+// processes do not meet.
+type try struct {
+	exact  time.Time
+	behind time.Duration
+	head   bool
+}
+
+// left is how long it is until the try, by what the waiter knows at now. Where the
+// tokens turn out to be there earlier, for something was given back in this process,
+// there is no herd to keep away from. Who is not at the head never tries.
+func (next *try) left(t turn, now time.Time) time.Duration {
+	exact := now.Add(t.left)
+	switch {
+	case next.exact.IsZero() || t.left > 0 && exact.After(next.exact):
+		next.exact = exact
+	case exact.Before(next.exact.Add(-time.Millisecond)):
+		next.exact = exact
+		if next.head {
+			next.behind = 0
+		}
+	}
+	if next.head = t.head; !t.head {
+		return never
+	}
+	return next.exact.Add(next.behind).Sub(now)
 }
 
 // turnOf looks when the waiter may try. expected is when it last knew to be the
@@ -279,13 +324,4 @@ func (l *RateLimiter) sleep(ctx context.Context, w *lane.Waiter, d time.Duration
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-}
-
-// herdJitter spreads the heads of different processes once they have met: the
-// first try is exact.
-func herdJitter(wait time.Duration, missed int) time.Duration {
-	if missed == 0 || wait <= 0 {
-		return 0
-	}
-	return time.Duration(rand.Int64N(int64(min(wait/10, 100*time.Millisecond)) + 1))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/lane"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -200,7 +201,7 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		at.lane.Lacks(at.waiter, lease.levels[0].asked, []string{"rpm"}, lease.levels[0].cfg)
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		_, err = l.awaitTurn(ctx, lease.request, at, &LimitExceededError{}, 0)
+		_, err = l.awaitTurn(ctx, lease.request, at, &LimitExceededError{})
 		require.NotErrorIs(t, err, ErrLimitExceeded)
 	})
 }
@@ -221,4 +222,23 @@ func TestFailedWaitReturnsNoLease(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnavailable)
 		require.Nil(t, lease)
 	})
+}
+
+// A head tries at its exact time, and so far behind as its lane says; what it learns
+// meanwhile moves the time, and what comes earlier than foreseen keeps away no herd.
+func TestWhenAHeadTries(t *testing.T) {
+	const ms = time.Millisecond
+	at := func(n int) time.Time { return noon().Add(time.Duration(n) * ms) }
+	head := func(n int) turn { return turn{head: true, known: true, left: time.Duration(n) * ms} }
+	next := try{behind: 50 * ms}
+	assert.Equal(t, 150*ms, next.left(head(100), at(0)))
+	assert.Equal(t, 110*ms, next.left(head(60), at(40)), "the same image")
+	assert.Equal(t, 30*ms, next.left(head(0), at(120)), "behind its exact time, also when it is woken then")
+	assert.Equal(t, 80*ms, next.left(head(30), at(120)), "others took")
+	assert.Equal(t, 10*ms, next.left(head(10), at(125)), "something was given back")
+	assert.Zero(t, next.left(head(0), at(130)))
+
+	next = try{behind: 50 * ms}
+	assert.Equal(t, never, next.left(turn{known: true, left: 100 * ms}, at(0)), "not at the head")
+	assert.Equal(t, 60*ms, next.left(head(10), at(0)), "who comes to the head keeps behind the others' heads")
 }

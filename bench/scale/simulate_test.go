@@ -48,6 +48,19 @@ func TestProcessesDoNotRefuseEachOtherForEver(t *testing.T) {
 	require.Less(t, r.WriteUnits, 2*float64(r.Offered)/r.For.Seconds())
 }
 
+// Heads of different processes that wait for the same tokens do not meet again and
+// again: each used to write at the instant of each token.
+func TestWaitersOfManyProcessesAreNoHerd(t *testing.T) {
+	s := few("wait")
+	s.Processes, s.Each, s.Rate, s.Burst = 100, 0.3, 20, 20
+	r, err := inVirtualTime(t, s)
+	require.NoError(t, err)
+	require.Empty(t, r.Errors)
+	require.GreaterOrEqual(t, r.Ledger.Lost, int64(0), "over-admitted")
+	require.Greater(t, r.OfLimit, 0.97)
+	require.Less(t, r.Attempts, 6*float64(s.Rate))
+}
+
 func TestAPartitionThatIsTooSmallThrottles(t *testing.T) {
 	s := few("acquire")
 	s.Partition = 5

@@ -384,7 +384,13 @@ func (l *Lane) denyUnfit(carried []*Op, v plan.View, a Answer) []*Op {
 	if !a.Seen || a.Image == nil || !v.Config.Wrote(a.Image) {
 		return carried
 	}
-	return l.denyUnfitIn(plan.NewView(a.Image, v.Config, plan.Current, v.Now), carried)
+	again := l.denyUnfitIn(plan.NewView(a.Image, v.Config, plan.Current, v.Now), carried)
+	for _, o := range carried {
+		if o.Waiter != nil && !slices.Contains(again, o) {
+			l.Lost(o.Waiter)
+		}
+	}
+	return again
 }
 
 // denyUnfitAsSeen denies the takes that did not fit when the bucket was looked at, and

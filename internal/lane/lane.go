@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
 // Lane is the one object of a bucket in this process. It remembers the last
@@ -33,8 +35,10 @@ type Lane struct {
 	// the running goroutine sets it.
 	pace *pace
 
-	// line holds the waiters, in order of arrival.
-	line []*Waiter
+	// line holds the waiters, in order of arrival; spread is how far behind their exact
+	// time they try.
+	line   []*Waiter
+	spread plan.Spread
 
 	// untripped, made by a trip, is closed when the bucket answers again.
 	untripped chan struct{}
@@ -271,6 +275,7 @@ func (l *Lane) end(o *Op, r Result) {
 	granted := r.Err == nil && !r.Denied
 	if o.Waiter != nil && granted {
 		o.Waiter.served = true
+		l.spread = l.spread.Won()
 		l.findHeads()
 	}
 	switch {

@@ -3,7 +3,9 @@ package lane
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
@@ -28,6 +30,8 @@ type Waiter struct {
 	called bool
 	// served means that a landed write carried it.
 	served bool
+	// Patience is how long its caller waits altogether, 0 without end.
+	Patience time.Duration
 	// Wake holds one wake-up.
 	Wake chan struct{}
 	// dispute is the fingerprint of others' limits that it tried against.
@@ -67,6 +71,20 @@ func (w *Waiter) fitsBeside(left plan.Sums) bool {
 		}
 	}
 	return true
+}
+
+// Behind is how far behind the exact time the lane's next try is.
+func (l *Lane) Behind() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Duration(l.spread.Behind(rand.Float64())) * time.Microsecond
+}
+
+// Lost notes that a try of a waiter's came, and that others were first.
+func (l *Lane) Lost(w *Waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spread = l.spread.Lost(w.Patience.Microseconds())
 }
 
 // Join puts a waiter in the line, behind those who came before it.

@@ -2,6 +2,8 @@ package lane
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,4 +54,32 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	l.finish([]*Op{o}, Result{})
 	require.True(t, second.head)
 	require.EqualValues(t, 5000, l.LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
+}
+
+// A try that came and lost spreads the next ones, one that won draws them together.
+func TestTriesOfALaneSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, cfg := resting(t), rpmOf(60)
+		l.sight.replace(imageOf(cfg, 0, l.owner.NowMS()), l.owner.NowMS(), l.owner.NowMS(), l.owner.Tick)
+		assert.Zero(t, l.Behind(), "the first try is exact")
+		w := NewWaiter(1)
+		w.Patience = 30 * time.Millisecond
+		waits, hurries := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
+		waits.Waiter, waits.state, hurries.state = w, opCarried, opCarried
+		l.queue = []*Op{waits, hurries}
+		refused := Answer{Seen: true, Image: l.sight.image}
+		l.denyUnfit([]*Op{hurries}, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), refused)
+		assert.Zero(t, l.spread, "not by who does not wait")
+		l.denyUnfit([]*Op{waits}, plan.NewView(l.sight.image, cfg, plan.Current, l.owner.NowMS()), refused)
+		assert.EqualValues(t, 20_000, l.spread)
+		l.Lost(w)
+		assert.EqualValues(t, 30_000, l.spread, "to the waiter's patience")
+		for range 100 {
+			assert.Less(t, l.Behind(), 60*time.Millisecond)
+		}
+		again := NewTake(t.Context(), oneToken, cfg)
+		again.Waiter, again.state, l.queue = w, opCarried, []*Op{again}
+		l.finish([]*Op{again}, Result{Image: l.sight.image})
+		assert.EqualValues(t, 15_000, l.spread)
+	})
 }

@@ -26,8 +26,8 @@ func TestPacedLaneTakesAllThatFits(t *testing.T) {
 func TestHottest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := resting(t).owner
-		for i, trip := range []time.Duration{3, 9, 1, 9} {
-			s.Of(string(rune('a'+i)), "m").throttled(false, trip*time.Millisecond)
+		for i, trip := range []time.Duration{3 * time.Millisecond, 9 * time.Millisecond, time.Millisecond, 9 * time.Millisecond} {
+			s.Of(string(rune('a'+i)), "m").throttled(false, trip)
 		}
 		s.Of("r", "m").throttled(true, 0)
 		var names []string
