@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// request is a validated call.
+// request is a call whose input has been checked.
 type request struct {
 	entity, resource string
 	amounts          Amounts
@@ -45,7 +45,7 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption) 
 	return r, nil
 }
 
-// applyOptions are the options of a call.
+// applyOptions are the options of a call in one struct.
 func applyOptions(opts []AcquireOption) acquireOptions {
 	var o acquireOptions
 	for _, opt := range opts {
@@ -56,26 +56,26 @@ func applyOptions(opts []AcquireOption) acquireOptions {
 	return o
 }
 
-// Acquire takes the amounts from the entity's bucket for the resource and, where
-// the entity cascades, from its parents': all or nothing. A denial is a
-// *LimitExceededError. The lease corrects the amounts when the true ones are
-// known.
+// Acquire takes the amounts from the entity's bucket for the resource and, if the entity
+// cascades, from its parents' buckets, all or nothing. It returns a lease, which
+// corrects the amounts when the true ones are known. It returns a *LimitExceededError if
+// they do not fit.
 //
-// Errors: *ValidationError for bad input, *LimitExceededError (also
-// ErrExceedsBurst), *UnavailableError when DynamoDB does not answer and the
-// policy is Block, *ContentionError when others change the bucket each time that it
-// answers, *TableError for a missing table, ErrClosed, and ctx's own.
-// Where a give-back cannot be confirmed the error is joined by an
-// *UnconfirmedError; where a take may have landed although no answer came, it is
-// one, wrapping the *UnavailableError.
+// Errors: *ValidationError for bad input, *LimitExceededError (also ErrExceedsBurst),
+// *UnavailableError if DynamoDB does not answer and the policy is Block,
+// *ContentionError if other clients change the bucket each time that it is to be
+// written, *TableError for a missing table, ErrClosed, and ctx's own. If a give-back
+// cannot be confirmed, the error is joined with an *UnconfirmedError. If a take may have
+// landed although no answer came, the error is an *UnconfirmedError that wraps the
+// *UnavailableError.
 func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
 	return l.call(ctx, entity, resource, amounts, opts, l.acquire)
 }
 
-// Do acquires, calls fn with the lease and keeps what it holds when fn returns
-// nil. When fn returns an error or panics, the lease is rolled back; fn may have
-// settled it before. Errors as of Acquire, or fn's, joined by what could not be
-// given back.
+// Do acquires, calls fn with the lease, and keeps what the lease holds if fn returns
+// nil. If fn returns an error or panics, Do rolls the lease back, unless fn has settled
+// it. Errors are those of Acquire, or fn's error joined with what could not be given
+// back.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
 	lease, err := l.Acquire(ctx, entity, resource, amounts, opts...)
 	if err != nil {
@@ -98,7 +98,7 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 	return nil
 }
 
-// call validates a call and runs it, between the observer's start and end.
+// call checks a call's input and runs it, between the observer's start and end.
 func (l *RateLimiter) call(ctx context.Context, entity, resource string, amounts Amounts, opts []AcquireOption, run acquireFunc) (*Lease, error) {
 	if err := l.usable(ctx); err != nil {
 		return nil, err
@@ -117,8 +117,7 @@ func (l *RateLimiter) call(ctx context.Context, entity, resource string, amounts
 	return lease, err
 }
 
-// acquireFunc acquires; memory says that it was decided without asking
-// the store.
+// acquireFunc acquires. memory reports whether it was decided without asking the store.
 type acquireFunc func(ctx context.Context, r request) (lease *Lease, memory bool, err error)
 
 // observed runs an acquire between the observer's start and end.
@@ -133,7 +132,7 @@ func (l *RateLimiter) observed(ctx context.Context, o Observer, r request, run a
 	return lease, err
 }
 
-// acquire also reports whether memory decided.
+// acquire reports also whether memory decided.
 func (l *RateLimiter) acquire(ctx context.Context, r request) (*Lease, bool, error) {
 	lease, memory, err := l.acquireAt(ctx, r, position{})
 	if err != nil {
@@ -142,12 +141,12 @@ func (l *RateLimiter) acquire(ctx context.Context, r request) (*Lease, bool, err
 	return lease, memory, nil
 }
 
-// maxOutdated bounds how often a call is begun again because a limit was removed
-// while it was under way.
+// maxOutdated bounds how often a call starts again because a limit was removed while it
+// was under way.
 const maxOutdated = 3
 
-// acquireAt acquires for a caller who may stand in a bucket's line. To one who waits
-// it returns the lease of a denial too, for what it says about the levels.
+// acquireAt acquires for a caller who may stand in a bucket's line. A caller who waits
+// gets a lease with a denial too, because the lease says what the levels hold.
 func (l *RateLimiter) acquireAt(ctx context.Context, r request, at position) (*Lease, bool, error) {
 	for try := 1; ; try++ {
 		lease, memory, err := l.acquireOnce(ctx, r, at)
@@ -158,7 +157,7 @@ func (l *RateLimiter) acquireAt(ctx context.Context, r request, at position) (*L
 	}
 }
 
-// acquireOnce is acquireAt under the configuration known now.
+// acquireOnce acquires once, under the configuration that is known now.
 func (l *RateLimiter) acquireOnce(ctx context.Context, r request, at position) (*Lease, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
@@ -180,9 +179,9 @@ func (l *RateLimiter) acquireOnce(ctx context.Context, r request, at position) (
 	return l.charge(ctx, &r, &c, policy, at, &p)
 }
 
-// charge takes what a cascade asks: of what was debited ahead, if there is enough,
-// else of its buckets, unless their last images deny it. It reports whether memory
-// decided.
+// charge takes what a cascade asks: from what was debited ahead if that is enough,
+// otherwise from its buckets, unless their last images deny it. It reports whether
+// memory decided.
 func (l *RateLimiter) charge(ctx context.Context, r *request, c *cascade, policy UnavailablePolicy, at position, p *patience) (*Lease, bool, error) {
 	if l.serve(ctx, r, c) {
 		return newLease(l, r, c, policy).bookServed(), true, nil
@@ -202,8 +201,8 @@ func (l *RateLimiter) charge(ctx context.Context, r *request, c *cascade, policy
 	return lease, false, l.take(ctx, lease, policy, at, *p)
 }
 
-// take charges the levels of a lease: those that do not answer as the policy
-// says, the others by their buckets.
+// take charges the levels of a lease. The policy decides at the levels that do not
+// answer, and the buckets decide at the others.
 func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience) error {
 	if err := l.admitSilentLevels(lease, policy); err != nil {
 		lease.putBackServed()
@@ -225,13 +224,13 @@ func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy Unavailable
 	return nil
 }
 
-// mode is how a request's levels are charged.
+// mode says how the levels of a request are charged.
 func (l *RateLimiter) mode(r *request) CascadeMode { return cmp.Or(r.opts.cascade, l.opts.Cascade) }
 
-// recall denies from memory, if any level's last image does; memory is false if
-// a read was needed for the others: the wait is the longest of all levels', and a
-// read costs less than a grant and its give-back. The level where the caller's
-// turn in line has come is not asked.
+// recall denies from memory if the last image of any level does. memory is false if
+// another level had to be read: a denial's wait is the longest of all levels, and a read
+// costs less than a grant and its give-back. recall does not ask the level in whose line
+// the caller's turn has come.
 func (l *RateLimiter) recall(ctx context.Context, r *request, c *cascade, at position) (memory bool, err error) {
 	now := l.nowMS()
 	results := make([]lane.Result, 0, 1) // room for most, on the stack
@@ -258,15 +257,15 @@ func (l *RateLimiter) recall(ctx context.Context, r *request, c *cascade, at pos
 	return memory, c.denial(r, results)
 }
 
-// remembers reports whether a rung's memory may deny: something is asked of it,
-// and it is not where the caller's turn in line has come.
+// remembers reports whether the memory of a rung may deny. It may if something is asked
+// of the rung, and the caller's turn has not come in the rung's line.
 func (c *cascade) remembers(i int, at position) bool {
 	return c.rungs[i].to > c.rungs[i].from && !c.rungs[i].served && c.rungs[i].lane != at.lane
 }
 
-// inspect reads a level's bucket for a denial; ok is false if its lane has to
-// decide: it could not be read, lacks a limit, or a newer configuration is to be
-// claimed, which even a denial does.
+// inspect reads a level's bucket for a denial. ok is false if the lane itself has to
+// decide: the bucket could not be read, lacks a limit, or has to be claimed for a newer
+// configuration, which is done even with a denial.
 func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, rank uint64) (r lane.Result, ok bool) {
 	v, err := at.Inspect(ctx, cfg)
 	if err != nil || v.Lacks(asked) || v.Adopt && v.Image != nil {
@@ -280,8 +279,8 @@ func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.
 	}, true
 }
 
-// denial is the error of a request that memory denied, with the statuses of every
-// rung that answered.
+// denial is the error of a request that memory denied, with the statuses of every rung
+// that answered.
 func (c *cascade) denial(r *request, answers []lane.Result) *LimitExceededError {
 	decided := int64(0) // when the last rung did
 	for i := range answers {

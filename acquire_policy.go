@@ -14,15 +14,15 @@ import (
 // level: Block fails, Allow admits, Local asks the process's share of the limits.
 // What a policy admits is owed to the bucket, which is charged when it answers.
 
-// leftToPolicy reports whether an error leaves the decision to the policy: the store
-// did not answer, or had no capacity, or too many others changed the bucket.
+// leftToPolicy reports whether the policy decides about an error: the store did not
+// answer or had no capacity, or too many other clients changed the bucket.
 func leftToPolicy(err error) bool { return unavailable(err) || errors.Is(err, ErrContended) }
 
-// admits reports whether the policy admits calls that the store does not.
+// admits reports whether the policy may admit calls without the store.
 func (p UnavailablePolicy) admits() bool { return p == Allow || p == Local }
 
-// admitSilentLevels decides the levels whose buckets are known not to answer, before any
-// other is asked: what the process's share denies is written nowhere.
+// admitSilentLevels decides at the levels whose buckets are known not to answer, before
+// any other level is asked. If the process's share denies, nothing has been written.
 func (l *RateLimiter) admitSilentLevels(lease *Lease, policy UnavailablePolicy) error {
 	for i := range lease.levels {
 		lv := &lease.levels[i]
@@ -41,9 +41,9 @@ func (l *RateLimiter) admitSilentLevels(lease *Lease, policy UnavailablePolicy) 
 	return nil
 }
 
-// admitByPolicy admits at a level without its bucket; false when the process's
-// share denies. Under Allow the share decides only where the store answers, and
-// so lives.
+// admitByPolicy admits at a level without its bucket. It returns false if the process's
+// share denies. Under Allow the share decides only if the store has answered, so is not
+// silent.
 func (l *RateLimiter) admitByPolicy(lv *level, policy UnavailablePolicy, silent bool) bool {
 	lv.degraded = true
 	if policy == Allow && silent {
@@ -56,8 +56,8 @@ func (l *RateLimiter) admitByPolicy(lv *level, policy UnavailablePolicy, silent 
 	return ok
 }
 
-// undoLocal gives back what the process's share admitted to an acquire that
-// failed as a whole.
+// undoLocal gives back what the process's share admitted to an acquire that failed as a
+// whole.
 func (l *RateLimiter) undoLocal(lease *Lease) {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.local {
@@ -67,7 +67,7 @@ func (l *RateLimiter) undoLocal(lease *Lease) {
 	}
 }
 
-// oweUnasked owes the buckets what was admitted without them.
+// oweUnasked owes to the buckets what was admitted without asking them.
 func (l *RateLimiter) oweUnasked(lease *Lease) {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.unasked {
@@ -76,7 +76,7 @@ func (l *RateLimiter) oweUnasked(lease *Lease) {
 	}
 }
 
-// owe has a bucket charged later; false when no more can be kept.
+// owe has a bucket charged later. It returns false if no more can be kept.
 func (l *RateLimiter) owe(lv *level, amounts []plan.Signed) bool {
 	c := lv.lane.Owe(amounts, lv.cfg)
 	if c == nil {
@@ -88,7 +88,8 @@ func (l *RateLimiter) owe(lv *level, amounts []plan.Signed) bool {
 	return true
 }
 
-// bookAdmitted books at a level what became of a take that the policy admitted.
+// bookAdmitted books at a level the result of a take that failed and that the policy
+// admitted.
 func (l *RateLimiter) bookAdmitted(lv *level, o *lane.Op) {
 	switch r := o.Result; {
 	case r.Pending:
@@ -103,8 +104,8 @@ func (l *RateLimiter) bookAdmitted(lv *level, o *lane.Op) {
 	}
 }
 
-// follow makes the charges of a write that is under way the lease's: they are
-// held once it landed, in doubt if nobody knows, else owed.
+// follow makes the charges of a write under way part of the lease. They are held if it
+// lands, in doubt if that is not known, and owed otherwise.
 func (l *RateLimiter) follow(lv *level, o *lane.Op, amounts []plan.Signed) {
 	lv.degraded = true
 	c := lv.lane.Follow(o, amounts, lv.cfg, l.nowMS())
@@ -116,7 +117,7 @@ func (l *RateLimiter) follow(lv *level, o *lane.Op, amounts []plan.Signed) {
 // errOutOfTime ends a call that used up its time for the store.
 var errOutOfTime = errors.New("no answer within Options.Timeout")
 
-// outOfTimeFor is errPatience with why it took so long, if that is known.
+// outOfTimeFor is errOutOfTime with the reason why it took so long, if that is known.
 func outOfTimeFor(cause error) error {
 	if cause == nil {
 		return errOutOfTime
@@ -127,22 +128,21 @@ func outOfTimeFor(cause error) error {
 // patience is how long a call waits for the store.
 type patience struct {
 	began time.Time
-	// until is when the time for the store is over; reserve, before the caller's
-	// own deadline, is when the policy may still decide. Either may be zero.
+	// until is when the call's time for the store ends. reserve is earlier than the
+	// caller's own deadline, so that the policy can still decide. Either may be zero.
 	until, reserve time.Time
 }
 
 const (
-	// mostReserve bounds what a caller's deadline leaves to the policy; a tenth
-	// of the time is enough.
+	// mostReserve bounds the time before a caller's deadline that is left to the policy,
+	// which is a tenth of the time otherwise.
 	mostReserve = 50 * time.Millisecond
-	// leastSilence is how long a bucket has to be silent before a caller's own
-	// deadline lets the policy admit: a short deadline must not be a way around
-	// a limit.
+	// leastSilence is how long a bucket must be silent before a caller's own deadline
+	// lets the policy admit. Otherwise a short deadline would be a way around a limit.
 	leastSilence = 200 * time.Millisecond
 )
 
-// begin lets the time that a call has for the store run, if it does not yet.
+// begin starts the time that a call has for the store, if it has not started.
 func (l *RateLimiter) begin(ctx context.Context, p *patience) {
 	if !p.began.IsZero() {
 		return
@@ -156,8 +156,8 @@ func (l *RateLimiter) begin(ctx context.Context, p *patience) {
 	}
 }
 
-// bound is when a call stops waiting for a read, the zero time for never: its
-// patience, nil for without end, has begun by then.
+// bound is when a call stops waiting for a read; zero means never. It starts the call's
+// patience; a nil patience has no end.
 func (l *RateLimiter) bound(ctx context.Context, p *patience) time.Time {
 	if p == nil {
 		return time.Time{}
@@ -166,8 +166,9 @@ func (l *RateLimiter) bound(ctx context.Context, p *patience) time.Time {
 	return p.bound()
 }
 
-// bound is when a call stops waiting for what no lane sends: before the caller's
-// own deadline if that leaves the store time to be called silent.
+// bound is when a call stops waiting for a request that no lane sends. That is before
+// the caller's own deadline if the store has had time enough to be called silent by
+// then.
 func (p *patience) bound() time.Time {
 	if p.reserve.Before(p.until) && p.reserve.Sub(p.began) >= leastSilence {
 		return p.reserve
@@ -175,7 +176,7 @@ func (p *patience) bound() time.Time {
 	return p.until
 }
 
-// next is the instant at which a waiting call has to decide something.
+// next is the instant at which a waiting call next has to decide something.
 func (p *patience) next() time.Time {
 	if !p.reserve.IsZero() && p.reserve.Before(p.until) {
 		return p.reserve
@@ -183,9 +184,9 @@ func (p *patience) next() time.Time {
 	return p.until
 }
 
-// await waits for an op of a call: until it is answered, its bucket or table is
-// known not to answer, or the call's time for the store is over. It reports
-// false when ctx has ended.
+// await waits for an op of a call, until it has its result, its bucket or table is known
+// not to answer, or the call's time for the store is over. It returns false if ctx has
+// ended.
 func (l *RateLimiter) await(ctx context.Context, at *lane.Lane, o *lane.Op, p *patience) bool {
 	select {
 	case <-o.Done:
@@ -218,8 +219,8 @@ func (l *RateLimiter) await(ctx context.Context, at *lane.Lane, o *lane.Op, p *p
 	}
 }
 
-// unconfigured decides a call whose configuration could not be read: Allow admits
-// it with nothing known, Local by the limiter's own limits, if it has any.
+// unconfigured decides a call whose configuration could not be read. Allow admits it
+// without any limit known; Local admits by the limiter's own limits, if it has any.
 func (l *RateLimiter) unconfigured(r *request, c cascade, policy UnavailablePolicy, err error) (cascade, error) {
 	c.rungs, c.asked = c.rungs[:0], c.asked[:0]
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// newBucketConfig converts resolved limits, which are sorted and have defaults.
+// newBucketConfig converts resolved limits, which are sorted and have their defaults.
 func newBucketConfig(limits []Limit, level ConfigLevel, permanent bool, readAt, tick int64) *plan.Config {
 	c := &plan.Config{Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]plan.Limit, len(limits))}
 	for i, l := range limits {
@@ -25,8 +25,8 @@ func toConfigured(l Limit, level ConfigLevel) plan.Limit {
 	}}
 }
 
-// overridden returns a configuration with the limits of a call added or put
-// in the place of those with the same name; nothing is removed.
+// overridden returns a configuration with the limits of a call: they are added, or
+// replace those of the same name. None is removed.
 func overridden(c *plan.Config, base, over []Limit, readAt, tick int64) *plan.Config {
 	merged := slices.Clone(base)
 	for _, l := range over {
@@ -48,7 +48,7 @@ func overridden(c *plan.Config, base, over []Limit, readAt, tick int64) *plan.Co
 	return out
 }
 
-// limitOf shows a stored limit in whole tokens.
+// limitOf converts a stored limit to whole tokens.
 func limitOf(name string, capacity int64, rate bucket.Rate) Limit {
 	return Limit{
 		Name: name, Capacity: capacity / milli, Burst: rate.Burst / milli, RefillAmount: rate.Amount / milli,
@@ -56,7 +56,7 @@ func limitOf(name string, capacity int64, rate bucket.Rate) Limit {
 	}
 }
 
-// signedOf converts whole tokens.
+// signedOf converts amounts from whole tokens to millitokens, in name order.
 func signedOf(a Amounts) []plan.Signed {
 	out := make([]plan.Signed, 0, len(a))
 	for name, n := range a {
@@ -66,5 +66,5 @@ func signedOf(a Amounts) []plan.Signed {
 	return out
 }
 
-// tokensOf converts to whole tokens.
+// tokensOf converts amounts from millitokens to whole tokens.
 func tokensOf(list []plan.Signed) Amounts { return plan.Tokens(list) }

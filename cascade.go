@@ -13,7 +13,7 @@ import (
 // The buckets of an entity and its parents, asked side by side: CascadeParallel.
 // A call whose entity has no parents goes the same way, with one level.
 
-// takeAtOnce asks every level's lane at once. When one denies, or fails, the
+// takeAtOnce asks the lanes of all levels at the same time. If one denies or fails, the
 // grants of the others are given back.
 func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience) error {
 	ops := make([]*lane.Op, len(lease.levels))
@@ -48,8 +48,8 @@ func (l *RateLimiter) takeAtOnce(ctx context.Context, lease *Lease, policy Unava
 	return l.conclude(ctx, lease, ops, policy)
 }
 
-// start queues every level's op but that of the paced one, which is on its way: the
-// parents' lanes run beside, the first one on this goroutine if it rests.
+// start queues the op of every level but the paced one, whose op is on its way. Lanes
+// run beside each other; the first one runs on this goroutine if it rests.
 func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, paced int, at position) {
 	first := -1
 	for i := range lease.levels {
@@ -73,8 +73,8 @@ func (l *RateLimiter) start(ctx context.Context, lease *Lease, ops []*lane.Op, p
 	}
 }
 
-// leaveAll withdraws from every level when the caller's context ended. It
-// reports whether the only level had in fact answered.
+// leaveAll withdraws from every level because the caller's context ended. It returns
+// true if there is only one level and that level has in fact answered.
 func (l *RateLimiter) leaveAll(lease *Lease, ops []*lane.Op) bool {
 	if len(ops) == 1 {
 		_, done := lease.levels[0].lane.Leave(ops[0])
@@ -95,7 +95,7 @@ func (l *RateLimiter) leaveAll(lease *Lease, ops []*lane.Op) bool {
 	return false
 }
 
-// conclude turns the levels' results into a lease or an error.
+// conclude turns the results of the levels into a lease or an error.
 func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
 	var err error
 	unanswered := false
@@ -123,14 +123,14 @@ func (l *RateLimiter) conclude(ctx context.Context, lease *Lease, ops []*lane.Op
 
 // outcome is what the levels of an acquire came to together.
 type outcome struct {
-	// denied says that some level's bucket denied.
+	// denied means that the bucket of some level denied.
 	denied bool
-	// failure is the store's: the policy decides. broken is a bug or a bad request,
-	// which never fails open, whatever is out beside it.
+	// failure is an error of the store, about which the policy decides. fault is a bug
+	// or a bad request; it never fails open, whatever the other levels did.
 	failure, fault error
 }
 
-// bookResults books every level's result.
+// bookResults books the result of every level.
 func (l *RateLimiter) bookResults(lease *Lease, ops []*lane.Op) outcome {
 	var sum outcome
 	for i, o := range ops {
@@ -153,8 +153,8 @@ func (l *RateLimiter) bookResults(lease *Lease, ops []*lane.Op) outcome {
 	return sum
 }
 
-// admitFailed decides by the policy the levels whose buckets did not answer in
-// time; it fails with a denial by the process's share, which books nothing.
+// admitFailed lets the policy decide at the levels whose buckets did not answer in time.
+// If the process's share denies, it books nothing and returns the denial.
 func (l *RateLimiter) admitFailed(lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
 	for i, o := range ops {
 		lv := &lease.levels[i]
@@ -172,9 +172,8 @@ func (l *RateLimiter) admitFailed(lease *Lease, ops []*lane.Op, policy Unavailab
 	return nil
 }
 
-// disownFailed names what a failed acquire may have been charged although no
-// answer came. Of a write that is still under way, what it is granted is given
-// back.
+// disownFailed names what a failed acquire may have been charged although no answer
+// came. If a write is still under way, what it is granted is given back.
 func (l *RateLimiter) disownFailed(lease *Lease, ops []*lane.Op) error {
 	var unconfirmed error
 	for i, o := range ops {
@@ -194,7 +193,7 @@ func (l *RateLimiter) disownFailed(lease *Lease, ops []*lane.Op) error {
 	return unconfirmed
 }
 
-// joined adds what could not be confirmed to an error.
+// joined adds to an error what could not be confirmed.
 func joined(err error, others ...error) error {
 	for _, other := range others {
 		if other != nil {
@@ -216,8 +215,8 @@ func (l *RateLimiter) undo(ctx context.Context, lease *Lease) error {
 	return lease.Rollback(ctx)
 }
 
-// serve takes what is asked from what the lanes debited ahead, where that is enough.
-// It reports whether it was everywhere.
+// serve takes the amounts from what the lanes debited ahead. It returns true if every
+// level had enough.
 func (l *RateLimiter) serve(ctx context.Context, r *request, c *cascade) bool {
 	if l.lanes.Horizon == nil || l.mode(r) == CascadeTransaction && len(c.rungs) > 1 {
 		return false
@@ -246,7 +245,7 @@ func (c *cascade) putBack() {
 	}
 }
 
-// bookServed grants what levels were served.
+// bookServed books what levels were served as granted.
 func (lease *Lease) bookServed() *Lease {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.served {

@@ -11,8 +11,8 @@ import (
 // the others go out with its write, so that no child is debited while its parent
 // waits for its turn.
 
-// pacedLevel is the level whose lane has to wait the longest for its turn, -1 when
-// none has to, or there is but one.
+// pacedLevel is the level whose lane has to wait longest for its turn. It is -1 if none
+// has to wait, or if there is only one level.
 func (lease *Lease) pacedLevel() int {
 	paced, longest := -1, time.Duration(0)
 	if lease.spread() < 2 {
@@ -30,8 +30,8 @@ func (lease *Lease) pacedLevel() int {
 	return paced
 }
 
-// writePacedFirst queues the take of the paced level and waits until its write is sent. It is
-// over when that level ends the call before the others are asked.
+// writePacedFirst queues the take of the paced level and waits until its write is sent.
+// over means that this level ended the call before the others were asked.
 func (l *RateLimiter) writePacedFirst(ctx context.Context, lease *Lease, ops []*lane.Op, first int, at position, policy UnavailablePolicy, p *patience) (over bool, err error) {
 	o, lv := ops[first], &lease.levels[first]
 	sent := o.TellSent()
@@ -62,7 +62,8 @@ func (l *RateLimiter) writePacedFirst(ctx context.Context, lease *Lease, ops []*
 	}
 }
 
-// awaitSent waits until an op's write is sent, or the op has ended; false if ctx has.
+// awaitSent waits until an op's write is sent or the op has ended. It returns false if
+// ctx has ended.
 func (l *RateLimiter) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent <-chan struct{}, p *patience) bool {
 	timer := time.NewTimer(time.Until(p.next()))
 	defer timer.Stop()
@@ -77,8 +78,8 @@ func (l *RateLimiter) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, 
 	return l.await(ctx, at, o, p) // decides, as of any op that takes too long
 }
 
-// noteOthers notes what the other levels hold, for a denial by the one that was asked
-// first; false if a lane has to say it.
+// noteOthers notes what the other levels hold, for a denial by the level that was asked
+// first. It returns false if a lane has to say it.
 func (l *RateLimiter) noteOthers(ctx context.Context, lease *Lease, asked int, rank uint64) bool {
 	now := l.nowMS()
 	for i := range lease.levels {

@@ -11,33 +11,34 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// maxDepth bounds how many levels an entity and its parents make.
+// maxDepth bounds the levels of an entity and its parents.
 const maxDepth = 8
 
-// cascade is what a call charges: the buckets of its entity and, where that
-// cascades, of its parents, child first. It is all that a denial from memory needs,
-// and lies on its caller's stack: a lease is made of it once there is one to make.
+// cascade is what a call charges: the buckets of its entity and, if that cascades, of
+// its parents, child first. It is all that a denial from memory needs and lies on the
+// caller's stack; a lease is made from it only when it is needed.
 type cascade struct {
 	rungs []rung
 	// asked are the amounts of all rungs, one after the other.
 	asked []plan.Signed
 }
 
-// rung is one bucket of a cascade.
+// rung is one bucket of a cascade, before a lease has been made.
 type rung struct {
 	lane *lane.Lane
 	cfg  *plan.Config
-	// from and to are the place of its amounts among the cascade's.
+	// from and to are where its amounts lie among the cascade's.
 	from, to int
-	// served says that they were taken from what the lane debited ahead; shown is
-	// the bucket as last seen, servedAt how old they are by the lane's clock.
+	// served means that the amounts were taken from what the lane debited ahead. shown
+	// is the bucket as last seen at now; servedAt is when the amounts were debited, by
+	// the lane's clock.
 	served   bool
 	servedAt int64
 	shown    *schema.Image
 	now      int64
 }
 
-// with is the cascade with a bucket on top, and those of the amounts that its
+// with is the cascade with one more bucket, and with those of the amounts that its
 // configuration has.
 func (c cascade) with(at *lane.Lane, cfg *plan.Config, amounts Amounts) cascade {
 	from := len(c.asked)
@@ -51,8 +52,8 @@ func (c *cascade) askedOf(i int) []plan.Signed {
 	return c.asked[c.rungs[i].from:c.rungs[i].to:c.rungs[i].to]
 }
 
-// levels are the rungs as a lease keeps them, in the room if there is enough; nil for
-// none.
+// levels makes the levels of a lease from the rungs; nil if there are none. It uses room
+// if that is large enough.
 func (c *cascade) levels(room []level) []level {
 	if len(c.rungs) == 0 {
 		return nil
@@ -77,9 +78,9 @@ func (c *cascade) configs() []*plan.Config {
 	return cfgs
 }
 
-// chain resolves the entity and, where it cascades, its parents into a cascade, which
-// begins in the room of c. Levels that nothing limits are left out; of some, nothing may be asked.
-// What has to be read is waited for as long as p says; nil is as long as ctx lasts.
+// chain resolves the entity and, if it cascades, its parents into a cascade, which it
+// adds to c. It leaves out levels that nothing limits; of a level in the cascade nothing
+// may be asked. p bounds the wait for reads; a nil p lets them last as long as ctx.
 func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patience) (cascade, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
 	if err := l.repo.compatible(r.resource, "WithLimits", r.opts.limits); err != nil {
@@ -112,8 +113,8 @@ func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patie
 	return c, l.policy(policy), c.checkKnown(r)
 }
 
-// resolve returns the lane of a bucket and what the stored configuration says of
-// it. The lane learns the bucket if that came with the configuration.
+// resolve returns the lane of a bucket and its stored configuration. If the bucket was
+// read with the configuration, the lane gets its image.
 func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, p *patience) (*lane.Lane, *resolvedConfig, error) {
 	if resolved := l.repo.known(entity, resource); resolved != nil {
 		l.keepSystemPolicy(resolved)
@@ -136,16 +137,16 @@ func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, p *p
 	return at, resolved, nil
 }
 
-// keepSystemPolicy keeps the system's policy for when none can be read.
+// keepSystemPolicy remembers the system's policy for calls that cannot read it.
 func (l *RateLimiter) keepSystemPolicy(resolved *resolvedConfig) {
 	if l.systemPolicy.Load() != &resolved.onUnavailable {
 		l.systemPolicy.Store(&resolved.onUnavailable)
 	}
 }
 
-// warnTooDeep tells the operator, once, that a chain has more levels than are
-// charged. The nearest are: refusing the call would stop all traffic below for a
-// record that somebody made far above.
+// warnTooDeep tells the operator, once, that a chain has more levels than are charged.
+// The nearest levels are charged. To refuse the call would stop all traffic below
+// because of one record far above.
 func (l *RateLimiter) warnTooDeep(ctx context.Context, entity, ancestor string) {
 	l.deepOnce.Do(func() {
 		l.opts.Logger.WarnContext(ctx, "an entity has too many levels of parents; those from the ancestor on are not charged",
@@ -160,8 +161,8 @@ func (l *RateLimiter) policy(p UnavailablePolicy) UnavailablePolicy {
 	return p
 }
 
-// levelConfig is what limits a level of a call, nil for nothing: its own entity's
-// has the limits of the call.
+// levelConfig is what limits a level of a call; nil for nothing. The level of the call's
+// own entity gets the limits of WithLimits.
 func (l *RateLimiter) levelConfig(r *request, entity string, resolved *resolvedConfig) (*plan.Config, error) {
 	cfg := l.fallback.compile(resolved)
 	if entity == r.entity && len(r.opts.limits) > 0 {
@@ -170,7 +171,7 @@ func (l *RateLimiter) levelConfig(r *request, entity string, resolved *resolvedC
 	return cfg, nil
 }
 
-// override puts the limits of the call over the entity's own.
+// override puts the limits of the call over those of the entity.
 func (l *RateLimiter) override(cfg *plan.Config, r *resolvedConfig, limits []Limit) (*plan.Config, error) {
 	base := r.limits
 	if cfg == nil {
@@ -186,8 +187,8 @@ func (l *RateLimiter) override(cfg *plan.Config, r *resolvedConfig, limits []Lim
 	return out, nil
 }
 
-// checkKnown refuses amounts of limits that no level has: a typo would be
-// admitted for ever.
+// checkKnown refuses amounts of limits that no level has: otherwise a misspelt name
+// would be admitted for ever.
 func (c *cascade) checkKnown(r *request) error {
 	if len(c.rungs) == 0 {
 		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with Repository.SetSystemLimits, SetResourceLimits or SetEntityLimits, with Options.Limits or with WithLimits", r.entity, r.resource)
@@ -203,7 +204,7 @@ func (c *cascade) checkKnown(r *request) error {
 	return nil
 }
 
-// has reports whether some rung has a limit.
+// has reports whether any rung has a limit.
 func (c *cascade) has(name string) bool {
 	for i := range c.rungs {
 		if c.rungs[i].cfg.Index(name) >= 0 {
@@ -213,9 +214,8 @@ func (c *cascade) has(name string) bool {
 	return false
 }
 
-// unknownLimit says that a limit is none of a request's levels, of which these are the
-// configurations, what they have, and which list hides the others: lists are not
-// merged.
+// unknownLimit is the error for a limit that no level has. It names the limits there
+// are, and the list that hides the others, because lists are not merged.
 func (r *request) unknownLimit(name string, levels []*plan.Config) error {
 	if len(levels) == 0 {
 		return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q, which have none", r.entity, r.resource)
@@ -238,7 +238,7 @@ func (r *request) unknownLimit(name string, levels []*plan.Config) error {
 	return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q; the limits are %q; %s", r.entity, r.resource, names, hides)
 }
 
-// limitNames are the limits that some level has.
+// limitNames are the limits that any of the levels has.
 func limitNames(levels []*plan.Config) []string {
 	var names []string
 	for _, cfg := range levels {

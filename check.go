@@ -10,12 +10,12 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Report says what an acquire would do now.
+// Report says what an acquire would do now. It is a plain value.
 type Report struct {
-	// Allowed says that it would be admitted.
+	// Allowed means that the acquire would be admitted.
 	Allowed bool
-	// RetryAfter is the exact wait until it would be; 0 when allowed, Never
-	// when an amount exceeds a burst.
+	// RetryAfter is the exact wait until it would be admitted; 0 if it would be now,
+	// Never if an amount exceeds a burst.
 	RetryAfter time.Duration
 	// OnUnavailable is what the call would do if DynamoDB did not answer.
 	OnUnavailable UnavailablePolicy
@@ -85,8 +85,7 @@ func (l *RateLimiter) TimeUntilAvailable(ctx context.Context, entity, resource s
 	return report.RetryAfter, nil
 }
 
-// newReadRequest validates a call that writes nothing, so that its amounts may
-// be empty.
+// newReadRequest validates a call that writes nothing. Its amounts may be empty.
 func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOption) (request, error) {
 	if len(amounts) > 0 {
 		return newRequest(entity, resource, amounts, opts)
@@ -96,8 +95,8 @@ func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOpti
 	return r, err
 }
 
-// read reads the buckets of an entity and its parents under the configuration
-// an acquire would use.
+// read reads the buckets of an entity and its parents, under the configuration that an
+// acquire would use.
 func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, UnavailablePolicy, error) {
 	if l.closed.Load() {
 		return nil, "", ErrClosed
@@ -125,18 +124,19 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 	return readings, policy, c.checkKnown(&r)
 }
 
-// levelReading is a level's last answer: what its statuses are made of.
+// levelReading is the last answer of a level. Its statuses are made from it.
 type levelReading struct {
 	entity, resource string
 	plan.Reading
-	// precedence is what went before the take that it denied.
+	// precedence is what went before the take that the level denied.
 	precedence plan.Precedence
-	// degraded says that it is not the bucket's: the process's share, or old.
+	// degraded means that the reading is not the bucket's answer, but the process's
+	// share or an old image.
 	degraded bool
 }
 
-// status shows one limit of a reading: asked for in millitokens, and with back
-// given back since.
+// status shows one limit of a reading. asked is the requested amount and back what has
+// been given back since, both in millitokens.
 func (r levelReading) status(name string, asked, back int64) LimitStatus {
 	s := LimitStatus{EntityID: r.entity, Resource: r.resource, Requested: asked / milli}
 	state, capacity := r.State(name)
@@ -161,7 +161,7 @@ func (r levelReading) status(name string, asked, back int64) LimitStatus {
 	return s
 }
 
-// aged is a status of some milliseconds ago as its waits are now.
+// aged is a status with its waits shortened by the ms that have passed since.
 func (s LimitStatus) aged(ms int64) LimitStatus {
 	less := func(wait time.Duration, least time.Duration) time.Duration {
 		if wait <= least || wait == Never {
@@ -176,8 +176,8 @@ func (s LimitStatus) aged(ms int64) LimitStatus {
 	return s
 }
 
-// floorDiv rounds towards minus infinity: in debt, less is left than the
-// truncated number says.
+// floorDiv rounds towards minus infinity, because a bucket in debt has less left than
+// the truncated number says.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

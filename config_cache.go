@@ -41,9 +41,9 @@ type ConfigCacheStats struct {
 
 type configLoad = cache.Load[*resolvedConfig]
 
-// configCache remembers resolved configurations. Past its TTL one is used for at
-// most another, while one caller reads it again or because that read failed; while
-// the table does not answer, for as long as RepositoryOptions.MaxStale says.
+// configCache keeps resolved configurations. A configuration past its TTL is used for at
+// most another TTL, while one caller reads it again or because that read failed. While
+// the table does not answer, it is used as long as RepositoryOptions.MaxStale says.
 type configCache struct {
 	loading *cache.Loading[configKey, *resolvedConfig]
 }
@@ -60,8 +60,8 @@ func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCa
 	return &configCache{loading}
 }
 
-// useStaleDuring lets configurations be used for maxStale past their TTL while away says
-// why the table does not answer. It is called before the cache is used.
+// useStaleDuring lets configurations be used for maxStale past their TTL while away
+// returns why the table does not answer. It must be called before the cache is used.
 func (c *configCache) useStaleDuring(away func() error, maxStale time.Duration) {
 	c.loading.Away, c.loading.MaxStale = away, maxStale
 }
@@ -69,24 +69,24 @@ func (c *configCache) useStaleDuring(away func() error, maxStale time.Duration) 
 // ttl is how long a configuration is fresh.
 func (c *configCache) ttl() time.Duration { return c.loading.TTL }
 
-// fresh returns the configuration if it needs no read, else nil.
+// fresh returns the configuration if it need not be read; nil otherwise.
 func (c *configCache) fresh(key configKey) *resolvedConfig { return c.loading.Fresh(key) }
 
-// get returns the configuration, reading it if there is no fresh one.
+// get returns the configuration. It reads it if there is no fresh one.
 func (c *configCache) get(ctx context.Context, key configKey, load configLoad) (*resolvedConfig, error) {
 	return c.loading.Get(ctx, key, load)
 }
 
-// reload returns the configuration by a read that begins after the call.
+// reload returns the configuration from a read that begins after the call.
 func (c *configCache) reload(ctx context.Context, key configKey, load configLoad) (*resolvedConfig, error) {
 	return c.loading.Reload(ctx, key, load)
 }
 
-// evict forgets the configurations whose key matches, and the reads of them under
-// way.
+// evict forgets the configurations whose key matches, and ignores the reads of them that
+// are under way.
 func (c *configCache) evict(match func(configKey) bool) { c.loading.Evict(match) }
 
-// drop is evict of one key.
+// drop does what evict does, for one key.
 func (c *configCache) drop(key configKey) { c.loading.Drop(key) }
 
 func (c *configCache) snapshot() ConfigCacheStats { return ConfigCacheStats(c.loading.Stats()) }

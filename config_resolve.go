@@ -43,10 +43,10 @@ type configItems struct {
 	meta, entity, entityDefault, resource, system schema.Item
 }
 
-// resolveConfig applies the levels: the first that has limits wins, lists are
-// not merged, and what to do when the store does not answer always comes from
-// the system. It fails with a *ValidationError when the winning item cannot be
-// understood, for then what it limits is unknown.
+// resolveConfig applies the levels of configuration: the first level that has limits
+// wins, and lists are not merged. What to do when the store does not answer always comes
+// from the system level. It fails with a *ValidationError if the winning item cannot be
+// understood, because then it is not known what it limits.
 func resolveConfig(items configItems) (*resolvedConfig, error) {
 	record := schema.DecodeEntity(items.meta)
 	cfg := &resolvedConfig{parentID: record.ParentID, cascade: record.Cascade, onUnavailable: storedPolicy(items.system)}
@@ -73,7 +73,7 @@ func resolveConfig(items configItems) (*resolvedConfig, error) {
 	return cfg, nil
 }
 
-// charged is the parent that the entity charges too, "" for none.
+// charged is the parent whose bucket the entity's calls charge too; "" for none.
 func (c *resolvedConfig) charged() string {
 	if !c.cascade {
 		return ""
@@ -81,7 +81,7 @@ func (c *resolvedConfig) charged() string {
 	return c.parentID
 }
 
-// storedPolicy is the policy of a system item; "" for none, or one nobody knows.
+// storedPolicy is the policy in a system item; "" if there is none, or an unknown one.
 func storedPolicy(system schema.Item) UnavailablePolicy {
 	if p := UnavailablePolicy(schema.DecodePolicy(system)); p == Block || p == Allow || p == Local {
 		return p
@@ -89,7 +89,7 @@ func storedPolicy(system schema.Item) UnavailablePolicy {
 	return ""
 }
 
-// storedLimits reads and checks the limits of a configuration item.
+// storedLimits reads the limits of a configuration item and checks them.
 func storedLimits(level ConfigLevel, item schema.Item) ([]Limit, error) {
 	field := "stored limits of level " + string(level)
 	config, err := schema.DecodeConfig(item)

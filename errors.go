@@ -41,7 +41,8 @@ var (
 	ErrLeaseEnded = errors.New("dynalimit: the lease has been settled or rolled back")
 )
 
-// LimitExceededError says that a request does not fit. Nothing was consumed.
+// LimitExceededError says that a request does not fit. Nothing was consumed. RetryAfter
+// is when to try again, Primary the limit to name to a user.
 type LimitExceededError struct {
 	// EntityID is the entity that the call names; Primary tells whether it is
 	// itself exceeded or a parent.
@@ -97,22 +98,22 @@ func (e *LimitExceededError) worst() *LimitStatus {
 	return worst
 }
 
-// roomyDenial is a denial with room for the statuses of most: it is one piece of memory,
-// for a caller who is denied comes again and again.
+// roomyDenial is a denial with room for the statuses of most calls, so that it is one
+// allocation: a caller who is denied comes again and again.
 type roomyDenial struct {
 	LimitExceededError
 	room [2]LimitStatus
 }
 
-// emptyDenial is a denial to which statuses are still to be added.
+// emptyDenial is a denial to which statuses are added by show.
 func emptyDenial(entityID, resource string) *LimitExceededError {
 	d := &roomyDenial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
 	d.Statuses = d.room[:0]
 	return &d.LimitExceededError
 }
 
-// show adds the statuses of what was asked of a level, as they are when the last
-// level had decided, and once what the level holds, if it is one, is given back.
+// show adds the statuses of what was asked of a level, as they are when the last level
+// has decided and once what the level holds has been given back. lv may be nil.
 func (e *LimitExceededError) show(r *levelReading, asked []plan.Signed, lv *level, decided int64) {
 	for _, a := range asked {
 		e.Statuses = append(e.Statuses, r.status(a.Name, a.Amount, lv.held(a.Name)))
@@ -123,7 +124,7 @@ func (e *LimitExceededError) show(r *levelReading, asked []plan.Signed, lv *leve
 	}
 }
 
-// concluded is the denial with the statuses of every level checked.
+// concluded computes the wait, once the statuses of every level have been added.
 func (e *LimitExceededError) concluded() *LimitExceededError {
 	if worst := e.worst(); worst != nil {
 		e.RetryAfter = worst.RetryAfter
@@ -144,17 +145,17 @@ func newLimitExceeded(entityID, resource string, statuses []LimitStatus) *LimitE
 // budget and llm too; Package says which of them failed.
 type UnavailableError = problem.UnavailableError
 
-// ContentionError says that other clients changed a bucket each time that this
-// one was about to, until it gave up. DynamoDB answered every request, so it is
-// no outage; it is no denial either. Nothing was taken. Under Allow and Local the
-// process's share of the limits decides instead, see Options.LocalShare.
+// ContentionError says that other clients changed a bucket each time that this one was
+// about to change it, until it gave up. DynamoDB answered every request, so this is no
+// outage; it is no denial either. Nothing was taken. Under Allow and Local the process's
+// share of the limits decides instead, see Options.LocalShare.
 type ContentionError struct {
 	// EntityID is the entity of the bucket, or the first of those that were to
 	// be charged together.
 	EntityID string
 	// Resource is the bucket's resource.
 	Resource string
-	// RetryAfter is a random wait, so that those who contend do not meet again.
+	// RetryAfter is a random wait, so that the clients that contend do not meet again.
 	RetryAfter time.Duration
 }
 

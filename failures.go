@@ -18,8 +18,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// userError is the error that users see of what a lane says, or an error that is one
-// already.
+// userError turns an error of a lane into the error that users see. An error that is one
+// already stays.
 func (l *RateLimiter) userError(at *lane.Lane, err error) error {
 	if err == nil {
 		return nil
@@ -64,21 +64,21 @@ func refusal(entity, resource string, f *lane.Failure) error {
 	}
 }
 
-// outdatedError is a refusal that holds since the configuration that the call went by
-// was read: by the one in force, the call may be right.
+// outdatedError is a refusal that became right after the call's configuration had been
+// read. Under the configuration in force, the call may be right.
 type outdatedError struct{ *ValidationError }
 
 // Unwrap returns what users look for.
 func (e *outdatedError) Unwrap() error { return e.ValidationError }
 
-// silentCause marks the cause of an UnavailableError: DynamoDB said nothing.
+// silentCause marks the cause of an UnavailableError: DynamoDB said nothing at all.
 type silentCause struct{ error }
 
 func (e silentCause) Unwrap() error { return e.error }
 
-// unanswered is the error of a call whose bucket does not answer. A cause that says so
-// already is not wrapped again: it would be told twice. A caller whose bucket, or
-// table, has just begun to answer again is told to come soon.
+// unanswered is the error of a call whose bucket does not answer. It does not wrap a
+// cause that is such an error already, because the text would then say it twice. If the
+// bucket or table has just begun to answer again, RetryAfter is short.
 func (l *RateLimiter) unanswered(cause error) *UnavailableError {
 	if said, ok := errors.AsType[*UnavailableError](cause); ok {
 		cause = said.Err
@@ -92,11 +92,11 @@ func (l *RateLimiter) unanswered(cause error) *UnavailableError {
 	return &UnavailableError{Op: "write the bucket", Err: silentCause{cause}, RetryAfter: cmp.Or(l.repo.breaker.RetryAfter(), lane.FirstProbe/2)}
 }
 
-// unavailable reports whether an error means that the store did not answer.
+// unavailable reports whether an error means that the store did not serve the request.
 func unavailable(err error) bool { return errors.Is(err, ErrUnavailable) }
 
-// silent reports whether an error that users see means that the store said
-// nothing: an answer, throttling too, proves that it lives.
+// silent reports whether an error that users see means that the store said nothing. An
+// answer, even throttling, shows that the store is alive.
 func silent(err error) bool {
 	if err == nil { // the usual case makes no garbage
 		return false
@@ -124,12 +124,12 @@ var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
 // withoutThrottleRetries are the options of a read of a bucket: its lane backs off.
 var withoutThrottleRetries = []func(*dynamodb.Options){ddb.WithoutThrottleRetries}
 
-// judge says what an error of one of our requests means for a write.
+// judge says what an error of a request means for a write.
 func judge(err error) verdict { return ddb.Classify(err, context.Background()).Verdict }
 
-// translate turns an error of one of our requests into one of ours: a missing or
-// foreign table is a *TableError, a store failure an *UnavailableError, anything
-// else is wrapped. A context's own error stays recognisable.
+// translate turns an error of a request into one that users see: a *TableError for a
+// missing or foreign table, an *UnavailableError for a failure of the store; every other
+// error is wrapped. The error of a context can still be recognised.
 func (r *Repository) translate(op string, err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrTable) {
 		return err
@@ -148,8 +148,8 @@ func (r *Repository) unavailable(op string, err error) *UnavailableError {
 	return &UnavailableError{Op: op, Err: err, RetryAfter: r.breaker.RetryAfter()}
 }
 
-// tableFault says what is wrong with the table that err was met on, "" for
-// nothing.
+// tableFault says what is wrong with the table of the request that failed; "" if nothing
+// is.
 func tableFault(err error) string {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) {
@@ -180,8 +180,8 @@ var foreignWords = map[string]string{
 	"does not have the specified index":           missingIndex,
 }
 
-// storeError is a request that DynamoDB refused as wrong, or a setting that is:
-// a missing permission, a bug. It never fails open.
+// storeError is a request that DynamoDB refused because it, or a setting, is wrong: a
+// missing permission, or a bug. It never fails open.
 type storeError struct {
 	op  string
 	err error

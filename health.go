@@ -15,41 +15,42 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Health is what a limiter knows of its store, for readiness checks, dashboards
-// and alarms.
+// Health is what a limiter knows about its store, for readiness checks, dashboards and
+// alarms. It is a plain value.
 type Health struct {
-	// Ready says that calls can be served: the table answers, or the policy
-	// admits without it. An instance that is not ready would only fail calls;
-	// under Allow and Local one that is cut off from the table is ready.
+	// Ready means that calls can be served: the table answers, or the policy admits
+	// calls without it. An instance that is not ready would fail every call. Under Allow
+	// and Local, an instance that cannot reach the table is ready.
 	Ready bool
-	// Open says that the table does not answer, since Since, because of Cause.
-	// It is probed in the background; the next probe is at NextProbe.
+	// Open means that the table does not answer, since Since, because of Cause. It is
+	// probed in the background; NextProbe is when it is asked next.
 	Open      bool
 	Since     time.Time // zero while it answers
 	Cause     error     // nil while it answers
 	NextProbe time.Time // zero while it answers
-	// SilentBuckets is how many buckets do not answer although the table may: a
-	// sick partition.
+	// SilentBuckets is the number of buckets that do not answer although the table may:
+	// a partition of it fails.
 	SilentBuckets int
-	// OwedBuckets is for how many buckets the process keeps what they are owed:
-	// what was admitted without them, or could not be given back. It is written
-	// when they answer, and lost if the process ends before.
+	// OwedBuckets is the number of buckets for which this process keeps amounts to be
+	// written later: amounts that were admitted without the bucket, or that could not be
+	// given back. They are written when the bucket answers, and lost if the process ends
+	// before.
 	OwedBuckets int
-	// Owed is that backlog's charges, in whole tokens by limit.
+	// Owed is the sum of the charges that are kept, in whole tokens by limit.
 	Owed Amounts
-	// Doubt is what may have been charged or given back although no answer came,
-	// since the limiter was made, in whole tokens by limit. It counts as
-	// consumed. Dropped is what was owed to buckets or limits that are gone, and
-	// was never charged.
+	// Doubt is what may have been charged or given back although no answer came, since
+	// the limiter was made, in whole tokens by limit. It counts as consumed. Dropped is
+	// what was owed to buckets or limits that do not exist any more, and was never
+	// charged.
 	Doubt, Dropped Amounts
-	// Hottest are the buckets whose partitions throttle, or did within the last
-	// minutes, so that this process leaves an interval between its writes of them:
-	// those of the longest interval first, at most 10.
+	// Hottest are the buckets whose partitions throttle, or did in the last minutes, so
+	// that this process leaves an interval between its writes to them: the longest
+	// interval first, at most 10.
 	Hottest []HotBucket
 }
 
-// Health reports whether the store answers, what is owed to it and what is in
-// doubt. It does no I/O.
+// Health reports whether the store answers, what buckets are owed and what is in doubt.
+// It does no I/O.
 func (l *RateLimiter) Health() Health {
 	s := l.repo.breaker.State()
 	h := Health{
@@ -71,8 +72,8 @@ func (l *RateLimiter) Health() Health {
 	return h
 }
 
-// knownPolicy is what applies to calls that bring no policy of their own: the
-// system's as last read, else the limiter's.
+// knownPolicy is the policy for calls that bring none: the system's as last read, or the
+// limiter's if the system has none.
 func (l *RateLimiter) knownPolicy() UnavailablePolicy {
 	if p := l.systemPolicy.Load(); p != nil && *p != "" {
 		return *p
@@ -80,20 +81,20 @@ func (l *RateLimiter) knownPolicy() UnavailablePolicy {
 	return l.opts.OnUnavailable
 }
 
-// AvailabilityChange describes that a table stopped answering, or answers again.
+// AvailabilityChange says that a table stopped answering, or answers again.
 type AvailabilityChange struct {
 	// Table is its name.
 	Table string
-	// Open says that it does not answer any more: the policy decides.
+	// Open means that the table does not answer any more, so the policy decides.
 	Open bool
 	// Cause is the failure that showed it, nil when it answers again.
 	Cause error
 }
 
-// neverHolds is a condition that no item meets, and the absence of one neither.
+// neverHolds is a condition that is false for every item, and for an absent item.
 const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists(" + schema.PK + ")"
 
-// outageListeners is who hears of a table's outages: the limiters over a Repository.
+// outageListeners are the limiters that a Repository tells about outages of its table.
 type outageListeners struct {
 	mu   sync.Mutex
 	list []*outageListener
@@ -101,9 +102,9 @@ type outageListeners struct {
 
 type outageListener struct{ notify func(ddb.State) }
 
-// newBreaker is the breaker of the repository's table. It measures waits, so it
-// takes the time of this process, whatever clock the buckets have.
-// Nothing opens it until a limiter needs it.
+// newBreaker makes the breaker of the repository's table. It measures waits, so it uses
+// the time of this process, whatever clock the buckets use. It does not open before a
+// limiter listens.
 func (r *Repository) newBreaker() *ddb.Breaker {
 	b := ddb.NewBreaker(ddb.BreakerOptions{
 		Probe:    func(ctx context.Context) error { return r.probe(ctx, r.absentKey()) },
@@ -114,7 +115,7 @@ func (r *Repository) newBreaker() *ddb.Breaker {
 	return b
 }
 
-// outage returns why the table does not answer, nil while it does.
+// outage returns why the table does not answer; nil while it answers.
 func (r *Repository) outage() error {
 	s := r.breaker.State()
 	if !s.Open {
@@ -123,8 +124,9 @@ func (r *Repository) outage() error {
 	return &UnavailableError{Op: "read the configuration", Err: silentCause{s.Cause}, RetryAfter: r.breaker.RetryAfter()}
 }
 
-// probe asks the table for proof that it takes writes: an update whose condition
-// cannot hold, so that it never writes. Of an absent item it disturbs nobody.
+// probe asks the table to prove that it takes writes, by an update whose condition is
+// false, so that it writes nothing. An absent item is used, so that no caller is
+// disturbed.
 func (r *Repository) probe(ctx context.Context, key schema.Item) error {
 	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &r.table, Key: key, ConditionExpression: aws.String(neverHolds),
@@ -132,15 +134,15 @@ func (r *Repository) probe(ctx context.Context, key schema.Item) error {
 	return err
 }
 
-// absentKey is the key of an item that nobody makes. It is another each time, so
-// that the probes meet every partition.
+// absentKey is the key of an item that nobody makes. It differs each time, so that the
+// probes reach every partition.
 func (r *Repository) absentKey() schema.Item {
 	return r.keys.Bucket("probe-"+rand.Text(), "probe").Attributes()
 }
 
-// listen lets a limiter hear of the table's outages; hear may be nil. The
-// function it returns ends that. The breaker is started for the first of them and
-// stopped with the last: nobody else needs it.
+// listen tells a limiter of the table's outages, by notify, which may be nil. The
+// function that it returns ends that. The breaker starts with the first limiter and
+// stops with the last, because nobody else needs it.
 func (r *Repository) listen(notify func(ddb.State)) (detach func()) {
 	l := &outageListener{notify}
 	r.listeners.mu.Lock()

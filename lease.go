@@ -7,12 +7,18 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Lease is what an acquire was granted, at every level of its cascade. It is
-// safe for concurrent use. A lease that is dropped keeps what it took; Adjust,
-// Settle and Rollback correct that at once, and finish even when the caller's
-// context has ended.
+// Lease is what an acquire was granted, at every level of its cascade. It is safe for
+// concurrent use. Acquire, Wait and Do make it; a nil or zero Lease holds nothing, and
+// its corrections return a *ValidationError.
 //
-// Corrections of one lease are made one after the other; Consumed, Degraded and
+// Call Settle with the amounts that were really used when the call has ended, or
+// Rollback if it failed and used nothing. A deferred Rollback is safe, because it does
+// nothing after Settle. Adjust charges more or gives back while the call runs and is
+// never denied; Consume takes more and may be denied. A lease that is dropped without
+// any of them keeps what it took.
+//
+// Adjust, Settle and Rollback write at once, and finish even if the caller's context has
+// ended. Corrections of one lease are made one after the other. Consumed, Degraded and
 // Statuses answer at once, whatever is under way.
 type Lease struct {
 	limiter *RateLimiter
@@ -20,22 +26,22 @@ type Lease struct {
 	policy  UnavailablePolicy
 
 	mu sync.Mutex // never held across a request
-	// busy says that a correction is under way; freed, made by who waits for
-	// it, is closed when it has ended.
+	// busy means that a correction is under way. freed is made by a caller who waits for
+	// it, and closed when it has ended.
 	busy  bool
 	freed chan struct{}
-	// levels are the buckets charged, child first; nil if not even the
+	// levels are the buckets that the lease charges, child first; nil if not even the
 	// configuration could be read. Only the correction under way changes them.
 	levels []level
-	// consumed is what the lease stands for by the caller's account; each level's
-	// holdings are what became of that in its bucket.
+	// consumed is what the caller says it uses. The holdings of each level say what
+	// became of it in that bucket.
 	consumed []plan.Signed
 	ended    bool
 
 	room [1]level // for the levels of most
 }
 
-// newLease makes the lease of a request that is to charge a cascade.
+// newLease makes the lease of a request that is about to charge a cascade.
 func newLease(l *RateLimiter, r *request, c *cascade, policy UnavailablePolicy) *Lease {
 	lease := &Lease{limiter: l, request: *r, policy: policy}
 	lease.levels = c.levels(lease.room[:0])
@@ -47,8 +53,8 @@ func newLease(l *RateLimiter, r *request, c *cascade, policy UnavailablePolicy) 
 	return lease
 }
 
-// begin waits until no other correction is under way and returns with lease.mu
-// held; false when ctx ends first.
+// begin waits until no other correction is under way. It returns true with lease.mu
+// held, or false if ctx ends first.
 func (lease *Lease) begin(ctx context.Context) bool {
 	lease.mu.Lock()
 	for lease.busy {
@@ -68,7 +74,7 @@ func (lease *Lease) begin(ctx context.Context) bool {
 	return true
 }
 
-// finish ends a correction; lease.mu must be held, and is released.
+// finish ends a correction. lease.mu must be held; finish releases it.
 func (lease *Lease) finish() {
 	lease.busy = false
 	if lease.freed != nil {
@@ -78,14 +84,14 @@ func (lease *Lease) finish() {
 	lease.mu.Unlock()
 }
 
-// unlocked runs a part of a correction that does I/O, with lease.mu released.
+// unlocked runs the part of a correction that does I/O, with lease.mu released.
 func (lease *Lease) unlocked(do func()) {
 	lease.mu.Unlock()
 	defer lease.mu.Lock()
 	do()
 }
 
-// spread is how many levels something is asked of.
+// spread is the number of levels whose bucket has to be asked.
 func (lease *Lease) spread() int {
 	n := 0
 	for i := range lease.levels {
@@ -96,8 +102,8 @@ func (lease *Lease) spread() int {
 	return n
 }
 
-// denial is the error of an acquire that did not fit, with the statuses of
-// every level that answered as they are once the grants are given back.
+// denial is the error of an acquire that did not fit. It has the statuses of every level
+// that answered, as they are once the grants are given back.
 func (lease *Lease) denial() *LimitExceededError {
 	decided := int64(0) // when the last level did
 	for i := range lease.levels {
@@ -114,8 +120,8 @@ func (lease *Lease) denial() *LimitExceededError {
 	return e.concluded()
 }
 
-// Consumed returns what the lease stands for, in whole tokens. A charge that may
-// have landed, although no answer came, counts as consumed.
+// Consumed returns the amounts that the lease holds, in whole tokens. A charge that got
+// no answer, and so may have landed, counts as consumed.
 func (lease *Lease) Consumed() Amounts {
 	if lease == nil {
 		return nil
@@ -125,8 +131,8 @@ func (lease *Lease) Consumed() Amounts {
 	return tokensOf(lease.consumed)
 }
 
-// Degraded reports whether some level was admitted by the policy, because its
-// bucket did not answer, and has not been charged since.
+// Degraded reports whether the policy, not a bucket, admitted some level, and that
+// bucket has not been charged since.
 func (lease *Lease) Degraded() bool {
 	if lease == nil {
 		return false
@@ -144,8 +150,8 @@ func (lease *Lease) Degraded() bool {
 	return false
 }
 
-// Statuses returns every limit the lease holds at every level, the entity first,
-// as of that level's last answer: what response headers show.
+// Statuses returns every limit that the lease holds at every level, the entity first, as
+// of the last answer of that level. Response headers can be made from it.
 func (lease *Lease) Statuses() []LimitStatus {
 	if lease == nil {
 		return nil
@@ -168,16 +174,16 @@ func (lease *Lease) Statuses() []LimitStatus {
 	return statuses
 }
 
-// Adjust changes what the lease stands for by signed deltas: positive charges
-// more, negative gives back. It is never denied and may drive a bucket into
-// debt; it may name limits that Acquire did not. It writes at once, at every
-// level, and also when ctx has ended.
+// Adjust changes the amounts of the lease by signed deltas: positive deltas charge more,
+// negative ones give back. It is never denied and may put a bucket into debt. It may
+// name limits that Acquire did not name. It writes at once at every level, even if ctx
+// has ended.
 //
-// Errors: *ValidationError for an unknown limit or for giving back more than the
-// lease holds, ErrLeaseEnded, and *UnconfirmedError naming what is not known to
-// be written. What may have been written counts as consumed: do not repeat it.
-// What was surely not written leaves the lease as it was, and the error says so
-// (NotWritten): the same Adjust again then writes only what is missing.
+// Errors: *ValidationError for an unknown limit or for giving back more than the lease
+// holds, ErrLeaseEnded, and *UnconfirmedError, which names what is not known to be
+// written. What may have been written counts as consumed: do not repeat it. What was
+// surely not written leaves the lease unchanged, and the error says so (NotWritten): the
+// same Adjust again then writes only what is missing.
 func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	if err := checkAmounts(deltas, true); err != nil {
 		return err
@@ -188,11 +194,10 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	})
 }
 
-// Settle ends the lease at the amounts that were really used; limits not named
-// keep what they hold. After a Settle or a Rollback it does nothing and returns
-// nil, whatever the amounts: what is used after the end is not charged. If it
-// fails with amounts that were surely not written it may be called again. Errors
-// as of Adjust.
+// Settle ends the lease with the amounts that were really used. Limits that are not
+// named keep what they hold. After a Settle or a Rollback it does nothing and returns
+// nil, whatever the amounts: what is used after the end is not charged. If it fails with
+// amounts that were surely not written, it may be called again. Errors as of Adjust.
 func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 	if len(actual) > 0 {
 		if err := checkAmounts(actual, false); err != nil {
@@ -211,10 +216,10 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 	}})
 }
 
-// Rollback ends the lease and gives back everything it holds. After Settle or
-// another Rollback it does nothing, so that it may be deferred. If it fails
-// with give-backs that were surely not written, it may be called again; those
-// that may have been written stay consumed, and the *UnconfirmedError says so.
+// Rollback ends the lease and gives back everything it holds. After a Settle or another
+// Rollback it does nothing, so it may be deferred. If it fails with give-backs that were
+// surely not written, it may be called again. Give-backs that may have been written stay
+// consumed, and the *UnconfirmedError says so.
 func (lease *Lease) Rollback(ctx context.Context) error {
 	return lease.correct(ctx, correction{ends: true, target: func(consumed []plan.Signed) []plan.Signed {
 		return plan.Merged(consumed, nil, func(int64, int64) int64 { return 0 })

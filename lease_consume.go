@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Consume takes further amounts, which may be denied like an Acquire's. A denial
-// leaves the lease as it was. Errors as of Acquire, and ErrLeaseEnded.
+// Consume takes further amounts. It may be denied as an Acquire may; a denial leaves the
+// lease unchanged. Errors as of Acquire, and ErrLeaseEnded.
 func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if err := lease.usable(ctx); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	return lease.consume(ctx, amounts)
 }
 
-// consume takes further amounts; the lease is begun.
+// consume takes further amounts. The lease must be begun.
 func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	unlocated := lease.levels == nil
 	if err := lease.locate(ctx); unavailable(err) && lease.policy.admits() {
@@ -67,7 +67,8 @@ func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	return nil
 }
 
-// oweConsumed owes the levels what was admitted while not even they were known.
+// oweConsumed owes to the levels what was admitted before they were known, because the
+// configuration could not be read.
 func (lease *Lease) oweConsumed() {
 	for i := range lease.levels {
 		lv := &lease.levels[i]
@@ -81,8 +82,7 @@ func (lease *Lease) oweConsumed() {
 	}
 }
 
-// consumeUnlocated admits what a lease consumes while not even the configuration can be
-// read.
+// consumeUnlocated admits further amounts while the configuration cannot be read.
 func (lease *Lease) consumeUnlocated(amounts Amounts) error {
 	target := plan.Plus(lease.consumed, signedOf(amounts))
 	if err := lease.checkTarget(target); err != nil {
@@ -106,9 +106,9 @@ func (lv *level) join(more *level) {
 	}
 }
 
-// refresh brings every level the configuration in force: a lease may be old, and
-// what it takes now is admitted now. Unless the policy blocks, one that cannot be
-// read is the one known.
+// refresh puts every level under the configuration in force, because the lease may be
+// old and the amounts are admitted now. If the configuration cannot be read, Block fails
+// and the other policies use the one that is known.
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	var cfgs []*plan.Config
 	var err error
@@ -129,8 +129,8 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	return nil
 }
 
-// configs are the configurations of the levels; nil for one that cannot be read
-// while the policy admits.
+// configs are the configurations of the levels. One is nil if it cannot be read and the
+// policy admits calls without it.
 func (lease *Lease) configs(ctx context.Context) ([]*plan.Config, error) {
 	cfgs := make([]*plan.Config, len(lease.levels))
 	for i := range lease.levels {
@@ -143,8 +143,7 @@ func (lease *Lease) configs(ctx context.Context) ([]*plan.Config, error) {
 	return cfgs, nil
 }
 
-// configOf is the configuration of one level of a request; nil when nothing
-// limits it.
+// configOf is the configuration of one level of a request; nil if nothing limits it.
 func (l *RateLimiter) configOf(ctx context.Context, r *request, entity string) (*plan.Config, error) {
 	resolved, _, _, err := l.store.config(ctx, entity, r.resource, time.Time{})
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// correction is one change of what a lease stands for.
+// correction is one change of the amounts that a lease holds.
 type correction struct {
-	// target is what the lease is to stand for, given what it stands for.
+	// target computes the new amounts from those that the lease holds.
 	target func(consumed []plan.Signed) []plan.Signed
-	// ends says that the lease ends with it.
+	// ends means that the lease ends with the correction.
 	ends bool
-	// ended is the answer of a lease that has ended already.
+	// ended is returned if the lease has already ended.
 	ended error
 }
 
-// correct brings every level to the target of a correction.
+// correct makes a correction at every level.
 func (lease *Lease) correct(ctx context.Context, c correction) error {
 	if err := lease.usable(ctx); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (lease *Lease) correct(ctx context.Context, c correction) error {
 	return err
 }
 
-// checkTarget refuses amounts below 0 or too large, and limits that no level
-// knows.
+// checkTarget refuses amounts below 0 or above the maximum, and limits that no level
+// has.
 func (lease *Lease) checkTarget(target []plan.Signed) error {
 	for _, t := range target {
 		known := lease.levels == nil
@@ -65,8 +65,8 @@ func (lease *Lease) checkTarget(target []plan.Signed) error {
 	return nil
 }
 
-// locate finds the levels of a lease that was granted while not even the
-// configuration could be read.
+// locate finds the levels of a lease that was granted while the configuration could not
+// be read.
 func (lease *Lease) locate(ctx context.Context) error {
 	if lease.levels != nil {
 		return nil
@@ -85,9 +85,9 @@ func (lease *Lease) locate(ctx context.Context) error {
 	return nil
 }
 
-// reconcile brings every level to the target: it writes what is missing, or owes
-// it to a bucket that does not answer. done is false if something was neither
-// written nor kept, so that the same again is to write it.
+// reconcile brings every level to the target. It writes what is missing, or owes it to a
+// bucket that does not answer. done is false if something was neither written nor kept,
+// so that the same call again has to write it.
 func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done bool, err error) {
 	if lease.levels == nil && !owes(target) {
 		return true, nil
@@ -115,8 +115,8 @@ func (lease *Lease) reconcile(ctx context.Context, target []plan.Signed) (done b
 	return done, errors.Join(errs...)
 }
 
-// localStanding is what each level stands for whose take the process's share admitted, nil
-// for none.
+// localStanding is what each level that the process's share admitted holds; nil if there
+// is no such level.
 func (lease *Lease) localStanding() [][]plan.Signed {
 	var stood [][]plan.Signed
 	for i := range lease.levels {
@@ -130,8 +130,8 @@ func (lease *Lease) localStanding() [][]plan.Signed {
 	return stood
 }
 
-// correctLocal brings the shares to what a correction has changed: one that was
-// neither written nor kept has changed nothing, and may be made again.
+// correctLocal changes the process's shares by what a correction has changed. A
+// correction that was neither written nor kept changes nothing, and may be made again.
 func (lease *Lease) correctLocal(stoodBefore [][]plan.Signed) {
 	l := lease.limiter
 	for i := range stoodBefore {
@@ -142,8 +142,9 @@ func (lease *Lease) correctLocal(stoodBefore [][]plan.Signed) {
 	}
 }
 
-// corrections are what each level is to write for the target; nil at one where
-// nothing is missing. One that does not answer has its result already.
+// corrections makes the op that each level has to write for the target; nil where
+// nothing is missing. A level that does not answer gets its result here, without a
+// request.
 func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*lane.Op, []lane.Result) {
 	now := lease.limiter.nowMS()
 	ops, results := make([]*lane.Op, len(lease.levels)), make([]lane.Result, len(lease.levels))
@@ -164,10 +165,9 @@ func (lease *Lease) corrections(ctx context.Context, target []plan.Signed) ([]*l
 	return ops, results
 }
 
-// book enters what came of a level's correction. A charge that was not written
-// for want of an answer is owed, and one that is under way is followed; so is a
-// give-back that was surely not written. One that may have been written stays
-// consumed.
+// book enters the result of a level's correction. A charge that was not written because
+// no answer came is owed, and one that is under way is followed. A give-back that was
+// surely not written is owed as well; one that may have been written stays consumed.
 func (l *RateLimiter) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedError {
 	lv.noteAnswer(r)
 	if r.Err != nil && !silent(r.Err) || r.Err == nil || r.Unconfirmed && !r.Pending {
@@ -190,7 +190,7 @@ func (l *RateLimiter) book(lv *level, o *lane.Op, r lane.Result) *UnconfirmedErr
 	return nil
 }
 
-// keep owes a bucket what could not be written; false when no more can be kept.
+// keep owes a bucket what could not be written. It returns false if no more can be kept.
 func (l *RateLimiter) keep(lv *level, charges, backs []plan.Signed) bool {
 	if len(charges) > 0 && !l.owe(lv, charges) {
 		return false
@@ -208,7 +208,7 @@ func (l *RateLimiter) keep(lv *level, charges, backs []plan.Signed) bool {
 	return true
 }
 
-// unconfirmed names what is not known to be written, nil for nothing.
+// unconfirmed is the error for amounts that are not known to be written; nil if all are.
 func (lv *level) unconfirmed(amounts []plan.Signed, r lane.Result) *UnconfirmedError {
 	if r.Err == nil || len(amounts) == 0 {
 		return nil
@@ -228,8 +228,8 @@ func owes(target []plan.Signed) bool {
 	return false
 }
 
-// sendCorrections sends the levels' ops side by side, the first lane that rests driven on
-// this goroutine, and waits for what comes of them.
+// sendCorrections sends the ops of all levels at once and waits for their results. The
+// first lane that rests is driven on this goroutine.
 func (lease *Lease) sendCorrections(ctx context.Context, ops []*lane.Op, results []lane.Result) {
 	drive := -1
 	for i, o := range ops {

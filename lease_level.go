@@ -16,23 +16,24 @@ type level struct {
 	lane  *lane.Lane
 	cfg   *plan.Config
 	asked []plan.Signed
-	// holdings are what the lease has of each limit here, in name order.
+	// holdings are what the lease holds of each limit at this level, in name order.
 	holdings []backlog.Holding
-	// incarnation is the bucket in which what is held was debited.
+	// incarnation is the bucket in which the held amounts were debited.
 	incarnation []byte
-	// degraded says that the policy admitted here, not the bucket; away that it
-	// did before any bucket was asked, local that the process's share was taken.
+	// degraded means that the policy admitted at this level, not the bucket. unasked
+	// means that it did so before any bucket was asked, and local that it took the
+	// process's share.
 	degraded, unasked, local bool
-	// served says that what is asked was taken from what the lane debited ahead, at
-	// servedAt by the lane's clock.
+	// served means that the amounts were taken from what the lane debited ahead.
+	// servedAt says when they were debited, by the lane's clock.
 	served   bool
 	servedAt int64
-	// last is the last answer, for statuses; answered says that there is one.
+	// last is the last answer, for statuses. answered means that there is one.
 	last     levelReading
 	answered bool
 }
 
-// skipped reports whether the bucket is not asked.
+// skipped reports whether the bucket need not be asked.
 func (lv *level) skipped() bool { return lv.unasked || lv.served || len(lv.asked) == 0 }
 
 // noteAnswer keeps an answer for statuses.
@@ -42,7 +43,8 @@ func (lv *level) noteAnswer(r lane.Result) {
 	}
 }
 
-// readingOf is what a lane's result shows; ok is false if that is nothing.
+// readingOf is what a lane's result shows of the bucket; ok is false if it shows
+// nothing.
 func readingOf(at *lane.Lane, r *lane.Result) (reading levelReading, ok bool) {
 	if r.Err != nil || r.Config == nil {
 		return reading, false
@@ -53,7 +55,7 @@ func readingOf(at *lane.Lane, r *lane.Result) (reading levelReading, ok bool) {
 	}, true
 }
 
-// holding returns what the lease has of a limit, making an entry if need be.
+// holding returns what the lease holds of a limit. It makes an entry if there is none.
 func (lv *level) holding(name string) *backlog.Holding {
 	i, ok := slices.BinarySearchFunc(lv.holdings, name, func(h backlog.Holding, name string) int { return strings.Compare(h.Name, name) })
 	if !ok {
@@ -62,9 +64,9 @@ func (lv *level) holding(name string) *backlog.Holding {
 	return &lv.holdings[i]
 }
 
-// noteIncarnation learns which bucket a write met. If that is not the one that was taken
-// from, that one is gone with all that is held of it: it stays consumed and can
-// not be given back.
+// noteIncarnation notes which bucket a write met. If it is not the bucket that was
+// debited before, that one is gone: what was held of it stays consumed and cannot be
+// given back.
 func (lv *level) noteIncarnation(incarnation []byte) {
 	if bytes.Equal(incarnation, lv.incarnation) {
 		return
@@ -75,7 +77,7 @@ func (lv *level) noteIncarnation(incarnation []byte) {
 	}
 }
 
-// grant books what was asked as debited in the bucket shown.
+// grant books the asked amounts as debited in the bucket shown.
 func (lv *level) grant(image *schema.Image) {
 	lv.noteIncarnation(image.Of())
 	if lv.holdings == nil {
@@ -86,14 +88,14 @@ func (lv *level) grant(image *schema.Image) {
 	}
 }
 
-// resolve learns what became of charges that were under way or owed.
+// resolve learns the outcomes of charges that were under way or owed.
 func (lv *level) resolve() {
 	for i := range lv.holdings {
 		lv.holdings[i].Resolve(lv.noteIncarnation)
 	}
 }
 
-// held is what of a limit is surely debited: nothing of no level.
+// held is the amount of a limit that is surely debited; 0 for a nil level.
 func (lv *level) held(name string) int64 {
 	if lv == nil {
 		return 0
@@ -125,8 +127,8 @@ func (lv *level) has(name string) bool {
 	return lv.cfg.Index(name) >= 0 || slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
 }
 
-// corrections is what one level writes so that it stands for a target: positive amounts
-// are charged, negative ones given back.
+// corrections is what a level has to write to reach a target: positive amounts are
+// charged, negative ones given back.
 func (lv *level) corrections(target []plan.Signed, now int64) []plan.Signed {
 	var out []plan.Signed
 	for _, t := range target {
@@ -149,9 +151,8 @@ func (lv *level) corrections(target []plan.Signed, now int64) []plan.Signed {
 	return out
 }
 
-// bookWrite books a move by what came of it. A charge that may have landed counts as
-// consumed and is never given back; a give-back that may have landed is never
-// repeated.
+// bookWrite books the result of a correction. A charge that may have landed counts as
+// consumed and is never given back. A give-back that may have landed is never repeated.
 func (lv *level) bookWrite(amounts []plan.Signed, r lane.Result) {
 	switch {
 	case r.Err == nil:
@@ -165,7 +166,7 @@ func (lv *level) bookWrite(amounts []plan.Signed, r lane.Result) {
 	}
 }
 
-// bookLanded books a move that was written.
+// bookLanded books a correction that was written.
 func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
 	for _, a := range amounts {
 		if a.Amount < 0 {
@@ -183,7 +184,7 @@ func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
 	}
 }
 
-// bookUnconfirmed books a move of which nobody knows whether it was written.
+// bookUnconfirmed books a correction for which it is not known whether it was written.
 func (lv *level) bookUnconfirmed(amounts []plan.Signed) {
 	for _, a := range amounts {
 		h := lv.holding(a.Name)
@@ -195,7 +196,7 @@ func (lv *level) bookUnconfirmed(amounts []plan.Signed) {
 	}
 }
 
-// standing is what the level stands for, by limit.
+// standing is what the level holds, by limit.
 func (lv *level) standing() []plan.Signed {
 	var out []plan.Signed
 	for i := range lv.holdings {
@@ -204,8 +205,8 @@ func (lv *level) standing() []plan.Signed {
 	return out
 }
 
-// withAllLimits makes a target name every limit the level has; what it does not name
-// is to be 0.
+// withAllLimits adds to a target every limit of the level that it does not name, with
+// the amount 0.
 func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
 	for i := range lv.holdings {
 		if _, ok := plan.AmountOf(target, lv.holdings[i].Name); !ok {
@@ -215,7 +216,7 @@ func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
 	return target
 }
 
-// names are the limits asked for or held, in order.
+// names are the limits that were asked for or are held, in order.
 func (lv *level) names() []string {
 	names := make([]string, 0, len(lv.holdings))
 	for i := range lv.holdings {
@@ -229,7 +230,7 @@ func (lv *level) names() []string {
 	return names
 }
 
-// used is what of a limit the level stands for.
+// used is how much of a limit counts as consumed at the level.
 func (lv *level) used(name string) int64 {
 	for i := range lv.holdings {
 		if lv.holdings[i].Name == name {
@@ -239,8 +240,8 @@ func (lv *level) used(name string) int64 {
 	return 0
 }
 
-// uncharged reports whether the policy admitted here and the bucket has not been
-// charged, or not surely, since.
+// uncharged reports whether the policy admitted at this level and the bucket has not
+// surely been charged since.
 func (lv *level) uncharged() bool {
 	if !lv.degraded {
 		return false

@@ -21,20 +21,33 @@ type limiterStore interface {
 	transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (verdict, map[int]*schema.Image, error)
 }
 
-// RateLimiter charges buckets for calls. It is safe for concurrent use; one per
-// process is enough, and the more callers share it the fewer writes each costs.
+// RateLimiter charges token buckets in DynamoDB for calls. Make one with New for each
+// process and share it: the more callers share it, the fewer writes each of them costs.
+// It is safe for concurrent use. The zero value is not usable: methods that return an
+// error return a *ValidationError for it.
+//
+// Which method to use:
+//
+// Acquire takes amounts now or denies at once. Wait blocks until they fit. Do acquires,
+// calls a function and rolls back if it fails. Each of them returns, or passes on, a
+// Lease, which corrects the amounts when the true ones are known.
+//
+// Check, Available and TimeUntilAvailable answer what an acquire would do, and write
+// nothing. Health says whether the table answers. Close ends the limiter.
 type RateLimiter struct {
-	repo           *Repository
-	store          limiterStore
-	opts           Options
-	lanes          *lane.Registry
-	clock          func() time.Time
-	fallback       *fallbackLimits
-	closed         atomic.Bool
-	closing        chan struct{} // closed by the first Close
-	deepOnce       sync.Once     // tells of the first chain that is too deep
-	detachListener func()        // from the repository's outages
-	// systemPolicy is the system's policy as last read.
+	repo     *Repository
+	store    limiterStore
+	opts     Options
+	lanes    *lane.Registry
+	clock    func() time.Time
+	fallback *fallbackLimits
+	closed   atomic.Bool
+	// closing is closed by the first Close.
+	closing chan struct{}
+	// deepOnce logs the first chain of parents that is too deep.
+	deepOnce       sync.Once
+	detachListener func() // from the repository's outages
+	// systemPolicy is the system's policy as it was last read.
 	systemPolicy atomic.Pointer[UnavailablePolicy]
 }
 
@@ -83,7 +96,8 @@ type tableState struct{ *ddb.Breaker }
 func (t tableState) Open() bool   { return t.State().Open }
 func (t tableState) Cause() error { return t.State().Cause }
 
-// availabilityChanged tells the observer.
+// availabilityChanged tells the observer that the table stopped answering, or answers
+// again.
 func (l *RateLimiter) availabilityChanged(s ddb.State) {
 	if o := l.opts.Observer; o != nil {
 		o.AvailabilityChanged(AvailabilityChange{Table: l.repo.table, Open: s.Open, Cause: s.Cause})
@@ -92,10 +106,11 @@ func (l *RateLimiter) availabilityChanged(s ddb.State) {
 
 func (l *RateLimiter) nowMS() int64 { return l.clock().UnixMilli() }
 
-// Close refuses new acquires, ends waits with ErrClosed, charges what is owed if
-// the table answers, and returns when what is in flight has ended, or ctx has.
-// What is owed and cannot be charged is lost, and logged. Leases can still be
-// adjusted, settled and rolled back, but nothing is kept for later any more.
+// Close refuses new acquires and ends waits with ErrClosed. If the table answers, it
+// charges what buckets are owed. It returns when everything in flight has ended, or with
+// ctx's error when ctx has ended. What is owed and cannot be charged is lost, and
+// logged. Leases can still be adjusted, settled and rolled back, but what cannot be
+// written then is not kept for later.
 func (l *RateLimiter) Close(ctx context.Context) error {
 	if err := l.usable(ctx); err != nil {
 		return err
@@ -115,16 +130,15 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	return l.lanes.Drain(ctx)
 }
 
-// fallbackLimits are Options.Limits. The bucket configuration they make is kept
-// with the resolved configuration that has none of its own, and differs from others
-// by when that was read alone.
+// fallbackLimits are Options.Limits. The bucket configuration made from them is kept
+// with the resolved configuration of an entity that has no limits of its own.
 type fallbackLimits struct {
 	limits   []Limit
 	compiled plan.Config
 }
 
-// compile returns the configuration of a bucket, nil when nothing limits it; f is
-// nil for a limiter without limits of its own.
+// compile returns the configuration of a bucket; nil if nothing limits it. f is nil for
+// a limiter without limits of its own.
 func (f *fallbackLimits) compile(r *resolvedConfig) *plan.Config {
 	if len(r.limits) > 0 {
 		return r.compiled

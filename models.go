@@ -10,8 +10,11 @@ import (
 	"time"
 )
 
-// Limit is one token bucket: it holds at most Burst tokens and regains
-// RefillAmount of them every RefillPeriod. All counts are whole tokens.
+// Limit is the configuration of one token bucket: the bucket holds at most Burst tokens
+// and regains RefillAmount of them every RefillPeriod. All counts are whole tokens.
+// Limit is a plain value; PerSecond, PerMinute, PerHour and PerDay make the usual ones,
+// and WithBurst changes the burst. The zero value is not valid: a limit needs at least
+// Name, Capacity and RefillPeriod.
 type Limit struct {
 	// Name identifies the limit in Amounts, for example "rpm" or "tpm".
 	// Letters, digits, '-', '.' and '_', starting with a letter, at most 64.
@@ -44,7 +47,7 @@ func per(name string, n int64, period time.Duration) Limit {
 	return Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, RefillPeriod: period}
 }
 
-// WithBurst returns the limit with room for n tokens at once.
+// WithBurst returns the limit with a burst of n tokens.
 func (l Limit) WithBurst(n int64) Limit {
 	l.Burst = n
 	return l
@@ -61,14 +64,15 @@ func (l Limit) withDefaults() Limit {
 	return l
 }
 
-// Amounts names how many whole tokens of each limit a call takes or returns.
+// Amounts says how many whole tokens of each limit a call takes or gives back, by the
+// name of the limit.
 type Amounts map[string]int64
 
-// names returns the limits named, sorted.
+// names returns the names of the limits, sorted.
 func (a Amounts) names() []string { return slices.Sorted(maps.Keys(a)) }
 
-// Entity is something that is limited: a key, a project, an organisation. An
-// entity needs no record to be limited; a record gives it a parent.
+// Entity is anything that is limited: a key, a project, an organisation. An entity needs
+// no record to be limited; a record gives it a parent.
 type Entity struct {
 	// ID identifies the entity in every call: letters, digits and _ . - : @,
 	// starting with a letter or digit, at most 256.
@@ -107,13 +111,13 @@ type UnavailablePolicy string
 const (
 	// Block fails the call with *UnavailableError.
 	Block UnavailablePolicy = "block"
-	// Allow admits the call with a lease whose Degraded reports true. A bucket
-	// that answers, but has no capacity or too many writers, is not admitted for
-	// the asking: there Allow does as Local.
+	// Allow admits the call with a lease whose Degraded reports true. If the bucket
+	// answers but has no capacity, or too many writers, Allow does what Local does: the
+	// store is alive, so its limits are not lifted.
 	Allow UnavailablePolicy = "allow"
-	// Local admits what fits this process's share of the limits as last known,
-	// see Options.LocalShare, with a lease whose Degraded reports true, and
-	// denies the rest. With no limits known it does as Block.
+	// Local admits what fits this process's share of the limits as last known, see
+	// Options.LocalShare, with a lease whose Degraded reports true. It denies everything
+	// else. If no limits are known it does what Block does.
 	Local UnavailablePolicy = "local"
 )
 
@@ -157,7 +161,8 @@ type LimitStatus struct {
 	Degraded bool
 }
 
-// limitText is a Limit as a person writes it: what has its default is left out.
+// limitText is a Limit as a person writes it: fields that have their default are left
+// out.
 type limitText struct {
 	Name         string `json:"name"`
 	Capacity     int64  `json:"capacity"`
@@ -183,9 +188,9 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes; the period is a time.Duration's text,
-// such as "1s", "90s", "1m" or "24h". It refuses fields that it does not know; the
-// values are checked where the limit is used.
+// UnmarshalJSON reads what MarshalJSON writes. The period is the text of a
+// time.Duration, such as "1s", "90s", "1m" or "24h". It refuses fields that it does not
+// know. The values are checked when the limit is used.
 func (l *Limit) UnmarshalJSON(data []byte) error {
 	var t limitText
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -201,7 +206,7 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// periodText is a duration without the parts that are 0: "1m", not "1m0s".
+// periodText writes a duration without the parts that are 0: "1m", not "1m0s".
 func periodText(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -234,7 +239,7 @@ func (m *CascadeMode) UnmarshalText(text []byte) error {
 // String is the level's name; empty for none.
 func (l ConfigLevel) String() string { return string(l) }
 
-// unmarshalName sets one of the names, or none.
+// unmarshalName sets to one of the names, or to none if the text is empty.
 func unmarshalName[T ~string](to *T, text []byte, field string, names ...T) error {
 	name := T(text)
 	if name != "" && !slices.Contains(names, name) {

@@ -8,31 +8,34 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Observer hears of what a limiter does, in pairs of start and end. The context
-// that a start returns is the one its end is given, so that spans fit. Methods
-// are called on the hot path and must be safe for concurrent use and quick.
-// Embed NopObserver to be ready for more methods.
+// Observer is told what a limiter does, in pairs of start and end, for traces, metrics
+// and logs. Set one in Options.Observer. The end of a pair gets the context that its
+// start returned, so a start can put a span into it. The limiter calls the methods on
+// its hot path, from many goroutines: they must be quick and safe for concurrent use.
+// Embed NopObserver and implement only the methods that you need; then a method added
+// later does not break your type.
 type Observer interface {
-	// AcquireStart is called before an Acquire, Wait or Do looks at anything.
+	// AcquireStart is called first in an Acquire, Wait or Do, before anything is looked
+	// up.
 	AcquireStart(ctx context.Context, e AcquireStart) context.Context
-	// AcquireEnd is called when it returns.
+	// AcquireEnd is called before the Acquire, Wait or Do returns.
 	AcquireEnd(ctx context.Context, e AcquireEnd)
 	// WriteStart is called before a bucket is written.
 	WriteStart(ctx context.Context, e WriteStart) context.Context
-	// WriteEnd is called when the outcome is known, or will not be.
+	// WriteEnd is called when the outcome of the write is known, or cannot be known.
 	WriteEnd(ctx context.Context, e WriteEnd)
 	// AvailabilityChanged is called once when the table stops answering and once
 	// when it answers again.
 	AvailabilityChanged(e AvailabilityChange)
-	// PacingChanged is called when this process begins to leave an interval between
-	// its writes of a bucket whose partition throttles, and when that is over: at
-	// the bucket's next use.
+	// PacingChanged is called when this process begins to leave an interval between its
+	// writes to a bucket, because the bucket's partition throttles. It is called again
+	// when that is over, at the next use of the bucket.
 	PacingChanged(e PacingChange)
 }
 
 // AcquireStart describes an acquire.
 type AcquireStart struct {
-	// EntityID and Resource are what the call names; its parents are not told.
+	// EntityID and Resource are the call's own; the events do not name its parents.
 	EntityID, Resource string
 	// Amounts is what it asks for, in whole tokens.
 	Amounts Amounts
@@ -44,16 +47,17 @@ type AcquireEnd struct {
 	EntityID, Resource string
 	// Duration is the time it took.
 	Duration time.Duration
-	// Err is nil for a grant; errors.Is tells a denial from a store failure.
+	// Err is nil for a grant; errors.Is(err, ErrLimitExceeded) distinguishes a denial
+	// from a failure of the store.
 	Err error
-	// Degraded says that the grant is not backed by the store.
+	// Degraded means that a policy granted the call, not its buckets.
 	Degraded bool
-	// FromMemory says that it was decided without asking the store: denied by what
-	// was last seen, or granted of what was debited ahead (Options.Prefetch).
+	// FromMemory means that no request was needed: the call was denied by what was last
+	// seen, or granted from tokens debited ahead (Options.Prefetch).
 	FromMemory bool
 }
 
-// WriteKind names the shape of a write.
+// WriteKind names the form of a write.
 type WriteKind string
 
 // The shapes of a write.
@@ -127,13 +131,13 @@ func (NopObserver) AvailabilityChanged(AvailabilityChange) {}
 // PacingChanged does nothing.
 func (NopObserver) PacingChanged(PacingChange) {}
 
-// writeTrace tells an observer of the lanes' writes.
+// writeTrace tells an observer about the writes of the lanes.
 type writeTrace struct {
 	limiter  *RateLimiter
 	observer Observer
 }
 
-// Begin tells of the start of a write, and what it returns of its end.
+// Begin tells of the start of a write. The function that it returns tells of its end.
 func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context, func(a lane.Answer, took time.Duration)) {
 	start := WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: writeKinds[w.Kind], Callers: w.Callers}
 	ctx = t.observer.WriteStart(ctx, start)
@@ -145,7 +149,7 @@ func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context,
 	}
 }
 
-// Paced tells that the writes of a bucket are paced, or are not any more.
+// Paced tells that the writes of a bucket begin to be paced, or are not paced any more.
 func (t writeTrace) Paced(p lane.Paced) {
 	t.observer.PacingChanged(PacingChange{EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Interval: p.Interval, Paced: !p.Throttled.IsZero()})
 }

@@ -5,7 +5,9 @@ import (
 	"time"
 )
 
-// Options configures a RateLimiter. The zero value is usable.
+// Options configures a RateLimiter. Every field is optional: the zero value, and nil
+// Options passed to New, give the defaults that the fields name. New copies the Options,
+// so a change made afterwards has no effect.
 type Options struct {
 	// Limits apply where no level of the stored configuration has any.
 	// Defaults to none.
@@ -110,8 +112,8 @@ func (o Options) withDefaults(repo *Repository) Options {
 }
 
 const (
-	// leastPrefetch and mostPrefetch bound Options.Prefetch: below, debiting ahead
-	// saves nothing; above, limits mean little.
+	// leastPrefetch and mostPrefetch bound Options.Prefetch. A shorter time saves
+	// nothing; with a longer one, limits mean little.
 	leastPrefetch, mostPrefetch = 250 * time.Millisecond, 10 * time.Second
 )
 
@@ -131,7 +133,7 @@ func (o Options) checkPrefetches() error {
 	return checkPrefetch("options.Prefetch", o.Prefetch)
 }
 
-// horizon is how prefetch applies to resources, nil if it applies to none.
+// horizon says how long ahead a resource's calls are debited; nil if none are.
 func (o Options) horizon() func(resource string) time.Duration {
 	if o.Prefetch == 0 && len(o.PrefetchResources) == 0 {
 		return nil
@@ -167,9 +169,9 @@ type acquireOptions struct {
 	cascade       CascadeMode
 }
 
-// WithLimits adds limits to the entity's, or puts them in the place of those
-// with the same name; nothing is removed. The lease keeps them. Callers that
-// disagree about one bucket take turns rewriting it: that is safe, and slow.
+// WithLimits adds limits to those of the entity, or replaces those of the same name; it
+// removes none. The lease keeps them. Callers that disagree about the limits of one
+// bucket take turns rewriting it, which is safe but slow.
 func WithLimits(limits ...Limit) AcquireOption {
 	return func(o *acquireOptions) { o.limits = append(o.limits, limits...) }
 }

@@ -30,7 +30,8 @@ type DynamoDB interface {
 	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
 }
 
-// RepositoryOptions configures a Repository. The zero value is usable.
+// RepositoryOptions configures a Repository. Every field is optional: the zero value,
+// and nil passed to NewRepository, give the defaults that the fields name.
 type RepositoryOptions struct {
 	// Namespace prefixes every partition key, so that several installations
 	// share a table. Defaults to none.
@@ -51,30 +52,40 @@ type RepositoryOptions struct {
 	// ConfigCacheSize bounds how many (entity, resource) configurations are
 	// remembered. Defaults to 100,000.
 	ConfigCacheSize int
-	// RequestTimeout bounds one request of ours with the SDK's tries of it, and
-	// so a write whose caller has gone. A request that takes all of it says that
-	// DynamoDB does not answer. Creating and describing the table may take 10 s.
+	// RequestTimeout bounds one request, including the SDK's tries of it; so it also
+	// bounds a write whose caller has left. A request that takes the whole time means
+	// that DynamoDB does not answer. Creating and describing the table may take 10 s.
 	// Defaults to 1 s.
 	RequestTimeout time.Duration
-	// Compatible keeps the table readable for zae-limiter: what that refuses is
-	// refused with a *ValidationError, namely a limit whose burst is below its
-	// capacity, and a resource that is longer than 64 characters, does not start
-	// with a letter or holds ':' or '@'. What is stored already is left as it is.
-	// Defaults to false.
+	// Compatible keeps the table readable for zae-limiter. What zae-limiter refuses is
+	// then refused with a *ValidationError: a limit whose burst is below its capacity,
+	// and a resource that is longer than 64 characters, does not start with a letter, or
+	// contains ':' or '@'. What is stored already stays as it is. Defaults to false.
 	Compatible bool
 	// Logger receives what an operator should know. Defaults to silence.
 	Logger *slog.Logger
 }
 
-// Repository reads and writes one table: entities, configuration and buckets.
-// It is safe for concurrent use and holds no goroutine, but for one while limiters
-// use it and the table does not answer, which asks whether it does again.
+// Repository reads and writes one DynamoDB table: entities, the configuration of limits,
+// and buckets. Make one with NewRepository, and a RateLimiter on it with New; several
+// limiters may share it. It is safe for concurrent use. The zero value is not usable.
+//
+// Which method to use:
+//
+// CreateTable makes the table, or TableInput describes it for infrastructure code.
+// SetSystemLimits, SetResourceLimits and SetEntityLimits configure limits, from the
+// general to the specific; Get and Delete methods belong to each. CreateEntity gives an
+// entity a parent; Children and EntitiesWithLimits list entities.
+//
+// A Repository has no goroutine, with one exception: while limiters use it and the table
+// does not answer, one goroutine asks whether the table answers again.
 type Repository struct {
 	client DynamoDB
 	table  string
 	keys   schema.Keys
 	clock  *ddb.Clock
-	// breaker hears of every request of the table's data, and audience of it.
+	// breaker is told of every request for data of the table. listeners are told when it
+	// opens and closes.
 	breaker   *ddb.Breaker
 	listeners outageListeners
 	log       *slog.Logger
@@ -165,5 +176,5 @@ func (o RepositoryOptions) withDefaults() RepositoryOptions {
 // Table is the name of the table.
 func (r *Repository) Table() string { return r.table }
 
-// tick returns a number larger than all before it.
+// tick returns a number larger than every number it returned before.
 func (r *Repository) tick() int64 { return r.ticks.Add(1) }

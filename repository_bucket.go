@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// buckets is a repository as the lanes of a limiter see it.
+// buckets is a repository as a limiter's lanes see it.
 type buckets struct {
 	repo *Repository
 	// fallback are the limiter's own limits, nil for none.
@@ -76,10 +76,10 @@ func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *sche
 	return image, nil
 }
 
-// bucketTransaction charges several buckets together.
+// bucketTransaction is a transaction that charges several buckets.
 type bucketTransaction struct {
 	items []types.TransactWriteItem
-	// token is how DynamoDB recognises a repetition, for ten minutes.
+	// token lets DynamoDB recognise a repetition, for ten minutes.
 	token string
 }
 
@@ -108,8 +108,8 @@ func (r *Repository) join(t *bucketTransaction, at *lane.Lane, w *plan.Write, o 
 	}})
 }
 
-// transactBuckets sends one transaction, once. The items of failed conditions
-// come back as images by their place.
+// transactBuckets sends one transaction, once. It returns the items of failed conditions
+// as images, by their index in the transaction.
 func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (verdict, map[int]*schema.Image, error) {
 	_, err := r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items, ClientRequestToken: &t.token}, withoutRetries...)
 	if err == nil {
@@ -130,7 +130,7 @@ func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, 
 	return d.Verdict, images, r.translate("charge in a transaction", err)
 }
 
-// refusal reads an error of a write.
+// refusal turns the error of a write into an answer.
 func (r *Repository) refusal(op string, err error, hint *schema.LimitSet, slot int) lane.Answer {
 	d := ddb.Classify(err, context.Background())
 	if d.Verdict != refused {
@@ -157,10 +157,10 @@ func (b buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitSe
 	return b.repo.readBucket(ctx, key, hint, slot)
 }
 
-// Probe asks for proof that a bucket can be written.
+// Probe asks DynamoDB to prove that a bucket can be written. It writes nothing.
 func (b buckets) Probe(ctx context.Context, key schema.Item) error { return b.repo.probe(ctx, key) }
 
-// RereadConfig reads what limits a bucket.
+// RereadConfig reads the limits of a bucket, whatever is cached.
 func (b buckets) RereadConfig(ctx context.Context, entity, resource string) (*plan.Config, error) {
 	resolved, err := b.repo.rereadConfig(ctx, entity, resource)
 	var wrong *ValidationError

@@ -304,8 +304,8 @@ func (r *Repository) registerConfig(owner schema.ConfigOwner, remove bool) []typ
 	}}}
 }
 
-// uncount drops the count of a resource that no entity has limits for any more.
-// The SDK may retry: a count that came back in between is kept.
+// uncount removes the count of a resource if no entity has limits for it any more. The
+// SDK may retry: a count that came back meanwhile is kept.
 func (r *Repository) uncount(ctx context.Context, owner schema.ConfigOwner) error {
 	key, _, ok := r.keys.Register(owner, true)
 	if !ok {
@@ -323,20 +323,21 @@ func (r *Repository) uncount(ctx context.Context, owner schema.ConfigOwner) erro
 	return r.translate("delete limits", err)
 }
 
-// adminTries bounds how often a change is made anew when another was in its way.
+// adminTries bounds how often a change is tried again because another change was made
+// meanwhile.
 const adminTries = 8
 
 // adminBackoff is the wait between the tries of administrative work.
 var adminBackoff = ddb.Backoff{First: 25 * time.Millisecond, Most: time.Second}
 
-// changeConfig reads the owner's item and writes what change makes of it, on
-// the condition that nobody wrote it meanwhile: then it reads again. Nothing is
-// written when change returns nothing. The cache is evicted before and after: a
-// read begun before the write ends is not kept, whatever it saw.
+// changeConfig reads the owner's item and writes what change makes of it, on the
+// condition that nobody wrote the item meanwhile; if somebody did, it reads again. It
+// writes nothing if change returns nothing. It evicts the cache before and after,
+// because a read that began before the write ended may have seen the old item.
 //
-// Every change is a transaction, for the SDK gives it a client token that stays
-// the same when it retries: a change whose answer was lost is not made twice,
-// and is not mistaken for somebody else's.
+// Every change is a transaction, because the SDK gives a transaction a client token that
+// stays the same when it retries: a change whose answer was lost is not made twice, and
+// is not mistaken for somebody else's.
 func (r *Repository) changeConfig(ctx context.Context, op string, owner schema.ConfigOwner, change func(old schema.Item) []types.TransactWriteItem) error {
 	r.evictConfig(owner)
 	defer r.evictConfig(owner)

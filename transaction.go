@@ -15,9 +15,8 @@ import (
 // The buckets of an entity and its parents, charged by one transaction:
 // CascadeTransaction.
 
-// takeTogether charges all levels in one transaction. A denial by a recent
-// image writes nothing; one that must bring a newer configuration first takes
-// the parallel way.
+// takeTogether charges all levels in one transaction. A denial by a recent image writes
+// nothing. A denial that has to bring a newer configuration goes the parallel way.
 func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience) error {
 	ctx, cancel := context.WithDeadline(caller, p.bound())
 	defer cancel()
@@ -49,8 +48,9 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 	return l.concludeFailed(ctx, caller, lease, policy, &p, contended(r.entity, r.resource))
 }
 
-// proposeAll decides every level's write. A denial waits for every level as it
-// is: then none passes by an image too old to deny from.
+// proposeAll decides the write of every level. If a level denies, all of them are
+// decided again from recent images, so that none passes by an image too old to deny
+// from.
 func (l *RateLimiter) proposeAll(ctx context.Context, lease *Lease, at position, round int) ([]lane.Proposal, error) {
 	proposals, err := l.propose(ctx, lease, at, round, false)
 	if denied, _ := denies(proposals); err == nil && denied {
@@ -59,7 +59,7 @@ func (l *RateLimiter) proposeAll(ctx context.Context, lease *Lease, at position,
 	return proposals, err
 }
 
-// denies reports whether some level denies, and whether one that does has a newer
+// denies reports whether some level denies, and whether such a level has a newer
 // configuration to bring.
 func denies(proposals []lane.Proposal) (denied, adopts bool) {
 	for i := range proposals {
@@ -70,7 +70,7 @@ func denies(proposals []lane.Proposal) (denied, adopts bool) {
 	return denied, adopts
 }
 
-// denyProposed is the denial of levels that would have to wait.
+// denyProposed is the denial by levels whose take would have to wait.
 func (lease *Lease) denyProposed(proposals []lane.Proposal) error {
 	for i := range proposals {
 		if v := proposals[i].View; v.Config != nil {
@@ -81,8 +81,8 @@ func (lease *Lease) denyProposed(proposals []lane.Proposal) error {
 }
 
 // concludeFailed ends a call whose transaction failed. If ctx has ended, the time for
-// the store is over; what may have been charged, and what is wrong, is said all the
-// same.
+// the store is over, but an error about what may have been charged, or about bad input,
+// is returned all the same.
 func (l *RateLimiter) concludeFailed(ctx, caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, errUnconfirmed) && !isValidation(err) {
 		err = l.outOfTime(lease, p)
@@ -90,7 +90,7 @@ func (l *RateLimiter) concludeFailed(ctx, caller context.Context, lease *Lease, 
 	return l.concludeTogether(caller, lease, l.failAll(lease, err), policy)
 }
 
-// concludePending ends a call whose transaction is under way.
+// concludePending ends a call whose transaction is still under way.
 func (l *RateLimiter) concludePending(caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, underWay []*lane.Op) error {
 	for _, o := range underWay {
 		if o.Result.Pending {
@@ -100,8 +100,8 @@ func (l *RateLimiter) concludePending(caller context.Context, lease *Lease, poli
 	return l.concludeTogether(caller, lease, underWay, policy)
 }
 
-// concludeTogether turns the failure of a transaction into an error, or into a
-// lease where the policy says so; the caller whose context has ended gets that.
+// concludeTogether turns the failure of a transaction into an error, or into a lease if
+// the policy says so. If the caller's context has ended, it returns that error.
 func (l *RateLimiter) concludeTogether(ctx context.Context, lease *Lease, ops []*lane.Op, policy UnavailablePolicy) error {
 	if ctx.Err() == nil {
 		return l.conclude(ctx, lease, ops, policy)
@@ -124,7 +124,7 @@ func (l *RateLimiter) outOfTime(lease *Lease, p *patience) error {
 	return l.unanswered(errOutOfTime)
 }
 
-// failAll makes results of one error for every level.
+// failAll makes a result with the same error for every level.
 func (l *RateLimiter) failAll(lease *Lease, err error) []*lane.Op {
 	ops := make([]*lane.Op, len(lease.levels))
 	for i := range ops {
@@ -133,7 +133,7 @@ func (l *RateLimiter) failAll(lease *Lease, err error) []*lane.Op {
 	return ops
 }
 
-// propose decides every level's write, of a call that was refused so many rounds;
+// propose decides the write of every level, for a call that was refused round times.
 // certain lets no level pass by an image too old to deny from.
 func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at position, round int, certain bool) ([]lane.Proposal, error) {
 	proposals := make([]lane.Proposal, len(lease.levels))
@@ -150,8 +150,8 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at position, ro
 	return proposals, nil
 }
 
-// committed is what a level was granted by a transaction, which returns no image:
-// it is worked out, and the lane reads the bucket before it denies anything.
+// committed is what a transaction granted to a level. DynamoDB returns no image for a
+// transaction, so the image is computed, and the lane reads the bucket before it denies.
 func (lv *level) committed(p *lane.Proposal, decode func(schema.Item, int) (*schema.Image, error)) lane.Result {
 	image := p.View.Image
 	if image == nil {
@@ -167,21 +167,21 @@ func (lv *level) committed(p *lane.Proposal, decode func(schema.Item, int) (*sch
 	return lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now}
 }
 
-// transaction is a charge of several levels on its way.
+// transaction is one charge of several levels on its way.
 type transaction struct {
 	bucketTransaction
-	// charged are the levels that its items charge, by place.
+	// charged are the indexes of the levels that its items charge, in the items' order.
 	charged []int
-	// tries and unanswered are how many were made, and went unanswered.
+	// tries counts the requests, and unanswered those that got no answer.
 	tries, unanswered int
 }
 
 // errUnconfirmed marks a transaction that went unanswered to the end.
 var errUnconfirmed = errors.New("it may have been charged")
 
-// commit sends the transaction; done is false when it has to be decided again.
-// When ctx ends first, it is followed to its end without the caller: underWay are
-// the takes of the levels, of which what becomes of them can be inherited.
+// commit sends the transaction. done is false if it has to be decided again. If ctx ends
+// first, a goroutine follows the transaction to its end; underWay then are the takes of
+// the levels, whose outcomes can be followed.
 func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane.Proposal, round int) (done bool, underWay []*lane.Op, err error) {
 	t := transaction{bucketTransaction: bucketTransaction{token: rand.Text()}}
 	operation := l.lanes.IDs.Operation()
@@ -221,7 +221,7 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane
 	return done, nil, err
 }
 
-// bookTransaction books what came of a transaction, at every level.
+// bookTransaction books the answer to a transaction at every level.
 func (l *RateLimiter) bookTransaction(lease *Lease, proposals []lane.Proposal, t *transaction, a transactionAnswer, asked int64, round int) (done bool, err error) {
 	switch a.verdict {
 	case landed:
@@ -254,7 +254,7 @@ func (l *RateLimiter) bookTransaction(lease *Lease, proposals []lane.Proposal, t
 	return false, a.err
 }
 
-// pendingTogether are the levels' takes of a transaction that is under way.
+// pendingTogether makes the takes of the levels of a transaction that is under way.
 func (l *RateLimiter) pendingTogether(ctx context.Context, lease *Lease) []*lane.Op {
 	ops := make([]*lane.Op, len(lease.levels))
 	for i := range ops {
@@ -267,8 +267,8 @@ func (l *RateLimiter) pendingTogether(ctx context.Context, lease *Lease) []*lane
 	return ops
 }
 
-// passOutcomes tells who follows the takes of a transaction what became of it.
-// The lease may be its caller's by now: only what never changes of it is read.
+// passOutcomes gives the takes of a transaction their outcomes. The lease may belong to
+// its caller by now, so only fields that never change are read.
 func (l *RateLimiter) passOutcomes(lease *Lease, ops []*lane.Op, proposals []lane.Proposal, t *transaction, a transactionAnswer) {
 	for _, i := range t.charged {
 		r := lane.Result{Err: a.err, Unconfirmed: a.verdict == unconfirmed}
@@ -283,7 +283,7 @@ func (l *RateLimiter) passOutcomes(lease *Lease, ops []*lane.Op, proposals []lan
 	}
 }
 
-// transactionAnswer is what came of a transaction.
+// transactionAnswer is what a transaction came to.
 type transactionAnswer struct {
 	verdict verdict
 	images  map[int]*schema.Image // of the conditions that failed, by place
@@ -291,8 +291,8 @@ type transactionAnswer struct {
 	err     error
 }
 
-// beginTogether tells the observer of a transaction; what it returns tells of
-// its end.
+// beginTogether tells the observer that a transaction begins. The function it returns
+// tells of its end.
 func (l *RateLimiter) beginTogether(ctx *context.Context, r request) (end func(transactionAnswer)) {
 	o := l.opts.Observer
 	if o == nil {
@@ -313,9 +313,10 @@ func (l *RateLimiter) beginTogether(ctx *context.Context, r request) (end func(t
 	}
 }
 
-// deliverTogether sends a transaction until it is known to have landed or not. An
-// unanswered one is sent again byte for byte with its token. It returns early,
-// with ended, when ctx ends while that is not known: it can go on under another.
+// deliverTogether sends a transaction until it is known whether it landed. A transaction
+// that got no answer is sent again byte for byte, with the same token. It returns early,
+// with ctxEnded, if ctx ends before that is known: the delivery can continue under
+// another context.
 func (l *RateLimiter) deliverTogether(ctx context.Context, t *transaction) (a transactionAnswer, ctxEnded bool) {
 	for {
 		t.tries++

@@ -8,24 +8,22 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
-// Wait is Acquire that blocks until the amounts fit. Callers of one bucket in
-// this process are served first come first served; one of them asks the store,
-// at the exact time its last answer gives, and neither a smaller request nor an
-// Acquire takes what it waits for. A changed limit is noticed within the
-// configuration's TTL. Among processes it is chance who is served, and a wait may end
-// some time behind the exact one, the more of them wait for the same bucket.
+// Wait is an Acquire that blocks until the amounts fit. Callers of one bucket in this
+// process are served first come, first served. One of them asks the store, at the exact
+// time that the last answer gives; neither a smaller request nor an Acquire takes what
+// it waits for. A changed limit is noticed within the configuration's TTL.
 //
-// It fails at once with a *LimitExceededError when an amount exceeds a burst, or
-// when ctx's deadline is earlier than the computed wait; with ctx's error when
-// ctx ends, keeping nothing; with ErrClosed when the limiter is closed; else as
-// Acquire.
+// It fails at once with a *LimitExceededError if an amount exceeds a burst, or if ctx's
+// deadline is earlier than the computed wait. It fails with ctx's error when ctx ends,
+// and then holds nothing, and with ErrClosed when the limiter is closed. Other errors
+// are those of Acquire.
 func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
 	return l.call(ctx, entity, resource, amounts, opts, l.wait)
 }
 
-// position is a waiter's place in the line of a bucket; the zero position is none.
+// position is a waiter's place in the line of a bucket. The zero position is in no line.
 type position struct {
-	// waits says that the caller stands in line once it is denied.
+	// waits means that the caller joins a line when it is denied.
 	waits  bool
 	waiter *lane.Waiter
 	lane   *lane.Lane
@@ -41,8 +39,8 @@ func (p *position) rank() uint64 {
 	return p.waiter.Rank
 }
 
-// callFitting lets those behind the caller in the line of a level, who fit beside
-// it, ride in its write.
+// callFitting lets the waiters behind the caller, in the line of a level, ride in its
+// write if they fit beside it.
 func (p *position) callFitting(lv *level) {
 	if p.lane == lv.lane {
 		lv.lane.CallAlong(p.waiter, lv.cfg)
@@ -102,8 +100,8 @@ func (l *RateLimiter) noteLost(r *request, lease *Lease, at position) {
 	}
 }
 
-// contentionOf is the ContentionError that err tells of; nil if it tells of none, or of
-// something that may have been written.
+// contentionOf is the ContentionError in err; nil if there is none, or if something may
+// have been written.
 func contentionOf(err error) *ContentionError {
 	var busy *ContentionError
 	if errors.As(err, &busy) && !errors.Is(err, ErrUnconfirmed) {
@@ -112,8 +110,8 @@ func contentionOf(err error) *ContentionError {
 	return nil
 }
 
-// waitableDenial is the denial that err is, if a wait can outlast it; nil if it is
-// none, or tells of something that may have been written.
+// waitableDenial is the denial in err if waiting can help. It is nil if err is no
+// denial, or if something may have been written.
 func waitableDenial(err error) *LimitExceededError {
 	var denial *LimitExceededError
 	if errors.As(err, &denial) && denial.RetryAfter != Never && !errors.Is(err, ErrUnconfirmed) {
@@ -130,8 +128,8 @@ func (l *RateLimiter) ensureWaiter(at *position) {
 	}
 }
 
-// waitOutContention waits until those who contend for a bucket have dispersed. It fails with
-// the contention when ctx's deadline is earlier.
+// waitOutContention waits until the processes that contend for a bucket have spread out.
+// It returns the contention if ctx's deadline is earlier than that.
 func (l *RateLimiter) waitOutContention(ctx context.Context, at *position, contention *ContentionError, err error) error {
 	if deadline, ok := ctx.Deadline(); ok && contention.RetryAfter > time.Until(deadline) {
 		return err
@@ -145,10 +143,10 @@ func (l *RateLimiter) waitOutContention(ctx context.Context, at *position, conte
 	return nil
 }
 
-// standInLine puts the waiter in the line of the level that denies the longest.
-// It keeps its place while that is so, and its seniority when it changes lines:
-// two waiters who each hold what the other lacks would change for ever. It is
-// false when the denial names no level of the lease.
+// standInLine puts the waiter into the line of the level that denies the longest. The
+// waiter stays there while that level denies the longest, and keeps its rank when it
+// changes lines: otherwise two waiters that each hold what the other lacks would change
+// lines for ever. It returns false if the denial names no level of the lease.
 func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExceededError) bool {
 	longest := denial.Primary().EntityID
 	var scarce []string
@@ -174,9 +172,10 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 	return false
 }
 
-// awaitTurn returns when the waiter may try: at the head of the line, at the exact
-// time the bucket's last image gives; behind it, when called. It fails when that
-// is later than ctx's deadline. slept says that it returns at that exact time.
+// awaitTurn returns when the waiter may try. A head tries at the exact time that the
+// bucket's last image gives; a waiter behind it tries when it is called. It fails if
+// that time is later than ctx's deadline. slept means that it returned at the exact
+// time.
 func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, denial *LimitExceededError) (slept bool, err error) {
 	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
 	next := try{behind: at.lane.Behind()}
@@ -202,21 +201,21 @@ func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, den
 	}
 }
 
-// turn is what a waiter knows of when it may try.
+// turn is what a waiter knows about when it may try.
 type turn struct {
-	// head says that nobody is before it, called that it may try all the same, or
-	// that its limits were changed while it is the head.
+	// head means that nobody is before it. called means that it may try all the same, or
+	// that it is the head and its limits were changed.
 	head, called bool
-	// left is until its tokens are there; known says that this is sure enough to
-	// give up for.
+	// left is how long it takes until its tokens are there. known means that this is
+	// certain enough to give up because of it.
 	left  time.Duration
 	known bool
-	// recheck is until it looks at the configuration again.
+	// recheck is how long it takes until the waiter looks at the configuration again.
 	recheck time.Duration
 }
 
-// mayTry reports whether the waiter may try now, when so much is left until its turn. The
-// head does so too when it does not know its time.
+// mayTry reports whether the waiter may try now. A head that does not know its time
+// tries, too.
 func (t turn) mayTry(left time.Duration) bool {
 	return t.called || t.head && (!t.known || left <= 0)
 }
@@ -249,8 +248,8 @@ func (next *try) left(t turn, now time.Time) time.Duration {
 	return next.exact.Add(next.behind).Sub(now)
 }
 
-// turnOf looks when the waiter may try. expected is when it last knew to be the
-// time; same says that nothing has called it since.
+// turnOf finds out when the waiter may try. expected is the time it last knew; unwoken
+// means that nothing has woken it since.
 func (l *RateLimiter) turnOf(ctx context.Context, r request, at position, expected *time.Time, unwoken bool) turn {
 	head, called := at.lane.MayTry(at.waiter)
 	if called {
@@ -269,16 +268,16 @@ func (l *RateLimiter) turnOf(ctx context.Context, r request, at position, expect
 	return turn{head: head, left: left, known: known, recheck: recheck}
 }
 
-// exceedsDeadline reports whether a wait that is not over would end after ctx's deadline.
-// Durations are compared: the deadline is of the local clock, the wait of the
-// corrected one.
+// exceedsDeadline reports whether a wait would end after ctx's deadline. It compares
+// durations, because the deadline is by the local clock and the wait by the corrected
+// one.
 func exceedsDeadline(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && wait > 0 && wait > time.Until(deadline)
 }
 
-// waitLeft is how long a waiter has to wait by the last image of its bucket; known is
-// false when that is too old to say.
+// waitLeft is how long a waiter has to wait by the last image of its bucket. known is
+// false if the image is too old to say.
 func (l *RateLimiter) waitLeft(at position) (left time.Duration, known bool) {
 	now := l.clock()
 	wait, known := at.lane.Due(at.waiter, now.UnixMilli())
@@ -291,13 +290,13 @@ func (l *RateLimiter) waitLeft(at position) (left time.Duration, known bool) {
 // never is longer than any wait for a turn.
 const never = 100 * 365 * 24 * time.Hour
 
-// leastRecheck bounds how often a waiter looks at the configuration when the
-// one it has is past its TTL, for another reads it or it could not be read.
+// leastRecheck is how soon, at the earliest, a waiter looks at the configuration again
+// if its own is past its TTL, because another caller reads it or it could not be read.
 const leastRecheck = time.Second
 
-// refreshWaiter gives the waiter the configuration that its level has in the
-// cache, where it is read once a TTL however many wait. It returns for how long
-// that is good, and whether it is another than before.
+// refreshWaiter gives the waiter the configuration that the cache has for its level; the
+// cache reads it once a TTL, however many wait. It returns how long the configuration is
+// good, and whether it differs from the waiter's.
 func (l *RateLimiter) refreshWaiter(ctx context.Context, r request, at position) (recheck time.Duration, changed bool) {
 	ttl := l.repo.configs.ttl()
 	recheck = min(ttl, leastRecheck)
@@ -310,7 +309,7 @@ func (l *RateLimiter) refreshWaiter(ctx context.Context, r request, at position)
 	return max(recheck, min(ttl, ttl-age)), at.lane.Reconfigure(at.waiter, cfg)
 }
 
-// sleep waits; woken says that something changed before the time was over.
+// sleep waits for d. woken means that something changed before the time was over.
 func (l *RateLimiter) sleep(ctx context.Context, w *lane.Waiter, d time.Duration) (woken bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -6,15 +6,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// batch is what one write carries.
+// batch holds the ops that one write carries.
 type batch struct {
 	adjusts, takes []*Op
 }
 
 func (b *batch) ops() []*Op { return slices.Concat(b.adjusts, b.takes) }
 
-// charges reports whether the batch takes anything: only what gives back alone
-// needs no image.
+// charges reports whether the batch takes anything. A batch that only gives back can be
+// written without an image.
 func (b *batch) charges() bool {
 	return len(b.takes) > 0 || slices.ContainsFunc(b.adjusts, (*Op).charges)
 }
@@ -26,8 +26,8 @@ func (b *batch) first() *Op {
 	return b.adjusts[0]
 }
 
-// next chooses what the next write carries: all adjusts, and the takes that
-// share the first one's configuration.
+// next chooses the ops of the next write: all adjusts, and the takes that have the same
+// configuration as the first take.
 func (l *Lane) next() (batch, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,8 +58,8 @@ func (l *Lane) next() (batch, bool) {
 	return b, true
 }
 
-// nextTakes are the queued takes that share the first one's configuration; l.mu must
-// be held.
+// nextTakes are the queued takes that have the same configuration as the first one. l.mu
+// must be held.
 func (l *Lane) nextTakes() (takes []*Op) {
 	for _, o := range l.queue {
 		switch {
@@ -77,8 +77,8 @@ func sameConfig(a, b *plan.Config) bool {
 	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override
 }
 
-// solo is a batch of one op that rides with no other: what the bucket is owed
-// goes before the lane's own takes; l.mu must be held.
+// solo returns a batch of one op that must be written alone: what the bucket is owed
+// goes before the lane's own takes. l.mu must be held.
 func (l *Lane) solo() (batch, bool) {
 	for _, o := range l.queue {
 		if o.solo && o.state == opQueued {

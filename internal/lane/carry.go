@@ -23,9 +23,9 @@ const (
 	laterAfter = 2
 )
 
-// carry decides and sends one batch. What it does not end stays queued. handed
-// says that the driver's caller has to be answered, and that another goroutine
-// runs the lane.
+// carry decides one batch and sends its write. Ops that it does not end stay in the
+// queue. handed means that another goroutine runs the lane from now on, because the
+// driver has to answer its caller.
 func (l *Lane) carry(dr driver, b batch) (handed bool) {
 	ctx := dr.of(&b)
 	l.batchSent = false
@@ -79,8 +79,8 @@ func (l *Lane) needsRead(b batch) bool {
 	return !l.sight.known && b.charges() || l.refundsNeedRead(b.adjusts)
 }
 
-// endUnknownLimits ends the takes of limits that neither the bucket nor the configuration
-// in force has, and returns the others.
+// endUnknownLimits ends the takes whose limits are neither in the bucket nor in the
+// configuration in force. It returns the others.
 func (l *Lane) endUnknownLimits(v plan.View, takes []*Op) []*Op {
 	if !slices.ContainsFunc(takes, func(o *Op) bool { return v.Lacks(o.Amounts) }) {
 		return takes
@@ -96,8 +96,8 @@ func (l *Lane) endUnknownLimits(v plan.View, takes []*Op) []*Op {
 	return known
 }
 
-// fail ends ops whose bucket or configuration could not be read; when that is
-// because the driver's context ended, they go on without it.
+// fail ends ops whose bucket or configuration could not be read. If the read failed
+// because the driver's context ended, the ops continue without the driver.
 func (l *Lane) fail(dr driver, ops []*Op, err error) (handed bool) {
 	if dr.ended() {
 		l.handOver(func() { l.requeue(ops) })
@@ -150,9 +150,9 @@ func (l *Lane) halvings() int {
 	return int(l.shareHalvings)
 }
 
-// postpone leaves takes for the next write, to be decided from this one's answer.
-// What was left behind once already, and does not fit a recent image beside those
-// that go first, is denied: nobody who asks not to wait waits in line.
+// postpone leaves takes for the next write, which is decided from the answer to this
+// one. A take that was left once already, and does not fit a recent image beside those
+// before it, is denied: a caller of Acquire does not wait in line.
 func (l *Lane) postpone(v plan.View, c decision) {
 	next := c.deferred
 	for _, o := range next {
@@ -218,7 +218,7 @@ func (l *Lane) afterClaim(left []*Op, a Answer) {
 	}
 }
 
-// markNotCarried notes that the write carries nothing of the ops.
+// markNotCarried notes that the write contains nothing of these ops.
 func (l *Lane) markNotCarried(ops []*Op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,7 +227,7 @@ func (l *Lane) markNotCarried(ops []*Op) {
 	}
 }
 
-// write sends a plan, and calls then with its answer.
+// write sends a plan and calls onAnswer with its answer.
 func (l *Lane) write(ctx context.Context, dr driver, p plan.Write, s plan.Sums, carried []*Op, onAnswer func(Answer)) (handed bool) {
 	d := &delivery{kind: p.Kind, plan: p, carried: carried, givesBack: s.HasBack() && p.Kind != plan.Create}
 	if p.Kind == plan.Create {
@@ -236,8 +236,8 @@ func (l *Lane) write(ctx context.Context, dr driver, p plan.Write, s plan.Sums, 
 	return l.send(ctx, dr, d, s, onAnswer)
 }
 
-// send delivers a write, remembers what its answer shows and calls then. When
-// the driver's context ends meanwhile, that happens without it.
+// send delivers a write, keeps the image that the answer shows and calls onAnswer. If
+// the driver's context ends meanwhile, another goroutine does the rest.
 func (l *Lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, onAnswer func(Answer)) (handed bool) {
 	d.operation = l.owner.IDs.Operation()
 	if l.owner.OnSend != nil {
@@ -264,7 +264,7 @@ func (l *Lane) send(ctx context.Context, dr driver, d *delivery, s plan.Sums, on
 	return true
 }
 
-// applyAnswer takes a write's answer.
+// applyAnswer updates what the lane knows by a write's answer, then calls onAnswer.
 func (l *Lane) applyAnswer(d *delivery, a Answer, asked int64, s plan.Sums, end, onAnswer func(Answer)) {
 	if end != nil {
 		end(a)
@@ -288,7 +288,8 @@ func (l *Lane) applyAnswer(d *delivery, a Answer, asked int64, s plan.Sums, end,
 	onAnswer(a)
 }
 
-// beginTrace tells who traces of a write; what it returns tells of its end.
+// beginTrace tells the tracer that a write begins. The function it returns tells it of
+// the end.
 func (l *Lane) beginTrace(ctx *context.Context, d *delivery) (end func(Answer)) {
 	if l.owner.Trace == nil {
 		return nil
@@ -299,8 +300,8 @@ func (l *Lane) beginTrace(ctx *context.Context, d *delivery) (end func(Answer)) 
 	return func(a Answer) { ended(a, time.Duration(l.owner.NowMS()-began)*time.Millisecond) }
 }
 
-// allAbandoned reports whether nobody wants the ops any more: all are takes whose
-// callers have gone without them.
+// allAbandoned reports whether nobody wants the ops any more, because all of them are
+// takes whose callers have left.
 func (l *Lane) allAbandoned(ops []*Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -312,8 +313,8 @@ func (l *Lane) allAbandoned(ops []*Op) bool {
 	return true
 }
 
-// allOutOfTime reports whether the time of every op for the store is over; those of
-// callers who have gone have none left.
+// allOutOfTime reports whether every op has used up its time for the store. The takes of
+// callers who have left have none.
 func (l *Lane) allOutOfTime(ops []*Op) bool {
 	now := time.Now()
 	l.mu.Lock()
@@ -327,7 +328,7 @@ func (l *Lane) allOutOfTime(ops []*Op) bool {
 	return true
 }
 
-// settleWrite ends the ops of a write by its answer, or queues them again.
+// settleWrite ends the ops of a write by its answer, or puts them back into the queue.
 func (l *Lane) settleWrite(carried []*Op, v plan.View, housekeeping bool, a Answer, adjusts bool) {
 	l.housekeepingRefused = housekeeping && a.Verdict != ddb.Landed
 	switch a.Verdict {
@@ -347,7 +348,7 @@ func (l *Lane) settleWrite(carried []*Op, v plan.View, housekeeping bool, a Answ
 	}
 }
 
-// resultUnwritten is what comes of ops whose write did not land, or may not have.
+// resultUnwritten is the result of ops whose write did not land, or may not have landed.
 func (l *Lane) resultUnwritten(a Answer) Result {
 	if a.Verdict == ddb.Conflicted { // answered each time
 		return Result{Err: &Failure{Reason: Contended}}
@@ -355,9 +356,9 @@ func (l *Lane) resultUnwritten(a Answer) Result {
 	return Result{Err: a.Err, Unconfirmed: a.Verdict == ddb.Unconfirmed}
 }
 
-// endPending ends the ops of callers who have gone on, when an earlier try went
-// unanswered and may yet land: charged again, they might be charged twice. It
-// returns the others.
+// endPending ends the ops whose callers were told that the write is under way, if an
+// earlier try of it got no answer and may still land. Sent again, they might be charged
+// twice. It returns the others.
 func (l *Lane) endPending(carried []*Op, a Answer) []*Op {
 	if !a.earlierUnconfirmed {
 		return carried
@@ -376,10 +377,10 @@ func (l *Lane) endPending(carried []*Op, a Answer) []*Op {
 	return others
 }
 
-// denyUnfit denies the takes of a refused write that did not fit the state it met,
-// at the instant they were decided for, and returns the others. Else, of many
-// processes, each would find that the refill of its round trip has made room, and
-// they would refuse each other for as long as they outnumber it.
+// denyUnfit denies the takes of a refused write that do not fit the bucket as it was
+// then, at the instant for which they were decided. It returns the others. If it decided
+// for a later instant, each of many processes would find room from the refill since, and
+// they would keep refusing each other.
 func (l *Lane) denyUnfit(carried []*Op, v plan.View, a Answer) []*Op {
 	if !a.Seen || a.Image == nil || !v.Config.Wrote(a.Image) {
 		return carried
@@ -422,8 +423,8 @@ func (l *Lane) denyUnfitIn(v plan.View, carried []*Op) []*Op {
 	return remaining
 }
 
-// countRefusal counts a refusal of the ops, ends those that were refused too often and
-// returns the others.
+// countRefusal counts a refusal of the ops. It ends those that were refused too often
+// and returns the others, after a pause if they were refused more than once.
 func (l *Lane) countRefusal(ops []*Op) []*Op {
 	most := 0
 	var exhausted, again []*Op
@@ -445,8 +446,8 @@ func (l *Lane) countRefusal(ops []*Op) []*Op {
 	return again
 }
 
-// giveBack sends a write that only returns tokens. Limits that the bucket no
-// longer has drop their refund, as does a bucket that is gone.
+// giveBack sends a write that only gives tokens back. A limit that the bucket does not
+// have any more gets nothing back; neither does a bucket that is gone.
 func (l *Lane) giveBack(ctx context.Context, dr driver, b batch, s plan.Sums) (handed bool) {
 	g := schema.GiveBack{Incarnation: b.adjusts[0].incarnation}
 	for _, n := range s {

@@ -6,51 +6,49 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// queue is what a write may carry, and who goes before it.
+// queue is what a write may carry and what limits it.
 type queue struct {
 	adjusts, takes []*Op
 	// sums are those of the adjusts.
 	sums plan.Sums
 	// heads are the waiters at the head of the bucket's line.
 	heads []head
-	// shareHalvings is how often the share that one write takes has been halved.
+	// shareHalvings is how often the share that one write takes was halved.
 	shareHalvings int
-	// mayHousekeep allows a claim that nothing but age asks for.
+	// mayHousekeep allows a claim whose only reason is the age of the refill instant.
 	mayHousekeep bool
 }
 
-// decision is what a write carries, and what becomes of the takes that it does
-// not carry.
+// decision is what a write carries, and what becomes of the other takes.
 type decision struct {
-	// carried are the adjusts and the takes admitted; sums are theirs.
+	// carried are the adjusts and the admitted takes. sums are their amounts together.
 	carried, admitted []*Op
 	sums              plan.Sums
-	// left are the takes that do not fit; spared would, but other processes were
-	// faster of late.
+	// left are the takes that do not fit. deferred are takes that fit, but are left for
+	// the next write because other processes wrote first of late.
 	left     []excluded
 	deferred []*Op
-	// dropped would debit ahead of calls what is scarce.
+	// dropped are takes that would debit scarce tokens ahead of calls.
 	dropped []*Op
-	// promised is what was left to waiters before the last take.
+	// promised is what was left to waiters when the last take was decided.
 	promised plan.Promises
-	// write is what to send, Nothing if there is nothing to write or nothing is
-	// carried.
+	// write is what to send. Its kind is Nothing if there is nothing to write.
 	write plan.Write
 }
 
-// excluded is a take that does not fit beside what goes before it.
+// excluded is a take that does not fit, with what goes before it.
 type excluded struct {
 	op         *Op
 	precedence plan.Precedence
 }
 
-// choose decides the next write from what is known of the bucket. It is pure. It
-// admits takes in their order. After refusals it takes only a share of what is
-// there: processes that all take the whole of it refuse each other, those that
-// take a part commute.
+// choose decides the next write from what is known of the bucket. It is pure. It admits
+// the takes in their order. After refusals it takes only a share of what the bucket
+// holds: processes that each take all of it refuse each other, while takes of a part
+// commute.
 func choose(known *sight, v plan.View, q queue) decision {
 	d := decision{sums: q.sums}
-	ahead := q.sums // and what those spared will take
+	ahead := q.sums // with what the deferred takes will take
 	reading := v.Reading()
 	for _, o := range q.takes {
 		if o.ahead {
@@ -89,8 +87,9 @@ func choose(known *sight, v plan.View, q queue) decision {
 	return d
 }
 
-// debitAhead adds what is to be debited ahead of calls, once all of them have what
-// they ask for, if that leaves every limit half full and nobody else is in the way.
+// debitAhead adds the takes that debit ahead of calls. It does so only once every other
+// take has been admitted, if every limit stays half full and no other process collides
+// with this one.
 func (d *decision) debitAhead(v plan.View, q queue) {
 	for _, o := range q.takes {
 		switch {
@@ -104,7 +103,8 @@ func (d *decision) debitAhead(v plan.View, q queue) {
 	}
 }
 
-// admit adds a take to those that ride; the only one needs no list of its own.
+// admit adds a take to those that the write carries. It allocates nothing if there is
+// only one.
 func (d *decision) admit(o *Op, q queue) {
 	if len(q.takes) == 1 {
 		d.admitted = q.takes
@@ -113,7 +113,7 @@ func (d *decision) admit(o *Op, q queue) {
 	}
 }
 
-// refusals is how often the one of the ops was refused that was refused most.
+// refusals is the highest number of refusals of any of the ops.
 func refusals(ops []*Op) int {
 	most := 0
 	for _, o := range ops {

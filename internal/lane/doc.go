@@ -22,7 +22,7 @@
 //	send.go      the tries of a write; lost_answer.go, how it recognises its own
 //	recall.go    denials from memory
 //	pace.go      paced.go  when its partition throttles: turns, and the list of such lanes
-//	trip.go      when the bucket does not answer: callers leave, outcomes are inherited
+//	trip.go      when the bucket does not answer: callers leave, outcomes are followed
 //	line.go      those who Wait
 //	owed.go      owing.go  tally.go  what is written later, and what is in doubt
 //	prefetch.go  lapse.go  what is debited ahead of calls, and what becomes of it
@@ -36,7 +36,7 @@
 //
 //	queued   waits in the queue            next write → carried; caller leaves → gone; bucket silent → done
 //	carried  a write under way carries it  landed, denied, failed → done; refused → queued; bucket silent → pending
-//	pending  its caller was told that the  outcome known → gone, and its heir told
+//	pending  its caller was told that the  outcome known → gone, and onOutcome called
 //	         write is under way
 //	done     its result is there           final; done is closed
 //	gone     nothing remains to be done    final
@@ -60,8 +60,8 @@
 // # Locks
 //
 // No lock is held over a request or a wait. Locks are taken in this order: owed.mu,
-// Lane.mu, owing.mu, and last Registry.mu or tally.mu. Heirs are told after Lane.mu
-// has been released, for they take locks of their own. Whoever set running owns the
-// fields below "belongs to the running goroutine", and reads the image without the
-// lock.
+// Lane.mu, owing.mu, and last Registry.mu or tally.mu. Notices of outcomes run after
+// Lane.mu has been released, because they take locks of their own. Whoever set running
+// owns the fields below "belongs to the running goroutine", and reads the image without
+// the lock.
 package lane

@@ -9,7 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// Reason is why a lane ended an op.
+// Reason says why a lane ended an op.
 type Reason uint8
 
 // Why a lane ended an op, other than by DynamoDB's answer to it.
@@ -17,7 +17,7 @@ const (
 	Silent        Reason = iota // the bucket does not answer
 	Unconfirmed                 // a try went unanswered and cannot be recognised
 	Contended                   // others changed the bucket each time
-	Outdated                    // a limit of the op is none any more
+	Outdated                    // a limit of the op does not exist any more
 	Unlimited                   // nothing limits the bucket any more
 	Misconfigured               // the stored configuration cannot be used
 	Overfull                    // more limits than a claim can carry
@@ -25,18 +25,19 @@ const (
 	Panicked                    // the work on it panicked
 )
 
-// Failure is how a lane ends an op that no answer of DynamoDB decided. It is a
-// value for the limiter, which makes of it the error that users see.
+// Failure says why a lane ended an op that no answer of DynamoDB decided. The limiter
+// turns it into the error that users see.
 type Failure struct {
 	// Reason is why.
 	Reason Reason
-	// Op is what was being done, of Silent and Unconfirmed.
+	// Op is what was being done; set for Silent and Unconfirmed.
 	Op string
-	// Limit names the limit, of Outdated and TooDeep.
+	// Limit names the limit; set for Outdated and TooDeep.
 	Limit string
-	// Configured is how many limits are configured; Waiting names those that are
-	// configured no more and have not refilled, the last of them in Wait ms: of
-	// Overfull.
+	// Configured, Waiting and Wait are set for Overfull. Configured is how many limits
+	// are configured. Waiting names the limits that are in the bucket, are not
+	// configured any more and have not refilled yet; the last of them is full in Wait
+	// ms.
 	Configured int
 	Waiting    []string
 	Wait       int64
@@ -56,8 +57,8 @@ func (f *Failure) Is(target error) bool {
 	return target == problem.ErrUnavailable && (f.Reason == Silent || f.Reason == Unconfirmed)
 }
 
-// ofConfiguration reports whether an error is of the configuration of takes,
-// which adjusts do not need.
+// ofConfiguration reports whether an error comes from the configuration of takes.
+// Adjusts do not need that configuration.
 func ofConfiguration(err error) bool {
 	var f *Failure
 	if !errors.As(err, &f) {
@@ -72,9 +73,9 @@ func ofConfiguration(err error) bool {
 }
 
 var (
-	// ErrTripped ends what is asked of a bucket that does not answer.
+	// ErrTripped ends an op whose bucket does not answer.
 	ErrTripped = errors.New("the bucket does not answer; it is probed in the background")
-	// errUnrecognised ends a write of which nobody knows whether it landed.
+	// errUnrecognised ends a write if it is not known whether it landed.
 	errUnrecognised = errors.New("a try went unanswered and cannot be recognised")
 )
 
@@ -90,8 +91,8 @@ func unconfirmed(op string) *Failure {
 	return &Failure{Reason: Unconfirmed, Op: op, Err: errUnrecognised}
 }
 
-// silent reports whether an error means that the store said nothing: an answer,
-// throttling too, proves that it lives.
+// silent reports whether an error means that the store gave no answer at all. Throttling
+// is an answer: it shows that the store is alive.
 func silent(err error) bool {
 	if err == nil { // the usual case makes no garbage
 		return false
@@ -103,7 +104,7 @@ func silent(err error) bool {
 	return errors.Is(err, problem.ErrUnavailable) && ddb.Classify(err, context.Background()).Silent
 }
 
-// heard reports whether the store answered, if only with an error.
+// heard reports whether the store answered, even if the answer is an error.
 func heard(err error) bool {
 	return err == nil || ddb.Classify(err, context.Background()).Answered
 }

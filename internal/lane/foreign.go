@@ -5,8 +5,9 @@ import (
 	"log/slog"
 )
 
-// noticeForeign says, once in this process, that another implementation writes
-// buckets that this one writes: neither knows what the other left unwritten.
+// noticeForeign logs, once in this process, that another implementation writes buckets
+// that this one writes too. Each of them misses refill that the other has not written
+// yet.
 func (l *Lane) noticeForeign() {
 	if l.owner.foreign.Swap(true) {
 		return

@@ -13,15 +13,16 @@ import (
 // that nobody took from it. Each give-back goes to the incarnation that took,
 // and is dropped with it.
 
-// refundsOtherIncarnation reports whether the op gives something back to another bucket than the
-// one shown.
+// refundsOtherIncarnation reports whether the op gives something back to another
+// incarnation of the bucket than the one in the image.
 func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
 	return !o.refundDropped && o.GivesBack() && !bytes.Equal(o.incarnation, m.Of())
 }
 
-// refundsNeedRead reports whether the last image shows another bucket than one that is
-// given back to, or none, or one without a limit that is, and is not known to be
-// newer than the grant: a transaction's shows in none.
+// refundsNeedRead reports whether the bucket must be read before the adjusts give back.
+// That is so if the last image shows another incarnation, no bucket, or a bucket without
+// one of the limits, because the image may be older than the grant: a transaction's
+// answer shows no image.
 func (l *Lane) refundsNeedRead(adjusts []*Op) bool {
 	if !l.sight.known {
 		return false
@@ -34,14 +35,15 @@ func (l *Lane) refundsNeedRead(adjusts []*Op) bool {
 	return false
 }
 
-// refundsUnknownLimit reports whether the bucket shown lacks a limit that is given back to.
+// refundsUnknownLimit reports whether the op gives back to a limit that the bucket in
+// the image does not have.
 func (o *Op) refundsUnknownLimit(m *schema.Image) bool {
 	return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount < 0 && !m.Holds(a.Name) })
 }
 
-// dropLostRefunds drops what is to be given back to a bucket that is gone, and returns the
-// adjusts of the one that is there. Where none is known, a write gives back to
-// one incarnation, and leaves the others for the next.
+// dropLostRefunds drops give-backs to a bucket that is gone, and returns the adjusts of
+// the bucket that exists. If no image is known, one write gives back to one incarnation
+// only, and the others are left for the next write.
 func (l *Lane) dropLostRefunds(adjusts []*Op) []*Op {
 	if !l.sight.known {
 		return l.keepOneIncarnation(adjusts)
@@ -61,7 +63,8 @@ func (l *Lane) dropLostRefunds(adjusts []*Op) []*Op {
 	return kept
 }
 
-// keepOneIncarnation keeps the adjusts that give back to the bucket of the first.
+// keepOneIncarnation keeps the adjusts that give back to the same incarnation as the
+// first one, and puts the others back into the queue.
 func (l *Lane) keepOneIncarnation(adjusts []*Op) []*Op {
 	var kept, later []*Op
 	for _, o := range adjusts {
@@ -75,7 +78,7 @@ func (l *Lane) keepOneIncarnation(adjusts []*Op) []*Op {
 	return kept
 }
 
-// incarnation is the incarnation of the bucket as last seen, nil for none.
+// incarnation is that of the bucket as last seen; nil if none is known.
 func (l *Lane) incarnation() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,8 +88,9 @@ func (l *Lane) incarnation() []byte {
 	return l.sight.image.Of()
 }
 
-// owedByOtherIncarnation reports whether a batch charges what another incarnation of the bucket
-// is owed. One that is gone and has no successor is made again.
+// owedByOtherIncarnation reports whether a batch charges what another incarnation of the
+// bucket is owed. If that incarnation is gone and the bucket was not made again, the
+// charge makes it again.
 func (l *Lane) owedByOtherIncarnation(b batch) bool {
 	if len(b.adjusts) == 0 || b.adjusts[0].charge == nil {
 		return false

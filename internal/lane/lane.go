@@ -10,29 +10,30 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Lane is the one object of a bucket in this process. It remembers the last
-// image, and carries the process's writes to the bucket one at a time: what
-// arrives while one is in flight rides in the next, first come first served. A
-// caller that is alone waits for nobody.
+// Lane is the one object of a bucket in this process. It remembers the last image of the
+// bucket and sends the process's writes to it one at a time. Ops that arrive while a
+// write is in flight are carried by the next write, first come first served. A caller
+// that arrives while the lane rests waits for nobody. A Lane is safe for concurrent use;
+// Registry.Of makes it.
 type Lane struct {
 	owner *Registry
 	// Entity and Resource name the bucket.
 	Entity, Resource string
 
-	// mu guards what follows, down to what belongs to the running goroutine, and
-	// the states of the ops and waiters.
+	// mu guards the fields below, up to those of the running goroutine. It also guards
+	// the states of the ops and the waiters.
 	mu sync.Mutex
-	// queue holds the ops that have not ended, those of the write under way too.
-	// The room is for that of a lone caller.
+	// queue holds every op that has not ended, also those that the write under way
+	// carries. room is its memory while it holds one op only.
 	queue []*Op
 	room  [1]*Op
 	// sight is what is known of the bucket. While the lane runs, only the running
-	// goroutine replaces the image, and so reads it without the lock; a resting
-	// lane is given images by others.
+	// goroutine replaces the image, so it reads the image without the lock. While the
+	// lane rests, others give it images.
 	sight sight
 
-	// pace is how the lane is paced, nil while its partition does not throttle; only
-	// the running goroutine sets it.
+	// pace says how the lane's writes are spaced. It is nil while the bucket's partition
+	// does not throttle; only the running goroutine sets it.
 	pace *pace
 
 	// line holds the waiters, in order of arrival; spread is how far behind their exact
@@ -40,49 +41,56 @@ type Lane struct {
 	line   []*Waiter
 	spread plan.Spread
 
-	// untripped, made by a trip, is closed when the bucket answers again.
+	// Trip makes untripped, which is closed when the bucket answers again.
 	untripped chan struct{}
 	// heard is when a request about the bucket was last answered, in Unix
 	// nanoseconds.
 	heard atomic.Int64
-	// notices are to be told of outcomes once mu is released, nil for none.
+	// notices are functions that tell others of outcomes; nil for none. They run after
+	// mu has been released.
 	notices *[]func()
-	// local are the limits as this process admits on its own, nil for none yet.
+	// local are the limits as this process admits calls on its own, under the policy
+	// Local; nil before it first does.
 	local *[]localLimit
-	// owing is what the bucket is owed, nil for nothing.
+	// owing is what the bucket is owed; nil if it is owed nothing.
 	owing atomic.Pointer[owing]
-	// ahead is what is debited ahead of calls, nil where nothing is.
+	// ahead is what this process debits before calls ask for it; nil if the limiter does
+	// not prefetch.
 	ahead *ahead
 
 	// What follows belongs to the running goroutine, which needs no lock for it.
 
-	// lastOp is this lane's own last write in its slot, nil if unknown.
+	// lastOp is the id of this lane's last write in its op slot; nil if it is not known.
 	lastOp []byte
-	// shareHalvings is how often the share that one write takes has been halved, for
-	// other processes were faster.
+	// shareHalvings is how often the share that one write takes has been halved, because
+	// other processes wrote first.
 	shareHalvings int8
-	// adjustsOnly says that the last batch was refused: the next write carries its
-	// adjusts without takes, so that those cost them one round trip at most.
+	// adjustsOnly means that the last batch, which carried adjusts, was refused. The
+	// next write then carries the adjusts without takes, so that takes lose at most one
+	// round trip to them.
 	adjustsOnly bool
-	// housekeepingRefused says that a housekeeping claim was refused: spend instead.
+	// housekeepingRefused means that a claim made for housekeeping was refused. The next
+	// write is then a spend.
 	housekeepingRefused bool
-	// batchSent says that something was sent for the batch.
+	// batchSent means that a request was sent for the current batch.
 	batchSent bool
 
-	// What is small stands together: a process remembers many lanes.
+	// Small fields stand together, because a process remembers many lanes.
 
-	// number is its place among the owner's lanes, for its key's.
+	// number is the lane's place among its owner's lanes.
 	number uint16
-	// running means that a goroutine, or a caller, carries the queue; mu guards it.
+	// running means that a goroutine, or the goroutine of a caller, works on the queue.
+	// mu guards it.
 	running bool
-	// tripped says that the bucket does not answer.
+	// tripped means that the bucket does not answer.
 	tripped atomic.Bool
-	// pausing says that the lane waits for its turn; only the running goroutine sets
-	// it.
+	// pausing means that the lane waits for its turn to write. Only the running
+	// goroutine sets it.
 	pausing atomic.Bool
 }
 
-// notify has somebody told of an outcome once mu, which must be held, is released.
+// notify adds a notice of an outcome, which runs once mu has been released. mu must be
+// held.
 func (l *Lane) notify(tell func()) {
 	if l.notices == nil {
 		l.notices = new([]func())
@@ -90,8 +98,8 @@ func (l *Lane) notify(tell func()) {
 	*l.notices = append(*l.notices, tell)
 }
 
-// Enqueue queues an op; true says that the lane rested, and that the caller has
-// to run or drive it.
+// Enqueue adds an op to the queue. If it returns true, the lane was at rest and the
+// caller has to call Run or Drive.
 func (l *Lane) Enqueue(o *Op) bool {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -108,7 +116,8 @@ func (l *Lane) Enqueue(o *Op) bool {
 	return true
 }
 
-// wake lets a lane that rests write what its bucket is owed.
+// wake starts a lane that rests, if its bucket is owed something that can be written
+// now.
 func (l *Lane) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,9 +136,9 @@ func (l *Lane) Submit(o *Op) {
 	}
 }
 
-// driver is who runs a lane: a goroutine of its own, or, sparing the switch, the
-// goroutine of a caller that found it at rest, while it carries that caller's op
-// alone.
+// driver is the goroutine that runs a lane: one of the lane's own, or the goroutine of a
+// caller who found the lane at rest. A caller's goroutine saves a switch, and carries
+// the op of that caller alone.
 type driver struct {
 	ctx context.Context // nil for a goroutine of the lane's own
 	op  *Op
@@ -143,11 +152,12 @@ func (dr driver) of(b *batch) context.Context {
 	return context.WithoutCancel(b.first().ctx)
 }
 
-// ended reports whether the driver has to answer its caller now.
+// ended reports whether the driver is a caller whose context has ended, so that it has
+// to return now.
 func (dr driver) ended() bool { return dr.ctx != nil && dr.ctx.Err() != nil }
 
-// Drive runs the lane on the goroutine of o's caller. What is left when o is
-// done, or the caller's context ends, goes on without it.
+// Drive runs the lane on the goroutine of o's caller. When o is done, or the caller's
+// context ends, another goroutine carries on with the rest.
 func (l *Lane) Drive(ctx context.Context, o *Op) {
 	if ctx.Done() == nil { // a delivery leaves a driver by its context's being one that can end
 		var end context.CancelFunc
@@ -191,14 +201,15 @@ func (l *Lane) Drive(ctx context.Context, o *Op) {
 	}
 }
 
+// hasOutcome reports whether the op's caller can be answered.
 func (l *Lane) hasOutcome(o *Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return o.state >= opPending
 }
 
-// handOver lets the lane go on without its driver, whose caller has to be
-// answered: first with what rest is left of the batch, then as ever.
+// handOver starts a goroutine that runs the lane in place of a driver who has to return.
+// It first finishes the current batch with unfinished, then carries on as usual.
 func (l *Lane) handOver(unfinished func()) {
 	go func() {
 		l.guard(unfinished)
@@ -206,8 +217,8 @@ func (l *Lane) handOver(unfinished func()) {
 	}()
 }
 
-// Leave withdraws a caller whose context ended. It returns the result if there
-// is one already, else makes sure that what is granted is given back.
+// Leave is called when a caller's context has ended. It returns the op's result if there
+// is one. Otherwise it withdraws the op, or makes sure that a later grant is given back.
 func (l *Lane) Leave(o *Op) (Result, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -225,8 +236,9 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 	return Result{}, false
 }
 
-// growStack makes a new goroutine's stack fit an SDK call at once: growing it
-// step by step copies deep frames, which costs more than all else here.
+// growStack makes the stack of a new goroutine large enough for an SDK call at once. The
+// runtime would otherwise grow it in steps and copy deep frames each time, which costs
+// more than everything else here.
 //
 //go:noinline
 func growStack(i int) byte {
@@ -251,8 +263,8 @@ func (l *Lane) Run() {
 	}
 }
 
-// finish ends ops with a result and wakes their callers. Grants to callers who
-// have gone are given back by the next write.
+// finish ends ops with a result and wakes their callers. If a caller has left, the next
+// write gives back what its take was granted.
 func (l *Lane) finish(ops []*Op, r Result) {
 	if len(ops) == 0 {
 		return
@@ -267,7 +279,7 @@ func (l *Lane) finish(ops []*Op, r Result) {
 	l.removeEnded()
 }
 
-// end gives a carried op its result; l.mu must be held.
+// end gives its result to an op that a write carried. l.mu must be held.
 func (l *Lane) end(o *Op, r Result) {
 	if r.Denied && !o.ahead {
 		l.noteDenial()
@@ -293,7 +305,7 @@ func (l *Lane) end(o *Op, r Result) {
 	}
 }
 
-// requeue leaves ops for the next write.
+// requeue puts ops back into the queue, so that the next write may carry them.
 func (l *Lane) requeue(ops []*Op) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -314,13 +326,13 @@ func (l *Lane) requeue(ops []*Op) {
 	l.removeEnded()
 }
 
-// removeEnded forgets the ops that have ended; l.mu must be held.
+// removeEnded removes the ops that have ended from the queue. l.mu must be held.
 func (l *Lane) removeEnded() {
 	l.queue = slices.DeleteFunc(l.queue, func(o *Op) bool { return o.state >= opDone })
 }
 
-// unlockAndNotify releases l.mu and tells heirs of outcomes: they take locks of
-// their own.
+// unlockAndNotify releases l.mu and then runs the notices. They take locks of their own,
+// so they must not run under l.mu.
 func (l *Lane) unlockAndNotify() {
 	var notices []func()
 	if l.notices != nil {

@@ -12,7 +12,7 @@ import (
 // bucket, only taken off its counter. A write that is made anyway carries that; if
 // none comes within a horizon, one is made.
 
-// lapseLater starts the clock of what is held, or has lapsed; l.mu must be held.
+// lapseLater starts the timer that lets held tokens lapse. l.mu must be held.
 func (l *Lane) lapseLater() {
 	a := l.ahead
 	if a.timer != nil || !a.stock.Holds() {
@@ -25,7 +25,7 @@ func (l *Lane) lapseLater() {
 	a.timer = time.AfterFunc(a.horizon, l.lapse)
 }
 
-// lapse lets lapse what is too old, and has it taken off the counter.
+// lapse lets tokens lapse that are too old, and has them taken off the counter.
 func (l *Lane) lapse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *Lane) lapse() {
 	a.timer = time.AfterFunc(max(wait, time.Millisecond), l.lapse)
 }
 
-// writeLapsed has what lapsed taken off the counter by a write of its own; l.mu must be
+// writeLapsed queues a write that takes lapsed tokens off the counter. l.mu must be
 // held.
 func (l *Lane) writeLapsed() {
 	if l.Away() {
@@ -70,8 +70,8 @@ func (l *Lane) writeLapsed() {
 	}
 }
 
-// lapsedOp is the adjust that takes off the counter what lapsed, nil for nothing;
-// l.mu must be held.
+// lapsedOp makes the adjust that takes lapsed tokens off the counter; nil if nothing has
+// lapsed. l.mu must be held.
 func (l *Lane) lapsedOp() *Op {
 	a := l.ahead
 	lapsed := a.stock.TakeLapsed()
@@ -85,8 +85,9 @@ func (l *Lane) lapsedOp() *Op {
 	return o
 }
 
-// tookOff keeps what could not be taken off the counter for later; what perhaps was
-// stays consumed, as does all that a closed limiter could not take off.
+// tookOff keeps for later what could not be taken off the counter. What perhaps was
+// taken off stays consumed, and so does everything that a closed limiter could not take
+// off.
 func (l *Lane) tookOff(o *Op, lapsed []plan.Signed, r Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,14 +101,15 @@ func (l *Lane) tookOff(o *Op, lapsed []plan.Signed, r Result) {
 	}
 }
 
-// lapseAll ends what is debited ahead: the limiter is closed.
+// lapseAll lets everything lapse that was debited ahead. It is called when the limiter
+// is closed.
 func (l *Lane) lapseAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lapseFinally()
 }
 
-// lapseFinally lets everything lapse, of a limiter that is closed; l.mu must be held.
+// lapseFinally lets everything lapse because the limiter is closed. l.mu must be held.
 func (l *Lane) lapseFinally() {
 	a := l.ahead
 	if a.timer != nil {

@@ -15,33 +15,36 @@ import (
 // exact time the last answer gives, and what they need is left to them by
 // everyone else in the process who came later.
 
-// Waiter is one blocked Wait in a bucket's line; the lane's mutex guards it.
+// Waiter is a call of Wait that stands in a bucket's line. The mutex of that lane guards
+// it.
 type Waiter struct {
-	// Rank is its seniority among the process's waiters; it never changes.
+	// Rank is its seniority among the waiters of the process: a lower rank goes first.
+	// It never changes.
 	Rank    uint64
 	amounts []plan.Signed
-	// scarce are the limits it was last denied for, under cfg.
+	// scarce are the limits that denied it last, under cfg.
 	scarce []string
 	cfg    *plan.Config
-	// head means that nobody before it waits for a limit it needs, and that
-	// what it needs fits the bucket beside what is left to those before it.
+	// head means that nobody before it waits for a limit that it needs, and that its
+	// amounts fit the full bucket beside what is left to the waiters before it.
 	head bool
-	// called means that it fits beside those before it, and may try.
+	// called means that it fits beside the waiters before it, so that it may try once.
 	called bool
-	// served means that a landed write carried it.
+	// served means that a write which carried it has landed.
 	served bool
 	// Patience is how long its caller waits altogether, 0 without end.
 	Patience time.Duration
-	// Wake holds one wake-up.
+	// Wake receives a value when the waiter has to look again. It holds at most one.
 	Wake chan struct{}
-	// dispute is the fingerprint of others' limits that it tried against.
+	// dispute is the fingerprint of other callers' limits under which it has already
+	// tried.
 	dispute []byte
 }
 
-// NewWaiter is a waiter behind all there have been.
+// NewWaiter makes a waiter that ranks behind all waiters made so far.
 func (s *Registry) NewWaiter() *Waiter { return NewWaiter(s.ranks.Add(1)) }
 
-// NewWaiter is a waiter of a rank.
+// NewWaiter makes a waiter with a given rank.
 func NewWaiter(rank uint64) *Waiter { return &Waiter{Rank: rank, Wake: make(chan struct{}, 1)} }
 
 func (w *Waiter) wakeUp() {
@@ -87,7 +90,7 @@ func (l *Lane) Lost(w *Waiter) {
 	l.spread = l.spread.Lost(w.Patience.Microseconds())
 }
 
-// Join puts a waiter in the line, behind those who came before it.
+// Join puts a waiter into the line, behind those of a lower rank.
 func (l *Lane) Join(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +102,7 @@ func (l *Lane) Join(w *Waiter) {
 	l.line = slices.Insert(l.line, position, w)
 }
 
-// Lacks notes what a waiter in line needs, and what it was denied for this time.
+// Lacks notes what a waiter in line needs, and which limits denied it this time.
 func (l *Lane) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,9 +118,9 @@ func (l *Lane) Quit(w *Waiter) {
 	l.findHeads()
 }
 
-// Reconfigure puts a waiter under the configuration in force, nil for none. It
-// reports whether that is another, and then wakes the heads of the line, for
-// whom it may be too.
+// Reconfigure puts a waiter under the configuration in force; nil if there is none. It
+// returns true if that differs from the one before. It then wakes the other heads of the
+// line, because the change may concern them too.
 func (l *Lane) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +137,8 @@ func (l *Lane) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	return true
 }
 
-// findHeads finds who is at the head, and wakes those who newly are.
+// findHeads decides which waiters are heads of the line, and wakes those that have
+// become one.
 func (l *Lane) findHeads() {
 	var scarce []string
 	var left plan.Sums
@@ -158,8 +162,8 @@ func (l *Lane) findHeads() {
 	}
 }
 
-// wakeHeads wakes those at the head, whose wait may be shorter now; l.mu must be
-// held.
+// wakeHeads wakes the heads of the line, because they may have to wait less now. l.mu
+// must be held.
 func (l *Lane) wakeHeads() {
 	for _, w := range l.line {
 		if w.head {
@@ -168,7 +172,8 @@ func (l *Lane) wakeHeads() {
 	}
 }
 
-// MayTry reports whether a waiter is at the head, or has been called.
+// MayTry reports whether a waiter is a head of the line, and whether it was called. It
+// resets called.
 func (l *Lane) MayTry(w *Waiter) (head, called bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,8 +181,8 @@ func (l *Lane) MayTry(w *Waiter) (head, called bool) {
 	return w.head, called
 }
 
-// CallAlong wakes those behind a waiter that fit beside it and each other by
-// the last image, so that one write carries them all.
+// CallAlong calls the waiters behind w that fit the last image beside w and each other,
+// so that one write carries them all.
 func (l *Lane) CallAlong(w *Waiter, cfg *plan.Config) {
 	now := l.owner.NowMS()
 	l.mu.Lock()
@@ -206,7 +211,7 @@ func (l *Lane) CallAlong(w *Waiter, cfg *plan.Config) {
 	}
 }
 
-// LastRank is that of callers who do not wait: every waiter goes before them.
+// LastRank is the rank of callers who do not wait: every waiter goes before them.
 const LastRank = math.MaxUint64
 
 // head is a waiter at the head of a line, and what it needs.
@@ -234,14 +239,14 @@ func (l *Lane) atHead() []head {
 	return heads
 }
 
-// LeftTo is what a take leaves to the heads of the line who came before its
-// caller; r says what the bucket holds.
+// LeftTo is what a take of a rank must leave to the heads of the line that rank before
+// it. r says what the bucket holds.
 func (l *Lane) LeftTo(rank uint64, r plan.Reading) plan.Promises {
 	return promised(l.heads(), rank, nil, r)
 }
 
-// promised is what a take leaves to the heads of a line who came before its
-// caller, beside those that are carried with it; r says what the bucket holds.
+// promised is what a take must leave to the heads that rank before its caller, without
+// those that the same write carries. r says what the bucket holds.
 func promised(heads []head, rank uint64, carried []*Op, r plan.Reading) plan.Promises {
 	var f plan.Forecast
 	for _, h := range heads {
@@ -252,9 +257,10 @@ func promised(heads []head, rank uint64, carried []*Op, r plan.Reading) plan.Pro
 	return f.Limits
 }
 
-// Disputed reports whether the bucket is once more under limits of others that the
-// waiter has tried against: callers who disagree claim it in turn, and each claim
-// wakes the others. The first time it is false, for the limits may have changed.
+// Disputed reports whether the bucket is again under limits of other callers that the
+// waiter has already tried under. Callers who disagree about the limits claim the bucket
+// in turn, and each claim wakes the others. It is false the first time, because the
+// limits may really have changed.
 func (l *Lane) Disputed(w *Waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -266,9 +272,9 @@ func (l *Lane) Disputed(w *Waiter) bool {
 	return again
 }
 
-// Due is how long a waiter has to wait until its amounts fit once those before
-// it have theirs; at the head that is other heads, behind it all. known is false
-// when the last image is too old to say, or under another configuration.
+// Due is how long a waiter has to wait, in ms, until its amounts fit after the waiters
+// before it have been served. A head waits only for other heads. known is false if the
+// last image is too old to say, or was written under another configuration.
 func (l *Lane) Due(w *Waiter, now int64) (wait int64, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 // What becomes of a write whose answer was lost: a later answer may show that it
 // landed; what cannot be known counts as consumed.
 
-// orUnconfirmed makes an answer unconfirmed if an earlier try went unanswered.
+// orUnconfirmed makes an answer unconfirmed if an earlier try of the same write got no
+// answer.
 func (a Answer) orUnconfirmed(unanswered int) Answer {
 	if unanswered > 0 {
 		a.Verdict = ddb.Unconfirmed
@@ -17,10 +18,10 @@ func (a Answer) orUnconfirmed(unanswered int) Answer {
 	return a
 }
 
-// recognise reads a refusal that follows an unanswered try: the image may show
-// that the earlier one landed. Else a take is decided again: that the earlier
-// one lands late is safe. A give-back is not, for it would land twice, whatever
-// the slot holds now: what cannot be known stays consumed.
+// recognise reads a refusal that follows an unanswered try. If the image shows the id of
+// an earlier try, that try has landed. Otherwise a take is decided again, because it is
+// safe if the earlier try lands late as well. A give-back is not decided again, because
+// it must never land twice: it stays unconfirmed, and its tokens count as consumed.
 func (l *Lane) recognise(a Answer, d *delivery) Answer {
 	if a.Image != nil && isTryOf(a.Image.Op, d.operation) {
 		l.lastOp = a.Image.Op
@@ -34,7 +35,8 @@ func (l *Lane) recognise(a Answer, d *delivery) Answer {
 	return a
 }
 
-// lookFor asks by one consistent read what became of an unanswered write.
+// lookFor reads the bucket once, consistently, to find out what became of an unanswered
+// write.
 func (l *Lane) lookFor(ctx context.Context, d *delivery) Answer {
 	image, _, err := l.readPatiently(ctx, l.sight.hint())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// opState is where an op is; the lane's mutex guards it.
+// opState says where an op is. The lane's mutex guards it.
 type opState uint8
 
 const (
@@ -29,100 +29,106 @@ const (
 type Op struct {
 	ctx  context.Context // for its values; the write outlives its end
 	take bool
-	// Amounts are what it takes; of an adjust, those below 0 are given back.
+	// Amounts are what a take takes. In an adjust, amounts above 0 are charged and
+	// amounts below 0 are given back.
 	Amounts []plan.Signed
 	cfg     *plan.Config
 	// Done is closed when Result is there.
 	Done chan struct{}
-	// incarnation is the bucket that an adjust gives back to; forgone says that
-	// it is gone, and with it what was to be given back.
+	// incarnation is the bucket that an adjust gives back to. refundDropped means that
+	// this bucket is gone, so that nothing is given back.
 	incarnation   []byte
 	refundDropped bool
 
 	listOfOne [1]*Op // for alone
-	// Waiter is its caller's in the bucket's line, nil for an ordinary take.
+	// Waiter is the caller's place in the bucket's line; nil for a call that does not
+	// wait in line.
 	Waiter *Waiter
 
-	// Until is when its caller gives up on the store; zero for never.
+	// Until is when the caller stops waiting for the store; zero means never.
 	Until time.Time
-	// sent, if set, is closed when a write that carries it is first sent.
+	// sent, if it is set, is closed when a write that carries the op is first sent.
 	sent chan struct{}
-	// throttledBy is why it was put off, nil if it never was.
+	// throttledBy is the last throttling error that put the op off; nil if nothing did.
 	throttledBy error
 
-	// charge is what a bucket is owed, of which the op writes what is due; late
-	// is what of it the counter alone is charged. Such an op is solo: it rides
-	// with no other. owedTo is the incarnation of the bucket that is owed.
+	// charge is what the bucket is owed. The op writes what is due of it; late is the
+	// part that only the counter is charged. Such an op is solo: its write carries
+	// nothing else. owedTo is the incarnation of the bucket that is owed.
 	charge *backlog.Charge
 	late   []plan.Signed
 	solo   bool
 	owedTo []byte
 
-	// ahead means that it debits ahead of calls: its heir holds what it is granted,
-	// which was sent at debited. lapses means that it takes off the counter, as late
-	// amounts below 0, what was debited ahead and never admitted.
+	// ahead means that the op debits tokens before calls ask for them. Its onOutcome
+	// puts the tokens into the lane's stock; debited is when the write was sent. lapses
+	// means that the op takes tokens off the counter, as late amounts below 0, that were
+	// debited ahead and never admitted.
 	ahead, lapses bool
 	debited       int64
 
-	// onOutcome learns the outcome when nobody waits for it any more; final is the
-	// outcome if it came before the heir.
+	// onOutcome is called with the outcome when no caller waits for it any more. outcome
+	// holds the outcome if it was known before onOutcome was set.
 	onOutcome func(Result)
 	outcome   *Result
 
 	state opState
-	// notCarried says that the write under way carries nothing of it.
+	// notCarried means that the write under way contains nothing of this op.
 	notCarried bool
-	abandoned  bool // the caller has gone: what is granted is given back
-	bucketRead bool // the bucket was read for it: it may be denied from that, however slow the read was
+	abandoned  bool // the caller has left: a grant is given back
+	bucketRead bool // the bucket was read for this op: it may be denied from that image, even if the read was slow
 	refusals   int
-	postponed  int // writes that left it behind
+	postponed  int // how many writes left it for the next one
 	dropped    []string
-	// Rank is its caller's seniority among waiters.
+	// Rank is the seniority of its caller among the waiters.
 	Rank uint64
 
-	// Result is what came of it. It is read after Done is closed.
+	// Result is the outcome. It may be read once Done is closed.
 	Result Result
 }
 
-// Result is what came of an op.
+// Result is the outcome of an op.
 type Result struct {
 	// Denied means that a take does not fit: Image and Before show why.
 	Denied bool
 	// Unconfirmed means that the write may have landed: it counts as consumed.
 	Unconfirmed bool
-	// Pending means that the write is under way: its outcome can be inherited.
+	// Pending means that the write is under way and its outcome is not known yet. Follow
+	// and Disown say what happens with it then.
 	Pending bool
-	// bucketGone says that the bucket that was owed is gone.
+	// bucketGone means that the incarnation of the bucket that was owed does not exist
+	// any more.
 	bucketGone bool
-	// Err is why it ended otherwise: a *Failure, or the store's error.
+	// Err is why the op failed: a *Failure, or the store's error.
 	Err error
-	// Image is the bucket after the write, or as it denied; Now is when that was
-	// decided, in Unix ms, Config under what.
+	// Image is the bucket after the write, or the bucket that denied. Now is the instant
+	// of the decision in Unix ms, and Config the configuration it was made under.
 	Image  *schema.Image
 	Now    int64
 	Config *plan.Config
-	// Degraded means that the image is the process's own account, or old.
+	// Degraded means that the image is this process's own account of the bucket, or an
+	// old image.
 	Degraded bool
-	// Before is what the take did not fit beside.
+	// Before is what went before the take, so that it did not fit.
 	Before plan.Precedence
 	// Dropped are the limits of an adjust that its write had no place for: they
 	// were neither charged nor given back to.
 	Dropped []string
 }
 
-// NewTake takes amounts under a configuration, all or nothing.
+// NewTake makes an op that takes amounts under a configuration, all or nothing.
 func NewTake(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *Op {
 	return &Op{ctx: ctx, take: true, Amounts: amounts, cfg: cfg, Rank: LastRank, Done: make(chan struct{})}
 }
 
-// NewAdjust gives back to one incarnation of the bucket alone; what it charges,
-// it charges to the bucket there is.
+// NewAdjust makes an op that charges and gives back. It gives back only to the given
+// incarnation of the bucket; it charges whatever bucket there is.
 func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) *Op {
 	return &Op{ctx: ctx, Amounts: amounts, incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
 }
 
-// NewUnderWay is a take that a transaction carries, of which its caller was told
-// err meanwhile: what becomes of it can be inherited.
+// NewUnderWay makes an op for a take that a transaction carries. Its caller has been
+// answered with err while the transaction is under way.
 func NewUnderWay(ctx context.Context, amounts []plan.Signed, cfg *plan.Config, err error) *Op {
 	o := NewTake(ctx, amounts, cfg)
 	o.state, o.Result = opPending, Result{Err: err, Unconfirmed: true, Pending: true}
@@ -136,7 +142,8 @@ func (o *Op) TellSent() <-chan struct{} {
 	return o.sent
 }
 
-// markSent tells that a write which carries the op is sent.
+// markSent closes the channel of TellSent, because a write that carries the op is being
+// sent.
 func (o *Op) markSent() {
 	if o.sent != nil {
 		close(o.sent)
@@ -144,13 +151,14 @@ func (o *Op) markSent() {
 	}
 }
 
-// asList is a list of the op, which is all that most writes carry.
+// asList is a list of this op only. It needs no allocation, and most writes carry one
+// op.
 func (o *Op) asList() []*Op {
 	o.listOfOne[0] = o
 	return o.listOfOne[:]
 }
 
-// GivesBack reports whether an adjust returns anything.
+// GivesBack reports whether the op is an adjust that gives something back.
 func (o *Op) GivesBack() bool {
 	for _, a := range o.Amounts {
 		if a.Amount < 0 {
@@ -165,7 +173,7 @@ func (o *Op) charges() bool {
 	return o.take || len(o.late) > 0 && !o.lapses || slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
 }
 
-// refundOf is the adjust that gives back what a take was granted by r.
+// refundOf makes the adjust that gives back what r granted to this take.
 func (o *Op) refundOf(r Result) *Op {
 	back := make([]plan.Signed, len(o.Amounts))
 	for i, a := range o.Amounts {
@@ -174,7 +182,8 @@ func (o *Op) refundOf(r Result) *Op {
 	return NewAdjust(o.ctx, back, r.Image.Of(), o.cfg)
 }
 
-// noteDropped notes which limits of an adjust a write decided from v leaves out.
+// noteDropped notes the limits of an adjust that a write decided from v leaves out,
+// because the bucket does not have them.
 func (o *Op) noteDropped(v plan.View) {
 	o.dropped = nil
 	for _, a := range append(slices.Clone(o.Amounts), o.late...) {
@@ -234,13 +243,14 @@ func OpID(operation uint64, try int) []byte {
 	return id
 }
 
-// isTryOf reports whether a slot's value is a try of the operation.
+// isTryOf reports whether the id in an op slot belongs to a try of the operation.
 func isTryOf(slot []byte, operation uint64) bool {
 	return len(slot) == 9 && binary.BigEndian.Uint64(slot) == operation
 }
 
-// computeDue works out what of an owed charge is due at now: what a queue of the
-// limit's rate still holds is taken, all of it is counted.
+// computeDue computes what is due at now of an owed charge. A queue that drains at the
+// limit's rate says how many tokens are still to be taken; the counter is charged all of
+// it.
 func (o *Op) computeDue(now int64) {
 	if o.charge == nil {
 		return
@@ -256,10 +266,10 @@ func (o *Op) computeDue(now int64) {
 	}
 }
 
-// owed is all that an owed charge counts.
+// owed is all that an owed charge adds to the counters.
 func (o *Op) owed() []plan.Signed { return plan.Plus(o.Amounts, o.late) }
 
-// owedOf is what an owed charge counts of some limits.
+// owedOf is what an owed charge adds to the counters of the named limits.
 func (o *Op) owedOf(names []string) []plan.Signed {
 	return slices.DeleteFunc(slices.Clone(o.owed()), func(a plan.Signed) bool { return !slices.Contains(names, a.Name) })
 }

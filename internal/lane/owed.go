@@ -19,7 +19,7 @@ const (
 	flushDelay = time.Second
 )
 
-// owed is everything that a process owes to buckets.
+// owed is everything that this process owes to buckets.
 type owed struct {
 	lanes *Registry
 
@@ -28,26 +28,28 @@ type owed struct {
 	flushing bool
 }
 
-// refundOrDoubt owes a give-back that nobody waits for: one that can not be kept stays
-// consumed, and in doubt.
+// refundOrDoubt owes a give-back that no caller waits for. If it cannot be kept, its
+// amounts stay consumed and are counted as in doubt.
 func (d *owed) refundOrDoubt(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) {
 	if !d.addRefund(l, amounts, incarnation, cfg) {
 		d.lanes.tally.doubt(amounts)
 	}
 }
 
-// Owe has the bucket charged later; nil when too many buckets are owed already.
+// Owe has amounts charged to the bucket later. It returns nil if too many buckets are
+// owed something already.
 func (l *Lane) Owe(amounts []plan.Signed, cfg *plan.Config) *backlog.Charge {
 	return l.owner.owed.charge(l, amounts, cfg)
 }
 
-// OweBack has amounts given back later to one incarnation of the bucket; false when
-// too many buckets are owed already.
+// OweBack has amounts given back later to one incarnation of the bucket. It returns
+// false if too many buckets are owed something already.
 func (l *Lane) OweBack(amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
 	return l.owner.owed.addRefund(l, amounts, incarnation, cfg)
 }
 
-// charge owes amounts to a bucket; nil when too many buckets are owed already.
+// charge owes amounts to a bucket. It returns nil if too many buckets are owed something
+// already.
 func (d *owed) charge(l *Lane, amounts []plan.Signed, cfg *plan.Config) *backlog.Charge {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,8 +60,8 @@ func (d *owed) charge(l *Lane, amounts []plan.Signed, cfg *plan.Config) *backlog
 	return w.add(amounts, cfg, l.incarnation(), d.lanes.NowMS())
 }
 
-// addRefund owes a give-back to one incarnation of a bucket; false when too many
-// buckets are owed already.
+// addRefund owes a give-back to one incarnation of a bucket. It returns false if too
+// many buckets are owed something already.
 func (d *owed) addRefund(l *Lane, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) bool {
 	if len(amounts) == 0 {
 		return true
@@ -74,8 +76,8 @@ func (d *owed) addRefund(l *Lane, amounts []plan.Signed, incarnation []byte, cfg
 	return true
 }
 
-// takeOver owes what a write carried that was surely not written, and drops it
-// when too many buckets are owed already.
+// takeOver owes again what a write carried that was surely not written. It drops the
+// amounts if too many buckets are owed something already.
 func (d *owed) takeOver(l *Lane, c *backlog.Charge, amounts []plan.Signed, cfg *plan.Config) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,8 +91,8 @@ func (d *owed) takeOver(l *Lane, c *backlog.Charge, amounts []plan.Signed, cfg *
 	w.takeOver(c, d.lanes.NowMS())
 }
 
-// owing returns what a bucket is owed, making an entry if need be; d.mu must be
-// held. The backlog is written in the background.
+// owing returns the entry of a bucket and makes one if there is none; nil if there are
+// too many. The backlog is written in the background. d.mu must be held.
 func (d *owed) owing(l *Lane) *owing {
 	key := bucketKey{l.Entity, l.Resource}
 	w := d.byKey[key]
@@ -113,7 +115,7 @@ func (d *owed) owing(l *Lane) *owing {
 	return w
 }
 
-// forget removes a bucket that is owed nothing any more.
+// forget removes the entry of a bucket that is not owed anything any more.
 func (d *owed) forget(w *owing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,7 +124,8 @@ func (d *owed) forget(w *owing) {
 	}
 }
 
-// buckets lists what has something to be written; done says that nothing is owed.
+// buckets lists the entries that have something to write. done means that no bucket is
+// owed anything.
 func (d *owed) buckets() (list []*owing, done bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,8 +143,8 @@ func (d *owed) buckets() (list []*owing, done bool) {
 	return list, len(d.byKey) == 0
 }
 
-// flush writes what is owed, bucket by bucket, while the table answers. A lane
-// that is used meanwhile writes what its bucket is owed before its own takes.
+// flush writes what is owed, bucket by bucket, while the table answers. A lane that is
+// used meanwhile writes what its bucket is owed before its own takes.
 func (d *owed) flush() {
 	defer d.lanes.Stopped()
 	life, table := d.lanes.life, d.lanes.Table
@@ -166,8 +169,8 @@ func (d *owed) flush() {
 	}
 }
 
-// drain writes what is owed before a limiter ends, if the table answers, until
-// ctx ends. What is left is lost.
+// drain writes what is owed before the limiter ends, until ctx ends, if the table
+// answers. What is not written then is lost.
 func (d *owed) drain(ctx context.Context) {
 	for !d.lanes.Table.Open() {
 		list, done := d.buckets()
@@ -183,15 +186,15 @@ func (d *owed) drain(ctx context.Context) {
 	}
 }
 
-// wake has a bucket's lane, which may have been forgotten meanwhile, write what
-// the bucket is owed.
+// wake makes a bucket's lane write what the bucket is owed. The lane is made again if it
+// was forgotten meanwhile.
 func (d *owed) wake(w *owing) {
 	l := d.lanes.Of(w.lane.entity, w.lane.resource)
 	l.owing.Store(w)
 	l.wake()
 }
 
-// total is for how many buckets something is owed, and all charges that are.
+// total is the number of buckets that are owed something, and the sum of the charges.
 func (d *owed) total() (buckets int, amounts []plan.Signed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

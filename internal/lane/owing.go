@@ -14,21 +14,21 @@ import (
 // maxOwingBuckets bounds for how many buckets a process keeps what they are owed.
 const maxOwingBuckets = 10_000
 
-// owing is what one bucket is owed: charges of what the policy admitted, and
-// give-backs that could not be written. It outlives the bucket's lane.
+// owing is what one bucket is owed: charges for what the policy admitted, and give-backs
+// that could not be written. It may outlive the bucket's lane.
 type owing struct {
 	lane bucketKey
 
 	mu sync.Mutex
-	// charge collects; one that has been sent is another.
+	// charge collects what is to be charged. A charge that has been sent is another one.
 	charge *backlog.Charge
 	cfg    *plan.Config // the last known: what the bucket is made with if it is gone
-	// backs are to be given back, each alone.
+	// backs are to be given back, each by a write of its own.
 	backs []owedBack
-	// incarnation is of the bucket that is owed, nil if it is not known.
+	// incarnation is that of the bucket that is owed; nil if it is not known.
 	incarnation []byte
-	// carried says that a lane is writing some of it; it is not tried again
-	// before retry.
+	// carried means that a lane is writing a part of it. Nothing is tried again before
+	// retry.
 	carried bool
 	retry   time.Time
 }
@@ -39,14 +39,14 @@ type owedBack struct {
 	incarnation []byte
 }
 
-// pending reports whether there is anything to write that is not being written.
+// pending reports whether something is owed that is not being written.
 func (w *owing) pending() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ready() && (len(w.backs) > 0 || !w.charge.Empty())
 }
 
-// ready reports whether it may be written now; w.mu must be held.
+// ready reports whether something may be written now. w.mu must be held.
 func (w *owing) ready() bool { return !w.carried && !time.Now().Before(w.retry) }
 
 // empty reports whether nothing is owed any more.
@@ -56,7 +56,7 @@ func (w *owing) empty() bool {
 	return !w.carried && len(w.backs) == 0 && w.charge.Empty()
 }
 
-// due is what is to be charged.
+// due is what is to be charged at now.
 func (w *owing) due(now int64) []plan.Signed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,8 +67,8 @@ func (w *owing) due(now int64) []plan.Signed {
 	return sum
 }
 
-// add owes amounts of limits and returns the charge that carries them, nil when
-// that would be more than a bucket can be charged.
+// add adds amounts to what is owed. It returns the charge that carries them; nil if that
+// would be more than a bucket can be charged.
 func (w *owing) add(amounts []plan.Signed, cfg *plan.Config, incarnation []byte, now int64) *backlog.Charge {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *owing) add(amounts []plan.Signed, cfg *plan.Config, incarnation []byte,
 	return w.charge
 }
 
-// addRefund owes a give-back.
+// addRefund adds a give-back to what is owed.
 func (w *owing) addRefund(amounts []plan.Signed, incarnation []byte, cfg *plan.Config) {
 	if len(amounts) == 0 {
 		return
@@ -113,8 +113,8 @@ func (w *owing) takeOver(c *backlog.Charge, now int64) {
 	c.MoveTo(w.charge, now)
 }
 
-// next is the op that writes the next part of what is owed: charges first, then
-// each give-back alone; nil for nothing.
+// next makes the op that writes the next part of what is owed: first the charges, then
+// each give-back alone; nil if there is nothing to write.
 func (w *owing) next(s *Registry) *Op {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +139,7 @@ func (w *owing) next(s *Registry) *Op {
 	return nil
 }
 
-// signedRefunds are give-backs of what a charge carried.
+// signedRefunds converts the refunds of a charge.
 func signedRefunds(list []backlog.Refund) []plan.Signed {
 	var out []plan.Signed
 	for _, r := range list {
@@ -148,7 +148,7 @@ func signedRefunds(list []backlog.Refund) []plan.Signed {
 	return out
 }
 
-// bookCharge books what came of a charge that was owed.
+// bookCharge books the outcome of a charge that was owed.
 func (s *Registry) bookCharge(w *owing, c *backlog.Charge, o *Op, r Result) {
 	switch {
 	case r.bucketGone:
@@ -169,15 +169,15 @@ func (s *Registry) bookCharge(w *owing, c *backlog.Charge, o *Op, r Result) {
 	s.finishPart(w, r)
 }
 
-// noteDropped counts and logs what will never be charged.
+// noteDropped counts and logs amounts that will never be charged.
 func (s *Registry) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
 	s.tally.drop(amounts)
 	s.Log.Warn("dynalimit: what was admitted while a bucket did not answer is not charged: "+why,
 		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
 }
 
-// bookRefund books what came of a give-back that was owed. One that may have been
-// written is not written again.
+// bookRefund books the outcome of a give-back that was owed. If it may have been
+// written, it is not written again.
 func (s *Registry) bookRefund(w *owing, b owedBack, cfg *plan.Config, r Result) {
 	if r.Err != nil && !r.Unconfirmed {
 		w.addRefund(b.amounts, b.incarnation, cfg)
@@ -187,8 +187,8 @@ func (s *Registry) bookRefund(w *owing, b owedBack, cfg *plan.Config, r Result) 
 	s.finishPart(w, r)
 }
 
-// finishPart ends the writing of a part of what is owed. What could not be written
-// lets the lane's own takes go first for a while.
+// finishPart ends the writing of a part of what is owed. If it could not be written, it
+// waits for flushDelay, so that the lane's own takes go first.
 func (s *Registry) finishPart(w *owing, r Result) {
 	w.mu.Lock()
 	w.carried = false

@@ -13,21 +13,22 @@ import (
 // and decides a throttled write anew after a pause: package plan says when. Callers
 // queue meanwhile and ride together.
 
-// pace is what a lane keeps once it was throttled, until that is over; the lane's
-// mutex guards it.
+// pace is what a lane keeps from its first throttling until it is not paced any more.
+// The lane's mutex guards it.
 type pace struct {
 	plan.Pacing
-	// pauseEnded ends the wait of a lane that nobody wants anything of any more.
+	// pauseEnded ends the pause of a lane whose queue has become empty.
 	pauseEnded chan struct{}
 }
 
-// origin is of the instants that lanes are paced by: all that come are above 0.
+// origin is the start of the clock that paces lanes. It lies a second back, so that
+// every instant is above 0.
 func origin() time.Time { return time.Now().Add(-time.Second) }
 
-// passed is the time in µs since the origin; it never goes back.
+// passed is the time in µs since the origin. It never goes back.
 func (s *Registry) passed() int64 { return time.Since(s.began).Microseconds() }
 
-// untilTurn is how long it is until the lane's next write may start, 0 for at once.
+// untilTurn is how long the lane's next write has to wait; 0 if it may start at once.
 // Only the running goroutine, which sets the pace, may call it.
 func (l *Lane) untilTurn() time.Duration {
 	if l.pace == nil {
@@ -46,7 +47,7 @@ func (l *Lane) untilTurn() time.Duration {
 	return time.Duration(max(0, l.pace.Left(now))) * time.Microsecond
 }
 
-// Turn is how long an op that is queued now waits for its turn, 0 if it need not.
+// Turn is how long an op that is queued now has to wait for its turn; 0 if it need not.
 func (l *Lane) Turn() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,8 +57,8 @@ func (l *Lane) Turn() time.Duration {
 	return time.Duration(max(0, l.pace.Left(l.owner.passed()))) * time.Microsecond
 }
 
-// awaitTurn waits until the lane's next write may start. Nobody is asked meanwhile, so
-// that the bucket's silence says nothing.
+// awaitTurn waits until the lane's next write may start. The lane sends nothing
+// meanwhile, so the time does not count as silence of the bucket.
 func (l *Lane) awaitTurn() {
 	for wait := l.untilTurn(); wait > 0; wait = l.untilTurn() {
 		l.pausing.Store(true)
@@ -73,7 +74,7 @@ func (l *Lane) awaitTurn() {
 	}
 }
 
-// endPause ends the wait of a lane whose queue is empty; l.mu must be held.
+// endPause ends the pause of a lane whose queue is empty. l.mu must be held.
 func (l *Lane) endPause() {
 	if l.pace == nil || len(l.queue) > 0 {
 		return
@@ -84,8 +85,8 @@ func (l *Lane) endPause() {
 	}
 }
 
-// throttled paces the lane: a write of its own, that was so long under way, or a
-// read was throttled.
+// throttled starts or lengthens the lane's pacing, because a read, or a write that took
+// trip, was throttled.
 func (l *Lane) throttled(read bool, trip time.Duration) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -105,7 +106,7 @@ func (l *Lane) throttled(read bool, trip time.Duration) {
 	l.owner.paced.add(l)
 }
 
-// stopPacing forgets the pace of a lane that is not paced any more; l.mu must be held.
+// stopPacing drops the pace of a lane that is not paced any more. l.mu must be held.
 func (l *Lane) stopPacing() {
 	reads := l.pace.Reads
 	l.pace = nil
@@ -113,22 +114,22 @@ func (l *Lane) stopPacing() {
 	l.tellPace(Paced{Entity: l.Entity, Resource: l.Resource, Reads: reads})
 }
 
-// tellPace tells who traces, once l.mu has been released.
+// tellPace tells the tracer, once l.mu has been released.
 func (l *Lane) tellPace(p Paced) {
 	if t := l.owner.Trace; t != nil {
 		l.notify(func() { t.Paced(p) })
 	}
 }
 
-// pacedBy puts a decision about the pace, if there is one; l.mu must be held.
+// pacedBy changes the pace, if there is one. l.mu must be held.
 func (l *Lane) pacedBy(decide func(plan.Pacing) plan.Pacing) {
 	if l.pace != nil {
 		l.pace.Pacing = decide(l.pace.Pacing)
 	}
 }
 
-// paceBy is pacedBy for the running goroutine, which sets the pace and so looks at it
-// without the lock.
+// paceBy does what pacedBy does, for the running goroutine: it sets the pace, so it may
+// look at it without the lock.
 func (l *Lane) paceBy(decide func(plan.Pacing) plan.Pacing) {
 	if l.pace == nil {
 		return
@@ -138,14 +139,14 @@ func (l *Lane) paceBy(decide func(plan.Pacing) plan.Pacing) {
 	l.pacedBy(decide)
 }
 
-// noteDenial notes that the lane has denied a take; l.mu must be held.
+// noteDenial notes that the lane denied a take. l.mu must be held.
 func (l *Lane) noteDenial() {
 	l.sight.scarce = true
 	l.pacedBy(func(p plan.Pacing) plan.Pacing { return p.Deny(l.owner.passed()) })
 }
 
-// putOff leaves the ops of a throttled request to be decided anew, and ends those
-// whose time for the store is over: their callers', else Patience.
+// putOff puts the ops of a throttled request back into the queue. It ends those whose
+// time for the store is over: their caller's time, or Patience if they have none.
 func (l *Lane) putOff(ops []*Op, err error) {
 	now := time.Now()
 	var ended, again []*Op
@@ -165,14 +166,14 @@ func (l *Lane) putOff(ops []*Op, err error) {
 	l.requeue(again)
 }
 
-// Cause is why an op has to wait for its turn: the last throttling, nil for none.
+// Cause is why an op waits for its turn: the last throttling error; nil for none.
 func (l *Lane) Cause(o *Op) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return o.throttledBy
 }
 
-// throttling reports whether an error is that the store lacks capacity.
+// throttling reports whether an error means that the store lacked capacity.
 func throttling(err error) bool {
 	return err != nil && !silent(err) && ddb.Classify(err, context.Background()).Verdict == ddb.Throttled
 }

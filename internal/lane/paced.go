@@ -11,18 +11,19 @@ import (
 type Paced struct {
 	// Entity and Resource name the bucket.
 	Entity, Resource string
-	// Reads says that what was throttled last was a read, else a write.
+	// Reads means that the last throttled request was a read; otherwise it was a write.
 	Reads bool
 	// Interval is the least time between the starts of two writes, 0 for none.
 	Interval time.Duration
-	// Throttled is when a request was last throttled; zero when that is over.
+	// Throttled is when a request was last throttled; zero if the lane is not paced any
+	// more.
 	Throttled time.Time
 }
 
 // mostPaced bounds how many paced lanes a process lists.
 const mostPaced = 1000
 
-// paced are lanes that are paced, some of them if there are too many.
+// paced holds the lanes that are paced, at most mostPaced of them.
 type paced struct {
 	mu    sync.Mutex
 	lanes map[*Lane]struct{}
@@ -55,7 +56,7 @@ func (p *paced) all() []*Lane {
 	return list
 }
 
-// Hottest lists paced buckets, those of the longest interval first, at most so many.
+// Hottest lists paced buckets, longest interval first, at most the given number.
 func (s *Registry) Hottest(most int) []Paced {
 	now := s.passed()
 	var list []Paced
@@ -72,7 +73,7 @@ func (s *Registry) Hottest(most int) []Paced {
 	return list[:min(most, len(list))]
 }
 
-// asPaced is how the lane is paced at now; false if it is not.
+// asPaced describes how the lane is paced at now; false if it is not paced.
 func (l *Lane) asPaced(now int64) (Paced, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +83,7 @@ func (l *Lane) asPaced(now int64) (Paced, bool) {
 	return l.pacedAt(now), true
 }
 
-// pacedAt is how a paced lane is paced at now; l.mu must be held.
+// pacedAt describes how a paced lane is paced at now. l.mu must be held.
 func (l *Lane) pacedAt(now int64) Paced {
 	return Paced{
 		Entity: l.Entity, Resource: l.Resource, Reads: l.pace.Reads,

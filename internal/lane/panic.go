@@ -7,9 +7,9 @@ import (
 	"runtime/debug"
 )
 
-// guard runs part of the lane's work. A panic in it, ours or an observer's, ends
-// what the lane carries with an error: nobody waits for a lane that has stopped,
-// and the process lives on.
+// guard runs a part of the lane's work. If it panics, in our code or in an observer, the
+// ops that the lane carries end with an error. So no caller waits for a lane that has
+// stopped, and the process goes on.
 func (l *Lane) guard(work func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -19,7 +19,8 @@ func (l *Lane) guard(work func()) {
 	work()
 }
 
-// endPanicked ends every op that is being carried. What was sent may have landed.
+// endPanicked ends every op that is being carried. A request that was sent may have
+// landed.
 func (l *Lane) endPanicked(p any, stack []byte) {
 	err := &Failure{Reason: Panicked, Err: fmt.Errorf("%v", p)}
 	l.owner.Log.ErrorContext(context.Background(), "panic in a lane",

@@ -10,22 +10,22 @@ import (
 	"github.com/dynalimit/dynalimit/internal/prefetch"
 )
 
-// ahead is what a lane debits of its bucket ahead of calls, and serves them from.
-// The lane's mutex guards it. docs/design/prefetch.md says what that costs and what
-// becomes of the laws.
+// ahead is what a lane debits from its bucket before calls ask for it, and serves calls
+// from. The lane's mutex guards it. docs/design/prefetch.md says what that costs and
+// what becomes of the laws.
 type ahead struct {
 	horizon time.Duration
 	stock   *prefetch.Stock
-	// cfg is the configuration, incarnation the bucket, that what is held was
-	// debited under and from.
+	// cfg is the configuration under which the held tokens were debited, and incarnation
+	// the bucket they were debited from.
 	cfg         *plan.Config
 	incarnation []byte
-	// fetching means that an op that debits ahead is queued or under way.
+	// fetching means that an op that debits ahead is in the queue or under way.
 	fetching bool
-	// timer lets what is held lapse; it is nil while nothing is.
+	// timer lets held tokens lapse. It is nil while nothing is held.
 	timer *time.Timer
-	// lapsedAt is since when something is to be taken off the counter, by a clock
-	// that never goes back; 0 for nothing.
+	// lapsedAt is since when lapsed tokens wait to be taken off the counter, by a clock
+	// that never goes back; 0 if there are none.
 	lapsedAt int64
 }
 
@@ -39,9 +39,9 @@ func newAhead(horizon time.Duration) *ahead {
 // elapsed is a clock in ms that never goes back.
 func (s *Registry) elapsed() int64 { return s.passed() / 1000 }
 
-// Serve takes amounts from what was debited ahead, all or nothing; r shows the
-// bucket as last seen, and sent is how old they are, to put them back with. Nobody
-// is served so while others wait in line, or under limits of a call's own. ctx is the call's, for
+// Serve takes amounts from what was debited ahead, all or nothing. r shows the bucket as
+// last seen; sent says when the tokens were debited, for PutBack. It serves nobody while
+// others wait in line, nor a call with limits of its own. ctx is the call's context, for
 // its values.
 func (l *Lane) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config) (r Result, sent int64, ok bool) {
 	if l.ahead == nil || cfg.Override {
@@ -67,8 +67,8 @@ func (l *Lane) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config)
 	return Result{Image: l.sight.image, Now: l.owner.NowMS(), Config: cfg}, sent, true
 }
 
-// holdsFor reports whether what is held is of the bucket as it is and under a
-// configuration; else it lapses. l.mu must be held.
+// holdsFor reports whether the held tokens belong to the bucket as it is and to a
+// configuration. If they do not, they lapse. l.mu must be held.
 func (l *Lane) holdsFor(cfg *plan.Config) bool {
 	a := l.ahead
 	if !l.sight.known {
@@ -86,8 +86,8 @@ func (l *Lane) holdsFor(cfg *plan.Config) bool {
 	return true
 }
 
-// PutBack returns what a call was served, as r shows, that another level denied. It
-// keeps its age.
+// PutBack returns what Serve gave to a call, because another level denied it. The tokens
+// keep their age.
 func (l *Lane) PutBack(asked []plan.Signed, r plan.Reading, sent int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *Lane) PutBack(asked []plan.Signed, r plan.Reading, sent int64) {
 	l.lapseLater()
 }
 
-// fetch debits more in the background; l.mu must be held.
+// fetch debits more in the background. l.mu must be held.
 func (l *Lane) fetch(cfg *plan.Config, now int64) {
 	o := l.fetchOp(cfg, now)
 	if o == nil {
@@ -119,8 +119,8 @@ func (l *Lane) fetch(cfg *plan.Config, now int64) {
 	}
 }
 
-// fetchOp is a take of what is to be debited ahead, nil for nothing: it is never
-// waited for, and forgone when tokens are scarce. l.mu must be held.
+// fetchOp makes the take that debits ahead; nil if nothing is to be debited. No caller
+// waits for it, and it is dropped if tokens are scarce. l.mu must be held.
 func (l *Lane) fetchOp(cfg *plan.Config, now int64) *Op {
 	a := l.ahead
 	if a.fetching || cfg.Override || len(l.line) > 0 || l.tripped.Load() || l.owner.lapsing.Load() || !l.sight.current(cfg) {
@@ -147,7 +147,7 @@ func (l *Lane) fetchOp(cfg *plan.Config, now int64) *Op {
 	return o
 }
 
-// fetched holds what was debited ahead.
+// fetched puts what was debited ahead into the stock.
 func (l *Lane) fetched(o *Op, r Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,8 +172,8 @@ func (l *Lane) fetched(o *Op, r Result) {
 	l.lapseLater()
 }
 
-// addPrefetch lets a write that is made anyway debit ahead, and take off the counter
-// what lapsed; l.mu must be held.
+// addPrefetch lets a write that is made anyway also debit ahead and take lapsed tokens
+// off the counter. l.mu must be held.
 func (l *Lane) addPrefetch(b *batch) {
 	if l.ahead == nil || len(b.takes) == 0 {
 		return
@@ -189,8 +189,8 @@ func (l *Lane) addPrefetch(b *batch) {
 	}
 }
 
-// dropPrefetches drops the ops that debit ahead, of a write that was refused or whose tokens
-// are scarce, and returns the others.
+// dropPrefetches ends the ops that debit ahead, because their write was refused. It
+// returns the others.
 func (l *Lane) dropPrefetches(ops []*Op, unconfirmed bool) []*Op {
 	i := slices.IndexFunc(ops, func(o *Op) bool { return o.ahead })
 	if i < 0 {
@@ -207,7 +207,8 @@ func (l *Lane) dropPrefetches(ops []*Op, unconfirmed bool) []*Op {
 	return kept
 }
 
-// stampPrefetches notes when what debits ahead is sent: its age counts from then.
+// stampPrefetches notes when a write that debits ahead is sent: the age of its tokens
+// counts from then.
 func (l *Lane) stampPrefetches(admitted []*Op) {
 	for _, o := range admitted {
 		if o.ahead {
@@ -216,8 +217,8 @@ func (l *Lane) stampPrefetches(admitted []*Op) {
 	}
 }
 
-// countTraffic learns from a write that landed what calls need, and what part of
-// the bucket's traffic is this process's.
+// countTraffic learns from a landed write how many tokens calls need, and which part of
+// the bucket's traffic comes from this process.
 func (l *Lane) countTraffic(carried []*Op, v plan.View, a Answer) {
 	if l.ahead == nil || !a.Seen || a.Image == nil {
 		return

@@ -6,9 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Recall decides a take from memory: whether it fits the last image, if that is
-// recent. It says nothing when it does not fit but something may just have been
-// given back by this process.
+// Recall decides a take from the last image, if that is recent. ok is false if the image
+// cannot decide: it is too old, it lacks a limit, or the take does not fit although this
+// process may just have given tokens back.
 func (l *Lane) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

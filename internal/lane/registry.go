@@ -17,18 +17,18 @@ import (
 // bucketKey names a bucket.
 type bucketKey struct{ entity, resource string }
 
-// Registry keeps the lanes of the buckets that this process has used lately. An idle
-// lane costs no goroutine and may be forgotten; one that is forgotten while busy ends
-// its work.
+// Registry keeps the lanes of the buckets that this process has used lately. A lane at
+// rest has no goroutine and may be forgotten; a lane that is forgotten while it works
+// finishes first. A Registry is safe for concurrent use; New makes it.
 type Registry struct {
 	Options
 	// IDs makes the ids of this client's writes.
 	IDs *IDs
-	// life ends with End, when the limiter has been closed: then nothing is probed
-	// or kept for later any more.
+	// life ends when End is called, after the limiter was closed. From then on nothing
+	// is probed, and nothing is kept to be written later.
 	life context.Context
 	End  context.CancelFunc
-	// owed is what buckets are owed, trips how many of them do not answer.
+	// owed is what buckets are owed. trips counts the buckets that do not answer.
 	owed  owed
 	trips atomic.Int64
 	tally tally
@@ -37,19 +37,19 @@ type Registry struct {
 
 	// foreign says that another implementation was seen to write a bucket.
 	foreign atomic.Bool
-	// OnSend, if set, hears of every write before it is sent; for tests.
+	// OnSend, if it is set, is called with every write before it is sent. Tests set it.
 	OnSend func(l *Lane, operation uint64, s plan.Sums)
-	// OnServe, if set, hears of what calls are served of what was debited ahead, and
-	// put back; for tests. The lane's mutex is held.
+	// OnServe, if it is set, is called with what calls are served from tokens debited
+	// ahead, and with what they put back. The lane's mutex is held. Tests set it.
 	OnServe func(ctx context.Context, l *Lane, s Served)
-	// ranks counts the waiters there have been, for their seniority.
+	// ranks counts the waiters made so far, for their ranks.
 	ranks atomic.Uint64
 
 	// began is the origin of the instants that lanes are paced by, and by which what is
 	// debited ahead becomes old.
 	began time.Time
-	// lapsing means that nothing is debited ahead any more; stock are the lanes that
-	// hold something.
+	// lapsing means that nothing is debited ahead any more. stock holds the lanes that
+	// have debited ahead.
 	lapsing atomic.Bool
 	stock   map[*Lane]struct{}
 
@@ -66,26 +66,25 @@ type Registry struct {
 
 // Options are what lanes are made of. All but Trace are required.
 type Options struct {
-	// Store sends requests; Keys names buckets in it.
+	// Store sends the requests; Keys names the buckets in the table.
 	Store Store
 	Keys  schema.Keys
-	// Size is how many lanes are kept.
+	// Size is how many lanes are kept at most.
 	Size int
-	// NowMS is the time in Unix ms, corrected towards DynamoDB's; Tick returns a
+	// NowMS is the time in Unix ms, corrected towards DynamoDB's clock. Tick returns a
 	// number larger than all before it.
 	NowMS func() int64
 	Tick  func() int64
-	// Patience is how long an op without a deadline of its own is decided anew while
-	// its bucket's partition throttles.
+	// Patience is how long an op without a deadline of its own is tried again while the
+	// bucket's partition throttles.
 	Patience time.Duration
-	// Table tells whether the table answers.
+	// Table says whether the table answers.
 	Table Table
-	// Horizon is for how long ahead the calls of a resource are debited, nil for
-	// none.
+	// Horizon is how long ahead the calls of a resource are debited; nil if none are.
 	Horizon func(resource string) time.Duration
-	// Trace hears of writes, nil for nobody.
+	// Trace is told of writes; nil if nobody is.
 	Trace Trace
-	// Log is told what an operator should know.
+	// Log receives what an operator should know.
 	Log *slog.Logger
 }
 
@@ -101,19 +100,20 @@ func New(o Options) (*Registry, error) {
 	return s, nil
 }
 
-// Doubt counts amounts of which nobody knows whether they were written.
+// Doubt counts amounts for which it is not known whether they were written.
 func (s *Registry) Doubt(amounts []plan.Signed) { s.tally.doubt(amounts) }
 
-// Uncertain are the amounts in doubt, and those owed that will never be charged.
+// Uncertain returns the amounts in doubt, and the owed amounts that will never be
+// charged.
 func (s *Registry) Uncertain() (doubted, dropped []plan.Signed) { return s.tally.amounts() }
 
-// Silent is how many buckets do not answer.
+// Silent is the number of buckets that do not answer.
 func (s *Registry) Silent() int { return int(s.trips.Load()) }
 
-// Backlog is for how many buckets something is owed, and all charges that are.
+// Backlog is the number of buckets that are owed something, and the sum of the charges.
 func (s *Registry) Backlog() (buckets int, amounts []plan.Signed) { return s.owed.total() }
 
-// Flush writes what is owed, if the table answers, until ctx ends.
+// Flush writes what buckets are owed, until ctx ends, if the table answers.
 func (s *Registry) Flush(ctx context.Context) {
 	s.mu.Lock()
 	s.lapsing.Store(true)
@@ -125,8 +125,8 @@ func (s *Registry) Flush(ctx context.Context) {
 	s.owed.drain(ctx)
 }
 
-// stocks notes that a lane holds what was debited ahead; false once the limiter is
-// closed.
+// stocks notes that a lane holds tokens debited ahead. It returns false once the limiter
+// is closed.
 func (s *Registry) stocks(l *Lane) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,15 +140,14 @@ func (s *Registry) stocks(l *Lane) bool {
 	return true
 }
 
-// destocks notes that a lane holds nothing any more.
+// destocks notes that a lane holds no tokens debited ahead any more.
 func (s *Registry) destocks(l *Lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.stock, l)
 }
 
-// isClosing reports whether the limiter has been closed: nothing is kept for
-// later any more.
+// isClosing reports whether the limiter was closed, so that nothing is kept for later.
 func (s *Registry) isClosing() bool { return s.life.Err() != nil }
 
 // Of returns the lane of a bucket.
@@ -186,14 +185,14 @@ func (l *Lane) Key() schema.Item {
 	return k.item
 }
 
-// Started notes that something runs, for which Drain waits.
+// Started notes that some work has begun. Drain waits for it.
 func (s *Registry) Started() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running++
 }
 
-// Stopped notes that it has ended.
+// Stopped notes that work counted by Started has ended.
 func (s *Registry) Stopped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

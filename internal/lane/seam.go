@@ -59,18 +59,18 @@ func (o *Op) Written() []plan.Signed {
 	return amounts
 }
 
-// Served is what a call was served of what had been debited ahead.
+// Served is what a call was served from tokens debited ahead.
 type Served struct {
-	// Amounts are what it asked for, Incarnation the bucket that they were debited
-	// from, Sent how old they were by the lane's clock.
+	// Amounts are what the call asked for, Incarnation is the bucket from which they
+	// were debited, and Sent says when, by the lane's clock.
 	Amounts     []plan.Signed
 	Incarnation []byte
 	Sent        int64
-	// Back says that it was put back, for another bucket denied.
+	// Back means that the amounts were put back, because another bucket denied the call.
 	Back bool
 }
 
-// tellServed tells who listens; l.mu must be held.
+// tellServed calls OnServe, if it is set. l.mu must be held.
 func (l *Lane) tellServed(ctx context.Context, asked []plan.Signed, of []byte, sent int64, back bool) {
 	if l.owner.OnServe != nil { // else it makes no garbage
 		l.owner.OnServe(ctx, l, Served{Amounts: slices.Clone(asked), Incarnation: of, Sent: sent, Back: back})

@@ -24,35 +24,35 @@ const (
 // Backoff is the wait between the tries of a bucket's write.
 var Backoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
 
-// delivery is one decided write on its way.
+// delivery is one write on its way: decided, and sent once or several times.
 type delivery struct {
 	kind      plan.Kind
 	carried   []*Op
 	operation uint64
-	// givesBack says that it gives something back, and so must never land twice.
+	// givesBack means that the write gives something back, so it must never land twice.
 	givesBack bool
-	// plan, or giveBack, is what it writes.
+	// plan, or giveBack, is what the delivery writes.
 	plan     plan.Write
 	giveBack schema.GiveBack
 
-	// slotBefore is what the slot held in the image the write was decided from; own
-	// says that it was this client's own last write.
+	// slotBefore is what the op slot held in the image from which the write was decided.
+	// lastIsOwn means that this was this client's own last write.
 	slotBefore []byte
 	lastIsOwn  bool
 	rule       schema.OpRule
 	try        int
-	// driven says that a caller's goroutine sends it, who must be answered once the
-	// bucket does not answer; without context, it would wait as long as that.
+	// driven means that a caller's goroutine sends the write. It must answer its caller
+	// when the bucket does not answer, even if the caller's context has no end.
 	driven bool
-	// unanswered is how many tries went unanswered, silent how many in a row the
-	// store did not answer at all, sent or not.
+	// unanswered counts the tries that got no answer. silentTries counts the tries in a
+	// row to which the store said nothing, whether or not they were sent.
 	unanswered, silentTries int
 }
 
-// prepare decides how the tries recognise themselves. A take is resent so that
-// it does not meet its own; landing twice is safe, it counts twice. A give-back
-// is resent only when every try requires the slot's last write to be this
-// client's own, so that it lands once.
+// prepare decides how the tries recognise each other. A take is sent again on the
+// condition that the slot does not show an earlier try; if it lands twice all the same,
+// it counts twice, which is safe. A give-back is sent again only if every try requires
+// the slot to hold this client's own last write, so that it lands once.
 func (l *Lane) prepare(d *delivery) {
 	if l.sight.image != nil {
 		d.slotBefore = l.sight.image.Op
@@ -63,8 +63,8 @@ func (l *Lane) prepare(d *delivery) {
 	}
 }
 
-// deliver sends a write until it is known to have landed or not, or the driver's
-// ctx ends: then the delivery can go on under another.
+// deliver sends a write until it is known whether it landed, or until the driver's ctx
+// ends. In the latter case the delivery can continue under another context.
 func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, driverEnded bool) {
 	for ; ; d.try++ {
 		if a, over, driverEnded := l.prepareTry(ctx, d); over {
@@ -94,10 +94,10 @@ func (l *Lane) deliver(ctx context.Context, d *delivery) (a Answer, driverEnded 
 	}
 }
 
-// prepareTry waits while the bucket does not answer, and reads it when too many
-// tries went unanswered. It reports whether the delivery is over, or has to go on
-// without its driver.
-func (l *Lane) prepareTry(ctx context.Context, d *delivery) (a Answer, over, ended bool) {
+// prepareTry waits while the bucket does not answer, and reads the bucket if too many
+// tries got no answer. over means that the delivery is finished; driverEnded that it has
+// to continue without its driver.
+func (l *Lane) prepareTry(ctx context.Context, d *delivery) (a Answer, over, driverEnded bool) {
 	if l.tripped.Load() {
 		if d.driven {
 			return Answer{}, true, true // a driver answers its caller
@@ -116,12 +116,12 @@ func (l *Lane) prepareTry(ctx context.Context, d *delivery) (a Answer, over, end
 	return Answer{}, false, false
 }
 
-// unsent is the answer to a delivery that ends while its bucket does not answer.
+// unsent is the answer to a delivery that ends because its bucket does not answer.
 func (d *delivery) unsent() Answer {
 	return Answer{Verdict: ddb.Unsent, Err: silence(ErrTripped), Tries: d.try}
 }
 
-// bookTry books the answer to one try. It reports whether that ends the delivery.
+// bookTry books the answer to one try. It reports whether the answer ends the delivery.
 func (l *Lane) bookTry(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 	switch a.Verdict {
 	case ddb.Landed:
@@ -152,9 +152,9 @@ func (l *Lane) bookTry(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 	}
 }
 
-// noteSilence notes whether the store answered at all. It reports whether the bucket
-// has to be taken for one that does not: once a request was given its time, or
-// after as many fast failures as a take is sent again for.
+// noteSilence notes whether the store answered at all. It reports whether the lane has
+// to trip: after one request that was given its full time, or after MaxUnconfirmed fast
+// failures.
 func (l *Lane) noteSilence(d *delivery, a *Answer, took time.Duration) (trips bool) {
 	if a.Verdict == ddb.Throttled {
 		l.throttled(false, took)

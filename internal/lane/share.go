@@ -7,9 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// localLimit is one limit of a bucket as this process admits on its own: a share
-// of it, as a leaky queue. It is kept over outages, so that one that comes and
-// goes does not refill it.
+// localLimit is this process's share of one limit, as a leaky queue. It is kept after an
+// outage, so that outages in quick succession do not refill it.
 type localLimit struct {
 	name  string
 	queue backlog.Queue
@@ -30,8 +29,8 @@ func (l *Lane) localQueue(name string) *backlog.Queue {
 	return &(*l.local)[len(local)].queue
 }
 
-// AdmitLocally takes amounts from the process's share of the limits, all or
-// nothing, and returns what the share holds afterwards, or as it denied.
+// AdmitLocally takes amounts from the process's share of the limits, all or nothing. It
+// returns what the share holds afterwards, or what it held when it denied.
 func (l *Lane) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, now int64) (r Result, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +50,7 @@ func (l *Lane) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64
 	return l.localReading(asked, cfg, share, now), ok
 }
 
-// GiveBackLocally returns what the share admitted.
+// GiveBackLocally gives back to the share what it admitted.
 func (l *Lane) GiveBackLocally(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,8 +59,8 @@ func (l *Lane) GiveBackLocally(amounts []plan.Signed, cfg *plan.Config, share fl
 	}
 }
 
-// CorrectLocally brings the share to what calls that it admitted turned out to
-// use, whether it has room for that or not.
+// CorrectLocally changes the share by what calls that it admitted have really used. It
+// is never denied.
 func (l *Lane) CorrectLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
 	charges, backs := plan.Split(changes)
 	l.GiveBackLocally(plan.Negated(backs), cfg, share, now)
@@ -77,8 +76,8 @@ func (l *Lane) fillLocally(amounts []plan.Signed, cfg *plan.Config, share float6
 	}
 }
 
-// rateNow is the rate of a limit as last known: of the configuration, else of
-// the bucket's image.
+// rateNow is the rate of a limit as last known: from the configuration, or from the
+// bucket's image if the configuration does not have the limit.
 func (l *Lane) rateNow(name string, cfg *plan.Config) bucket.Rate {
 	if cfg.Index(name) < 0 && l.sight.known && l.sight.image.Holds(name) {
 		return l.sight.image.Limits[l.sight.image.Set.Index(name)].Rate
@@ -95,8 +94,8 @@ func (l *Lane) usedShare(name string, share float64, now int64) int64 {
 	return int64(float64(state.Burst-state.Level(now)) * share)
 }
 
-// localReading shows the process's share as a bucket, for statuses; an amount
-// above the share's burst has room in an empty one.
+// localReading shows the process's share as a bucket, for statuses. An amount above the
+// share's burst fits an empty share, so the burst is shown as that amount.
 func (l *Lane) localReading(asked []plan.Signed, cfg *plan.Config, share float64, now int64) Result {
 	m := &schema.Image{HasRefilled: true, Refilled: now}
 	names := make([]string, len(asked))

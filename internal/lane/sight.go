@@ -8,31 +8,32 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// sight is what a process knows of a bucket. Its verbs keep no lock and read no
-// clock: whoever holds it says when.
+// sight is what a process knows of a bucket. Its methods take no lock and read no clock:
+// their caller holds the lock and passes the time.
 type sight struct {
-	// known means that image is what the store held at seenAt; a nil image is a
-	// bucket that does not exist.
+	// known means that the store held image at seenAt. A nil image means that the bucket
+	// did not exist.
 	known bool
 	// scarce says that the last write was refused or throttled, or the last take
 	// denied.
 	scarce bool
 	image  *schema.Image
-	// seenAt is when the request was sent that showed the image, in Unix ms of
-	// this process's clock; 0 for an image that is good to write from, not to
-	// deny from.
+	// seenAt is when the request was sent that showed the image, in Unix ms of this
+	// process's clock. It is 0 for an image from which a write may be decided, but not a
+	// denial.
 	seenAt int64
 	// seenTick is when the image's configuration was first seen in the bucket.
 	seenTick int64
 	// shared is when an image last showed that others had taken since the one
 	// before, in Unix ms.
 	shared int64
-	// crowding is what is known of others who write to the bucket at full.
+	// crowding is what is known of other processes that write to the bucket while it is
+	// full.
 	crowding plan.Crowding
 }
 
-// replace installs the image that a request sent at asked has shown at now; tick
-// numbers the first sight of another configuration.
+// replace installs the image that a request shows at now; the request was sent at asked.
+// tick numbers the first sight of a new configuration.
 func (s *sight) replace(image *schema.Image, asked, now int64, tick func() int64) {
 	if !s.known || !sameFingerprint(s.image, image) {
 		s.seenTick = tick()
@@ -44,7 +45,7 @@ func (s *sight) replace(image *schema.Image, asked, now int64, tick func() int64
 	}
 }
 
-// seed installs the image of a read that was made for something else, if none is
+// seed installs the image of a read that was made for another purpose, if no image is
 // known.
 func (s *sight) seed(image *schema.Image, asked, now int64, tick func() int64) (replaced bool) {
 	if !s.known {
@@ -69,7 +70,7 @@ func (s *sight) assume(before, after *schema.Image, now int64, tick func() int64
 	return replaced
 }
 
-// drop forgets the image: the bucket is read before its next write.
+// drop forgets the image, so that the bucket is read before its next write.
 func (s *sight) drop() { s.known, s.seenAt = false, 0 }
 
 // fresh reports whether the image is recent enough to deny from.
@@ -86,18 +87,18 @@ func (s *sight) low(ops []*Op) bool {
 	return slices.ContainsFunc(ops, func(o *Op) bool { return plan.Low(s.image, o.Amounts, s.crowding.Heard) })
 }
 
-// current reports whether there is a bucket, written with a configuration.
+// current reports whether the bucket exists and was written with a configuration.
 func (s *sight) current(cfg *plan.Config) bool {
 	return s.known && s.image != nil && cfg != nil && cfg.Wrote(s.image)
 }
 
-// whole reports whether there is a bucket that a client of this library wrote.
+// whole reports whether the bucket exists and was written by a client of this library.
 func (s *sight) whole() bool {
 	return s.image != nil && s.image.Fingerprint != nil && s.image.HasRefilled
 }
 
-// compare is how a configuration that was read just now relates to the bucket's;
-// none is older than any.
+// compare says how a configuration that was read just now relates to the bucket's. No
+// configuration at all counts as older.
 func (s *sight) compare(cfg *plan.Config) plan.Standing {
 	if cfg == nil {
 		return plan.Older
@@ -105,8 +106,8 @@ func (s *sight) compare(cfg *plan.Config) plan.Standing {
 	return plan.Compare(s.image, cfg, s.seenTick)
 }
 
-// learnCrowding learns from the answer to a write, which left the image or was refused by
-// it, of others who write.
+// learnCrowding learns of other writers from the answer to a write, which left the image
+// or was refused by it.
 func (s *sight) learnCrowding(w *plan.Write, landed bool, image *schema.Image, now int64) {
 	s.scarce = !landed
 	if landed && s.crowding.Slack == 0 {
@@ -128,15 +129,16 @@ func sameFingerprint(a, b *schema.Image) bool {
 	return a != nil && b != nil && string(a.Fingerprint) == string(b.Fingerprint)
 }
 
-// snapshot is a copy of what the lane knows, to decide from beside its own work.
+// snapshot is a copy of what the lane knows, for a decision made beside the lane's own
+// work.
 func (l *Lane) snapshot() sight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sight
 }
 
-// learn installs an image that a request of the lane's own, sent at asked, has
-// shown, after it had written ours. Only the running goroutine may call it.
+// learn installs the image that one of the lane's own requests has shown; it was sent at
+// asked. Only the running goroutine may call it.
 func (l *Lane) learn(image *schema.Image, asked int64, ours plan.Sums) {
 	l.mu.Lock()
 	if l.sight.known && plan.Shared(l.sight.image, image, ours) {
@@ -150,8 +152,8 @@ func (l *Lane) learn(image *schema.Image, asked int64, ours plan.Sums) {
 	}
 }
 
-// replace installs an image and wakes the heads of the line, whose wait may be
-// shorter now; l.mu must be held.
+// replace installs an image and wakes the heads of the line, because they may have to
+// wait less now. l.mu must be held.
 func (l *Lane) replace(image *schema.Image, asked int64) {
 	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
 	if l.pace != nil {
@@ -160,7 +162,7 @@ func (l *Lane) replace(image *schema.Image, asked int64) {
 	l.wakeHeads()
 }
 
-// Seed gives a resting lane an image from a read made elsewhere, if it has none.
+// Seed gives the image of a read made elsewhere to a lane that rests and has none.
 func (l *Lane) Seed(image *schema.Image, asked int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,8 +171,8 @@ func (l *Lane) Seed(image *schema.Image, asked int64) {
 	}
 }
 
-// Observe gives a resting lane an image that a transaction, or a read beside the
-// lane's work, has seen: unless the lane has seen a later one.
+// Observe gives an image that a transaction, or a read beside the lane's work, has seen
+// to a lane that rests. It does nothing if the lane has seen a later one.
 func (l *Lane) Observe(image *schema.Image, asked int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +181,8 @@ func (l *Lane) Observe(image *schema.Image, asked int64) {
 	}
 }
 
-// Assume gives a resting lane the image that a committed transaction must have
-// left.
+// Assume gives the image that a committed transaction must have left to a lane that
+// rests.
 func (l *Lane) Assume(before, after *schema.Image) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +194,7 @@ func (l *Lane) Assume(before, after *schema.Image) {
 	}
 }
 
-// Drop makes a resting lane read the bucket before its next write.
+// Drop makes a lane that rests read the bucket before its next write.
 func (l *Lane) Drop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,8 +210,7 @@ func (l *Lane) markStale() {
 	l.sight.markStale()
 }
 
-// Meet learns of others who write from the answer to a write that landed or was
-// refused.
+// Meet learns of other writers from the answer to a write that landed or was refused.
 func (l *Lane) Meet(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 	if v != ddb.Landed && v != ddb.Refused {
 		return
@@ -240,7 +241,7 @@ func (l *Lane) noteThrottled(ops []*Op) {
 	}
 }
 
-// Memory is what the lane last saw of its bucket, however old.
+// Memory is the bucket as the lane last saw it, however long ago.
 func (l *Lane) Memory(cfg *plan.Config) Result {
 	now := l.owner.NowMS()
 	l.mu.Lock()

@@ -9,42 +9,42 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Store is what lanes need of the repository: the hot path. Each call is
-// one request, or as many as it takes to read.
+// Store is the part of the repository that lanes use, on the hot path. Each method sends
+// one request; a read may be retried.
 type Store interface {
 	// Update sends a conditional update of one bucket, once.
 	Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) Answer
 	// Create puts a bucket that must not exist yet, once.
 	Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) Answer
-	// Read reads one bucket consistently; a nil image is no bucket.
+	// Read reads one bucket consistently. A nil image means that there is no bucket.
 	Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error)
-	// Probe asks for proof that the bucket can be written, and writes nothing.
+	// Probe asks DynamoDB to prove that the bucket can be written. It writes nothing.
 	Probe(ctx context.Context, key schema.Item) error
-	// RereadConfig returns the configuration by a read that began after the call,
-	// nil when nothing limits the bucket. One that cannot be used is a *Failure of
-	// Misconfigured.
+	// RereadConfig reads the configuration after the call has begun, whatever is cached.
+	// It returns nil if nothing limits the bucket, and a *Failure with the reason
+	// Misconfigured if the configuration cannot be used.
 	RereadConfig(ctx context.Context, entity, resource string) (*plan.Config, error)
 	// ForgetConfig makes the next use of a configuration read it again.
 	ForgetConfig(entity, resource string)
 }
 
-// Answer is what came of a write of one bucket.
+// Answer is what a write of one bucket came to.
 type Answer struct {
 	// Verdict is what the answer says about the write.
 	Verdict ddb.Verdict
-	// Image is the bucket after a landed write, or as it was when a condition
-	// failed; nil when there is no bucket. Seen means that the answer showed it.
+	// Image is the bucket after a landed write, or the bucket whose condition failed;
+	// nil means that there is no bucket. Seen means that the answer contained it.
 	Image *schema.Image
 	Seen  bool
-	// Err is why the write did not land, or its answer cannot be read.
+	// Err is why the write did not land, or why its answer cannot be read.
 	Err error
-	// earlierUnconfirmed means that an earlier try went unanswered, and may yet land.
+	// earlierUnconfirmed means that an earlier try got no answer and may still land.
 	earlierUnconfirmed bool
 	// Tries is how many requests it took.
 	Tries int
 }
 
-// Table tells whether a table answers.
+// Table says whether the table answers. It is open while it does not.
 type Table interface {
 	// Open reports whether it does not.
 	Open() bool
@@ -55,11 +55,11 @@ type Table interface {
 	Cause() error
 }
 
-// Trace hears of writes.
+// Trace is told of writes. Its methods must be safe for concurrent use.
 type Trace interface {
-	// Begin is called before a write is first sent, with the context it will be
-	// sent under; the write goes on under the one that is returned. end is called
-	// when the outcome is known, or will not be, with the time that took.
+	// Begin is called before a write is first sent, with the context of the write. The
+	// write continues under the context that Begin returns. end is called once the
+	// outcome is known, or cannot be known, with the time it took.
 	Begin(ctx context.Context, w Writing) (under context.Context, end func(a Answer, took time.Duration))
 	// Paced is called when a lane begins to leave an interval between its writes,
 	// and when that is over, at its next use.

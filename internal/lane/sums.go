@@ -2,8 +2,8 @@ package lane
 
 import "github.com/dynalimit/dynalimit/internal/plan"
 
-// addAdjusts adds as many adjusts to the sums as fit, in their order, and returns
-// them; the others are left for the next write.
+// addAdjusts adds adjusts to the sums in their order, as many as one write can carry,
+// and returns those. The others go back into the queue.
 func (l *Lane) addAdjusts(adjusts []*Op, s *plan.Sums) []*Op {
 	for i, o := range adjusts {
 		if s.Overflows(o.Amounts) {
@@ -15,8 +15,8 @@ func (l *Lane) addAdjusts(adjusts []*Op, s *plan.Sums) []*Op {
 	return adjusts
 }
 
-// refuseDebt ends the adjusts that would put the bucket deeper into debt than it
-// can store, and returns the others with their sums.
+// refuseDebt ends the adjusts that would put the bucket deeper into debt than it can
+// store. It returns the others with their sums.
 func (l *Lane) refuseDebt(v plan.View, adjusts []*Op, s plan.Sums) ([]*Op, plan.Sums) {
 	if s.TooDeep(v.Image) == "" {
 		return adjusts, s

@@ -6,27 +6,27 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// tally counts what is not certain, by limit, in millitokens.
+// tally counts the amounts that are not certain, by limit, in millitokens.
 type tally struct {
 	mu               sync.Mutex
 	doubted, dropped []plan.Signed
 }
 
-// doubt counts what was perhaps charged, or given back.
+// doubt counts amounts that were perhaps charged or given back.
 func (t *tally) doubt(amounts []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.doubted = plan.Plus(t.doubted, plan.Absolute(amounts))
 }
 
-// drop counts what will never be charged.
+// drop counts amounts that will never be charged.
 func (t *tally) drop(amounts []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.dropped = plan.Plus(t.dropped, plan.Absolute(amounts))
 }
 
-// amounts are the tallies.
+// amounts returns both counts.
 func (t *tally) amounts() (doubted, dropped []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

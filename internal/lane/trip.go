@@ -24,11 +24,12 @@ const (
 // once, the caller's policy says how, and nobody queues until a probe of the
 // bucket is answered. A write that is under way is followed up then.
 
-// Away reports whether the bucket, or its table, does not answer.
+// Away reports whether the bucket, or the whole table, does not answer.
 func (l *Lane) Away() bool { return l.tripped.Load() || l.owner.Table.Open() }
 
-// Trip answers everybody and probes the bucket in the background; after Close it
-// does not, for nothing is probed any more, and reports false.
+// Trip marks the bucket as not answering: it answers every caller and probes the bucket
+// in the background. After Close nothing is probed any more; then it does nothing and
+// returns false.
 func (l *Lane) Trip(cause error) bool {
 	err := silence(cause)
 	l.mu.Lock()
@@ -54,7 +55,7 @@ func (l *Lane) Trip(cause error) bool {
 	return true
 }
 
-// endUnwritten ends a queued op, which was surely not written; l.mu must be held.
+// endUnwritten ends a queued op, which was surely not written. l.mu must be held.
 func (l *Lane) endUnwritten(o *Op, err error) {
 	r := Result{Err: err}
 	switch {
@@ -68,8 +69,8 @@ func (l *Lane) endUnwritten(o *Op, err error) {
 	}
 }
 
-// answerPending tells the caller of an op that its write is under way, and may
-// land; l.mu must be held.
+// answerPending tells the caller of an op that its write is under way and may land. l.mu
+// must be held.
 func (l *Lane) answerPending(o *Op, err error) {
 	switch {
 	case o.onOutcome != nil || o.abandoned:
@@ -83,8 +84,8 @@ func (l *Lane) answerPending(o *Op, err error) {
 	close(o.Done)
 }
 
-// GiveUp ends a caller's wait for an op: it is withdrawn, or its write goes on
-// without the caller. An outcome that is there already stays.
+// GiveUp ends a caller's wait for an op. A queued op is withdrawn; a write that is under
+// way continues without the caller. If the outcome is known already, it stays.
 func (l *Lane) GiveUp(o *Op, err error) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -99,8 +100,8 @@ func (l *Lane) GiveUp(o *Op, err error) {
 	}
 }
 
-// whenKnown lets heir learn what becomes of a write that its caller was told is
-// under way.
+// whenKnown has onOutcome called with the outcome of a write that its caller was told is
+// under way. If the outcome is known already, it calls onOutcome at once.
 func (l *Lane) whenKnown(o *Op, onOutcome func(Result)) {
 	l.mu.Lock()
 	if o.outcome == nil {
@@ -113,9 +114,9 @@ func (l *Lane) whenKnown(o *Op, onOutcome func(Result)) {
 	onOutcome(r)
 }
 
-// Follow keeps an account of the charges of a write that is under way: landed, in
-// doubt if nobody knows, else owed to the bucket. The caller holds its part of the
-// charge that it returns once the write has ended.
+// Follow returns a charge that accounts for a write that is under way. Once the write
+// has ended, the charge has landed, is in doubt if that is not known, or is owed to the
+// bucket. The caller holds its part of the charge meanwhile.
 func (l *Lane) Follow(o *Op, amounts []plan.Signed, cfg *plan.Config, now int64) *backlog.Charge {
 	c := backlog.UnderWay()
 	for _, a := range amounts {
@@ -136,7 +137,7 @@ func (l *Lane) Follow(o *Op, amounts []plan.Signed, cfg *plan.Config, now int64)
 	return c
 }
 
-// Disown has what a write may yet be granted given back.
+// Disown has everything given back that a write under way may still grant.
 func (l *Lane) Disown(o *Op) {
 	l.mu.Lock()
 	o.abandoned = true
@@ -152,8 +153,8 @@ func (l *Lane) Disown(o *Op) {
 	})
 }
 
-// Returning is the adjust that gives back what a take was granted whose caller has
-// gone: nobody waits for it, so that what cannot be written is owed.
+// Returning makes the adjust that gives back what a take was granted after its caller
+// left. No caller waits for it, so what cannot be written is owed to the bucket.
 func (l *Lane) Returning(o *Op, granted Result) *Op {
 	back := o.refundOf(granted)
 	back.onOutcome = func(r Result) {
@@ -168,7 +169,8 @@ func (l *Lane) Returning(o *Op, granted Result) *Op {
 	return back
 }
 
-// recordOutcome gives an op whose caller has gone on its outcome; l.mu must be held.
+// recordOutcome gives its outcome to an op whose caller does not wait any more. l.mu
+// must be held.
 func (l *Lane) recordOutcome(o *Op, r Result) {
 	onOutcome := o.onOutcome
 	r.Dropped = o.dropped
@@ -187,8 +189,8 @@ func (l *Lane) untrip() {
 	close(l.untripped)
 }
 
-// recover probes the bucket until it answers: at once, then after waits that
-// double. While the whole table does not answer, that is probed instead.
+// recover probes the bucket until it answers: at once, then after waits that double.
+// While the whole table does not answer, the table is probed instead.
 func (l *Lane) recover() {
 	defer l.owner.Stopped()
 	defer l.untrip()
@@ -211,8 +213,8 @@ func (l *Lane) recover() {
 	}
 }
 
-// awaitUntrip waits until a tripped lane answers again; false if the limiter ended
-// first. It does not wait for one that is not tripped any more.
+// awaitUntrip waits until a tripped lane answers again. It returns at once if the lane
+// is not tripped, and false if the limiter was closed first.
 func (l *Lane) awaitUntrip(ctx context.Context) bool {
 	l.mu.Lock()
 	tripped, untripped := l.tripped.Load(), l.untripped
@@ -228,18 +230,19 @@ func (l *Lane) awaitUntrip(ctx context.Context) bool {
 	}
 }
 
-// Hand gives an op that no queue holds its outcome.
+// Hand gives its outcome to an op that is in no queue.
 func (l *Lane) Hand(o *Op, r Result) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	l.recordOutcome(o, r)
 }
 
-// Hear notes that a request about the bucket was answered.
+// Hear notes that DynamoDB answered a request about the bucket.
 func (l *Lane) Hear() { l.heard.Store(time.Now().UnixNano()) }
 
-// Quiet is how long nothing was heard of the bucket, since an instant at most; a
-// lane that waits for its turn asks nothing.
+// Quiet is how long DynamoDB has answered nothing about the bucket, counted from since
+// at the earliest. It is 0 while the lane waits for its turn, because then it asks
+// nothing.
 func (l *Lane) Quiet(since time.Time) time.Duration {
 	if l.pausing.Load() {
 		return 0
@@ -250,9 +253,9 @@ func (l *Lane) Quiet(since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// Await waits for what comes of an adjust: at most until its table is known not
-// to answer, or ctx ends. One that is still queued is then never written, and the
-// outcome of one in flight can be inherited.
+// Await waits for the outcome of an adjust, until the table is known not to answer or
+// ctx ends. An adjust that is still queued then is never written; the outcome of one in
+// flight can be followed.
 func (l *Lane) Await(ctx context.Context, o *Op) Result {
 	select {
 	case <-o.Done:

@@ -53,7 +53,7 @@ func (l *Lane) lookBeside(ctx context.Context, known *sight) error {
 	return nil
 }
 
-// Inspect reads the bucket and puts it under a configuration.
+// Inspect reads the bucket and puts it under a configuration. It writes nothing.
 func (l *Lane) Inspect(ctx context.Context, cfg *plan.Config) (plan.View, error) {
 	known := l.snapshot()
 	if err := l.lookBeside(ctx, &known); err != nil {
@@ -64,12 +64,13 @@ func (l *Lane) Inspect(ctx context.Context, cfg *plan.Config) (plan.View, error)
 
 // Proposal is one bucket's part of a transaction.
 type Proposal struct {
-	// View is what it was decided from, Write the decision, Sums what it takes.
+	// View is what the proposal was decided from, Write the decision and Sums the
+	// amounts it takes.
 	View  plan.View
 	Write plan.Write
 	Sums  plan.Sums
-	// Waits means that the take does not fit beside what is left to waiters, which
-	// is Left: there is no Write.
+	// Waits means that the take does not fit beside Left, what is left to waiters. There
+	// is no Write then.
 	Waits bool
 	Left  plan.Promises
 }
@@ -107,8 +108,8 @@ func (l *Lane) viewFor(ctx context.Context, o *Op, certain bool) (sight, plan.Vi
 	}
 }
 
-// view puts what is known under the batch's configuration, which is read again
-// when the image may hold a newer one that matters.
+// view puts what is known of the bucket under the batch's configuration. It reads the
+// configuration again if the image may hold a newer one that matters.
 func (l *Lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (plan.View, error) {
 	cfg := b.config()
 	st := plan.Compare(known.image, cfg, known.seenTick)
@@ -135,8 +136,8 @@ func (l *Lane) view(ctx context.Context, known *sight, b batch, s plan.Sums) (pl
 	return v, nil
 }
 
-// reread puts the batch under the configuration as it is now; nil, for adjusts,
-// when nothing limits the bucket any more.
+// reread reads the configuration again and puts the batch under it. It returns nil, for
+// adjusts, if nothing limits the bucket any more.
 func (l *Lane) reread(ctx context.Context, b batch) (*plan.Config, error) {
 	cfg, err := l.owner.Store.RereadConfig(ctx, l.Entity, l.Resource)
 	if err != nil {
@@ -151,7 +152,8 @@ func (l *Lane) reread(ctx context.Context, b batch) (*plan.Config, error) {
 	return cfg, nil
 }
 
-// config is what the batch is decided under: the takes', else the last adjust's.
+// config is the configuration that the batch is decided under: that of the takes, or of
+// the last adjust if there are none.
 func (b *batch) config() *plan.Config {
 	if len(b.takes) > 0 {
 		return b.takes[0].cfg
@@ -159,12 +161,12 @@ func (b *batch) config() *plan.Config {
 	return b.adjusts[len(b.adjusts)-1].cfg
 }
 
-// adjustsOnly reports whether the batch only adjusts a bucket that a client of
-// this library wrote.
+// adjustsOnly reports whether the batch only adjusts a bucket that a client of this
+// library wrote.
 func (b *batch) adjustsOnly(known *sight) bool { return len(b.takes) == 0 && known.whole() }
 
-// chargesUnknownLimit reports whether the batch charges a configured limit that the image
-// does not have.
+// chargesUnknownLimit reports whether the batch charges a configured limit that the
+// image does not have.
 func (b *batch) chargesUnknownLimit(image *schema.Image, s plan.Sums, cfg *plan.Config) bool {
 	lacks := func(name string) bool {
 		return cfg.Index(name) >= 0 && (image == nil || image.Set.Index(name) < 0 || image.Limits[image.Set.Index(name)].Ghost)
@@ -184,8 +186,7 @@ func (b *batch) chargesUnknownLimit(image *schema.Image, s plan.Sums, cfg *plan.
 	return false
 }
 
-// outdated is the failure of amounts of which one is of a limit that there is no
-// more.
+// outdated is the failure of amounts that name a limit which does not exist any more.
 func outdated(v plan.View, amounts []plan.Signed) *Failure {
 	f := &Failure{Reason: Outdated}
 	for _, a := range amounts {
