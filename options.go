@@ -38,10 +38,10 @@ type Options struct {
 	// PrefetchResources are the resources that have another Prefetch than the
 	// limiter's, 0 for none. Defaults to no others.
 	PrefetchResources map[string]time.Duration
-	// MaxBuckets bounds how many buckets are remembered: each takes 1.2 kB with
-	// one limit and 1.7 kB with ten, beside its configuration
-	// (RepositoryOptions.ConfigCacheSize, 0.6 to 1.2 kB). One that was forgotten
-	// costs one read more at its next use. Defaults to 100,000.
+	// MaxBuckets bounds how many buckets are remembered: each takes 0.6 kB with
+	// one limit and 1.1 kB with ten, beside its configuration
+	// (RepositoryOptions.ConfigCacheSize): a million with two limits take 1 GB. One
+	// that was forgotten costs one read more at its next use. Defaults to 100,000.
 	MaxBuckets int
 	// CleanupTimeout bounds what a lease writes after its caller's context has
 	// ended, and the give-backs of a denied cascade. Defaults to 10 s.

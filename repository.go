@@ -50,7 +50,9 @@ type RepositoryOptions struct {
 	// table does not answer. Defaults to an hour.
 	MaxStale time.Duration
 	// ConfigCacheSize bounds how many (entity, resource) configurations are
-	// remembered. Defaults to 100,000.
+	// remembered: one takes 0.35 kB where no level has limits, so that
+	// Options.Limits apply, 0.5 kB with one stored limit and 1.7 kB with ten.
+	// Defaults to 100,000.
 	ConfigCacheSize int
 	// RequestTimeout bounds one request, including the SDK's tries of it; so it also
 	// bounds a write whose caller has left. A request that takes the whole time means
