@@ -6,8 +6,7 @@ import (
 )
 
 // Options configures a RateLimiter. Every field is optional: the zero value, and nil
-// Options passed to New, give the defaults that the fields name. New copies the Options,
-// so a change made afterwards has no effect.
+// passed to New, give the defaults that the fields name.
 type Options struct {
 	// Limits apply where no level of the stored configuration has any.
 	// Defaults to none.

@@ -11,7 +11,9 @@ import (
 // Wait is an Acquire that blocks until the amounts fit. Callers of one bucket in this
 // process are served first come, first served. One of them asks the store, at the exact
 // time that the last answer gives; neither a smaller request nor an Acquire takes what
-// it waits for. A changed limit is noticed within the configuration's TTL.
+// it waits for. A changed limit is noticed within the configuration's TTL. Between
+// processes it is chance who is served, and the more of them wait for one bucket, the
+// longer after the exact time a wait may end.
 //
 // It fails at once with a *LimitExceededError if an amount exceeds a burst, or if ctx's
 // deadline is earlier than the computed wait. It fails with ctx's error when ctx ends,
@@ -27,7 +29,7 @@ type position struct {
 	waits  bool
 	waiter *lane.Waiter
 	lane   *lane.Lane
-	// patience is how long the caller waits altogether, 0 without end.
+	// patience is how long the caller waits in all; 0 means without end.
 	patience time.Duration
 }
 
@@ -83,7 +85,7 @@ func (l *RateLimiter) wait(ctx context.Context, r request) (*Lease, bool, error)
 	}
 }
 
-// patienceOf is how long a caller waits altogether, 0 without end.
+// patienceOf is how long a caller waits in all; 0 means without end.
 func patienceOf(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -92,8 +94,8 @@ func patienceOf(ctx context.Context) time.Duration {
 	return time.Until(deadline)
 }
 
-// noteLost notes that a try at the exact time was denied, where no lane has carried it:
-// in a transaction.
+// noteLost notes that a try at the exact time was denied, if no lane carried the try: in
+// a transaction.
 func (l *RateLimiter) noteLost(r *request, lease *Lease, at position) {
 	if l.mode(r) == CascadeTransaction && lease.spread() > 1 {
 		at.lane.Lost(at.waiter)
@@ -173,9 +175,9 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 }
 
 // awaitTurn returns when the waiter may try. A head tries at the exact time that the
-// bucket's last image gives; a waiter behind it tries when it is called. It fails if
-// that time is later than ctx's deadline. slept means that it returned at the exact
-// time.
+// bucket's last image gives, or somewhat later if the heads of other processes try too;
+// a waiter behind it tries when it is called. It fails if the exact time is later than
+// ctx's deadline. slept means that it returned because that time has come.
 func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, denial *LimitExceededError) (slept bool, err error) {
 	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
 	next := try{behind: at.lane.Behind()}
@@ -214,23 +216,23 @@ type turn struct {
 	recheck time.Duration
 }
 
-// mayTry reports whether the waiter may try now. A head that does not know its time
-// tries, too.
+// mayTry reports whether the waiter may try now, if left is the time until its turn. A
+// head that does not know its time tries, too.
 func (t turn) mayTry(left time.Duration) bool {
 	return t.called || t.head && (!t.known || left <= 0)
 }
 
-// try is when a head tries: so far behind the exact time that the heads of different
-// processes do not meet.
+// try is when a head tries: so long after the exact time that the heads of different
+// processes do not collide.
 type try struct {
 	exact  time.Time
 	behind time.Duration
 	head   bool
 }
 
-// left is how long it is until the try, by what the waiter knows at now. Where the
-// tokens turn out to be there earlier, for something was given back in this process,
-// there is no herd to keep away from. Who is not at the head never tries.
+// left is how long it takes until the try, by what the waiter knows at now. If the
+// tokens turn out to be there earlier, because something was given back in this process,
+// the head tries at the exact time. A waiter that is not at the head never tries.
 func (next *try) left(t turn, now time.Time) time.Duration {
 	exact := now.Add(t.left)
 	switch {

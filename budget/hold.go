@@ -16,9 +16,10 @@ const (
 	holdMargin = 49 * time.Hour // a hold's ttl after its longest period
 )
 
-// Hold is money set aside for one call. Settle or Release ends it; if neither
-// happens, it ends with its lease, and the money is free again. It is safe for
-// concurrent use.
+// Hold is money set aside for one call. Keeper.Reserve makes it. Settle ends it with
+// what the call cost, Release ends it if the call was not made, and Extend prolongs it.
+// If none of them happens, it ends with its lease, and the money is free again. It is
+// safe for concurrent use.
 type Hold struct {
 	ID             string // chosen by Reserve
 	Org, App       string // whose budget it is
@@ -39,7 +40,7 @@ type Hold struct {
 	end     bool
 }
 
-// ExpiresAt is when the lease ends, as far as is known; the zero time when
+// ExpiresAt is when the lease ends, as far as this process knows; the zero time if
 // nothing is held. It does not wait for an Extend that is under way.
 func (h *Hold) ExpiresAt() time.Time {
 	if h == nil {
@@ -52,12 +53,12 @@ func (h *Hold) ExpiresAt() time.Time {
 	return time.UnixMilli(ref.ExpireMs)
 }
 
-// Settle counts what the call cost, as Submit does, and gives the hold back in
-// the same transaction; what was spent beyond the estimate counts too. The
-// record belongs to the hold's day, and a time before the reservation counts as
-// the reservation's: no older price holds. After the lease it counts all the same. A
-// Duplicate gives the hold back and counts nothing; ErrConflict leaves it, to be
-// settled under another request id or released.
+// Settle counts what the call cost, as Submit does, and gives the hold back in the same
+// transaction. What was spent beyond the estimate counts too. The record counts on the
+// hold's day. A time before the reservation counts as the time of the reservation, so
+// that no older price applies. After the lease has ended, the record is counted all the
+// same. A Duplicate gives the hold back and counts nothing; ErrConflict leaves the hold,
+// to be settled under another request id or released.
 func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	if err := h.usable(ctx); err != nil {
 		return Receipt{}, err
@@ -87,8 +88,8 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	return receipt, err
 }
 
-// settleHold counts a record in place of a hold; ref is nil when nothing was held, the
-// hold's day empty when it is not known.
+// settleHold counts a record and gives its hold back. ref is nil if nothing was held,
+// and the hold's day is empty if it is not known.
 func (c *charges) settleHold(ctx context.Context, ref *ledger.Hold, entry SpooledUsage) (Receipt, error) {
 	usage, day := entry.Usage, entry.Hold.Day
 	t, err := c.tenants.get(ctx, entry.Org, entry.App)
@@ -125,9 +126,8 @@ func (c *charges) settleHold(ctx context.Context, ref *ledger.Hold, entry Spoole
 	return c.receipt(ctx, t, usage.Label, o.Verdict)
 }
 
-// Release gives the hold back: the call did not happen. After Settle, after
-// Release and after the lease it does nothing. It goes on when ctx is
-// cancelled.
+// Release gives the hold back because the call was not made. After Settle, after Release
+// and after the lease has ended it does nothing. It goes on if ctx is cancelled.
 func (h *Hold) Release(ctx context.Context) error {
 	if err := h.usable(ctx); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	return nil
 }
 
-// giveBack releases a hold, which does nothing where it was done.
+// giveBack releases a hold. It does nothing if that was done already.
 func (c *charges) giveBack(ctx context.Context, operation string, ref *ledger.Hold) error {
 	return asUnavailable(operation, c.write(ctx, ledger.GiveBack(ref)))
 }

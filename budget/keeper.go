@@ -13,8 +13,18 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// Keeper chooses labels and meters calls. It is safe for concurrent use. New makes
-// one: a call of any other, or without a context, is a *ValidationError.
+// Keeper keeps the budgets of organisations and their apps: it says which model label an
+// app may use, sets money aside for calls, and counts what they cost. Make one with New
+// for each process, and Close it at the end. It is safe for concurrent use. The zero
+// value is not usable: its methods return a *ValidationError, as they do without a
+// context.
+//
+// Which method to use:
+//
+// Recommend before a call says which label still has room. Reserve sets money aside for
+// the call, and the Hold's Settle counts what it cost; Submit counts a call that needed
+// no reservation. Totals and TagTotals read what was spent; Adjust corrects it by hand.
+// PutOrg, PutApp and PutPrices configure, and CreateTables makes the two tables.
 type Keeper struct {
 	client  Client // of the tables themselves
 	store   *store.Store
@@ -79,9 +89,9 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	return k, nil
 }
 
-// compose makes the parts, each from those below it: the ledger and the
-// administration know no other part, the standing reads both, and charges are written
-// by what it knows.
+// compose makes the parts of the keeper, each from the parts below it. The ledger and
+// the administration know no other part; the standing reads both; charges write what the
+// standing allows.
 func (k *Keeper) compose(own priceLayers) {
 	k.admin = newAdministration(k.store, k.now, own, k.opts, k.life, k.tables)
 	k.tenants = k.admin.tenants

@@ -17,9 +17,9 @@ type Tables struct {
 	Usage   string // counters, records, holds, events. Defaults to "usage"
 }
 
-// Metering says how surely a record is counted once. Whatever it is, hard mode
-// and Hold.Settle count strictly. The two that do not keep records cannot be
-// combined with a spool: it would count a record again whose answer was lost.
+// Metering says how reliably a record is counted only once. Hard mode and Hold.Settle
+// always count strictly. MeteringWindow and MeteringNone keep no records, so they cannot
+// be combined with a spool: a record whose answer was lost would be counted again.
 type Metering int
 
 // The meterings.
@@ -49,7 +49,7 @@ func (m Metering) MarshalText() ([]byte, error) { return []byte(m.String()), nil
 // UnmarshalText reads a name; an empty one is MeteringStrict.
 func (m *Metering) UnmarshalText(text []byte) error { return named(m, text, "metering", meterings) }
 
-// Policy says what to do when the store does not answer.
+// Policy says what a call does while the store does not answer.
 type Policy int
 
 // The policies.
@@ -83,7 +83,7 @@ func nameOf(i int, names []string, kind string) string {
 	return names[i]
 }
 
-// named sets the value of a name.
+// named sets the value that has a name.
 func named[T ~int](to *T, text []byte, field string, names []string) error {
 	i := slices.Index(names, string(text))
 	if i < 0 && len(text) > 0 {
@@ -100,7 +100,8 @@ type OnUnavailable struct {
 	Recommend, Reserve, Submit Policy
 }
 
-// Options of a Keeper. The zero value is fine.
+// Options configures a Keeper. Every field is optional: the zero value, and nil passed
+// to New, give the defaults that the fields name.
 type Options struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time

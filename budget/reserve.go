@@ -11,13 +11,13 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
-// Reserve sets micros µ$ aside for one call under a label, for at most lease
-// (1 s to 24 h): the amount counts against every quota until the hold is
-// settled, released, or its lease ends; 0 µ$ hold a pico-dollar, which a quota
-// that is used up has no room for. No room: *QuotaExceededError, after
-// expired holds were given back. Under soft enforcement nothing is held and
-// the answer comes from what is known to be spent. Settle counts as the call's
-// record: do not Submit it too.
+// Reserve sets micros µ$ aside for one call under a label, for at most lease (1 s to 24
+// h). The amount counts against every quota until the hold is settled or released, or
+// its lease ends. 0 µ$ hold a pico-dollar, so that a quota that is used up has no room
+// for it. If there is no room, it gives expired holds back and tries again, and then
+// fails with a *QuotaExceededError. Under soft enforcement nothing is held, and the
+// answer comes from what is known to be spent. Settle counts as the call's record: do
+// not Submit it too.
 func (k *Keeper) Reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
 	if err := k.usable(ctx); err != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func (c *charges) reserve(ctx context.Context, org, app, label string, micros in
 	return h, err
 }
 
-// setAside decides by what is spent under soft enforcement, and writes a hold under
-// hard.
+// setAside decides by what is spent under soft enforcement, and writes a hold under hard
+// enforcement.
 func (c *charges) setAside(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
 	t, err := c.tenants.get(ctx, org, app)
 	if err != nil {
@@ -111,8 +111,8 @@ func (c *charges) roomBySpend(ctx context.Context, t *tenant, label string) erro
 	return nil
 }
 
-// noRoom is the error of a reservation refused until an instant; the zero time
-// says that it can never fit.
+// noRoom is the error of a reservation that is refused until retryAt; the zero time
+// means that it can never fit.
 func (c *charges) noRoom(ctx context.Context, t *tenant, retryAt time.Time) error {
 	exceeded := &QuotaExceededError{made: c.now()}
 	if out, err := c.standing.look(ctx, t, false); out != nil && err == nil {
@@ -122,8 +122,8 @@ func (c *charges) noRoom(ctx context.Context, t *tenant, retryAt time.Time) erro
 	return exceeded
 }
 
-// newReservation debits every counter the label has under hard enforcement,
-// bounded by the quotas that are set on them.
+// newReservation debits every counter that the label has under hard enforcement. Each is
+// bounded by the quotas that are set on it.
 func (c *charges) newReservation(ctx context.Context, t *tenant, h *Hold, expires time.Time) (*ledger.Operation, error) {
 	now := c.now()
 	rule, p := t.calendar.At(now), t.policy(now)
@@ -148,9 +148,9 @@ func (c *charges) newReservation(ctx context.Context, t *tenant, h *Hold, expire
 	return o, nil
 }
 
-// capByLimits bounds a reservation by the further quotas on its label. Where what
-// was spent outside a quota's counter leaves no room, it returns the end of that
-// quota's period, the last of several.
+// capByLimits bounds a reservation by the further quotas on its label. If what was spent
+// outside a quota's counter leaves no room, it returns when the period of that quota
+// ends; the latest of several.
 func (c *charges) capByLimits(ctx context.Context, t *tenant, p policy, h *Hold, o *ledger.Operation, reset time.Time) (blocked time.Time, err error) {
 	for _, l := range p.limits {
 		if l.Label != "" && l.Label != h.Label {
@@ -173,8 +173,8 @@ func (c *charges) capByLimits(ctx context.Context, t *tenant, p policy, h *Hold,
 	return blocked, nil
 }
 
-// keepHold is until when a hold of a day is kept at most, in unix seconds: holdMargin
-// after the longest period it counts in.
+// keepHold is how long a hold of a day is kept at most, as unix seconds: until
+// holdMargin after the end of the longest period in which it counts.
 func (t *tenant) keepHold(rule calendar.Regime, day string) int64 {
 	longest := t.calendar.End(day)
 	for _, kind := range rule.Kinds() {
@@ -184,7 +184,8 @@ func (t *tenant) keepHold(rule calendar.Regime, day string) int64 {
 	return longest.Add(holdMargin).Unix()
 }
 
-// outside is what a limit's period spent on days that are not in its counter.
+// outside is what was spent in a limit's period on days that its counter does not
+// contain.
 func (c *charges) outside(ctx context.Context, t *tenant, l PeriodQuota, day string) (money.Picos, error) {
 	if len(t.calendar.Uncounted(l.limit().Kind(), day)) == 0 {
 		return money.Picos{}, nil
@@ -196,7 +197,7 @@ func (c *charges) outside(ctx context.Context, t *tenant, l PeriodQuota, day str
 	return out.board.Uncounted(t.calendar, l.limit(), day).Sum(), nil
 }
 
-// modelInHand is a label's model as far as it is known without the store.
+// modelInHand is a label's model as far as it is known without asking the store.
 func (c *charges) modelInHand(org, app, label string) string {
 	if t := c.tenants.last(org, app); t != nil {
 		return t.model(t.policy(c.now()), label)

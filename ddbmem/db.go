@@ -12,8 +12,12 @@ import (
 // expressionCache is how many parsed expressions a DB keeps.
 const expressionCache = 1024
 
-// DB is one DynamoDB in memory. It is safe for concurrent use; all its writes
-// are in one order.
+// DB is one DynamoDB in memory: its tables, its clock and its faults. Make one with New
+// and pass its Client to NewRepository or budget.New in tests. It is safe for concurrent
+// use; all its writes are in one order. The zero value is not usable.
+//
+// SetFaults makes requests fail, as they do in an outage. Meter counts requests and
+// capacity units. WithClock sets the clock by which items expire.
 type DB struct {
 	now         func() time.Time
 	keepLog     bool

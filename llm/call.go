@@ -30,7 +30,9 @@ type Usage struct {
 	Time time.Time
 }
 
-// Call is an admitted model call. It is safe for concurrent use.
+// Call is an admitted model call. Guard.Start and Guard.Do make it; end it with Settle,
+// or with Rollback if the call was not made. A deferred Rollback is safe, because it
+// does nothing after Settle. A Call is safe for concurrent use.
 type Call struct {
 	// Label and Model are what to call; Label is empty without a budget, Model
 	// is then the request's resource.
@@ -46,8 +48,8 @@ type Call struct {
 	hold  *budget.Hold     // nil without a budget
 
 	record     *budget.Usage // of the first Settle
-	settled    bool          // the limits are
-	counted    bool          // the record is
+	settled    bool          // the lease was settled
+	counted    bool          // the record was counted
 	rolledBack bool
 	receipt    budget.Receipt
 
@@ -126,9 +128,9 @@ func (c *Call) settle(ctx context.Context, usage Usage) (budget.Receipt, error) 
 	return c.receipt, unsettled
 }
 
-// count settles the hold, also one that holds nothing: an admitted call is
-// counted, whatever became of its label meanwhile. A record that conflicts with
-// what was counted before leaves a hold that nothing was settled from.
+// count settles the hold, even one that holds nothing: an admitted call is counted,
+// whatever became of its label meanwhile. If the record conflicts with one counted
+// before, nothing was settled from the hold, so it is released.
 func (c *Call) count(ctx context.Context) (err error) {
 	if c.hold == nil || c.counted {
 		return nil
@@ -140,7 +142,7 @@ func (c *Call) count(ctx context.Context) (err error) {
 	return err
 }
 
-// amounts are what the record takes of the limits; nil when they are settled.
+// amounts are what the record takes from the limits; nil once they are settled.
 func (c *Call) amounts() (dynalimit.Amounts, error) {
 	if c.lease == nil || c.settled {
 		return nil, nil
@@ -148,7 +150,7 @@ func (c *Call) amounts() (dynalimit.Amounts, error) {
 	return measured(c.request.Limits, c.record.Tokens)
 }
 
-// correct leaves the lease what was used.
+// correct settles the lease with what was used.
 func (c *Call) correct(ctx context.Context, amounts dynalimit.Amounts) error {
 	if c.lease == nil || c.settled {
 		return nil
@@ -183,7 +185,8 @@ func (c *Call) Rollback(ctx context.Context) error {
 	return c.release(ctx)
 }
 
-// release gives both back, which does nothing where it was done.
+// release gives back both the hold and the lease. It does nothing where that was done
+// already.
 func (c *Call) release(ctx context.Context) error {
 	ctx, cancel := c.guard.lasting(ctx)
 	defer cancel()
@@ -217,15 +220,15 @@ func (c *Call) Extend(ctx context.Context) error {
 	return c.hold.Extend(ctx, c.guard.opts.HoldFor)
 }
 
-// ended says that the call was settled, or given back.
+// ended reports whether the call was settled or given back.
 func (c *Call) ended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.record != nil || c.settled || c.rolledBack
 }
 
-// end settles what a call used, by its usage or else by its meter. If that is
-// nothing, it gives everything back, unless the call was cut.
+// end settles what a call used, by its usage, or by its meter if the usage is empty. If
+// both are empty, it gives everything back, unless the call was cut.
 func (c *Call) end(ctx context.Context, usage Usage, failure error) error {
 	m := c.Meter()
 	m.stop()
@@ -246,8 +249,8 @@ func (c *Call) end(ctx context.Context, usage Usage, failure error) error {
 	return errors.Join(bad, err)
 }
 
-// possible puts what the meter saw, or else the estimate, in the place of a
-// usage that cannot be: nobody is left to correct it, and the call happened.
+// possible replaces a usage that cannot be right by what the meter counted, or by the
+// estimate. Nobody is left to correct it, and the call has happened.
 func (c *Call) possible(ctx context.Context, usage Usage, failure error) (Usage, error) {
 	bad := validUsage(usage)
 	if bad == nil {
@@ -265,8 +268,8 @@ func (c *Call) possible(ctx context.Context, usage Usage, failure error) (Usage,
 	return usage, fmt.Errorf("%w; the call is counted at %+v instead", bad, usage.Tokens)
 }
 
-// cut says that a call failed because nobody waited for it any longer: its
-// request may have been sent, and its prompt billed.
+// cut reports whether a call failed because nobody waited for it any longer. Its request
+// may have been sent and its prompt billed.
 func cut(ctx context.Context, failure error) bool {
 	return failure != nil &&
 		(ctx.Err() != nil || errors.Is(failure, context.Canceled) || errors.Is(failure, context.DeadlineExceeded))

@@ -55,7 +55,14 @@ const (
 	maxHold = 24 * time.Hour
 )
 
-// Guard admits model calls and settles them. It is safe for concurrent use.
+// Guard admits model calls under rate limits, a budget or both, and settles them. Make
+// one with New for each process. It is safe for concurrent use. The zero value is not
+// usable; its methods return a *ValidationError.
+//
+// Do is for a call that is one function: it starts, runs the function and settles,
+// whatever happens to the function. Start is for a call that spans more than one
+// function: it returns a Call, which must be ended with Settle or Rollback, or with its
+// Meter for a streamed reply.
 type Guard struct{ opts Options }
 
 // New makes a Guard; it does no I/O. It fails with a *ValidationError.

@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
-// state is where a charge is.
+// state says where a charge is.
 type state uint8
 
 const (
@@ -19,8 +19,8 @@ const (
 	moved                   // surely not written: another charge carries it now
 )
 
-// Charge is a debit of one bucket that is to be written, or under way. It has
-// one outcome for all that it carries. It is safe for concurrent use.
+// Charge is a debit of one bucket that has to be written or is under way. Everything
+// that it carries has the same outcome. It is safe for concurrent use.
 type Charge struct {
 	mu          sync.Mutex
 	state       state
@@ -37,14 +37,14 @@ type line struct {
 	// limit's rate still holds: the tokens are charged that.
 	total int64
 	queue Queue
-	// refund is what its users gave back while it was under way.
+	// refund is what its users gave back while the charge was under way.
 	refund int64
-	// dropped says that the bucket had no such limit when the rest was debited.
+	// dropped means that the bucket had no such limit when the other lines were debited.
 	dropped bool
 }
 
-// Due is what a charge takes of one limit: Tokens of the bucket, at most a burst,
-// and Count of the counter.
+// Due is what a charge takes of one limit: Tokens from the bucket, at most its burst,
+// and Count on the counter.
 type Due struct {
 	Name          string
 	Tokens, Count int64
@@ -59,8 +59,7 @@ type Refund struct {
 // NewCharge returns a charge that collects.
 func NewCharge() *Charge { return &Charge{} }
 
-// UnderWay returns a charge of a write that has been sent; its lines are added
-// with Carry.
+// UnderWay makes the charge of a write that has been sent. Carry adds its lines.
 func UnderWay() *Charge { return &Charge{state: sent} }
 
 func (c *Charge) line(name string) *line {
@@ -73,7 +72,7 @@ func (c *Charge) line(name string) *line {
 	return &c.lines[len(c.lines)-1]
 }
 
-// Add charges an amount of a limit that refills at rate; false when the charge
+// Add adds an amount of a limit that refills at rate. It returns false if the charge
 // does not collect any more.
 func (c *Charge) Add(name string, rate bucket.Rate, amount, now int64) bool {
 	c.mu.Lock()
@@ -96,7 +95,7 @@ func (c *Charge) Room(name string) int64 {
 	return maxTotal - c.line(name).total
 }
 
-// Carry notes what a write that is under way carries.
+// Carry notes an amount that a write under way carries.
 func (c *Charge) Carry(name string, rate bucket.Rate, amount, now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,9 +109,9 @@ func (c *Charge) add(name string, rate bucket.Rate, amount, now int64) {
 	l.queue.Fill(rate, amount, now)
 }
 
-// lower takes an amount out that its user does not need any more: at once while
-// the charge collects, as a refund once it has landed while it is under way. It
-// returns false when the charge has ended: its user has to learn how first.
+// lower takes out an amount that its user does not need any more. While the charge
+// collects, this happens at once; while it is under way, the amount is refunded once it
+// has landed. It returns false if the charge has ended: its user first has to learn how.
 func (c *Charge) lower(name string, amount, now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +128,7 @@ func (c *Charge) lower(name string, amount, now int64) bool {
 	return true
 }
 
-// Send ends the collecting, unless there is nothing to charge.
+// Send ends the collecting. It returns false if there is nothing to charge.
 func (c *Charge) Send() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,9 +168,9 @@ func (c *Charge) Due(now int64) []Due {
 	return due
 }
 
-// Landed ends a charge that was debited in an incarnation of its bucket, but for
-// limits that the write had no place for: those are used, and never charged. It
-// returns what is to be given back.
+// Landed ends a charge that was debited in an incarnation of its bucket. The dropped
+// limits were not debited, because the bucket does not have them: their amounts are used
+// and never charged. It returns what has to be given back.
 func (c *Charge) Landed(incarnation []byte, dropped []string) []Refund {
 	c.mu.Lock()
 	c.incarnation = incarnation
@@ -182,10 +181,10 @@ func (c *Charge) Landed(incarnation []byte, dropped []string) []Refund {
 	return c.end(landed)
 }
 
-// Unanswered ends a charge of which nobody knows whether it was debited.
+// Unanswered ends a charge for which it is not known whether it was debited.
 func (c *Charge) Unanswered() { c.end(doubtful) }
 
-// Dropped ends a charge whose bucket, or limits, are gone.
+// Dropped ends a charge whose bucket, or limits, do not exist any more.
 func (c *Charge) Dropped() { c.end(dropped) }
 
 func (c *Charge) end(s state) []Refund {
@@ -204,9 +203,8 @@ func (c *Charge) end(s state) []Refund {
 	return refunds
 }
 
-// MoveTo ends a charge that was surely not written: what of it is still used is
-// added to another, which must collect and which nothing else may change
-// meanwhile.
+// MoveTo ends a charge that was surely not written. What is still used of it is added to
+// another charge, which must collect and must not be changed by anything else meanwhile.
 func (c *Charge) MoveTo(other *Charge, now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,20 +1,21 @@
 package backlog
 
-// Holding is what one level of a lease has of one limit. It is not safe for
-// concurrent use; the charges it points to are.
+// Holding is what one level of a lease holds of one limit. It is not safe for concurrent
+// use; the charges that it points to are.
 type Holding struct {
 	Name string
-	// Held is surely debited, Doubt perhaps.
+	// Held is surely debited, Doubt perhaps debited.
 	Held, Doubt int64
-	// Gone was debited in a bucket that is gone: it stays consumed, and what came
-	// after it goes back before it.
+	// Gone was debited in a bucket that does not exist any more. It stays consumed. What
+	// was debited after it is given back before it.
 	Gone int64
-	// Lost is doubt that is not used any more: perhaps debited, never given back.
+	// Lost is doubt that is not used any more: it was perhaps debited, and is never
+	// given back.
 	Lost int64
 	owed []chargePart
 }
 
-// chargePart is a holding's share of a charge, less what it gave back of it.
+// chargePart is a holding's share of a charge, less what it gave back of that.
 type chargePart struct {
 	charge *Charge
 	amount int64
@@ -25,8 +26,8 @@ func (h *Holding) Owe(c *Charge, amount int64) {
 	h.owed = append(h.owed, chargePart{c, amount})
 }
 
-// Resolve learns what became of the charges; met hears in which incarnation of
-// the bucket one landed, before it is held.
+// Resolve learns the outcomes of the charges. onLanded is called with the incarnation of
+// the bucket in which a charge landed, before its amount counts as held.
 func (h *Holding) Resolve(onLanded func(where []byte)) {
 	unresolved := h.owed[:0]
 	for _, p := range h.owed {
@@ -58,7 +59,7 @@ func (h *Holding) Resolve(onLanded func(where []byte)) {
 	h.owed = unresolved
 }
 
-// Owed is what charges carry for it that have no outcome yet.
+// Owed is the sum of what charges without an outcome carry for it.
 func (h *Holding) Owed() int64 {
 	sum := int64(0)
 	for _, p := range h.owed {
@@ -67,12 +68,12 @@ func (h *Holding) Owed() int64 {
 	return sum
 }
 
-// Used is what the level stands for: all of it counts as consumed.
+// Used is what the level holds in all; all of it counts as consumed.
 func (h *Holding) Used() int64 { return h.Held + h.Owed() + h.Doubt + h.Gone }
 
-// Missing is what has to be charged (positive) or given back (negative) so that
-// the level stands for target. Doubt counts as consumed, so it is not charged
-// again, and as not held, so it is not given back.
+// Missing is what has to be charged (positive) or given back (negative) so that the
+// level holds target. Doubt counts as consumed, so it is not charged again. It does not
+// count as held, so it is not given back.
 func (h *Holding) Missing(target int64) int64 {
 	target = max(0, target-h.Gone)
 	sure := h.Held + h.Owed()
@@ -85,11 +86,10 @@ func (h *Holding) Missing(target int64) int64 {
 	return 0
 }
 
-// Lower brings the level down to target as far as nothing has to be written:
-// doubt above it is lost, and what is owed above it is not charged, or given
-// back by its charge. It returns what has to be given back of what is held. Where
-// a charge ended meanwhile, more than that is still Missing: resolve and lower
-// again.
+// Lower lowers the level to target as far as nothing has to be written for it: doubt
+// above the target is lost, and what is owed above it is not charged, or given back by
+// its charge. It returns what has to be given back of what is held. If a charge has
+// ended meanwhile, more than that is still Missing: resolve and lower again.
 func (h *Holding) Lower(target, now int64) (back int64) {
 	kept := min(h.Gone, target)
 	target -= kept
@@ -119,29 +119,30 @@ func (h *Holding) Doubted(amount int64) { h.Doubt += amount }
 // GivenBack books a give-back that was surely written.
 func (h *Holding) GivenBack(amount int64) { h.takeOff(amount) }
 
-// takeOff takes an amount off what is held; what was held when its give-back began
-// may be gone since.
+// takeOff takes an amount off what is held. What was held when the give-back began may
+// be gone since.
 func (h *Holding) takeOff(amount int64) {
 	n := min(amount, h.Held)
 	h.Held -= n
 	h.Gone = max(0, h.Gone-(amount-n))
 }
 
-// GaveInVain books a give-back of which nobody knows: it stays consumed, and is
-// never given back again.
+// GaveInVain books a give-back for which it is not known whether it was written. It
+// stays consumed and is never given back again.
 func (h *Holding) GaveInVain(amount int64) {
 	h.takeOff(amount)
 	h.Lost += amount
 }
 
-// Bereave notes that the bucket is gone in which what is held was debited.
+// Bereave notes that the bucket in which the held amount was debited does not exist any
+// more.
 func (h *Holding) Bereave() {
 	h.Gone += h.Held
 	h.Held = 0
 }
 
-// Join adds what another holding of the same limit has, which must not be used
-// any more.
+// Join adds what another holding of the same limit holds. The other must not be used any
+// more.
 func (h *Holding) Join(other *Holding) {
 	h.Held += other.Held
 	h.Doubt += other.Doubt

@@ -2,15 +2,15 @@ package backlog
 
 import "github.com/dynalimit/dynalimit/internal/bucket"
 
-// Queue is one limit as a leaky queue in this process: it drains at the limit's
-// rate, grows with what is admitted and shrinks, not below empty, with what is
-// given back. The zero value is empty.
+// Queue is one limit as a leaky queue in this process. It drains at the limit's rate. It
+// grows with what is admitted and shrinks, but not below empty, with what is given back.
+// The zero value is empty.
 type Queue struct {
 	filled int64 // millitokens at the instant at
 	at     int64 // ms
 }
 
-// Level is what the queue holds at now, under a rate.
+// Level is what the queue holds at now, if it drains at a rate.
 func (q Queue) Level(r bucket.Rate, now int64) int64 {
 	credit, ok := bucket.State{Rate: r, Refilled: q.at}.Credit(now)
 	if !ok {
@@ -19,23 +19,23 @@ func (q Queue) Level(r bucket.Rate, now int64) int64 {
 	return max(0, q.filled-credit)
 }
 
-// drain brings the queue to now, which never goes back.
+// drain updates the queue to now. The time of a queue never goes back.
 func (q *Queue) drain(r bucket.Rate, now int64) {
 	if now > q.at {
 		q.filled, q.at = q.Level(r, now), now
 	}
 }
 
-// Raise makes the queue hold at least level at now: what an image of the bucket
-// shows to be used. An outage that begins again does not empty it.
+// Raise makes the queue hold at least level at now: what an image of the bucket shows as
+// used. So an outage that begins again does not empty it.
 func (q *Queue) Raise(r bucket.Rate, level, now int64) {
 	q.drain(r, now)
 	q.filled = max(q.filled, level)
 }
 
-// Fits reports whether an amount fits at now; wait is the time in ms until it
-// does. What the burst cannot hold fits an empty queue: a share of a small burst
-// must have room for one call.
+// Fits reports whether an amount fits at now; wait is the time in ms until it does. An
+// amount above the burst fits an empty queue, because a share of a small burst must have
+// room for one call.
 func (q Queue) Fits(r bucket.Rate, amount, now int64) (wait int64, ok bool) {
 	r.Burst = max(r.Burst, amount)
 	s := bucket.State{Rate: r, Tokens: r.Burst - q.filled, Refilled: q.at}
@@ -55,8 +55,8 @@ func (q *Queue) Give(r bucket.Rate, amount, now int64) {
 	q.filled = max(0, q.filled-amount)
 }
 
-// Share is the part of a limit that a process may admit on its own: burst and
-// refill times share, which lies above 0 and is at most 1.
+// Share is the part of a limit that a process may admit on its own: burst and refill
+// multiplied by share, which is above 0 and at most 1.
 func Share(r bucket.Rate, share float64) bucket.Rate {
 	if share >= 1 {
 		return r

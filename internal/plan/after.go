@@ -6,8 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Projected is the image as a claim of the view's configuration would leave it,
-// worth the same at the view's time.
+// Projected is the image as a claim of the view's configuration would leave it at the
+// view's time.
 func (v View) Projected() *schema.Image {
 	if v.Image == nil || !v.Adopt {
 		return v.Image
@@ -29,8 +29,7 @@ func (v View) Projected() *schema.Image {
 	return &after
 }
 
-// After is the image as it is worth at the view's time with amounts taken by a
-// plan.
+// After is the image that a plan leaves at the view's time, with the amounts taken.
 func (v View) After(taken []Signed, p *Write) *schema.Image {
 	after := *v.Projected()
 	after.Limits = slices.Clone(after.Limits)
@@ -56,8 +55,8 @@ func (v View) After(taken []Signed, p *Write) *schema.Image {
 	return &after
 }
 
-// withAdded are an image's limits and those that a claim of the configuration
-// adds to them.
+// withAdded are the limits of an image with those that a claim of the configuration
+// adds.
 func (v View) withAdded(limits []schema.Stored, taken []Signed) (*schema.LimitSet, []schema.Stored) {
 	names := slices.Clone(v.Image.Set.Names)
 	for _, c := range v.Config.Limits {

@@ -2,9 +2,9 @@ package plan
 
 import "slices"
 
-// Signed is an amount of one limit in millitokens: of a take, or positive to
-// charge and negative to give back. Lists of them are in name order and are
-// never changed once built.
+// Signed is an amount of one limit in millitokens. In a take it is what is taken; in a
+// correction it is charged if it is positive, and given back if it is negative. Lists of
+// them are in name order and never changed once built.
 type Signed struct {
 	// Name is the limit's.
 	Name string
@@ -22,7 +22,8 @@ func AmountOf(list []Signed, name string) (int64, bool) {
 	return 0, false
 }
 
-// Merged combines two lists by name; a name that one lacks counts as 0 there.
+// Merged combines two lists by name. A name that is only in one list counts as 0 in the
+// other.
 func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {
 	out := make([]Signed, 0, len(a)+len(b))
 	for len(a) > 0 || len(b) > 0 {
@@ -49,7 +50,7 @@ func Plus(a, b []Signed) []Signed {
 	return Merged(a, b, func(x, y int64) int64 { return x + y })
 }
 
-// Negated returns the amounts with the other sign: what gives them back.
+// Negated returns the amounts with the opposite sign.
 func Negated(amounts []Signed) []Signed {
 	out := slices.Clone(amounts)
 	for i := range out {

@@ -5,8 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// planClaim decides a claim: every limit of the item is credited up to now and
-// the refill instant moves; a newer configuration comes with it.
+// planClaim decides a claim: it credits every limit of the item up to now, moves the
+// refill instant, and writes a newer configuration if there is one.
 func (v View) planClaim(s Sums, others Crowding) Write {
 	m := v.Image
 	c := schema.Claim{Seen: m, Refilled: max(m.Refilled, v.Now), Fingerprint: m.Fingerprint, ConfigRead: m.ConfigRead, Backs: s.HasBack()}
@@ -26,20 +26,20 @@ func (v View) planClaim(s Sums, others Crowding) Write {
 	return Write{Kind: Claim, Claim: &c, Guess: others.guess(v.Now)}
 }
 
-// claimBuilder collects the limits of a claim, and what each leaves, until the
-// expiry that covers them all is known.
+// claimBuilder collects the limits of a claim and what each of them leaves, until the
+// expiry that covers all of them is known.
 type claimBuilder struct {
 	view  View
 	claim *schema.Claim
-	// others are those who write beside it.
+	// others is what is known of other processes that write to the bucket.
 	others Crowding
-	// kept are the outcomes of the limits credited, by their place in the
-	// claim; rates are what all limits refill at afterwards.
+	// kept are the outcomes of the limits that are credited, by their index in the
+	// claim.
 	kept    map[int]outcome
 	longest int64 // the longest time to fill, in ms
 }
 
-// coverFill notes a limit that the claim leaves at level, at least.
+// coverFill makes the expiry cover a limit that the claim leaves at level or above.
 func (b *claimBuilder) coverFill(rate bucket.Rate, level int64) {
 	b.longest = max(b.longest, rate.FillTime(-level))
 }
@@ -83,8 +83,8 @@ func (b *claimBuilder) addStored(i int, name string, a Named) {
 	b.claim.Limits = append(b.claim.Limits, out)
 }
 
-// adoptGhost gives a ghost its parameters. Its tokens are what it was charged from
-// full, less what it was given back beyond that.
+// adoptGhost gives a ghost its parameters. Its tokens are its burst, less what it was
+// charged, but with no more given back than that.
 func (b *claimBuilder) adoptGhost(l *schema.Stored, c *Limit, a Named) {
 	level := min(c.Rate.Burst, c.Rate.Burst+l.Tokens+a.Back) - a.Take - a.Adjust
 	b.coverFill(c.Rate, level)
@@ -94,7 +94,7 @@ func (b *claimBuilder) adoptGhost(l *schema.Stored, c *Limit, a Named) {
 	})
 }
 
-// addConfigured puts a configured limit that the image does not have, full.
+// addConfigured adds a configured limit that the image does not have, full.
 func (b *claimBuilder) addConfigured(c *Limit, s Sums) {
 	if b.view.Image.Set.Index(c.Name) >= 0 {
 		return
@@ -107,8 +107,8 @@ func (b *claimBuilder) addConfigured(c *Limit, s Sums) {
 	})
 }
 
-// setExpiry sets the expiry and bounds every credited limit by the deepest debt it
-// covers: a limit in deeper debt than the image shows must not be forgotten.
+// setExpiry sets the expiry, and bounds every credited limit by the deepest debt that
+// the expiry covers: a limit in deeper debt than the image shows must not be forgotten.
 func (b *claimBuilder) setExpiry() {
 	v, c := b.view, b.claim
 	permanent := v.Image.TTL == 0

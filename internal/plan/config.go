@@ -5,8 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Config is what the configuration wants a bucket to be: the resolved
-// limits in millitokens. It is never changed.
+// Config is what the configuration wants a bucket to be: the resolved limits in
+// millitokens. It is never changed once built.
 type Config struct {
 	// Limits are in name order.
 	Limits []Limit
@@ -14,8 +14,8 @@ type Config struct {
 	Fingerprint []byte
 	// Permanent means that the bucket has no ttl.
 	Permanent bool
-	// Override means that one call brings it: it is newer than whatever the
-	// bucket holds.
+	// Override means that one call brings the configuration (WithLimits). It then counts
+	// as newer than the bucket's.
 	Override bool
 	// ReadAt is the instant, in Unix ms of DynamoDB's clock, before the
 	// configuration was read; Tick orders that read within the process.
@@ -26,23 +26,22 @@ type Config struct {
 type Limit struct {
 	// Name identifies it.
 	Name string
-	// Capacity is its nominal allowance a period, in millitokens; it is stored,
-	// and decides nothing.
+	// Capacity is the nominal allowance a period, in millitokens. It is stored, and
+	// decides nothing.
 	Capacity int64
 	// Rate is its burst and refill, in millitokens and milliseconds.
 	Rate bucket.Rate
-	// Level names the level of the configuration that it came from; it decides
+	// Level names the level of configuration that the limit came from. It decides
 	// nothing.
 	Level string
 }
 
-// Index is the place of a limit among the limits; -1 when there is none, or no
-// configuration.
+// Index is the position of a limit; -1 if there is none, or if c is nil.
 func (c *Config) Index(name string) int {
 	if c == nil {
 		return -1
 	}
-	for i := range c.Limits { // they are few: faster than to halve
+	for i := range c.Limits { // there are few, so this is faster than a binary search
 		if c.Limits[i].Name == name {
 			return i
 		}
@@ -64,8 +63,8 @@ func (c *Config) Wrote(m *schema.Image) bool {
 	return string(m.Fingerprint) == string(c.Fingerprint)
 }
 
-// RateOf is the rate of a limit; one that is not configured any more refills at
-// once, for nothing is known of it.
+// RateOf is the rate of a limit. A limit that is not configured any more refills at
+// once, because nothing is known of it.
 func (c *Config) RateOf(name string) bucket.Rate {
 	if i := c.Index(name); i >= 0 {
 		return c.Limits[i].Rate

@@ -34,28 +34,28 @@ const (
 // Crowding is what a lane knows of the processes that write to its bucket beside
 // it.
 type Crowding struct {
-	// Slack is how far below full a full bucket is put, in µs of its refill.
+	// Slack is how far below full a full bucket is left, in µs of its refill.
 	Slack int64
-	// Refused is how many writes were refused at full since one landed.
+	// Refused counts the writes refused at full since the last one that landed.
 	Refused int
-	// Heard is when the last image came, Trip how long it was under way, alone
-	// since when nobody else is known to have written; all in ms.
+	// Heard is when the last image arrived, Trip how long its request took, and othersAt
+	// when another process is last known to have written; all in ms.
 	Heard, Trip, othersAt int64
-	// adding and filling are the shares of late of the guesses of that form that
-	// were refused.
+	// adding and filling are the recent shares of guesses of that form that were
+	// refused.
 	adding, filling float64
 }
 
-// Within is the crowding for a write that was refused so many times: one that is
-// new is in no hurry.
+// Within is the crowding for a write that was refused so many times: a write that was
+// never refused is in no hurry.
 func (c Crowding) Within(refusals int) Crowding {
 	c.Refused = min(c.Refused, refusals)
 	return c
 }
 
-// guess is the form in which a full limit is written whose image says little,
-// for others have written since: the one that was refused less of late. ByState
-// is no guess, but what the image says.
+// guess is the form in which a full limit is written if its image says little, because
+// other processes have written since. It is the form that was refused less often of
+// late. ByState means no guess: the form that the image gives.
 func (c Crowding) guess(now int64) bucket.Form {
 	switch {
 	case c.Slack == 0 || now-c.Heard <= c.Trip || c.Refused%2 == 1:
@@ -66,7 +66,7 @@ func (c Crowding) guess(now int64) bucket.Form {
 	return bucket.Filling
 }
 
-// spendWay is how a write takes from a limit.
+// spendWay is the form and slack with which a write takes from a limit.
 func (c Crowding) spendWay(r bucket.Rate, take, now int64, move bool) bucket.Way {
 	w := bucket.Way{Move: move, Slack: c.slackOf(r, take)}
 	if c.guess(now) == bucket.Adding { // not Filling: one whose image is below full adds
@@ -91,14 +91,15 @@ func slackBound(r bucket.Rate) int64 {
 	return min(r.FillTime(0), most) / usualShare * 1000
 }
 
-// touchedLimit is what a plan does to one limit of the image it was decided from.
+// touchedLimit is what a plan does to one limit of the image from which it was decided.
 type touchedLimit struct {
 	index    int
 	update   bucket.Update
 	consumed int64
 }
 
-// touchedLimits lists them, with that image; nil of a plan that had none.
+// touchedLimits lists them, with that image; nil for a plan that was not decided from an
+// image.
 func (p *Write) touchedLimits() (seen *schema.Image, list []touchedLimit) {
 	switch p.Kind {
 	case Spend:
@@ -117,20 +118,22 @@ func (p *Write) touchedLimits() (seen *schema.Image, list []touchedLimit) {
 	return nil, nil
 }
 
-// Meeting is what the answer to a write shows of the others.
+// Meeting is what the answer to a write shows of other writers.
 type Meeting struct {
 	landed bool
-	// guessed says that a full limit was written by a guess.
+	// guessed means that a full limit was written in a guessed form.
 	guessed bool
-	// others says that somebody else wrote since the image it was decided from;
-	// rested that nobody did for long: the limits that refused it had been full.
+	// others means that another process wrote after the image from which the write was
+	// decided. longFull means that none did for long: the limits that refused the write
+	// had been full.
 	others, longFull bool
-	// refusedAtFull says that it was refused at full; most is then the most slack.
+	// refusedAtFull means that the write was refused because of a full limit. mostSlack
+	// is then the highest slack allowed.
 	refusedAtFull bool
 	mostSlack     int64
 }
 
-// Meet compares a plan with the bucket after it, or as it refused it.
+// Meet compares a plan with the bucket after it, or with the bucket that refused it.
 func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
 	m := Meeting{landed: landed}
 	seen, list := p.touchedLimits()
@@ -154,7 +157,8 @@ func Meet(p *Write, landed bool, after *schema.Image, now int64) Meeting {
 	return m
 }
 
-// onlyOursConsumed reports whether nothing but ours was consumed between two images.
+// onlyOursConsumed reports whether nothing but our own amounts was consumed between two
+// images.
 func onlyOursConsumed(seen, after *schema.Image, ours []touchedLimit) bool {
 	moved := make([]int64, len(seen.Limits))
 	for _, t := range ours {
@@ -168,7 +172,8 @@ func onlyOursConsumed(seen, after *schema.Image, ours []touchedLimit) bool {
 	return true
 }
 
-// noteRefusedAtFull looks which limits refused a write that was decided for their instant.
+// noteRefusedAtFull finds the limits that refused a write which was decided for their
+// instant.
 func (m *Meeting) noteRefusedAtFull(list []touchedLimit, after *schema.Image, now int64) {
 	m.longFull = true
 	for _, t := range list {
@@ -182,14 +187,14 @@ func (m *Meeting) noteRefusedAtFull(list []touchedLimit, after *schema.Image, no
 	m.longFull = m.longFull && m.refusedAtFull
 }
 
-// longFull reports whether a limit has been full for so long that nobody can
-// have written lately.
+// longFull reports whether a limit has been full for so long that nobody can have
+// written lately.
 func longFull(s bucket.State, now int64) bool {
 	credit, ok := s.Credit(now)
 	return !ok || s.Tokens+credit-s.Burst >= max(1, s.RefilledIn(quietMS*1000))
 }
 
-// After is the crowding once a write that was planned with c has met others.
+// After is the crowding after the answer to a write that was planned with c.
 func (c Crowding) After(m Meeting, guess bucket.Form, now int64) Crowding {
 	if m.guessed {
 		c.countGuess(guess, m.refusedAtFull)
@@ -212,7 +217,7 @@ func (c Crowding) After(m Meeting, guess bucket.Form, now int64) Crowding {
 	return c
 }
 
-// countGuess notes whether a guess was refused.
+// countGuess counts whether a guess was refused.
 func (c *Crowding) countGuess(guess bucket.Form, refused bool) {
 	tried, other := &c.adding, &c.filling
 	switch guess {
@@ -228,7 +233,7 @@ func (c *Crowding) countGuess(guess bucket.Form, refused bool) {
 	}
 }
 
-// Fresh reports whether an image seen at seenAt may deny at now.
+// Fresh reports whether an image seen at seenAt may still deny at now.
 func Fresh(seenAt, now int64) bool { return now >= seenAt && now-seenAt <= MemoryMS }
 
 // MemoryMS is how long an image may deny without asking the store.

@@ -2,17 +2,18 @@ package plan
 
 import "github.com/dynalimit/dynalimit/internal/bucket"
 
-// Promise is what is left of one limit to waiters.
+// Promise is what a take has to leave of one limit to waiters.
 type Promise struct {
 	name string
-	// Amount is what they are left together, in millitokens.
+	// Amount is the sum of what they are left, in millitokens.
 	Amount int64
-	// After is what the limit will hold once each of them has been served, at
-	// the instant of the last.
+	// After is what the limit will hold when the last of them has been served, at that
+	// instant.
 	After bucket.State
 }
 
-// Promises are what is left of several limits. They are few: a list is searched faster than a map.
+// Promises are the promises of several limits. There are few, so a list is searched
+// faster than a map.
 type Promises []Promise
 
 // Of returns the promise of a limit, a zero one for none.
@@ -25,10 +26,10 @@ func (p Promises) Of(name string) Promise {
 	return Promise{}
 }
 
-// Wait is how long until need fits beside the promise, in ms from now on, with
-// state what the limit holds now; bucket.Never when it cannot. What fits a full
-// bucket beside it waits for both; what does not, until those it is made to have
-// been served.
+// Wait is how long it takes until need fits beside the promise, in ms from now;
+// bucket.Never if it never does. state is what the limit holds now. If a full bucket
+// holds need and the promise together, the wait is for both; otherwise it is until the
+// waiters have been served.
 func (p Promise) Wait(state bucket.State, now, need int64) int64 {
 	switch {
 	case p.Amount == 0 || need > state.Burst:
@@ -46,13 +47,13 @@ const farAhead = 1 << 60
 // maxPromise bounds a promise, for the same reason.
 const maxPromise = 1 << 62
 
-// Forecast plays how the waiters of a line are served, one after the other.
+// Forecast computes how the waiters of a line will be served, one after the other.
 type Forecast struct {
 	// Limits are what has been promised so far.
 	Limits Promises
 }
 
-// at returns the promise of a limit, of nothing yet if need be.
+// at returns the promise of a limit. It makes an empty one if there is none.
 func (f *Forecast) at(r Reading, name string) *Promise {
 	for i := range f.Limits {
 		if f.Limits[i].name == name {
@@ -63,8 +64,8 @@ func (f *Forecast) at(r Reading, name string) *Promise {
 	return &f.Limits[len(f.Limits)-1]
 }
 
-// Wait is how long until all of the amounts fit beside what has been promised,
-// in ms; false when they never do.
+// Wait is how long it takes, in ms, until all of the amounts fit beside what has been
+// promised; false if they never do.
 func (f *Forecast) Wait(r Reading, amounts []Signed) (longest int64, ok bool) {
 	for _, a := range amounts {
 		wait := f.Limits.Of(a.Name).Wait(r.Worth(a.Name), r.Now, a.Amount)
@@ -76,7 +77,7 @@ func (f *Forecast) Wait(r Reading, amounts []Signed) (longest int64, ok bool) {
 	return min(longest, farAhead), true
 }
 
-// Serve promises the amounts to a waiter, for as soon as they fit.
+// Serve promises the amounts to a waiter, for the instant at which they fit.
 func (f *Forecast) Serve(r Reading, amounts []Signed) {
 	wait, ok := f.Wait(r, amounts)
 	if !ok {

@@ -43,27 +43,27 @@ const (
 	mostPause  = second
 )
 
-// Pacing is what a lane knows of the throughput that its bucket's partition leaves
-// it; the zero value is that of one that was never throttled.
+// Pacing is what a lane knows of the throughput that its bucket's partition leaves it.
+// The zero value is that of a lane that was never throttled.
 type Pacing struct {
-	// Throttled is when a request was last throttled, 0 for never; Reads says that it
+	// Throttled is when a request was last throttled, 0 for never. Reads means that it
 	// was a read.
 	Throttled int64
 	Reads     bool
-	// throttledInterval is the interval that throttling has asked for, as of gapped: when a write
-	// was last throttled.
+	// throttledInterval is the interval that throttling asked for at throttledAt, when a
+	// write was last throttled.
 	throttledInterval, throttledAt int64
 	// lastDenial is when the lane last denied a take.
 	lastDenial int64
-	// lastStart is when the last write started; ready, unless 0, is when the next may,
-	// whatever the interval says.
+	// lastStart is when the last write started. mayStartAt, unless it is 0, is when the
+	// next write may start, whatever the interval says.
 	lastStart, mayStartAt int64
-	// throttledInRow is how many requests in a row were throttled.
+	// throttledInRow counts the requests throttled in a row.
 	throttledInRow int
 
-	// sample is the image of the last sample, met when that was, and mine what this
-	// lane took since; all and own are what everybody and this lane take, averaged,
-	// in bursts a second.
+	// sample is the last sampled image, sampledAt when it was sampled, and ownSince what
+	// this lane took since. all and own are the averages of what everybody and this lane
+	// take, in bursts a second.
 	sample    *schema.Image
 	sampledAt int64
 	ownSince  float64
@@ -85,12 +85,12 @@ func (p Pacing) Interval(now int64) int64 {
 	return max(gap, int64(min(p.all/p.own/fairWrites*second, mostFair)))
 }
 
-// Over reports whether the lane is not paced any more.
+// Over reports whether the lane need not be paced any more.
 func (p Pacing) Over(now int64) bool {
 	return p.Interval(now) == 0 && now-p.Throttled >= fairFor && p.mayStartAt <= now
 }
 
-// Left is how long it is until the next write may start; 0, or less, for at once.
+// Left is how long it takes until the next write may start; 0 or less means at once.
 func (p Pacing) Left(now int64) int64 {
 	if p.mayStartAt > 0 {
 		return p.mayStartAt - now
@@ -104,7 +104,7 @@ func (p Pacing) Start(now int64) Pacing {
 	return p
 }
 
-// Again is the pacing once a write was refused: it is decided again at once.
+// Again is the pacing after a refused write, which is decided again at once.
 func (p Pacing) Again(now int64) Pacing {
 	p.mayStartAt = now
 	return p
@@ -116,8 +116,8 @@ func (p Pacing) Deny(now int64) Pacing {
 	return p
 }
 
-// ThrottleWrite is the pacing once a write was throttled that was so long under way;
-// chance, of [0, 1), spreads those that were throttled together.
+// ThrottleWrite is the pacing after a throttled write that took trip. chance, in [0, 1),
+// spreads processes that were throttled together.
 func (p Pacing) ThrottleWrite(now, trip int64, chance float64) Pacing {
 	grown := max(pacingGrows*float64(p.Interval(now)), pacingTrips*float64(trip))
 	p.throttledInterval, p.throttledAt = int64(min(grown, mostPacing)), now
@@ -125,14 +125,14 @@ func (p Pacing) ThrottleWrite(now, trip int64, chance float64) Pacing {
 	return p.pause(now, chance)
 }
 
-// ThrottleRead is the pacing once a read was throttled: reads back off as writes do,
-// and leave the interval as it is.
+// ThrottleRead is the pacing after a throttled read. Reads back off as writes do, but
+// the interval stays as it is.
 func (p Pacing) ThrottleRead(now int64, chance float64) Pacing {
 	p.Throttled, p.Reads = now, true
 	return p.pause(now, chance)
 }
 
-// pause sets when what was throttled is decided anew.
+// pause sets when a throttled request is decided again.
 func (p Pacing) pause(now int64, chance float64) Pacing {
 	rest := max(p.Interval(now)/2, int64(min(firstPause<<min(p.throttledInRow, 7), mostPause)))
 	p.throttledInRow++
@@ -140,7 +140,7 @@ func (p Pacing) pause(now int64, chance float64) Pacing {
 	return p
 }
 
-// Take is the pacing once a write of the lane's own has landed.
+// Take is the pacing after one of the lane's own writes has landed.
 func (p Pacing) Take(s Sums) Pacing {
 	if p.sample == nil {
 		return p
@@ -153,7 +153,7 @@ func (p Pacing) Take(s Sums) Pacing {
 	return p
 }
 
-// See is the pacing once an answer has shown the bucket.
+// See is the pacing after an answer has shown the bucket.
 func (p Pacing) See(image *schema.Image, now int64) Pacing {
 	p.throttledInRow = 0
 	if image == nil {
@@ -185,7 +185,8 @@ func (p Pacing) continues(image *schema.Image) bool {
 	return p.sample != nil && p.sample.Set == image.Set && string(p.sample.Of()) == string(image.Of())
 }
 
-// bursts is an amount in bursts of its limit, so that amounts of all limits add up.
+// bursts converts an amount into bursts of its limit, so that amounts of different
+// limits can be added.
 func bursts(amount, burst int64) float64 { return float64(amount) / float64(max(1, burst)) }
 
 func seconds(time int64) float64 { return float64(time) / second }

@@ -7,23 +7,23 @@ import (
 
 // Reading is what an answer showed of a bucket.
 type Reading struct {
-	// Image is the bucket; nil: there is none, and every limit is full.
+	// Image is the bucket; nil means that there is none, so every limit is full.
 	Image *schema.Image
-	// Config is what it was read under.
+	// Config is the configuration under which it was read.
 	Config *Config
 	// Now is when, in Unix ms.
 	Now int64
 }
 
-// Worth is the state of a limit with its refill up to Now put into the tokens.
+// Worth is the state of a limit at Now, with its refill added to the tokens.
 func (r Reading) Worth(name string) bucket.State {
 	state, _ := r.State(name)
 	state.Tokens, state.Refilled = state.Level(r.Now), max(state.Refilled, r.Now)
 	return state
 }
 
-// State is a limit, and its nominal capacity, as the reading shows it, else as
-// configured and full.
+// State is a limit and its nominal capacity as the reading shows them. If it does not
+// show the limit, the limit is as configured, and full.
 func (r Reading) State(name string) (bucket.State, int64) {
 	if r.Image != nil {
 		if i := r.Image.Set.Index(name); i >= 0 && !r.Image.Limits[i].Ghost {
@@ -38,8 +38,8 @@ func (r Reading) State(name string) (bucket.State, int64) {
 	return bucket.State{Rate: l.Rate, Tokens: l.Rate.Burst, Refilled: r.Now}, l.Capacity
 }
 
-// Precedence is what goes before a take: what those carried with it give back
-// and take at once, and what is left to waiters until they have been served.
+// Precedence is what goes before a take: what the ops before it in the same write take
+// and give back, and what must be left to waiters until they have been served.
 type Precedence struct {
 	// Taken is what goes at once.
 	Taken Sums

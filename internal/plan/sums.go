@@ -23,9 +23,9 @@ type Named struct {
 	Name string
 	// Amounts are what is taken, adjusted and given back, in millitokens.
 	bucket.Amounts
-	// Late is what the counter is charged and the tokens are not, in millitokens:
-	// it was used so long ago that the bucket has refilled it. Below 0, it was debited
-	// ahead of calls, and lapsed.
+	// Late is charged to the counter only, not to the tokens, in millitokens: it was
+	// used so long ago that the bucket has refilled it since. If it is below 0, it was
+	// debited ahead of calls and has lapsed.
 	Late int64
 }
 
@@ -54,11 +54,11 @@ func (s Sums) Of(name string) Named {
 // Consumed is the change of the limit's counter, in millitokens.
 func (n Named) Consumed() int64 { return n.Take + n.Adjust + n.Late - n.Back }
 
-// isZero reports whether nothing is done to the limit.
+// isZero reports whether the batch does nothing to the limit.
 func (n Named) isZero() bool { return n.Amounts == (bucket.Amounts{}) && n.Late == 0 }
 
-// HasBack reports whether the sums give anything back, or take off a counter what
-// lapsed: such a write must not land twice, nor in another incarnation.
+// HasBack reports whether the sums give something back, or take lapsed tokens off a
+// counter. Such a write must not land twice, nor in another incarnation.
 func (s Sums) HasBack() bool {
 	for i := range s {
 		if s[i].Back > 0 || s[i].Late < 0 {
@@ -79,8 +79,8 @@ func (s Sums) Taken() Sums {
 	return taken
 }
 
-// TooDeep names a limit that the adjusts of the sums put deeper into debt than
-// can be stored, "" for none.
+// TooDeep names a limit that the adjusts put deeper into debt than can be stored; "" if
+// there is none.
 func (s Sums) TooDeep(m *schema.Image) string {
 	if m == nil {
 		return ""
@@ -98,8 +98,7 @@ func Carriable(amounts []Signed) bool {
 	return !slices.ContainsFunc(amounts, func(a Signed) bool { return a.Amount > MaxSum })
 }
 
-// Overflows reports whether adjusts beside the sums make one larger than a write
-// carries.
+// Overflows reports whether the sums with these adjusts exceed what one write carries.
 func (s Sums) Overflows(adjusts []Signed) bool {
 	for _, a := range adjusts {
 		carried := s.Of(a.Name)

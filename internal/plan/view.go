@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Standing is how a configuration relates to the one a bucket was written with.
+// Standing says how a configuration relates to the one that a bucket was written with.
 type Standing uint8
 
 // How a configuration relates to a bucket's.
@@ -18,8 +18,8 @@ const (
 	Unsure                  // too close to tell: read the configuration again
 )
 
-// Compare tells how a configuration relates to the image's. seenTick is when this process
-// first saw the image's fingerprint: a read begun after that is newer whatever
+// Compare says how a configuration relates to the image's. seenTick is when this process
+// first saw the image's fingerprint: a configuration read after that is newer, whatever
 // the clocks say.
 func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
 	switch {
@@ -40,15 +40,16 @@ func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
 	return Unsure
 }
 
-// View is an image under the configuration that decides: what each limit is
-// worth, and what a write of it must do.
+// View is an image under the configuration that decides. It says what each limit is
+// worth, and decides writes. Its methods change nothing.
 type View struct {
 	// Image is the bucket as last seen, nil for none.
 	Image *schema.Image
 	// Config is the configuration that decides, nil when nothing limits the
 	// bucket any more.
 	Config *Config
-	// Adopt means that the write brings Config: parameters change, limits appear.
+	// Adopt means that the write brings Config, so that parameters change and limits are
+	// added.
 	Adopt bool
 	// Now is the instant of the decision, in Unix ms.
 	Now int64
@@ -59,8 +60,7 @@ func NewView(m *schema.Image, cfg *Config, s Standing, now int64) View {
 	return View{Image: m, Config: cfg, Adopt: s == Newer, Now: now}
 }
 
-// state returns limit i of the image, with the smaller of both bursts where a
-// claim changes it.
+// state is limit i of the image. If a claim changes its burst, the smaller burst counts.
 func (v View) state(i int) bucket.State {
 	s := v.Image.State(i)
 	if c := v.changed(i); c != nil && c.Rate.Burst < s.Burst {
@@ -69,7 +69,7 @@ func (v View) state(i int) bucket.State {
 	return s
 }
 
-// changed returns the new parameters of limit i if the write brings any.
+// changed are the new parameters of limit i; nil if the write does not change them.
 func (v View) changed(i int) *Limit {
 	if !v.Adopt {
 		return nil
@@ -109,13 +109,13 @@ func (v View) Room(name string, back int64) (room int64, known bool) {
 	return burst, true
 }
 
-// Lacks reports whether the image is without one of the limits, which only a
-// claim can bring.
+// Lacks reports whether the bucket does not have one of the limits, so that only a claim
+// of another configuration can add it.
 func (v View) Lacks(amounts []Signed) bool {
 	return slices.ContainsFunc(amounts, func(a Signed) bool { return !v.knows(a.Name) })
 }
 
-// knows reports whether the image or an adopted configuration has a limit.
+// knows reports whether the image, or a configuration that is brought, has a limit.
 func (v View) knows(name string) bool {
 	return v.Image.Holds(name) || (v.Image == nil || v.Adopt) && v.Config.Index(name) >= 0
 }
@@ -142,8 +142,8 @@ func (v View) Overfull() (waiting []string, longest int64) {
 	return waiting, longest
 }
 
-// Fits reports whether a take fits beside the sums already carried and what is
-// left to waiters.
+// Fits reports whether a take fits beside the sums that are already carried and what
+// must be left to waiters.
 func (v View) Fits(amounts []Signed, carried Sums, left Promises) bool {
 	for _, a := range amounts {
 		beside := carried.Of(a.Name)
@@ -155,8 +155,8 @@ func (v View) Fits(amounts []Signed, carried Sums, left Promises) bool {
 	return true
 }
 
-// Modest reports whether a take stays within the share of what is there that is
-// left after halving it so many times.
+// Modest reports whether a take, with the sums already carried, stays within a share of
+// what the bucket holds; the share has been halved the given number of times.
 func (v View) Modest(amounts []Signed, carried Sums, halved int) bool {
 	for _, a := range amounts {
 		beside := carried.Of(a.Name)

@@ -40,12 +40,13 @@ type Write struct {
 
 // Rules are what a caller asks of a plan besides the amounts.
 type Rules struct {
-	// Tidy allows a claim that nothing but age asks for.
+	// Tidy allows a claim whose only reason is the age of the refill instant.
 	Tidy bool
-	// Later makes an adjust commute with claims: for one that was refused
-	// again and again.
+	// Later makes an adjust commute with claims. It is set for adjusts that were refused
+	// several times.
 	Later bool
-	// Crowding says what is known of others who write at full.
+	// Crowding is what is known of other processes that write to the bucket while it is
+	// full.
 	Crowding Crowding
 }
 
@@ -70,8 +71,8 @@ func (v View) Plan(s Sums, rules Rules) Write {
 	return p
 }
 
-// planCreate puts every configured limit at its burst less what is taken. A
-// bucket is made only to be charged: a refund to a missing one is dropped.
+// planCreate writes every configured limit at its burst less what is taken. A bucket is
+// made only to be charged: a give-back to a bucket that does not exist is dropped.
 func (v View) planCreate(s Sums) Write {
 	charged := false
 	c := schema.Create{
@@ -97,7 +98,8 @@ func (v View) planCreate(s Sums) Write {
 	return Write{Kind: Create, Create: &c}
 }
 
-// mustClaim reports whether a spend cannot carry the sums.
+// mustClaim reports whether the write must be a claim because a spend cannot carry the
+// sums.
 func (v View) mustClaim(s Sums) bool {
 	if v.Adopt || !v.Image.HasRefilled || v.Image.Fingerprint == nil {
 		return true

@@ -16,15 +16,15 @@ const (
 	abandonedPause = 5 * time.Second
 )
 
-// abandonedHold is a hold nobody has: its caller is gone, or was told that the
-// store did not answer. It may have been written, or still be.
+// abandonedHold is a hold that no caller has: its caller left, or was told that the
+// store did not answer. It may have been written, or may still be written.
 type abandonedHold struct {
 	ref   *Hold
 	until time.Time
 }
 
-// abandonedHolds are given back in the background, by one goroutine that lives
-// while there are any.
+// abandonedHolds are given back in the background, by one goroutine that runs while
+// there are any.
 type abandonedHolds struct {
 	mu      sync.Mutex
 	holds   []abandonedHold
@@ -49,7 +49,7 @@ func (l *Ledger) abandon(ref *Hold) {
 	}
 }
 
-// take hands over what waits; none: the goroutine is over.
+// take returns the holds that wait. If there are none, the goroutine ends.
 func (a *abandonedHolds) take() []abandonedHold {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,14 +58,14 @@ func (a *abandonedHolds) take() []abandonedHold {
 	return taken
 }
 
-// waitFor says that a hold of a scope waits to be given back.
+// waitFor reports whether a hold of a scope waits to be given back.
 func (a *abandonedHolds) waitFor(scope string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.ContainsFunc(a.holds, func(h abandonedHold) bool { return h.ref.Scope == scope })
 }
 
-// putBack keeps what was not given back, while there is time.
+// putBack keeps the holds that could not be given back, until their time is over.
 func (a *abandonedHolds) putBack(failed []abandonedHold, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,7 +76,8 @@ func (a *abandonedHolds) putBack(failed []abandonedHold, now time.Time) {
 	}
 }
 
-// giveBackAbandoned tries until nothing waits; when the keeper closes, once more.
+// giveBackAbandoned tries until no hold waits. When the keeper closes, it tries once
+// more.
 func (l *Ledger) giveBackAbandoned() {
 	defer l.Life.Done()
 	wait := 250 * time.Millisecond
@@ -103,9 +104,9 @@ func (l *Ledger) giveBackAbandoned() {
 	}
 }
 
-// giveBackAll releases holds in their lanes and returns those the store did not
-// take. An id that no hold is under is barred: a write of it that is still on
-// its way finds the place taken.
+// giveBackAll releases holds in their lanes and returns those that the store did not
+// take. If there is no hold under an id, the id is barred: a write of the hold that is
+// still on its way then finds its place taken.
 func (l *Ledger) giveBackAll(holds []abandonedHold) (failed []abandonedHold) {
 	ops := make([]*Operation, len(holds))
 	l.lanes.mu.Lock()

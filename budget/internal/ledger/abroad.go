@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
-// abroadDays is what days of a running week or month cost that were counted
+// abroadDays is what was spent on days of a running week or month that were counted
 // under the organisation's other scope, by day and label.
 type abroadDays struct {
 	span
@@ -20,8 +20,8 @@ type abroadDays struct {
 	read   time.Time
 }
 
-// readAbroad sums those days over every key of the other scope. They are over,
-// so what was read is good for as long as the ledger's settled.
+// readAbroad sums those days over every key of the other scope. The days are over, so
+// what was read stays good for Ledger.Settled.
 func (l *Ledger) readAbroad(ctx context.Context, scope string, n Need, old abroadDays, now time.Time) (abroadDays, error) {
 	age := now.Sub(old.read)
 	covers := n.abroad.within(old.span) && Need{labels: n.labels}.within(Need{labels: old.labels})
@@ -57,8 +57,8 @@ func (l *Ledger) readAbroad(ctx context.Context, scope string, n Need, old abroa
 	return out, nil
 }
 
-// otherScopes are the keys of the scope that a key is not of: the organisation's
-// for an app's, all its apps' for the organisation's.
+// otherScopes are the keys of the other scope: the organisation's key for an app's, and
+// the keys of all its apps for the organisation's.
 func (l *Ledger) otherScopes(ctx context.Context, scope string) ([]string, error) {
 	org := orgOf(scope)
 	whole := ScopeKey(calendar.ScopeOrg, org, "")

@@ -5,7 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
-// Account is where the calls of one label are counted on one day.
+// Account is where the calls of one label are counted on one day. It is a plain value
+// that makes operations.
 type Account struct {
 	Org    string          // the organisation's id
 	Scope  string          // whose spend is counted together, see ScopeKey
@@ -35,12 +36,12 @@ func (a Account) debits() []Debit {
 	return out
 }
 
-// tagDebit is the counter of what calls with a value of a tag cost.
+// tagDebit is the counter of what calls with one value of a tag cost.
 func (a Account) tagDebit(name, value string) Debit {
 	return Debit{CounterRef: CounterRef{TagPartition(a.Scope, name), tagPrefix(a.Day, value), a.Shards}, Bare: true}
 }
 
-// lane names the counters that operations on the account share with others.
+// lane names the counters that operations on the account share with other operations.
 func (a Account) lane() string {
 	if a.Rule.Enforcement != calendar.Hard {
 		return a.Scope + "#" + a.Label + "#" + a.Day
@@ -53,8 +54,8 @@ func (a Account) lane() string {
 	return a.Scope + "#" + a.Label
 }
 
-// reopened names the closed total that a write to the account's day makes wrong;
-// late says that there may be one.
+// reopened names the closed total that a write to the account's day makes wrong. late
+// means that there may be one.
 func (a Account) reopened(late bool) []store.Key {
 	if !late {
 		return nil
@@ -73,7 +74,7 @@ func (l Limit) Kind() calendar.CounterKind {
 	return calendar.CounterKind{Period: l.Period, Total: l.Label == ""}
 }
 
-// Ref is that counter on a day.
+// Ref is the key of that counter on a day.
 func (l Limit) Ref(scope, day string) store.Key {
 	pk := TotalPartition(scope)
 	if l.Label != "" {

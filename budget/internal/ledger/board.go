@@ -10,15 +10,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// ownAmount is what this process wrote and the stored sums may lack.
+// ownAmount is what this process wrote and the stored sums may not contain yet.
 type ownAmount struct {
 	before Amount // the running or last query began
 	since  Amount // then
 }
 
-// Board is what is known of one scope's spend: the last stored sums, and the
-// own writes acknowledged since that query began. Rows are merged shard by
-// shard, the higher n wins: a sum never falls behind what was seen.
+// Board is what is known of one scope's spend: the stored sums as last read, and this
+// process's own writes since that read began. Rows are merged shard by shard, and the
+// row with more writes wins, so a sum never falls behind what was seen. It is safe for
+// concurrent use.
 type Board struct {
 	l     *Ledger
 	org   string
@@ -64,9 +65,9 @@ func (b *Board) note(o *Operation) {
 	b.dirty = true
 }
 
-// Ensure makes the board know n, at most as old as the ledger's fresh, or at all
-// costs when forced. One query runs at a time; what is known stays usable when
-// it fails.
+// Ensure makes the board know n, read at most Ledger.Fresh ago. With force it reads
+// again if this process has written since. One query runs at a time. If it fails, what
+// is known can still be used.
 func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 	asked := b.l.Now()
 	for {
@@ -93,7 +94,7 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 	}
 }
 
-// query is the query that is under way, begun if there is none; nil when n is known
+// query returns the query under way, and begins one if there is none; nil if n is known
 // already.
 func (b *Board) query(n Need, force bool) (<-chan struct{}, error) {
 	b.mu.Lock()
@@ -114,9 +115,9 @@ func (b *Board) query(n Need, force bool) (<-chan struct{}, error) {
 	return b.flight, nil
 }
 
-// Look makes the board know n, as ensure does, and says whether what it knows can be
-// used; version rises with every query. What is known of another day will do while
-// the store is out of reach.
+// Look makes the board know n, as Ensure does, and reports whether what it knows can be
+// used. version rises with every query. While the store cannot be reached, what is known
+// of an earlier day can be used.
 func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, known bool, err error) {
 	err = b.Ensure(ctx, n, force)
 	b.mu.Lock()
@@ -125,21 +126,21 @@ func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, kn
 	return b.version, known, err
 }
 
-// Outdate makes the next ensure ask the store.
+// Outdate makes the next Ensure ask the store.
 func (b *Board) Outdate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fetched = time.Time{}
 }
 
-// Unseen says that this process wrote since the last query began.
+// Unseen reports whether this process has written since the last query began.
 func (b *Board) Unseen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.dirty
 }
 
-// refresh queries everything wanted. It runs for all that wait.
+// refresh queries everything that is wanted, for all callers that wait.
 func (b *Board) refresh(n Need, flight chan struct{}) {
 	defer b.l.Life.Done()
 	ctx, cancel := context.WithTimeout(b.l.Life.Context(), WriteTimeout)
@@ -182,7 +183,7 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 	close(flight)
 }
 
-// take merges a query's rows and forgets days that are no longer asked for.
+// take merges the rows of a query and forgets days that are not asked for any more.
 func (b *Board) take(loaded scopeRows) {
 	rows := map[store.Key]map[string]Counter{}
 	for ref, shards := range loaded.rows {
@@ -202,7 +203,7 @@ func (b *Board) take(loaded scopeRows) {
 	}
 }
 
-// heldLocked says that money is held, perhaps by holds that have expired.
+// heldLocked reports whether money is held, perhaps by holds that have expired.
 func (b *Board) heldLocked() bool {
 	for _, shards := range b.rows {
 		for _, row := range shards {

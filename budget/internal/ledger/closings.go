@@ -17,27 +17,27 @@ const (
 	maxClosers = 4
 )
 
-// Closing is the total of a day and label that can be stored.
+// Closing is the total of one label's day that can be stored.
 type Closing struct {
 	scope, day, label string
 	sum               Counter
 	seen              closedDay
 }
 
-// Closings collects what reads may close.
+// Closings collects the totals that reads may store.
 type Closings struct {
 	since string    // empty days before it are not worth an item
 	Found []Closing // what can be stored
 }
 
-// CollectClosings begins with found; empty days before since are left out.
+// CollectClosings starts with found. It leaves out empty days before since.
 func CollectClosings(since string, found []Closing) *Closings {
 	c := &Closings{since: since}
 	c.Add(found...)
 	return c
 }
 
-// Add takes more.
+// Add adds further totals.
 func (c *Closings) Add(found ...Closing) {
 	for _, f := range found {
 		if f.sum.Writes == 0 && f.day < c.since {
@@ -56,8 +56,8 @@ func newestClosings(found []Closing) []Closing {
 	return found[:min(len(found), MaxClosings)]
 }
 
-// CloseBehind stores what a read may close, after the read: it waits for none
-// of it. What is not stored, the next read finds again.
+// CloseBehind stores the totals that a read found, after the read, which does not wait
+// for it. A total that is not stored is found again by the next read.
 func (l *Ledger) CloseBehind(c *Closings) {
 	list := newestClosings(c.Found)
 	if len(list) == 0 {
@@ -83,7 +83,7 @@ func (l *Ledger) CloseBehind(c *Closings) {
 	}()
 }
 
-// CloseAll stores totals; one that fails is found again by the next read.
+// CloseAll stores totals. One that fails is found again by the next read.
 func (l *Ledger) CloseAll(ctx context.Context, list []Closing) {
 	_ = store.Each(ctx, slices.Values(list), func(ctx context.Context, c Closing) error {
 		if err := l.closeDay(ctx, c.scope, c.day, c.label, c.sum, c.seen); err != nil {

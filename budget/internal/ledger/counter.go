@@ -20,7 +20,7 @@ func (t Tokens) add(o Tokens) Tokens {
 	return t
 }
 
-// Counter is what one counter item holds. All but used only rise.
+// Counter is what one counter item contains. Every number but Used only rises.
 type Counter struct {
 	Writes   int64       // writes so far
 	Cost     money.Picos // charges
@@ -31,7 +31,7 @@ type Counter struct {
 	Requests int64       // calls
 }
 
-// Spend is charges less credits.
+// Spend is the charges less the credits.
 func (r Counter) Spend() money.Picos { return r.Cost.Sub(r.credit) }
 
 // Amount is what counts against a quota.
@@ -59,7 +59,7 @@ type CounterRef struct {
 	Shards int    // it is spread over so many
 }
 
-// Debit is one counter an operation touches.
+// Debit is one counter that an operation changes.
 type Debit struct {
 	CounterRef
 	Hard   bool // keep used
@@ -70,12 +70,12 @@ type Debit struct {
 	resetAt time.Time // of a capped one: when its period ends
 }
 
-// cap bounds the counter for a reservation until its period ends.
+// cap sets the bound of the counter for a reservation, until its period ends.
 func (d *Debit) cap(bound money.Picos, resetAt time.Time) {
 	d.bound, d.capped, d.resetAt = bound, true, resetAt
 }
 
-// ref is the counter, whatever its shard.
+// ref is the key of the counter, without its shard.
 func (d Debit) ref() store.Key { return store.Key{PK: d.PK, SK: d.Prefix} }
 
 // Amount is what counts against one quota.

@@ -28,10 +28,10 @@ type Days struct {
 	Complete []Closing                     // of days that are over and not closed
 }
 
-// SumDays reads the sums of days by day and label: closed totals where they are,
-// shards where not. It writes nothing: totals that can be stored come with the
-// sums, also with an error. Every page must be read: a part is an error, never a
-// smaller sum.
+// SumDays reads the sums of days by day and label: closed totals where there are any,
+// shards otherwise. It writes nothing; the totals that can be stored are returned with
+// the sums, even with an error. Every page must be read: if one cannot be, it returns an
+// error and never a sum that is too small.
 func (l *Ledger) SumDays(ctx context.Context, cal calendar.Calendar, scope string, labels map[string]bool, from, to string) (Days, error) {
 	totals, err := l.readClosed(ctx, scope, from, to)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *Ledger) SumDays(ctx context.Context, cal calendar.Calendar, scope strin
 	return out, err
 }
 
-// addOpen takes the sum of a day's shards; over says that it can be stored.
+// addOpen adds the sum of a day's shards. over means that the total can be stored.
 func (d *Days) addOpen(c Closing, over bool) {
 	d.Rows[c.day][c.label] = c.sum
 	if over {
@@ -77,8 +77,7 @@ func (d *Days) addOpen(c Closing, over bool) {
 	}
 }
 
-// firstOpen is the first day without a closed total of a label; empty when all have
-// one.
+// firstOpen is the first day of a label without a closed total; "" if every day has one.
 func firstOpen(totals map[store.Key]closedDay, label, from, to string) string {
 	for day := from; day <= to; day = calendar.AddDays(day, 1) {
 		if !totals[store.Key{PK: day, SK: label}].closed {
@@ -115,8 +114,8 @@ func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[st
 	return totals, err
 }
 
-// closeDay stores a total, if nobody stored a later one and no late write came
-// since the shards were read.
+// closeDay stores a total, if nobody has stored a later one and no late write came since
+// the shards were read.
 func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Counter, seen closedDay) error {
 	sum.Hard, sum.Used = false, money.Picos{}
 	names := map[string]string{"#re": attrReopened, "#c": attrCost, "#cr": attrCredit}

@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
-// refusal is a condition of a transaction that did not hold, with what the
-// item holds instead.
+// refusal is a condition of a transaction that did not hold, with what the item contains
+// instead.
 type refusal struct {
 	item     int
 	stored   Stored  // of a dedup item
@@ -17,11 +17,11 @@ type refusal struct {
 	hold     *Hold // in the place of one
 }
 
-// resolve decides about the operations of a refused transaction: those that
-// are finished carry their verdict, the rest must be tried again in a new
-// transaction; the deferred after them, because they fit beside what is stored
-// but not beside the rest. At least one operation is finished, changed or
-// deferred by every refusal, so trying again ends.
+// resolve decides about the operations of a refused transaction. Finished operations
+// have their verdict. The others are tried again in a new transaction; the deferred ones
+// after that, because they fit beside what is stored but not beside the others. Every
+// refusal finishes, changes or defers at least one operation, so the tries come to an
+// end.
 func (t *transaction) resolve(refused []refusal) (finished, again, deferred []*Operation) {
 	over := map[*Operation]bool{}
 	used := map[int]money.Picos{} // of the counters that refused
@@ -47,10 +47,10 @@ func (t *transaction) resolve(refused []refusal) (finished, again, deferred []*O
 	return finished, again, deferred
 }
 
-// deny refuses the reservations that do not fit beside what the refusing
-// counters hold, and makes those wait that do not fit beside the transaction's
-// other operations: nobody is denied for a write that has not landed. A
-// counter's strictest bound holds for all, as it did in the write.
+// deny refuses the reservations that do not fit beside what the refusing counters hold.
+// Reservations that only do not fit beside the transaction's other operations have to
+// wait, because nobody is denied for a write that has not landed. The strictest bound of
+// a counter holds for all, as it did in the write.
 func (t *transaction) deny(stored map[int]money.Picos, over map[*Operation]bool) (wait map[*Operation]bool) {
 	full := t.refusing(stored)
 	for _, o := range t.ops {
@@ -75,8 +75,8 @@ func (t *transaction) deny(stored map[int]money.Picos, over map[*Operation]bool)
 	return wait
 }
 
-// refusingCounters are those of a transaction that refused, by the places of their
-// items.
+// refusingCounters are the counters of a transaction that refused it, by the indexes of
+// their items.
 type refusingCounters struct {
 	t      *transaction
 	at     map[store.Key]int
@@ -110,8 +110,8 @@ func (c *refusingCounters) add(o *Operation) {
 	}
 }
 
-// judge says whether a reservation is denied by what a counter holds, or waits
-// because of the transaction's other operations alone.
+// judge reports whether a reservation is denied by what a counter holds, or has to wait
+// only because of the transaction's other operations.
 func (c *refusingCounters) judge(o *Operation) (denied, waits bool) {
 	for i, add := range c.adds(o) {
 		bound := c.t.items[i].bound

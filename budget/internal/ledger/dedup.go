@@ -3,8 +3,8 @@ package ledger
 // An operation whose item is there already was written before, by an earlier try of
 // its own or by another who used its id: then it is a duplicate, and changes nothing.
 
-// refused takes in what one of the operation's own items says, and tells whether
-// the operation is over; over is what another of its items said.
+// refused takes in what one of the operation's own items says, and reports whether the
+// operation is finished. over is what another of its items said.
 func (o *Operation) refused(kind itemKind, r refusal, over bool) bool {
 	switch kind {
 	case putDedup:

@@ -15,8 +15,8 @@ type fullCounter struct {
 	until time.Time // remembered; not beyond the first lease that ends
 }
 
-// remember keeps what refused an operation for a while, and the holds that were
-// read for it.
+// remember keeps for a while which counters refused an operation, and the holds that
+// were read for it.
 func (b *Board) remember(o *Operation, holds []*Hold, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,8 +30,8 @@ func (b *Board) remember(o *Operation, holds []*Hold, now time.Time) {
 	}
 }
 
-// Refuses says that a counter is remembered to have no room for a reservation; else
-// the store must be asked.
+// Refuses reports whether a remembered counter has no room for a reservation. If it
+// returns false, the store has to be asked.
 func (b *Board) Refuses(o *Operation, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,17 +44,16 @@ func (b *Board) Refuses(o *Operation, now time.Time) bool {
 	return len(o.full) > 0
 }
 
-// forget drops what is remembered of a counter that a write of this process left
-// with more room. It needs the board's lock.
+// forget drops what is remembered of a counter that a write of this process gave more
+// room. The board's lock must be held.
 func (b *Board) forget(ref store.Key, change money.Picos) {
 	if change.IsNegative() {
 		delete(b.full, ref)
 	}
 }
 
-// RoomAt is when a refused reservation may fit, as far as is known: when the
-// holds end that are in its way, or with the period of the counter. The last of
-// its counters decides.
+// RoomAt is when a refused reservation may fit, as far as is known: when the holds in
+// its way end, or when the counter's period ends. The latest of its counters decides.
 func (b *Board) RoomAt(o *Operation) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,8 +72,8 @@ func (b *Board) RoomAt(o *Operation) time.Time {
 	return last
 }
 
-// Holds are the scope's live holds, as fresh as sums must be; none when they cannot
-// be read.
+// Holds are the live holds of the scope, as fresh as sums have to be; none if they
+// cannot be read.
 func (b *Board) Holds(ctx context.Context) []*Hold {
 	now := b.l.Now()
 	b.mu.Lock()

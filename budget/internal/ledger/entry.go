@@ -19,8 +19,8 @@ func (a Account) op(kind opKind) *Operation {
 	return o
 }
 
-// Submission counts a record, and what its tags cost. late says that the day's
-// total may be closed.
+// Submission makes the operation that counts a record, and what its tags cost. late
+// means that the day's total may be closed.
 func (a Account) Submission(r Record, tags map[string]string, late bool) *Operation {
 	o := a.op(opSubmit)
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
@@ -31,7 +31,7 @@ func (a Account) Submission(r Record, tags map[string]string, late bool) *Operat
 	return o
 }
 
-// Adjustment applies an audited credit or charge.
+// Adjustment makes the operation that applies an audited credit or charge.
 func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
 	o := a.op(opAdjust)
 	adj.writer = o.writer
@@ -39,8 +39,8 @@ func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
 	return o
 }
 
-// Reservation holds an amount under an id until expires. The store keeps the hold
-// until ttl, in unix seconds, if nobody gives it back.
+// Reservation makes the operation that holds an amount under an id until expires. If
+// nobody gives the hold back, the store keeps it until ttl, in unix seconds.
 func (a Account) Reservation(id string, estimate money.Picos, expires time.Time, ttl int64) *Operation {
 	o := a.op(opReserve)
 	ms := expires.UnixMilli()
@@ -58,15 +58,15 @@ func (o *Operation) Cap(ref store.Key, bound money.Picos, resetAt time.Time) {
 	}
 }
 
-// Settles makes a submission give a hold back, too: it debits what the hold does,
-// and what its tags cost.
+// Settles makes a submission give a hold back too: it then debits the counters of the
+// hold, and of its tags.
 func (o *Operation) Settles(h *Hold) {
 	tags := slices.DeleteFunc(o.debits, func(d Debit) bool { return d.Hard || !d.Bare })
 	o.kind, o.Hold, o.lane, o.Scope = opSettle, h, h.Lane, h.Scope
 	o.debits = append(slices.Clone(h.Debits), tags...)
 }
 
-// GiveBack gives a hold back.
+// GiveBack makes the operation that gives a hold back.
 func GiveBack(h *Hold) *Operation {
 	o := newOp(opRelease)
 	o.Org, o.Scope, o.lane = orgOf(h.Scope), h.Scope, h.Lane
@@ -74,5 +74,5 @@ func GiveBack(h *Hold) *Operation {
 	return o
 }
 
-// Hard says that the operation's counters keep what is held.
+// Hard reports whether the operation's counters also count what is held.
 func (o *Operation) Hard() bool { return o.debits[0].Hard }

@@ -25,8 +25,8 @@ var (
 // pkg is the package whose calls these are, as errors name it.
 const pkg = "budget"
 
-// Judge says of a request's error whether the store was out of reach, or
-// something is wrong. What was judged before stays.
+// Judge turns a request's error into one that says whether the store could not be
+// reached or something is wrong. An error that was judged before stays.
 func Judge(operation string, err error) error {
 	if err == nil || errors.Is(err, problem.ErrUnavailable) || errors.Is(err, ErrClosed) {
 		return err
@@ -37,7 +37,8 @@ func Judge(operation string, err error) error {
 	return fmt.Errorf("budget: %s: %w", operation, err)
 }
 
-// Away is the error of what need not wait any longer: a table does not answer.
+// Away is the error of a call that need not wait any longer, because a table does not
+// answer.
 func Away(operation string, table *ddb.Breaker) error {
 	cause := table.State().Cause
 	if cause == nil { // it has just come back

@@ -26,15 +26,15 @@ const (
 	DenialFor = time.Second
 )
 
-// freeAt is when the hold can be given back by anybody.
+// freeAt is when anybody may give the hold back.
 func (h *Hold) freeAt() time.Time { return time.UnixMilli(h.ExpireMs).Add(LeaseMargin) }
 
 func (h *Hold) debitsCounter(ref store.Key) bool {
 	return slices.ContainsFunc(h.Debits, func(d Debit) bool { return d.ref() == ref })
 }
 
-// FreeWhen is when so much of what is held on a counter has ended, holds in the
-// order of their leases; false when all of it is not enough.
+// FreeWhen is when so much of what is held on a counter has ended; false if all of it is
+// not enough. holds are in the order in which their leases end.
 func FreeWhen(holds []*Hold, ref store.Key, missing money.Picos) (time.Time, bool) {
 	for _, h := range holds {
 		if !h.debitsCounter(ref) {
@@ -47,16 +47,16 @@ func FreeWhen(holds []*Hold, ref store.Key, missing money.Picos) (time.Time, boo
 	return time.Time{}, false
 }
 
-// barred is what keeps a hold's id from being used: a hold of nothing, that goes
-// as holds do when they expire.
+// barred is an item that keeps a hold's id from being used: a hold of nothing, which
+// expires as holds do.
 func (h *Hold) barred() *Hold {
 	b := *h
 	b.Estimate, b.Debits = money.Picos{}, nil
 	return &b
 }
 
-// readHolds reads a scope's holds in the order of their leases: all that have
-// expired, and the next holdsRead at least of the others, if there are so many.
+// readHolds reads the holds of a scope in the order in which their leases end: all that
+// have expired, and at least the next holdsRead of the others.
 func (l *Ledger) readHolds(ctx context.Context, scope string, now time.Time) (expired, live []*Hold, err error) {
 	in := &dynamodb.QueryInput{
 		TableName: &l.Store.Usage, ConsistentRead: aws.Bool(true), Limit: aws.Int32(holdsRead),
@@ -87,8 +87,8 @@ func (l *Ledger) readHolds(ctx context.Context, scope string, now time.Time) (ex
 	}
 }
 
-// ReleaseExpired gives back every hold of a scope whose lease has ended, and
-// tells which end next.
+// ReleaseExpired gives back every hold of a scope whose lease has ended. It returns how
+// many, and the holds that end next.
 func (l *Ledger) ReleaseExpired(ctx context.Context, scope string) (released int, live []*Hold, err error) {
 	expired, live, err := l.readHolds(ctx, scope, l.Now())
 	if err != nil {
@@ -109,9 +109,9 @@ func (l *Ledger) ReleaseExpired(ctx context.Context, scope string) (released int
 	return len(ops), live, err
 }
 
-// Move makes a hold end at another time, and returns where it is then: at two
-// places, when that was not answered. errNoHold: its lease had ended and the money
-// was given back.
+// Move changes when a hold ends. It returns where the hold is then: at two places if the
+// move got no answer. ErrNoHold means that its lease had ended and the money was given
+// back.
 func (l *Ledger) Move(ctx context.Context, h *Hold, expires time.Time) (*Hold, error) {
 	moved := *h
 	moved.ExpireMs = expires.UnixMilli()

@@ -23,9 +23,9 @@ const (
 // milliseconds, and who waits longer than others is served last.
 var conflictBackoff = ddb.Backoff{First: store.Backoff.First, Most: 50 * time.Millisecond}
 
-// lane has at most one transaction of this process in flight for a set of
-// counters; what arrives meanwhile rides in the next one. An idle lane has no
-// goroutine and does not exist.
+// lane sends the writes to one set of counters. It has at most one transaction of this
+// process in flight; what arrives meanwhile rides in the next one. A lane without work
+// has no goroutine and does not exist.
 type lane struct {
 	queue   []*Operation
 	started time.Time     // of the last transaction
@@ -46,7 +46,7 @@ const (
 	opAbandoned // the caller is gone
 )
 
-// enqueue hands operations to a lane and wakes it.
+// enqueue puts operations into the queue of a lane and wakes the lane.
 func (l *Ledger) enqueue(key string, ops ...*Operation) error {
 	l.lanes.mu.Lock()
 	defer l.lanes.mu.Unlock()
@@ -60,7 +60,8 @@ func (l *Ledger) enqueue(key string, ops ...*Operation) error {
 	return nil
 }
 
-// push needs the lanes' lock.
+// push does what enqueue does, whatever the length of the queue. The lanes' lock must be
+// held.
 func (l *Ledger) push(key string, ops []*Operation) {
 	q, ok := l.lanes.open[key]
 	if !ok {
@@ -78,8 +79,8 @@ func (l *Ledger) push(key string, ops []*Operation) {
 	}
 }
 
-// urgent says that the queue fills a transaction or holds a reservation. It
-// needs the lanes' lock.
+// urgent reports whether the queue fills a transaction or contains a reservation. The
+// lanes' lock must be held.
 func (q *lane) urgent() bool {
 	return len(q.queue) >= maxTxnItems-1 || slices.ContainsFunc(q.queue, func(o *Operation) bool { return o.kind == opReserve })
 }
@@ -120,9 +121,9 @@ func (l *Ledger) awaitCompany(q *lane, first bool) {
 	}
 }
 
-// patience is how long a transaction waits for company: always in batch metering,
-// else only under load, when callers queued up behind the last one. A reservation
-// never waits.
+// patience is how long a transaction waits for further operations. In batch metering it
+// always waits; otherwise only under load, when callers queued up behind the last one. A
+// reservation never waits.
 func (l *Ledger) patience(q *lane, first bool) time.Duration {
 	wait := l.Linger
 	if first && !l.AlwaysLinger {
@@ -143,8 +144,8 @@ func (l *Ledger) patience(q *lane, first bool) time.Duration {
 	return wait
 }
 
-// dropAbandoned leaves out reservations whose caller is gone. Records of calls
-// that happened are written all the same.
+// dropAbandoned leaves out reservations whose caller has left. Records of calls that
+// were made are written all the same.
 func (l *Ledger) dropAbandoned(ops []*Operation) []*Operation {
 	kept := ops[:0]
 	for _, o := range ops {
@@ -160,7 +161,7 @@ func (l *Ledger) dropAbandoned(ops []*Operation) []*Operation {
 	return kept
 }
 
-// mergeRepeats lets a record sent twice at once follow the first.
+// mergeRepeats lets a record that was sent twice at the same time follow the first.
 func mergeRepeats(ops []*Operation) []*Operation {
 	first := map[store.Key]*Operation{}
 	kept := ops[:0]
@@ -179,9 +180,9 @@ func mergeRepeats(ops []*Operation) []*Operation {
 	return kept
 }
 
-// transact writes as many operations as one transaction takes and returns the
-// rest: those that did not fit, and those that met another transaction, which
-// may ride in the next with what has come meanwhile.
+// transact writes as many operations as fit into one transaction and returns the others:
+// those that did not fit, and those that conflicted with another transaction and may
+// ride in the next.
 func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 	ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
 	defer cancel()
@@ -224,8 +225,7 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 	return left
 }
 
-// backOff waits after a conflict and returns the operations that have time
-// left.
+// backOff waits after a conflict and returns the operations that have time left.
 func (l *Ledger) backOff(ctx context.Context, ops []*Operation, err error, doubt bool) (again []*Operation) {
 	conflicts := 0
 	for _, o := range ops {
@@ -247,8 +247,8 @@ func (l *Ledger) backOff(ctx context.Context, ops []*Operation, err error, doubt
 	return again
 }
 
-// isolate runs the operations one by one when the store calls the transaction
-// itself wrong, so that one bad record costs only itself.
+// isolate writes the operations one by one, because the store says that the transaction
+// itself is wrong. So a wrong record only costs itself.
 func (l *Ledger) isolate(t *transaction, err error) {
 	if len(t.ops) == 1 {
 		l.fail(t.ops, Judge("write", err))

@@ -32,8 +32,9 @@ type Options struct {
 	Apps func(ctx context.Context, org string) ([]string, error)
 }
 
-// Ledger writes what calls cost, hold and give back, each once, and knows what is
-// counted: its own writes and the stored sums. It is safe for concurrent use.
+// Ledger writes what calls cost, hold and give back, each exactly once. It knows what is
+// counted: the stored sums and its own writes. It is safe for concurrent use; New makes
+// it.
 type Ledger struct {
 	Options
 	lanes  lanes
@@ -66,26 +67,26 @@ func (l *Ledger) Board(org, scope string) *Board {
 	return b
 }
 
-// note takes an acknowledged write into the board of its scope.
+// note adds an acknowledged write to the board of its scope.
 func (l *Ledger) note(o *Operation) { l.Board(o.Org, o.Scope).note(o) }
 
-// Close lets nothing more be written, but what belongs to what was accepted.
+// Close refuses further writes, except those that belong to what was accepted.
 func (l *Ledger) Close() {
 	l.lanes.mu.Lock()
 	l.lanes.closed = true
 	l.lanes.mu.Unlock()
 }
 
-// Wait is until everything accepted is written or has failed.
+// Wait returns when everything accepted is written or has failed.
 func (l *Ledger) Wait() { l.lanes.running.Wait() }
 
-// WaitForTotals is until no total is being stored behind a read: tests look at the
-// table then.
+// WaitForTotals returns when no total is being stored behind a read. Tests use it before
+// they look at the table.
 func (l *Ledger) WaitForTotals() { l.closing.Wait() }
 
-// Busy says that something that counts to a scope may still be written: an
-// operation, whether its caller waits for it or has left, or the release of a hold
-// that nobody has. True may also be about a scope within it.
+// Busy reports whether something that counts to a scope may still be written: an
+// operation, whether or not its caller waits for it, or the release of a hold that
+// nobody has. It may also be true because of a scope within this one.
 func (l *Ledger) Busy(scope string) bool {
 	if l.abandoned.waitFor(scope) {
 		return true
@@ -100,7 +101,7 @@ func (l *Ledger) Busy(scope string) bool {
 	return false
 }
 
-// Queued is how many operations wait to be written.
+// Queued is the number of operations that wait to be written.
 func (l *Ledger) Queued() int {
 	l.lanes.mu.Lock()
 	defer l.lanes.mu.Unlock()

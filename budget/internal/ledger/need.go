@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
-// Need is what must be known to judge a scope's labels.
+// Need is what must be known to decide about a scope's labels.
 type Need struct {
 	day    string
 	from   string          // first day summed from its shards
@@ -20,7 +20,7 @@ type Need struct {
 	calendar calendar.Calendar
 }
 
-// within says that everything n asks for is in o.
+// within reports whether o contains everything that n asks for.
 func (n Need) within(o Need) bool {
 	for l := range n.labels {
 		if !o.labels[l] {
@@ -36,7 +36,7 @@ func (n Need) within(o Need) bool {
 		n.abroad.within(o.abroad)
 }
 
-// merge asks for both, so that apps of one scope share a board.
+// merge asks for what both ask for, so that the apps of one scope share a board.
 func (n Need) merge(o Need) Need {
 	if n.day != o.day {
 		return n
@@ -53,8 +53,8 @@ func (n Need) merge(o Need) Need {
 	return n
 }
 
-// NeedOf lists what judging labels takes: ordering are those to judge, known those
-// that any total counts.
+// NeedOf is what must be known to decide about labels. ordering are the labels to decide
+// about, known those that any total counts.
 func NeedOf(cal calendar.Calendar, scope string, now time.Time, ordering, known []string, limits []Limit) Need {
 	day, rule := cal.Day(now), cal.At(now)
 	n := Need{day: day, from: day, labels: map[string]bool{}, refs: map[store.Key]bool{}, calendar: cal}
@@ -92,7 +92,7 @@ func (n Need) add(labels ...string) {
 	}
 }
 
-// span is days from one to another, both included; none when empty.
+// span is the days from one to another, both included; none if it is empty.
 type span struct{ from, to string }
 
 func (s span) join(o span) span {

@@ -48,8 +48,8 @@ type Hold struct {
 	Lane     string      // in which it is written
 }
 
-// Operation is one caller's operation, from the queue to its outcome. An Account
-// makes it, or GiveBack.
+// Operation is what one caller asks, from the queue to its outcome. An Account makes it,
+// or GiveBack.
 type Operation struct {
 	// What is asked for. A settlement of a record that was counted before becomes a
 	// release; nothing else changes here.
@@ -105,18 +105,18 @@ type Stored struct {
 	writer       string
 }
 
-// holdGone says that no key the hold may have is left.
+// holdGone reports whether every key that the hold may have was found gone.
 func (o *Operation) holdGone() bool { return o.Hold == nil || o.tried >= len(o.Hold.Keys) }
 
-// holdsInVain says that the settlement's record was counted before, from
-// elsewhere, and that its hold may still be there. Under a conflict the hold
-// stays: its own call is not counted yet.
+// holdsInVain reports whether the settlement's record was counted before, by another
+// operation, while its hold may still be there. After a conflict the hold stays, because
+// its own call has not been counted yet.
 func (o *Operation) holdsInVain() bool {
 	return o.kind == opSettle && o.Verdict.Duplicate && !o.Verdict.Conflict && !o.holdGone()
 }
 
-// releaseOnly leaves of a settlement what gives its hold back; the verdict on
-// its record stands.
+// releaseOnly reduces a settlement to giving its hold back. The verdict on its record
+// stays.
 func (o *Operation) releaseOnly() {
 	o.kind, o.record, o.debits, o.reopen = opRelease, nil, o.Hold.Debits, nil
 }
@@ -133,8 +133,8 @@ func (o *Operation) fullAt(key store.Key, used money.Picos) {
 	}
 }
 
-// delta is what the operation adds to one of its counters. The label's day
-// counts everything; the others money alone.
+// delta is what the operation adds to one of its counters. The counter of the label's
+// day counts everything; the others count only money.
 func (o *Operation) delta(d Debit) Counter {
 	row := Counter{Writes: 1, Hard: d.Hard}
 	switch o.kind {

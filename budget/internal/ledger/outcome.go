@@ -6,9 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
-// settle finishes what a refusal decided and returns what must be tried again.
-// A reservation refused for lack of room for the first time has the scope's
-// expired holds released first.
+// settle finishes the operations that a refusal ended and returns those to try again.
+// When a reservation is refused for lack of room for the first time, it first releases
+// the scope's expired holds.
 func (l *Ledger) settle(ctx context.Context, t *transaction, refused []refusal) (again, deferred []*Operation) {
 	finished, again, deferred := t.resolve(refused)
 	scopes := map[string]bool{}
@@ -28,7 +28,8 @@ func (l *Ledger) settle(ctx context.Context, t *transaction, refused []refusal) 
 	return again, deferred
 }
 
-// conclude finishes an operation that a refusal ended, with what it has taught.
+// conclude finishes an operation that a refusal ended, and keeps what the refusal
+// showed.
 func (l *Ledger) conclude(o *Operation) {
 	if !o.Verdict.Duplicate && !o.Verdict.NoRoom {
 		l.note(o) // an earlier, unanswered try had landed
@@ -39,7 +40,7 @@ func (l *Ledger) conclude(o *Operation) {
 	l.finish(o)
 }
 
-// freeRoom gives a scope's expired holds back, and tells the operations that try
+// freeRoom gives a scope's expired holds back, and tells the operations that are tried
 // again which holds are left.
 func (l *Ledger) freeRoom(ctx context.Context, scope string, again []*Operation) {
 	_, live, err := l.ReleaseExpired(ctx, scope)
@@ -71,7 +72,7 @@ func (l *Ledger) fail(ops []*Operation, err error) {
 	}
 }
 
-// finish answers the caller, and those that sent the same record.
+// finish answers the caller, and the callers that sent the same record.
 func (l *Ledger) finish(o *Operation) {
 	for _, f := range o.followers {
 		f.Verdict = o.Verdict
@@ -91,9 +92,9 @@ func (l *Ledger) finish(o *Operation) {
 	close(o.done)
 }
 
-// Write waits until the operation is written, or ctx ends. Its verdict says how it
-// ended. Errors: what ErrUnavailable matches, ErrClosed, and ctx's own while the
-// operation is on its way.
+// Write writes the operation. It returns when the operation is finished, whose verdict
+// says how it ended, or when ctx ends. Errors: those that match ErrUnavailable,
+// ErrClosed, and ctx's own while the operation is on its way.
 func (l *Ledger) Write(ctx context.Context, o *Operation) error {
 	if err := l.enqueue(o.lane, o); err != nil {
 		return err
@@ -101,8 +102,8 @@ func (l *Ledger) Write(ctx context.Context, o *Operation) error {
 	return l.await(ctx, o)
 }
 
-// WriteAll writes operations, those of one lane together; nil ones are left out.
-// It returns an error for each, in their order.
+// WriteAll writes operations, those of one lane together. It leaves out nil ones, and
+// returns an error for each, in their order.
 func (l *Ledger) WriteAll(ctx context.Context, ops []*Operation) []error {
 	byLane := map[string][]*Operation{}
 	for _, o := range ops {
@@ -124,8 +125,9 @@ func (l *Ledger) WriteAll(ctx context.Context, ops []*Operation) []error {
 	return errs
 }
 
-// await is until the operation is finished or ctx ends. What is still queued then,
-// or when the store stops answering, leaves the queue and was never sent.
+// await returns when the operation is finished or ctx ends. An operation that is still
+// queued when ctx ends, or when the store stops answering, leaves the queue and was
+// never sent.
 func (l *Ledger) await(ctx context.Context, o *Operation) error {
 	select {
 	case <-o.done:
@@ -150,9 +152,9 @@ func (l *Ledger) await(ctx context.Context, o *Operation) error {
 	return o.Verdict.err
 }
 
-// withdraw takes an operation that nobody waits for any more out of its lane's
-// queue; false if it has left the queue, and so may have been sent. What gives
-// money back stays: nobody else does it.
+// withdraw takes an operation that no caller waits for out of its lane's queue. It
+// returns false if it has left the queue, so that it may have been sent. It does not
+// withdraw an operation that gives money back, because nobody else does that.
 func (l *Ledger) withdraw(o *Operation) bool {
 	if o.kind != opSubmit && o.kind != opReserve {
 		return false

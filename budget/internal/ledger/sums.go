@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
-// Amounts is what counts on a day against labels and against further limits, in
-// their order; stored leaves this process's own writes out.
+// Amounts is what counts on a day against labels and against further limits, in their
+// order. With stored it leaves out this process's own writes.
 func (b *Board) Amounts(cal calendar.Calendar, day string, stored bool, labels []string, limits []Limit) (byLabel, byLimit []Amount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -22,14 +22,15 @@ func (b *Board) Amounts(cal calendar.Calendar, day string, stored bool, labels [
 	return byLabel, byLimit
 }
 
-// Uncounted is what a limit's period spent on days that are not in its counter.
+// Uncounted is what was spent in a limit's period on days that its counter does not
+// contain.
 func (b *Board) Uncounted(cal calendar.Calendar, l Limit, day string) Amount {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.uncountedAmount(cal, l, day, false)
 }
 
-// amount is what counts on one counter; stored leaves own writes out.
+// amount is what counts on one counter. With stored it leaves out own writes.
 func (b *Board) amount(ref store.Key, stored bool) Amount {
 	var sum Counter
 	for _, row := range b.rows[ref] {
@@ -60,10 +61,10 @@ func (b *Board) limitAmount(cal calendar.Calendar, l Limit, day string, stored b
 	return sum.add(b.uncountedAmount(cal, l, day, stored))
 }
 
-// uncountedAmount sums the period's days that its counter does not have. Those
-// counted under the other scope are taken whole: an organisation's limit has all
-// its apps' spend, and an app's has what the organisation spent while nobody
-// counted by app. It needs the board's lock.
+// uncountedAmount sums the days of the period that its counter does not contain. Days
+// counted under the other scope are taken whole: an organisation's limit gets the spend
+// of all its apps, and an app's limit what the organisation spent while nobody counted
+// by app. The board's lock must be held.
 func (b *Board) uncountedAmount(cal calendar.Calendar, l Limit, day string, stored bool) Amount {
 	var sum Amount
 	labels := []string{l.Label}

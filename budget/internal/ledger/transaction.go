@@ -7,7 +7,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
-// itemKind is one write of a transaction.
+// itemKind is the kind of one write in a transaction.
 type itemKind int
 
 const (
@@ -20,7 +20,7 @@ const (
 	reopenDay                  // always
 )
 
-// write is one write; op is nil where several share it.
+// write is one write of a transaction. op is nil if several operations share it.
 type write struct {
 	kind   itemKind
 	key    store.Key
@@ -30,7 +30,7 @@ type write struct {
 	capped bool
 }
 
-// transaction is one TransactWriteItems.
+// transaction is one TransactWriteItems request.
 type transaction struct {
 	ops    []*Operation
 	items  []write
@@ -40,9 +40,9 @@ type transaction struct {
 
 const maxTxnItems = 100
 
-// compose packs operations, in order, into one transaction: their own items
-// and one write for each counter they share. What does not fit, or needs an
-// item that is already taken, is left over.
+// compose packs operations, in order, into one transaction: their own items, and one
+// write for each counter that they share. It returns those that do not fit, or that need
+// an item which is already taken.
 func compose(ops []*Operation, draw func(shards int) int) (t *transaction, left []*Operation) {
 	t = &transaction{shards: map[store.Key]int{}, at: map[store.Key]int{}}
 	for i, o := range ops {
@@ -64,8 +64,8 @@ func compose(ops []*Operation, draw func(shards int) int) (t *transaction, left 
 	return t, left
 }
 
-// further is how many items the operation needs beside its own, and the transaction
-// does not have yet.
+// further is the number of items that the operation needs beside its own, and that the
+// transaction does not have yet.
 func (t *transaction) further(o *Operation) int {
 	count := 0
 	for _, d := range o.debits {
@@ -132,7 +132,7 @@ func (t *transaction) addCounters(o *Operation, draw func(int) int) {
 	}
 }
 
-// room is the most that used may be for the write to leave it within the bound.
+// room is the highest value of used with which the write stays within the bound.
 func (it write) room() money.Picos { return it.bound.Sub(it.sum.Used) }
 
 // shardOf is the shard the operation's record went to.

@@ -12,9 +12,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// WriteUnkept counts a record by its counters alone, at once and without company.
-// In a window it is counted once within ten minutes, by the request token; else as
-// often as it is sent.
+// WriteUnkept counts a record without a dedup item, at once and alone. With window it is
+// counted once within ten minutes, by the request token; without, as often as it is
+// sent.
 func (l *Ledger) WriteUnkept(ctx context.Context, o *Operation, window bool) error {
 	o.unkept = true
 	r := o.record
@@ -39,14 +39,14 @@ func (l *Ledger) WriteUnkept(ctx context.Context, o *Operation, window bool) err
 	return nil
 }
 
-// sendWindow writes the counters under a token made of the record's key: sent
-// again within ten minutes it is applied once. Everything in it comes from the
-// record alone, so that it is the same request whoever sends it.
+// sendWindow writes the counters under a token made from the record's key, so that a
+// repetition within ten minutes is applied once. Everything in the request comes from
+// the record, so it is the same request whoever sends it.
 func (l *Ledger) sendWindow(ctx context.Context, t *transaction, token string, atSec int64) error {
 	return store.Retry(ctx, func() error { return t.send(ctx, l.Store, token, atSec) })
 }
 
-// sendPlain adds to the counters; what may have been applied is not sent again.
+// sendPlain adds to the counters. It does not send again what may have been applied.
 func (l *Ledger) sendPlain(ctx context.Context, t *transaction, nowSec int64) error {
 	counted := false
 	for _, it := range t.items {
@@ -64,7 +64,8 @@ func (l *Ledger) sendPlain(ctx context.Context, t *transaction, nowSec int64) er
 	return nil
 }
 
-// addTo adds to one counter, again while nothing of it can have been applied.
+// addTo adds to one counter. It tries again while nothing of the write can have been
+// applied.
 func (l *Ledger) addTo(ctx context.Context, it write, nowSec int64) error {
 	update := counterUpdate(it.sum, nowSec)
 	for n := 0; ; n++ {
@@ -85,7 +86,7 @@ func (l *Ledger) addTo(ctx context.Context, it write, nowSec int64) error {
 	}
 }
 
-// Recorded is what the item of a record says; false when there is none.
+// Recorded is what the dedup item of a record says; false if there is none.
 func (l *Ledger) Recorded(ctx context.Context, key store.Key) (Stored, bool, error) {
 	item, err := l.Store.Get(ctx, l.Store.Usage, key)
 	if err != nil || item == nil {
