@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -161,12 +160,23 @@ type simulation struct {
 		P50 time.Duration `json:"p50_ns"`
 		P99 time.Duration `json:"p99_ns"`
 	} `json:"granted_after"`
-	Ledger   struct{ Lost int64 } `json:"ledger_millitokens"`
-	PerGrant float64              `json:"requests_per_grant"`
+	Ledger struct{ Lost int64 } `json:"ledger_millitokens"`
 
-	Processes int     `json:"processes"`
-	Each      float64 `json:"calls_per_second_each"`
-	Rate      float64 `json:"rate"`
+	Fleet       string      `json:"fleet"`
+	Goals       []fleetGoal `json:"goals"`
+	Attempts    float64     `json:"attempted_writes_per_second"`
+	Landed      float64     `json:"landed_writes_per_second"`
+	Throttled   float64     `json:"throttled_writes_per_second"`
+	ReadUnits   float64     `json:"read_units_per_second"`
+	LeastServed float64     `json:"least_served"`
+}
+
+// fleetGoal is what must come out of a named fleet, and what did.
+type fleetGoal struct {
+	What    string  `json:"what"`
+	Value   float64 `json:"value"`
+	Bound   float64 `json:"bound"`
+	AtLeast bool    `json:"at_least"`
 }
 
 func (r *reporter) scale(ctx context.Context) error {
@@ -183,29 +193,6 @@ func (r *reporter) scale(ctx context.Context) error {
 			row{"1000 processes, " + call + ": admitted ÷ limit", s.OfLimit, "", atLeast(0.99), fmt.Sprintf("of %d offered %d denied, %d failed; granted after p50 %v, p99 %v", s.Offered, s.Denied, s.Failed, s.Granted.P50.Round(time.Millisecond), s.Granted.P99.Round(time.Millisecond))},
 			row{"— tokens admitted too much", max(0, -float64(s.Ledger.Lost)) / 1000, "", exactly(0), ""},
 			row{"— partition's load", s.MeanLoad, "", atMost(0.5), fmt.Sprintf("%.0f units/s, %.0f refused/s, %.3f in the busiest second", s.WriteUnits, s.Refused, s.PeakLoad)},
-		)
-	}
-	return nil
-}
-
-// fullBucket is fleets on one bucket that is nearly full, without a bound on its
-// partition.
-func (r *reporter) fullBucket(ctx context.Context) error {
-	out, err := r.output(ctx, "scale", "-json", "-scenario=F")
-	if err != nil {
-		return err
-	}
-	for all := json.NewDecoder(bytes.NewReader(out)); all.More(); {
-		var s simulation
-		if err := all.Decode(&s); err != nil {
-			return err
-		}
-		what := fmt.Sprintf("%d processes × %g/s on a full bucket, limit %.2g ×: requests a grant", s.Processes, s.Each, s.Rate/s.Each/float64(s.Processes))
-		r.add(
-			row{what, s.PerGrant, "", atMost(1.2), fmt.Sprintf("of %d offered %d denied; granted after p50 %v", s.Offered, s.Denied, s.Granted.P50.Round(time.Millisecond))},
-			row{"— failed", float64(s.Failed), "", exactly(0), ""},
-			row{"— p99, ms", float64(s.Granted.P99) / float64(time.Millisecond), "", atMost(60), "2 to 8 ms a round trip"},
-			row{"— tokens admitted too much", max(0, -float64(s.Ledger.Lost)) / 1000, "", exactly(0), ""},
 		)
 	}
 	return nil

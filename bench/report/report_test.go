@@ -62,3 +62,17 @@ func TestNumber(t *testing.T) {
 		require.Equal(t, want, number(v))
 	}
 }
+
+func TestFleetRows(t *testing.T) {
+	s := simulation{Fleet: "B", Goals: []fleetGoal{{What: "share failed", Value: 0.5}, {What: "admitted ÷ limit", Value: 0.98, Bound: 0.99, AtLeast: true}}}
+	s.Ledger.Lost = -2000
+	rows := s.rows()
+	require.Len(t, rows, 3)
+	require.Equal(t, "B: share failed", rows[0].what)
+	require.NotEmpty(t, rows[0].note)
+	require.False(t, rows[0].bar.holds(rows[0].value))
+	require.False(t, rows[1].bar.holds(rows[1].value), "at least")
+	require.True(t, atLeast(0.97).holds(rows[1].value))
+	require.InDelta(t, 2, rows[2].value, 0)
+	require.False(t, rows[2].bar.holds(rows[2].value))
+}

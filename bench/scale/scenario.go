@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func belowLimit(within time.Duration) []goal {
 // fullFleet offers calls to a bucket that refills so many times as much.
 func fullFleet(processes int, each, times float64) fleet {
 	return fleet{
-		name:      "F: on a full bucket",
+		name:      fmt.Sprintf("F: %d × %g/s on a full bucket, limit %g ×", processes, each, times),
 		processes: processes, each: each, limit: times * float64(processes) * each,
 		goals: []goal{perGrant(1.15), failed(0), p99(20 * time.Millisecond)},
 	}
