@@ -11,7 +11,7 @@ import (
 // fleets plays the named fleets, each beside its goals.
 func (r *reporter) fleets(ctx context.Context) error {
 	for _, name := range []string{"A", "A2", "B", "C", "D", "F"} {
-		out, err := r.output(ctx, "scale", "-json", "-warm-up=10s", "-for=10s", "-scenario="+name)
+		out, err := r.output(ctx, "scale", "-json", "-for=10s", "-scenario="+name)
 		if err != nil {
 			return err
 		}

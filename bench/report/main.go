@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var limit *time.Duration
 	err := program.Parse("report", args, stderr, func(f *flag.FlagSet) {
 		strict = f.Bool("strict", false, "fail when something that must hold does not")
-		limit = f.Duration("limit", 3*time.Minute, "the most that one program may take")
+		limit = f.Duration("limit", 6*time.Minute, "the most that one program may take")
 	})
 	if err != nil {
 		return err
