@@ -38,7 +38,7 @@ func (adm *administration) putOrg(ctx context.Context, org Org) (Org, error) {
 		return Org{}, err
 	}
 	writer := store.NewID()
-	stored, err := putting(ctx, func() (orgItem, error) { return adm.putOrgOnce(ctx, org, writer) })
+	stored, err := retryPut(ctx, func() (orgItem, error) { return adm.putOrgOnce(ctx, org, writer) })
 	adm.tenants.evict(org.ID)
 	if err != nil {
 		return Org{}, adminError("PutOrg", err)
@@ -46,8 +46,9 @@ func (adm *administration) putOrg(ctx context.Context, org Org) (Org, error) {
 	return stored.org(org.ID, adm.now()), nil
 }
 
-// putting repeats a read-check-write until it lands or is refused for good.
-func putting(ctx context.Context, put func() (orgItem, error)) (orgItem, error) {
+// retryPut repeats a read, a check and a write until the write lands or is refused for
+// good.
+func retryPut(ctx context.Context, put func() (orgItem, error)) (orgItem, error) {
 	var unanswered error // of a write
 	for n := 0; ; n++ {
 		stored, last := put()
@@ -58,7 +59,7 @@ func putting(ctx context.Context, put func() (orgItem, error)) (orgItem, error) 
 			err = unanswered // that write may have landed, whatever failed since
 		}
 		switch {
-		case !putAgain(last) || ctx.Err() != nil:
+		case !mayRetryPut(last) || ctx.Err() != nil:
 			return stored, err
 		case n == configTries && store.Diagnose(last) == ddb.Refused:
 			return stored, fmt.Errorf("%w: %w", ErrConflict, errLostRace)
@@ -68,8 +69,9 @@ func putting(ctx context.Context, put func() (orgItem, error)) (orgItem, error) 
 	}
 }
 
-// putAgain says that a put which ended so may succeed when it is done anew.
-func putAgain(err error) bool {
+// mayRetryPut reports whether a put that failed with this error may succeed if it is
+// repeated.
+func mayRetryPut(err error) bool {
 	v := store.Diagnose(err)
 	return (v == ddb.Refused || v.Unavailable()) && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*ValidationError))
 }
@@ -119,8 +121,8 @@ func (adm *administration) putOrgOnce(ctx context.Context, org Org, writer strin
 	return item, adm.writeOrg(ctx, org.ID, item, &seen)
 }
 
-// validateApp checks what is in effect for an app under every scope that is or
-// will be in force.
+// validateApp checks the configuration in effect for an app, under every scope that is
+// or will be in force.
 func validateApp(org Org, app App, scopes ...Scope) error {
 	for _, scope := range scopes {
 		if err := policyOf(org, app, scope).validate(); err != nil {
@@ -153,7 +155,7 @@ func (adm *administration) putApp(ctx context.Context, org string, app App) (App
 	app.Limits = withPeriods(app.Limits)
 	writer := store.NewID()
 	var stored appItem
-	_, err := putting(ctx, func() (orgItem, error) {
+	_, err := retryPut(ctx, func() (orgItem, error) {
 		var err error
 		stored, err = adm.putAppOnce(ctx, org, app, writer)
 		return orgItem{}, err
@@ -229,7 +231,7 @@ func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) 
 	return item.org(org, adm.now()), nil
 }
 
-// GetApp reads an app's own configuration from the store, nothing inherited.
+// GetApp reads an app's own configuration from the store, without what it inherits.
 func (k *Keeper) GetApp(ctx context.Context, org, app string) (App, error) {
 	if err := k.usable(ctx); err != nil {
 		return App{}, err
@@ -255,8 +257,8 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 	return a.app(app), err
 }
 
-// Apps lists the apps of an organisation, by id: those that were PUT and those
-// that were seen.
+// Apps lists the apps of an organisation, by id: those that were put and those that only
+// made calls.
 func (k *Keeper) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	if err := k.usable(ctx); err != nil {
 		return problem.List[App](err)

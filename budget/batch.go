@@ -41,7 +41,7 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []Usa
 		err = c.admin.register(ctx, t)
 	}
 	if err != nil {
-		if aboutRecord(err) {
+		if isRecordFault(err) {
 			return nil, err
 		}
 		for i, u := range usages {
@@ -52,7 +52,7 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []Usa
 	} else {
 		c.submitAll(ctx, t, usages, results)
 	}
-	c.orSpoolAll(results, func(i int) SpooledUsage {
+	c.spoolAllIfUnavailable(results, func(i int) SpooledUsage {
 		return SpooledUsage{Org: org, App: app, Usage: usages[i], Received: received}
 	})
 	return results, nil

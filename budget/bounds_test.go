@@ -16,11 +16,11 @@ import (
 // configuration may move it either way, and an older one not at all.
 func TestStickyMovesForwardWithinAConfiguration(t *testing.T) {
 	s := stickyView{Sticky: Sticky{Label: "standard", Index: 1, Version: 5}, exists: true}
-	assert.False(t, s.moves(0, "premium", 5))
-	assert.False(t, s.moves(1, "standard", 5))
-	assert.True(t, s.moves(2, "economy", 5))
-	assert.True(t, s.moves(0, "premium", 6))
-	assert.False(t, s.moves(2, "economy", 4))
+	assert.False(t, s.needsWrite(0, "premium", 5))
+	assert.False(t, s.needsWrite(1, "standard", 5))
+	assert.True(t, s.needsWrite(2, "economy", 5))
+	assert.True(t, s.needsWrite(0, "premium", 6))
+	assert.False(t, s.needsWrite(2, "economy", 4))
 }
 
 // A record is known for as long as the same one may come again: accepted a day

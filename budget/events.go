@@ -80,8 +80,8 @@ func (s *standing) viewOf(t *tenant) *view {
 	return v
 }
 
-// observe sees to what a query brought to light: once per query and app. It
-// never fails the call it happens in.
+// observe looks for events after a query of the store, once per query and app. Its
+// errors are logged; they never fail the call in which it runs.
 func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
 	if s.opts.OnEvent == nil && !t.config.Sticky {
 		return
@@ -111,15 +111,15 @@ func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, vers
 	if s.opts.OnEvent == nil {
 		return
 	}
-	for _, e := range crossed(t, out, now) {
+	for _, e := range thresholdsReached(t, out, now) {
 		if err := s.deliver(ctx, v, e, now); err != nil {
 			s.opts.Logger.WarnContext(ctx, "budget: event", "id", e.ID, "error", err)
 		}
 	}
 }
 
-// crossed lists the thresholds that stored spend has reached.
-func crossed(t *tenant, out *outlook, now time.Time) []Event {
+// thresholdsReached lists the thresholds that stored spend has reached.
+func thresholdsReached(t *tenant, out *outlook, now time.Time) []Event {
 	var events []Event
 	seen := map[string]bool{}
 	add := func(p Period, label string, quota int64, a ledger.Amount) {
@@ -174,8 +174,8 @@ func decodeEvent(item store.Item) (Event, error) {
 	}, d.Err
 }
 
-// deliver claims an event, tells the hook and marks it delivered. One that
-// another process claimed is left to it for takeOverAfter.
+// deliver claims an event, calls the hook and marks the event delivered. An event that
+// another process claimed is left to that process for takeOverAfter.
 func (s *standing) deliver(ctx context.Context, v *view, e Event, now time.Time) error {
 	if v.done[e.ID] || now.Before(v.later[e.ID]) {
 		return nil

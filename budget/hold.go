@@ -37,7 +37,7 @@ type Hold struct {
 	since   time.Time                   // of the reservation: no price from before it holds for the call
 	mu      sync.Mutex                  // one of Settle, Release and Extend at a time
 	ref     atomic.Pointer[ledger.Hold] // nil when nothing is held; changed under mu
-	end     bool
+	ended   bool
 }
 
 // ExpiresAt is when the lease ends, as far as this process knows; the zero time if
@@ -81,9 +81,9 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	entry := SpooledUsage{Org: h.Org, App: h.App, Usage: usage, Received: received, Hold: spooledHold(ref, h.Day)}
 	entry.Hold.Reserved = h.since
 	receipt, err := h.charges.settleHold(ctx, ref, entry)
-	receipt, err = h.charges.orSpool(receipt, err, entry)
+	receipt, err = h.charges.spoolIfUnavailable(receipt, err, entry)
 	if err == nil {
-		h.end = true
+		h.ended = true
 	}
 	return receipt, err
 }
@@ -135,7 +135,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ref := h.ref.Load()
-	if ref == nil || h.end {
+	if ref == nil || h.ended {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledger.WriteTimeout)
@@ -143,7 +143,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	if err := h.charges.giveBack(ctx, "Release", ref); err != nil {
 		return err
 	}
-	h.end = true
+	h.ended = true
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.end {
+	if h.ended {
 		return notFound("hold %s: it was settled or released", h.ID)
 	}
 	ref := h.ref.Load()

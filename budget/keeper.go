@@ -16,8 +16,8 @@ import (
 // Keeper keeps the budgets of organisations and their apps: it says which model label an
 // app may use, sets money aside for calls, and counts what they cost. Make one with New
 // for each process, and Close it at the end. It is safe for concurrent use. The zero
-// value is not usable: its methods return a *ValidationError, as they do without a
-// context.
+// value is not usable: methods that return an error return a *ValidationError for it,
+// and for a nil context.
 //
 // Which method to use:
 //

@@ -83,7 +83,7 @@ type limitState struct {
 	resetAt time.Time
 }
 
-// labelState is one label of the ordering with all that decides about it.
+// labelState is one label of the ordering with everything that decides about it.
 type labelState struct {
 	label, model string
 	priced       bool
@@ -104,7 +104,7 @@ func (l labelState) status(tight int64) Status {
 	return worst
 }
 
-// worse is the one of two statuses that says more about what a label may do.
+// worse is the more severe of two statuses.
 func worse(a, b Status) Status {
 	if a == StatusNormal || b == StatusExceeded && a != StatusUnpriced {
 		return b
@@ -174,8 +174,8 @@ func choose(labels []labelState, tight int64, resetAt time.Time, override string
 	return p
 }
 
-// withRoom is the override under hard enforcement, which no override lifts: none
-// once its label has no room.
+// withRoom is the override under hard enforcement, which no override lifts: "" if its
+// label has no room.
 func withRoom(labels []labelState, tight int64, override string) string {
 	for _, l := range labels {
 		if l.label == override && l.selectable(tight) {
@@ -185,8 +185,8 @@ func withRoom(labels []labelState, tight int64, override string) string {
 	return ""
 }
 
-// bySpend is the index that spend alone leads to, holds and overrides left
-// out; len(labels) when nothing has room.
+// bySpend is the index of the label that spend alone leads to, without holds and
+// overrides; len(labels) if no label has room.
 func (p plan) bySpend() int {
 	for i, l := range p.labels {
 		l.Held = money.Picos{}
@@ -208,7 +208,7 @@ func (p plan) mode() Mode {
 	return ModeTight
 }
 
-// reason names the label passed over last.
+// reason names the last label that was passed over.
 func (p plan) reason() string {
 	switch {
 	case p.override:
@@ -231,7 +231,7 @@ func (p plan) statuses() []LabelStatus {
 	return out
 }
 
-// exceeded is the error when nothing has room.
+// exceeded is the error if no label has room.
 func (p plan) exceeded() *QuotaExceededError {
 	err := &QuotaExceededError{Labels: p.statuses()}
 	var over money.Picos

@@ -57,7 +57,7 @@ func (t Tokens) counts() ledger.Tokens {
 	return counts
 }
 
-// tokensOf is what counts returned.
+// tokensOf is the inverse of counts.
 func tokensOf(counts ledger.Tokens) Tokens {
 	var t Tokens
 	for i, c := range tokenClasses {

@@ -23,10 +23,10 @@ type Recommendation struct {
 	Stale    bool          // the store did not answer: the last plan known
 }
 
-// Recommend says which label of its ordering an app may use now: the first
-// that is priced and within all its quotas. With everything known it makes no
-// request. None left: *QuotaExceededError. When the store does not answer, see
-// OnUnavailable.
+// Recommend says which label of its ordering an app may use now: the first that has a
+// price and is within all its quotas. If everything is known, it makes no request. If no
+// label is left, it fails with a *QuotaExceededError. Options.OnUnavailable says what
+// happens if the store does not answer.
 func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation, error) {
 	if err := k.usable(ctx); err != nil {
 		return Recommendation{}, err
@@ -34,7 +34,7 @@ func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation
 	return k.standing.recommend(ctx, org, app, false)
 }
 
-// RecommendFresh is Recommend with a query of the store, whatever is known.
+// RecommendFresh is Recommend with a query of the store, even if everything is known.
 func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommendation, error) {
 	if err := k.usable(ctx); err != nil {
 		return Recommendation{}, err
@@ -132,8 +132,9 @@ func (s *standing) estimate(ctx context.Context, org, app, label string, inputTo
 	return cost.MicrosUp(), err
 }
 
-// estimateByOptions prices a label by the keeper's options, before any
-// configuration could be read; without them it fails as the read did.
+// estimateByOptions prices a label by the keeper's options, before any configuration
+// could be read. If the options have no price for it, it fails with the error of the
+// read.
 func (s *standing) estimateByOptions(label string, tokens Tokens, err error) (int64, error) {
 	price, _, ok := s.admin.own.lookup(s.opts.Models[label], s.now())
 	if !ok {

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// unknownAfter is when a record in the spool may have been counted and
-// forgotten: earlier, its item says so. The hour is for clocks.
+// unknownAfter is the age at which a record in the spool may have been counted and
+// forgotten. Before that, its dedup item shows whether it was counted. The hour allows
+// for clocks that differ.
 const unknownAfter = dedupFor - time.Hour
 
-// Spooled is how many records wait in the spool.
+// Spooled is the number of records that wait in the spool.
 func (k *Keeper) Spooled() int {
 	if k == nil || k.ledger == nil {
 		return 0
@@ -30,22 +31,22 @@ func (c *charges) spooled() int {
 	return c.spool.pending
 }
 
-// aboutRecord says that an error is about the record and will stay: sending it
-// again is in vain. Anything else is about the store, its credentials, its
-// permissions or its tables, which come back.
-func aboutRecord(err error) bool {
+// isRecordFault reports whether an error is about the record itself, so that sending it
+// again is in vain. Every other error is about the store, its credentials, its
+// permissions or its tables, which recover.
+func isRecordFault(err error) bool {
 	var bad *ValidationError
 	return errors.As(err, &bad) || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound)
 }
 
-// spools says that the policy keeps a record that failed so.
-func (c *charges) spools(err error) bool {
-	return err != nil && !aboutRecord(err) && !errors.Is(err, ErrClosed) && c.spool != nil && c.opts.OnUnavailable.Submit == Allow
+// keepsInSpool reports whether the policy keeps a record that failed with this error.
+func (c *charges) keepsInSpool(err error) bool {
+	return err != nil && !isRecordFault(err) && !errors.Is(err, ErrClosed) && c.spool != nil && c.opts.OnUnavailable.Submit == Allow
 }
 
-// orSpool keeps a record that the store did not take, if the policy says so.
-func (c *charges) orSpool(r Receipt, err error, entry SpooledUsage) (Receipt, error) {
-	if !c.spools(err) {
+// spoolIfUnavailable keeps a record that the store did not take, if the policy says so.
+func (c *charges) spoolIfUnavailable(r Receipt, err error, entry SpooledUsage) (Receipt, error) {
+	if !c.keepsInSpool(err) {
 		return r, err
 	}
 	if spoolErr := c.spool.append(entry); spoolErr != nil {
@@ -54,12 +55,12 @@ func (c *charges) orSpool(r Receipt, err error, entry SpooledUsage) (Receipt, er
 	return Receipt{Spooled: true}, nil
 }
 
-// orSpoolAll does so for a batch, with one write: all are kept or none.
-func (c *charges) orSpoolAll(results []BatchResult, entry func(i int) SpooledUsage) {
+// spoolAllIfUnavailable does so for a batch, with one write: all are kept or none.
+func (c *charges) spoolAllIfUnavailable(results []BatchResult, entry func(i int) SpooledUsage) {
 	var entries []SpooledUsage
 	var places []int
 	for i, r := range results {
-		if c.spools(r.Err) {
+		if c.keepsInSpool(r.Err) {
 			entries, places = append(entries, entry(i)), append(places, i)
 		}
 	}
@@ -112,8 +113,8 @@ func (c *charges) replay(ctx context.Context) error {
 	return c.spool.replay(func(batch []spoolLine) ([]bool, error) { return c.replayLines(ctx, batch) })
 }
 
-// replayLines sends a batch of records at once, so that they share
-// transactions; those of one request id one after the other.
+// replayLines sends a batch of records at once, so that they share transactions. Records
+// of one request id are sent one after the other.
 func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bool, err error) {
 	outcomes := make([]error, len(batch))
 	byID := map[string][]int{}
@@ -134,7 +135,7 @@ func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bo
 	group.Wait()
 	done = make([]bool, len(batch))
 	for i, outcome := range outcomes {
-		if final(outcome) {
+		if neverAccepted(outcome) {
 			outcome = c.refused(batch[i], outcome)
 		}
 		done[i] = outcome == nil
@@ -145,19 +146,19 @@ func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bo
 	return done, err
 }
 
-// misconfigured says that the configuration, or this keeper's options, lack a
-// model or its price: a record waits until that is put right.
+// misconfigured reports whether the configuration, or this keeper's options, lack a
+// model or its price. The record then waits until that is corrected.
 func misconfigured(err error) bool {
 	var bad *ValidationError
 	return errors.As(err, &bad) && bad.Code == CodeInvalidConfig
 }
 
-// final says that a spooled record or a damaged line will never be accepted.
-func final(err error) bool {
-	return aboutRecord(err) && !misconfigured(err) || errors.Is(err, errDamaged)
+// neverAccepted reports whether a spooled record or a damaged line will never be accepted.
+func neverAccepted(err error) bool {
+	return isRecordFault(err) && !misconfigured(err) || errors.Is(err, errDamaged)
 }
 
-// refused keeps a line that will never be accepted and tells of it.
+// refused keeps a line that will never be accepted and calls Options.OnRefused.
 func (c *charges) refused(line spoolLine, reason error) error {
 	entry, text := line.entry, line.text
 	entry.Refusal = reason.Error()

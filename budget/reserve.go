@@ -38,20 +38,20 @@ func (c *charges) reserve(ctx context.Context, org, app, label string, micros in
 	ctx, cancel := c.opts.patience(ctx)
 	defer cancel()
 	now := c.now()
-	h, err := c.setAside(ctx, org, app, label, micros, lease)
+	h, err := c.reserveOrCheck(ctx, org, app, label, micros, lease)
 	if err != nil && unavailable(err) && c.opts.OnUnavailable.Reserve == Allow {
 		c.opts.Logger.WarnContext(ctx, "budget: reserved nothing", "error", err)
 		return &Hold{
-			ID: store.NewID(), Org: org, App: app, Label: label, Model: c.modelInHand(org, app, label),
+			ID: store.NewID(), Org: org, App: app, Label: label, Model: c.knownModel(org, app, label),
 			EstimateMicros: micros, Degraded: true, charges: c, since: now,
 		}, nil
 	}
 	return h, err
 }
 
-// setAside decides by what is spent under soft enforcement, and writes a hold under hard
+// reserveOrCheck decides by what is spent under soft enforcement, and writes a hold under hard
 // enforcement.
-func (c *charges) setAside(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
+func (c *charges) reserveOrCheck(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
 	t, err := c.tenants.get(ctx, org, app)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (c *charges) capByLimits(ctx context.Context, t *tenant, p policy, h *Hold,
 		if l.Label != "" && l.Label != h.Label {
 			continue
 		}
-		outside, err := c.outside(ctx, t, l, h.Day)
+		outside, err := c.uncountedSpend(ctx, t, l, h.Day)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -184,9 +184,9 @@ func (t *tenant) keepHold(rule calendar.Regime, day string) int64 {
 	return longest.Add(holdMargin).Unix()
 }
 
-// outside is what was spent in a limit's period on days that its counter does not
+// uncountedSpend is what was spent in a limit's period on days that its counter does not
 // contain.
-func (c *charges) outside(ctx context.Context, t *tenant, l PeriodQuota, day string) (money.Picos, error) {
+func (c *charges) uncountedSpend(ctx context.Context, t *tenant, l PeriodQuota, day string) (money.Picos, error) {
 	if len(t.calendar.Uncounted(l.limit().Kind(), day)) == 0 {
 		return money.Picos{}, nil
 	}
@@ -197,8 +197,8 @@ func (c *charges) outside(ctx context.Context, t *tenant, l PeriodQuota, day str
 	return out.board.Uncounted(t.calendar, l.limit(), day).Sum(), nil
 }
 
-// modelInHand is a label's model as far as it is known without asking the store.
-func (c *charges) modelInHand(org, app, label string) string {
+// knownModel is a label's model as far as it is known without asking the store.
+func (c *charges) knownModel(org, app, label string) string {
 	if t := c.tenants.last(org, app); t != nil {
 		return t.model(t.policy(c.now()), label)
 	}

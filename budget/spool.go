@@ -17,9 +17,9 @@ var (
 	errDamaged = errors.New("budget: damaged line in the spool")
 )
 
-// spool is the local file of records that the store did not take yet. A record
-// is synced before its caller is answered, and leaves the file once it is
-// accepted or refused for good. Replaying a record twice counts it once.
+// spool is the local file of records that the store has not taken yet. A record is
+// synced to disk before its caller is answered, and leaves the file once it is accepted
+// or refused for good. A record that is replayed twice is counted once.
 type spool struct {
 	path string
 	lock *os.File // of path + ".lock": no other keeper has the spool
@@ -68,9 +68,9 @@ func (s *spool) open() error {
 	return nil
 }
 
-// follow needs the lock. It opens the path anew when the file there is not the
-// one in hand, because somebody moved or removed that: what waits in it is
-// copied, so that no record is in a file that nobody replays.
+// follow opens the path again if the file there is not the open one, because somebody
+// moved or removed that. It copies the records that wait in the open file, so that every
+// record is in a file that is replayed. The lock must be held.
 func (s *spool) follow() error {
 	mine, err := s.file.Stat()
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *spool) append(entries ...SpooledUsage) error {
 	return nil
 }
 
-// write needs the lock. It takes back what it could not write whole, and never
-// joins it to a line that was cut off before.
+// write appends text. It takes back what it could not write completely, and never joins
+// text to a line that was cut off before. The lock must be held.
 func (s *spool) write(text []byte) error {
 	info, err := s.file.Stat()
 	if err != nil || len(text) == 0 {
@@ -177,7 +177,7 @@ func (s *spool) close() error {
 	return errors.Join(s.follow(), s.file.Close(), unlockFile(s.lock))
 }
 
-// refuse keeps what will never be accepted.
+// refuse keeps a line that will never be accepted, in the refused file.
 func (s *spool) refuse(line []byte) error {
 	file, err := os.OpenFile(s.path+".refused", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -191,8 +191,8 @@ func (s *spool) refuse(line []byte) error {
 // one counter, and some for others.
 const replayBatch = 256
 
-// replay hands the records to send, many at once, and drops those that it
-// finishes. It stops when the store fails and takes none of a batch.
+// replay passes the records to send, many at once, and drops those that it finishes. It
+// stops when the store fails and takes none of a batch.
 func (s *spool) replay(send func(batch []spoolLine) (done []bool, err error)) error {
 	s.replaying <- struct{}{}
 	defer func() { <-s.replaying }()
@@ -226,9 +226,9 @@ func (s *spool) waiting() ([]spoolLine, error) {
 	return readSpool(s.file)
 }
 
-// drop takes the lines that are done out of the file, by their place in it;
-// those appended meanwhile stay. An empty file stays in its place, for which a
-// full disk has room.
+// drop removes the finished lines from the file, by their position. Lines that were
+// appended meanwhile stay. An empty file stays as it is, which needs no room on a full
+// disk.
 func (s *spool) drop(done []bool) error {
 	if !slices.Contains(done, true) {
 		return nil
@@ -256,7 +256,7 @@ func (s *spool) drop(done []bool) error {
 	return err
 }
 
-// rewrite puts a file of these lines in the place of the one in hand.
+// rewrite replaces the open file by one with these lines.
 func (s *spool) rewrite(lines []spoolLine) error {
 	temporary := s.path + ".new"
 	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_RDWR|os.O_TRUNC|os.O_APPEND, 0o600)

@@ -15,7 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// Sticky is the record of the label an app uses today. It is a record: the
+// Sticky records which label an app uses today. It does not decide anything: the
 // recommendation comes from what is spent.
 type Sticky struct {
 	Label    string    // in use
@@ -26,7 +26,7 @@ type Sticky struct {
 	At       time.Time // of the last change
 }
 
-// stickyView is the record as last seen.
+// stickyView is the record as it was last seen.
 type stickyView struct {
 	Sticky
 	exists bool
@@ -41,10 +41,10 @@ func decodeSticky(item store.Item, read time.Time) (stickyView, error) {
 	}, exists: item != nil, read: read}, d.Err
 }
 
-// Sticky reads the record; ErrNotFound when the app has used its first label
-// alone today, or the organisation keeps no such record. While an override is
-// followed it is that, with the record's label as the one before: the stored
-// record goes on saying where spend leads.
+// Sticky reads the record. It fails with ErrNotFound if the app has only used its first
+// label today, or if the organisation keeps no such record. While an override is
+// followed, it returns the override, with the record's label as the one before; the
+// stored record still says where spend leads.
 func (k *Keeper) Sticky(ctx context.Context, org, app string) (Sticky, error) {
 	if err := k.usable(ctx); err != nil {
 		return Sticky{}, err
@@ -65,7 +65,7 @@ func (s *standing) sticky(ctx context.Context, org, app string) (Sticky, error) 
 	if err != nil {
 		return Sticky{}, failure("Sticky", err)
 	}
-	if forced, ok := s.forced(ctx, t); ok {
+	if forced, ok := s.overrideInUse(ctx, t); ok {
 		stored, err := decodeSticky(item, now)
 		forced.Previous, forced.Version = cmp.Or(stored.Label, t.policy(now).ordering[0]), t.version
 		return forced, err
@@ -77,8 +77,8 @@ func (s *standing) sticky(ctx context.Context, org, app string) (Sticky, error) 
 	return v.Sticky, err
 }
 
-// forced is the label an override puts in use, if one is followed.
-func (s *standing) forced(ctx context.Context, t *tenant) (Sticky, bool) {
+// overrideInUse is the label that an override puts in use, if one is followed.
+func (s *standing) overrideInUse(ctx context.Context, t *tenant) (Sticky, bool) {
 	if t.activeOverride(s.now()) == "" {
 		return Sticky{}, false
 	}
@@ -89,9 +89,9 @@ func (s *standing) forced(ctx context.Context, t *tenant) (Sticky, bool) {
 	return Sticky{Label: out.labels[out.index].label, Index: out.index, Reason: ReasonManualOverride}, true
 }
 
-// moveSticky records the label that spend leads to, when it differs from the
-// record: forward within a configuration, either way with a newer one. The
-// event goes with the record; a process with a hook delivers it.
+// moveSticky records the label that spend leads to, if it differs from the record:
+// forward within a configuration, either way after a newer one. The event is written
+// with the record; a process with a hook delivers it.
 func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outlook, now time.Time) error {
 	index := out.bySpend()
 	if v.sticky.read.IsZero() || now.Sub(v.sticky.read) >= s.opts.ConfigTTL {
@@ -103,7 +103,7 @@ func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outl
 			return err
 		}
 	}
-	if index < len(out.labels) && v.sticky.moves(index, out.labels[index].label, t.version) {
+	if index < len(out.labels) && v.sticky.needsWrite(index, out.labels[index].label, t.version) {
 		if err := s.writeSticky(ctx, t, v, out, index, now); err != nil {
 			return err
 		}
@@ -114,8 +114,8 @@ func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outl
 	return s.deliver(ctx, v, v.sticky.event(t, out), now)
 }
 
-// moves says whether the record should be written.
-func (s stickyView) moves(index int, label string, version int64) bool {
+// needsWrite reports whether the record has to be written.
+func (s stickyView) needsWrite(index int, label string, version int64) bool {
 	switch {
 	case !s.exists:
 		return index > 0

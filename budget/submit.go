@@ -78,7 +78,8 @@ func (u Usage) Validate() error {
 	return nil
 }
 
-// hash is over the decoded fields: the same record in other words is the same.
+// hash is over the decoded fields, so that the same record written differently has the
+// same hash.
 func (u Usage) hash() string {
 	type pair struct{ K, V string }
 	tags := make([]pair, 0, len(u.Tags))
@@ -98,14 +99,14 @@ func (u Usage) hash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Submit counts what a call cost, once, under its request id. Sent again with
-// the same payload, it answers what was counted, marked Duplicate; with
-// another payload it is ErrConflict. A label outside the app's ordering, a
-// model that is not the label's, a time outside the window or a model without a
-// price is a *ValidationError. When the store does not answer, see
-// OnUnavailable; sending the record again is always safe. When ctx ends before
-// the record was sent, the error says so (Unconfirmed is false) and it is not
-// counted: give it a ctx that outlasts the client's.
+// Submit counts what a call cost, once, under its request id. If it is sent again with
+// the same payload, it returns what was counted, marked Duplicate; with another payload
+// it returns ErrConflict. A label outside the app's ordering, a model that is not the
+// label's, a time outside the window or a model without a price is a *ValidationError.
+// Options.OnUnavailable says what happens if the store does not answer; it is always
+// safe to send the record again. If ctx ends before the record was sent, the error says
+// so (Unconfirmed is false) and the record is not counted: pass a ctx that lasts longer
+// than the client's.
 func (k *Keeper) Submit(ctx context.Context, org, app string, usage Usage) (Receipt, error) {
 	if err := k.usable(ctx); err != nil {
 		return Receipt{}, err
@@ -124,10 +125,10 @@ func (c *charges) submit(ctx context.Context, org, app string, usage Usage) (Rec
 	defer cancel()
 	received := c.now()
 	receipt, err := c.submitAt(ctx, org, app, usage, received)
-	return c.orSpool(receipt, err, SpooledUsage{Org: org, App: app, Usage: usage, Received: received})
+	return c.spoolIfUnavailable(receipt, err, SpooledUsage{Org: org, App: app, Usage: usage, Received: received})
 }
 
-// submitAt counts a record that was received at an earlier instant, maybe.
+// submitAt counts a record that may have been received at an earlier instant.
 func (c *charges) submitAt(ctx context.Context, org, app string, usage Usage, received time.Time) (Receipt, error) {
 	t, err := c.tenants.get(ctx, org, app)
 	if err != nil {
@@ -150,7 +151,7 @@ func (c *charges) submitAt(ctx context.Context, org, app string, usage Usage, re
 	return c.receipt(ctx, t, usage.Label, o.Verdict)
 }
 
-// asUnavailable names the operation that the ledger did not write; a caller's own
+// asUnavailable adds the name of the operation to an error of the ledger. A caller's own
 // deadline counts as the store not answering in time.
 func asUnavailable(operation string, err error) error {
 	var u *UnavailableError
@@ -184,7 +185,7 @@ func (c *charges) prepare(t *tenant, u Usage, received time.Time) (*ledger.Opera
 	return c.newSubmission(t, u, t.calendar.Day(at), at)
 }
 
-// newSubmission is the operation that counts a record on a day.
+// newSubmission makes the operation that counts a record on a day.
 func (c *charges) newSubmission(t *tenant, u Usage, day string, at time.Time) (*ledger.Operation, error) {
 	if model := t.model(t.policy(at), u.Label); u.Model != "" && model != "" && u.Model != model {
 		return nil, invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
@@ -207,8 +208,8 @@ func (t *tenant) account(rule calendar.Regime, label, day string) ledger.Account
 	}
 }
 
-// countedBefore answers a record that would be refused now: one that was
-// counted stays a duplicate.
+// countedBefore answers a record that would be refused now. If it was counted before, it
+// is a duplicate all the same.
 func (c *charges) countedBefore(ctx context.Context, t *tenant, u Usage, refusal error) (Receipt, error) {
 	stored, counted, err := c.ledger.Recorded(ctx, ledger.DedupKey(t.org, t.app, u.RequestID))
 	if err != nil {
@@ -220,8 +221,8 @@ func (c *charges) countedBefore(ctx context.Context, t *tenant, u Usage, refusal
 	return c.receipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != u.hash(), Stored: stored})
 }
 
-// receipt reports a counted record. The record is counted whatever happens to
-// the look at where the app stands.
+// receipt reports a counted record. The record stays counted even if the look at the
+// app's spend fails.
 func (c *charges) receipt(ctx context.Context, t *tenant, label string, v ledger.Verdict) (Receipt, error) {
 	if v.Conflict {
 		return Receipt{}, conflictError(v.Stored)

@@ -13,7 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// tenant is the configuration in hand for one app of one organisation.
+// tenant is the configuration of one app of an organisation, as this process has it.
 type tenant struct {
 	org, app string
 	config   Org
@@ -129,7 +129,7 @@ func (t *tenant) priceKeys() []store.Key {
 	return keys
 }
 
-// withOrg is the tenant under a newer configuration of its organisation.
+// withOrg is the tenant with a newer configuration of its organisation.
 func (t *tenant) withOrg(o orgItem, now time.Time) *tenant {
 	newer := *t
 	newer.config, newer.calendar, newer.labels = o.org(t.org, now), o.calendar(), o.Labels
@@ -137,8 +137,8 @@ func (t *tenant) withOrg(o orgItem, now time.Time) *tenant {
 	return &newer
 }
 
-// register leaves an item for an app that was never PUT, so that a list of an
-// organisation's apps finds all that spend.
+// register writes an item for an app that was never put, so that a list of the
+// organisation's apps contains every app that spends.
 func (adm *administration) register(ctx context.Context, t *tenant) error {
 	if t.known || t.app == "" {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/cache"
 )
 
-// usableFor is how long a configuration may be used while no newer one can be
-// loaded: what changes between days is announced SwitchNotice ahead.
+// usableFor is how long a configuration may be used while no newer one can be loaded. It
+// is shorter than SwitchNotice, with which changes between days are announced.
 const usableFor = calendar.SwitchNotice / 2
 
 // tenantKey names the configuration of an app, or of an organisation alone.
@@ -20,9 +20,9 @@ type tenantKey struct{ org, app string }
 // String is the key as text; '/' is in no organisation's id.
 func (k tenantKey) String() string { return k.org + "/" + k.app }
 
-// tenants remembers configurations: for Options.ConfigTTL, one load at a time per
-// app, and evicted at once where they are written. While no newer one can be loaded
-// they are used for usableFor in all.
+// tenants caches configurations for Options.ConfigTTL, with one load at a time per app.
+// A configuration is evicted as soon as it is written here. While no newer one can be
+// loaded, it is used for usableFor in all.
 type tenants struct {
 	read    func(ctx context.Context, org, app string) (*tenant, error)
 	opts    Options
@@ -82,7 +82,7 @@ func (ts *tenants) load(key tenantKey) (*tenant, error) {
 	return nil, err
 }
 
-// last is the configuration in hand, however old; nil for none.
+// last is the cached configuration, however old; nil if there is none.
 func (ts *tenants) last(org, app string) *tenant { return ts.loading.Last(tenantKey{org, app}) }
 
 // replace keeps a changed copy of a configuration unless it was evicted meanwhile.

@@ -105,7 +105,7 @@ func (s *standing) history(ctx context.Context, org, app, from, to string) iter.
 	}
 }
 
-// yieldAll says whether more is wanted.
+// yieldAll reports whether the caller wants more.
 func yieldAll(days []DayTotals, yield func(DayTotals, error) bool) bool {
 	for _, d := range days {
 		if !yield(d, nil) {
@@ -130,9 +130,9 @@ func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 	return min(to, t.calendar.Day(now)), nil
 }
 
-// target is the configuration for a read of what is stored; the app may be
-// empty. The organisation's is read anew: a label that another process just put
-// is in the sums.
+// target is the configuration for a read of what is stored; the app may be empty. It
+// reads the organisation's configuration again, so that the sums contain a label that
+// another process has just added.
 func (s *standing) target(ctx context.Context, org, app string) (*tenant, error) {
 	if err := validReadTarget(org, app); err != nil {
 		return nil, err
@@ -148,13 +148,13 @@ func (s *standing) target(ctx context.Context, org, app string) (*tenant, error)
 	return t.withOrg(o, s.now()), nil
 }
 
-// closings are those of a read of days: before the organisation there was
-// nothing to sum.
+// closings collects the totals that a read of days may store. Before the organisation
+// existed there was nothing to sum.
 func (t *tenant) closings() *ledger.Closings {
 	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
 }
 
-// dayRange reads days; a scope that changed in between is followed.
+// dayRange reads days. If the scope changed between them, it follows the change.
 func (s *standing) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
 	var out []DayTotals
 	for from <= to {
@@ -179,7 +179,7 @@ func (s *standing) dayRange(ctx context.Context, t *tenant, from, to string, c *
 	return out, nil
 }
 
-// addLimits puts where further quotas stand into today's totals.
+// addLimits adds the state of further quotas to today's totals.
 func (s *standing) addLimits(ctx context.Context, t *tenant, totals *DayTotals) error {
 	now := s.now()
 	rule := t.calendar.At(now)
@@ -292,8 +292,8 @@ type TagTotal struct {
 	Requests   int64  // records with it
 }
 
-// TagTotals sums one day's cost by the values of a tag, dearest first. An
-// empty day is today, an empty app the whole organisation.
+// TagTotals sums one day's cost by the values of a tag, the most expensive first. An
+// empty day means today, an empty app the whole organisation.
 func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
 	if err := k.usable(ctx); err != nil {
 		return nil, err

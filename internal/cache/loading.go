@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Key names what is cached. Its String tells it from every other key.
+// Key names what is cached. Its String must differ from that of every other key.
 type Key interface {
 	comparable
 	String() string
@@ -25,23 +25,24 @@ type Options[V any] struct {
 	// Grace is how long past its TTL a value is used because the read of a newer one
 	// failed, or while another caller reads it. 0: never.
 	Grace time.Duration
-	// Wait lets callers wait for a read that is under way, rather than use the value
+	// Wait makes callers wait for a read that is under way, instead of using the value
 	// past its TTL meanwhile.
 	Wait bool
-	// Away returns why the store does not answer, nil while it does: meanwhile nobody
-	// waits for a read, and values are used until MaxStale past their TTL. Nil: the
-	// store always answers.
+	// Away returns why the store does not answer; nil while it does. While it does not,
+	// nobody waits for a read, and values are used until MaxStale past their TTL. If
+	// Away is nil, the store always answers.
 	Away func() error
 	// MaxStale is how long past its TTL a value is used while the store is away.
 	MaxStale time.Duration
-	// Leave ends a caller's wait for a read, as if it had failed with what why
-	// returns, once gone is closed. It is told whether there is a value within its
-	// grace. Nil: a caller waits until its context ends.
+	// Leave may end a caller's wait for a read: the caller gets why's error as if the
+	// read had failed, once gone is closed. held reports whether there is a value within
+	// its grace. If Leave is nil, a caller waits until its context ends.
 	Leave func(held bool) (gone <-chan struct{}, why func() error)
-	// Definite says of the error of a read that the store did answer: then what is
-	// cached is forgotten, not used. Nil: no error does.
+	// Definite reports whether the error of a read is an answer of the store. The cached
+	// value is then forgotten, not used. If it is nil, no error is.
 	Definite func(error) bool
-	// Negative says that a value stands for nothing, for Stats. Nil: none does.
+	// Negative reports whether a value stands for nothing, for Stats. If it is nil, no
+	// value does.
 	Negative func(V) bool
 }
 
@@ -67,13 +68,13 @@ type Stats struct {
 	Size int
 }
 
-// Load reads a value. The context does not end with a caller's, for others may wait
-// for the same read: a Load bounds itself.
+// Load reads a value. Its context does not end with that of a caller, because other
+// callers may wait for the same read; so a Load bounds its own time.
 type Load[V any] func(context.Context) (V, error)
 
-// Loading remembers what was read from a store, with one read at a time for each
-// key. It is safe for concurrent use, and holds no lock while a value is read. The
-// zero V stands for no value.
+// Loading caches what was read from a store, with one read at a time for each key. It is
+// safe for concurrent use, and holds no lock while a value is read. The zero V stands
+// for no value.
 type Loading[K Key, V comparable] struct {
 	Options[V]
 
@@ -110,8 +111,7 @@ type fill[K Key] struct {
 	dropped bool
 }
 
-// MaxRefreshPause bounds how long a failed read of a value that is held is left
-// alone.
+// MaxRefreshPause bounds the pause after a failed read of a value that is cached.
 const MaxRefreshPause = time.Second
 
 // NewLoading returns an empty cache for a number of values. It fails for a size
@@ -189,8 +189,8 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	return v, err
 }
 
-// awaitRead returns the outcome of a shared read, as await does, or what Leave makes of a
-// read that is not worth to wait for.
+// awaitRead returns the outcome of a shared read, or what Leave returns for a read that
+// is not worth waiting for. left means that the caller left the read.
 func (c *Loading[K, V]) awaitRead(ctx context.Context, held bool, outcome <-chan singleflight.Result) (v V, err error, left bool) {
 	var gone <-chan struct{}
 	var why func() error
@@ -224,8 +224,8 @@ func (c *Loading[K, V]) outage() error {
 
 func (c *Loading[K, V]) definite(err error) bool { return c.Definite != nil && c.Definite(err) }
 
-// staleWhileAway returns the value that is used while the store does not answer, else the
-// error.
+// staleWhileAway returns the value to use while the store does not answer, or the error
+// if there is none.
 func (c *Loading[K, V]) staleWhileAway(key K, err error) (V, error) {
 	e := c.entries.Get(key)
 	if e == nil || !e.readWithin(c.Now(), c.TTL+c.MaxStale) {
@@ -237,8 +237,8 @@ func (c *Loading[K, V]) staleWhileAway(key K, err error) (V, error) {
 	return e.value, nil
 }
 
-// stale returns the value past its TTL, if there is one within its grace, and
-// whether this caller has to read it, or to wait for who does.
+// stale returns the value past its TTL, if there is one within its grace. refresh means
+// that this caller has to read it, or to wait for the caller who does.
 func (c *Loading[K, V]) stale(key K) (stale V, refresh bool) {
 	now := c.Now()
 	c.mu.Lock()
@@ -313,8 +313,8 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V]) (V, error
 	return v, err
 }
 
-// Replace keeps a value in the place of another, if that is what is cached still. It
-// is as old as the other.
+// Replace caches a value in place of another, if that is still cached. The new value is
+// as old as the other.
 func (c *Loading[K, V]) Replace(key K, old, with V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -347,7 +347,7 @@ func (c *Loading[K, V]) Drop(key K) {
 	}
 }
 
-// dropFills needs the lock.
+// dropFills drops the reads under way of the keys that match. c.mu must be held.
 func (c *Loading[K, V]) dropFills(match func(K) bool) {
 	for f := range c.fills {
 		if match(f.key) {

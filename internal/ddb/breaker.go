@@ -12,9 +12,9 @@ import (
 type BreakerOptions struct {
 	// Now is the clock that waits are measured by. Defaults to time.Now.
 	Now func() time.Time
-	// Probe asks the table for an answer, which may be a refusal, within a bound
-	// of its own. It must go by itself: no request waits for it. Without one the
-	// table closes by the answers to requests alone.
+	// Probe asks the table for an answer, which may be a refusal; it bounds its own
+	// time. It must work by itself, because no request waits for it. Without a Probe
+	// only the answers to requests close the breaker.
 	Probe func(context.Context) error
 	// Logger gets one line per change of state. Defaults to silence.
 	Logger *slog.Logger
@@ -38,15 +38,15 @@ type State struct {
 	EverAnswered bool
 }
 
-// Breaker knows whether one table answers this process. It opens when a request
-// was met with silence, so that the others need not wait for theirs, and closes
-// with the first answer of any kind: to a probe in the background, or to a
-// request. It is safe for concurrent use; a nil Breaker is always closed.
+// Breaker knows whether one table answers this process. It opens when a request got no
+// answer, so that other requests need not wait for theirs. It closes with the first
+// answer of any kind, to a probe in the background or to a request. It is safe for
+// concurrent use; a nil Breaker is always closed.
 type Breaker struct {
 	opts BreakerOptions
 
-	// view is what readers go by, so that callers who come together do not stand in
-	// line for mu.
+	// view is what readers read, so that callers who come at the same time do not wait
+	// for mu.
 	view atomic.Pointer[breakerView]
 
 	mu     sync.Mutex
@@ -73,7 +73,7 @@ type breakerView struct {
 	opened, closed, lasting chan struct{}
 }
 
-// publish lets readers see what has changed. It needs the lock.
+// publish makes a change visible to readers. b.mu must be held.
 func (b *Breaker) publish() {
 	b.view.Store(&breakerView{state: b.state(), next: b.outage.next, opened: b.opened, closed: b.closed, lasting: b.lasting})
 }
@@ -135,7 +135,7 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	return d
 }
 
-// answered needs the lock.
+// answered notes an answer. b.mu must be held.
 func (b *Breaker) answered(now time.Time) {
 	first := b.outage.answers == 0
 	if b.outage.answered(now) {
@@ -146,7 +146,7 @@ func (b *Breaker) answered(now time.Time) {
 	}
 }
 
-// open needs the lock.
+// open opens the breaker and starts its probes. b.mu must be held.
 func (b *Breaker) open() {
 	b.closed = make(chan struct{})
 	b.changes = append(b.changes, b.state())
@@ -162,7 +162,7 @@ func (b *Breaker) open() {
 	go b.probe(ctx)
 }
 
-// noteLasting notes that an outage is more than a moment, if it is still on.
+// noteLasting notes that an outage has lasted longer than a moment, if it is still on.
 func (b *Breaker) noteLasting(lasting chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,7 +171,7 @@ func (b *Breaker) noteLasting(lasting chan struct{}) {
 	}
 }
 
-// close needs the lock.
+// close closes the breaker and stops its probes. b.mu must be held.
 func (b *Breaker) close() {
 	b.opened = make(chan struct{})
 	b.lastingTimer.Stop()
@@ -186,7 +186,8 @@ func (b *Breaker) close() {
 	close(b.closed)
 }
 
-// isLasting says whether the outage is more than a moment. It needs the lock.
+// isLasting reports whether the outage has lasted longer than a moment. b.mu must be
+// held.
 func (b *Breaker) isLasting() bool {
 	select {
 	case <-b.lasting:
@@ -196,8 +197,8 @@ func (b *Breaker) isLasting() bool {
 	}
 }
 
-// reportChanges hands changes to the logger and to OnChange, in order and with no lock
-// held: whoever finds another at it leaves it to them.
+// reportChanges passes changes to the logger and to OnChange, in order and without the
+// lock. If another goroutine is doing that already, it leaves the changes to it.
 func (b *Breaker) reportChanges() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -226,8 +227,8 @@ func (b *Breaker) log(s State) {
 	b.opts.Logger.Info("DynamoDB answers again")
 }
 
-// Stop ends the probes and forgets the outage, for nobody is there to need them.
-// Until Start nothing opens the breaker; answers are noted.
+// Stop ends the probes and forgets the outage, because nobody needs them any more.
+// Nothing opens the breaker until Start; answers are still noted.
 func (b *Breaker) Stop() {
 	if b == nil {
 		return

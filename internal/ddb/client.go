@@ -83,7 +83,7 @@ type Client struct {
 	others  map[string]*Breaker // of tables besides breaker's, by name
 	clock   *Clock
 	timeout time.Duration
-	// failFast refuses at once what would be in vain.
+	// failFast makes requests fail at once while the table does not answer.
 	failFast bool
 }
 
@@ -98,7 +98,7 @@ func Watch(api API, breaker *Breaker, clock *Clock, timeout time.Duration) *Clie
 	return c
 }
 
-// Beside is the client that tells another breaker of the requests to one table.
+// Beside is a client that reports the requests to one table to another breaker.
 func (c *Client) Beside(table string, b *Breaker) *Client {
 	both := *c
 	both.others = maps.Clone(c.others)
@@ -119,8 +119,8 @@ func (c *Client) breakerFor(in any) *Breaker {
 	return c.breaker
 }
 
-// Hasty is the client that sends nothing while the table is open, but for the
-// first moment: a request fails at once, unsent, and IsOpen says so of its error.
+// Hasty is a client that sends nothing while the table is open, except in the first
+// moment. A request then fails at once, unsent; IsOpen recognises its error.
 func (c *Client) Hasty() *Client {
 	hasty := *c
 	hasty.failFast = true
@@ -139,11 +139,11 @@ func (e *openError) Error() string {
 
 func (e *openError) Unwrap() error { return e.cause }
 
-// IsOpen says that a request was not sent because the table does not answer: to
-// try again before it does is in vain.
+// IsOpen reports whether a request was not sent because the table does not answer.
 func IsOpen(err error) bool { return errors.As(err, new(*openError)) }
 
-// refuseWhileOpen is the error of a request that would be in vain, nil for none.
+// refuseWhileOpen is the error of a request that is not sent because the table does not
+// answer; nil if it is sent.
 func (c *Client) refuseWhileOpen(b *Breaker) error {
 	if !c.failFast {
 		return nil
@@ -180,7 +180,8 @@ func control[In, Out any](ctx context.Context, c *Client, request func(context.C
 	return out, withDiagnosis(Classify(err, ctx))
 }
 
-// tracedRequest sees the HTTP requests of one request: the SDK may try several times.
+// tracedRequest sees the HTTP requests that the SDK sends for one request; it may try
+// several times.
 type tracedRequest struct {
 	client         *Client
 	next           aws.HTTPClient
@@ -188,7 +189,7 @@ type tracedRequest struct {
 	opts           [3]func(*dynamodb.Options) // room for those of the request
 }
 
-// addTo lets the trip see what the SDK sends.
+// addTo lets the tracedRequest see what the SDK sends.
 func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	t.next, o.HTTPClient = o.HTTPClient, t
 	if _, off := o.Retryer.(aws.NopRetryer); !off {
@@ -211,8 +212,8 @@ func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// judge adds what was seen on the way to what the error says: nothing was sent,
-// or an earlier try was answered.
+// judge adds to a diagnosis what was seen on the way: that nothing was sent, or that an
+// earlier try was answered.
 func (t *tracedRequest) judge(d Diagnosis) Diagnosis {
 	if t.next != nil && !t.sent && d.Verdict == Unconfirmed {
 		d.Verdict = Unsent

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// fromCredentials says that the request failed before it was signed: the SDK asked
-// another service, or a provider of the user's, for credentials.
+// fromCredentials reports whether the request failed before it was signed, because the
+// SDK could not get credentials from another service or from the user's provider.
 func fromCredentials(err error) bool {
 	var op *smithy.OperationError
 	for next := err; errors.As(next, &op); next = op.Err {
@@ -20,9 +20,9 @@ func fromCredentials(err error) bool {
 	return mentions(err, "get identity:", "failed to refresh cached credentials", "failed to retrieve credentials", "no EC2 IMDS role found")
 }
 
-// classifyCredentials tells credentials that cannot be fetched, which is an
-// outage, from those that nobody configured or that their service refuses. The
-// request was never sent.
+// classifyCredentials tells two errors apart: credentials that cannot be fetched, which
+// is an outage, and credentials that nobody configured or that their service refuses.
+// The request was never sent.
 func classifyCredentials(err error, caller context.Context) Diagnosis {
 	if callerEnded(caller) {
 		return Diagnosis{Verdict: Unsent}

@@ -18,9 +18,8 @@ const (
 	flapWithin = 10 * time.Second
 )
 
-// outage decides when a table stops answering and when it does again. It is told
-// what happened and when; it starts nothing. It is open while the table does not
-// answer.
+// outage decides when a table stops answering and when it answers again. It is told what
+// happened and when, and starts nothing. It is open while the table does not answer.
 type outage struct {
 	open  bool
 	since time.Time
@@ -30,7 +29,8 @@ type outage struct {
 	// and ended at another was not the only one under way.
 	answers    uint64
 	lastAnswer time.Time
-	// fast are the last silences that came quickly, with no answer since.
+	// fast are the last failures without an answer that came quickly, since the last
+	// answer.
 	fast []time.Time
 
 	// closings counts how often the table was closed after an outage.
@@ -58,9 +58,9 @@ func (o *outage) answered(at time.Time) (changed bool) {
 	return true
 }
 
-// silence notes that a request which began at began, when the table had given so
-// many answers, got none. whole says that it was given its full time. True if it
-// opened the table.
+// silence notes that a request got no answer. It began at began, when the table had
+// given so many answers; whole means that it was given its full time. It returns true if
+// this opened the table.
 func (o *outage) silence(began, at time.Time, answers uint64, whole bool, cause error) (changed bool) {
 	if o.open || answers != o.answers {
 		return false
@@ -79,7 +79,8 @@ func (o *outage) silence(began, at time.Time, answers uint64, whole bool, cause 
 	return true
 }
 
-// countFast notes a silence that came quickly; true if enough did.
+// countFast counts a failure without an answer that came quickly. It returns true if
+// there were enough of them.
 func (o *outage) countFast(at time.Time) bool {
 	kept := o.fast[:0]
 	for _, t := range o.fast {
@@ -94,8 +95,8 @@ func (o *outage) countFast(at time.Time) bool {
 // probing notes that a probe is sent.
 func (o *outage) probing() { o.probes++ }
 
-// probed notes a probe that got no answer, and when the next is due: after half
-// of the wait and up to half more at random, chance being in [0, 1).
+// probed notes that a probe got no answer. The next one is due after half of the wait
+// and up to another half at random; chance is in [0, 1).
 func (o *outage) probed(at time.Time, chance float64) {
 	o.wait = min(max(2*o.wait, firstProbe), longestProbe)
 	o.next = at.Add(o.wait/2 + time.Duration(chance*float64(o.wait/2)))

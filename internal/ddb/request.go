@@ -12,7 +12,8 @@ import (
 // errTimeout is the cause of a context that Bound's timeout ended.
 var errTimeout = errors.New("no answer within the request timeout")
 
-// Bound gives one request its timeout, told apart from a caller's own deadline.
+// Bound gives one request its timeout, which can be told apart from a caller's own
+// deadline.
 func Bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, timeout, errTimeout)
 }
@@ -51,7 +52,7 @@ func (e *requestError) Error() string {
 
 func (e *requestError) Unwrap() error { return e.diagnosis.Err }
 
-// withDiagnosis is the diagnosis with its error, for every later Classify.
+// withDiagnosis is the error of a diagnosis, which Classify recognises later.
 func withDiagnosis(d Diagnosis) error {
 	if d.Err == nil {
 		return nil

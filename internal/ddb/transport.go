@@ -13,8 +13,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// callerEnded says whether the caller's context ended on its own, and not by the
-// timeout that Bound gave it.
+// callerEnded reports whether the caller's context ended by itself, not by Bound's
+// timeout.
 func callerEnded(caller context.Context) bool {
 	return caller.Err() != nil && !expired(caller)
 }
@@ -64,7 +64,7 @@ func undialled(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// broken says that a request may have been on its way when the connection ended.
+// broken reports whether the connection ended when a request may have been on its way.
 func broken(err error) bool {
 	var sent *smithyhttp.RequestSendError
 	var garbled *smithy.DeserializationError

@@ -17,7 +17,7 @@ const (
 	leastCalls = 4
 )
 
-// average is a sum that forgets: what was added ms ago counts e^(-ms/memory).
+// average is a sum that decays: what was added some ms ago counts e^(-ms/memory).
 type average struct {
 	sum float64
 	at  int64
@@ -29,7 +29,7 @@ func (a *average) add(n float64, now, memory int64) {
 	a.at = max(a.at, now)
 }
 
-// now is what is left of the sum at now.
+// now is what the sum has decayed to at now.
 func (a *average) now(now, memory int64) float64 {
 	if now <= a.at || a.sum == 0 {
 		return a.sum
@@ -37,7 +37,7 @@ func (a *average) now(now, memory int64) float64 {
 	return a.sum * math.Exp(-float64(now-a.at)/float64(memory))
 }
 
-// demand is what a process needs of a bucket.
+// demand is how much calls need of a bucket.
 type demand struct {
 	calls  average
 	limits []limitDemand
@@ -66,8 +66,8 @@ func (d *demand) of(name string) *limitDemand {
 // Admitted counts a call that was admitted at now, from memory or not.
 func (s *Stock) Admitted(amounts []plan.Signed, now int64) { s.demand.count(amounts, 1, now) }
 
-// Withdrawn counts a call no more that was served lately, and that another bucket
-// denied: nothing is debited ahead for calls that are not admitted.
+// Withdrawn takes back the count of a call that was served lately and that another
+// bucket denied, because nothing is debited ahead for calls that are not admitted.
 func (s *Stock) Withdrawn(amounts []plan.Signed, now int64) { s.demand.count(amounts, -1, now) }
 
 // count adds a call, or takes one away.
@@ -78,15 +78,15 @@ func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
 	}
 }
 
-// Moved counts what a limit's counter moved by since it was last seen, and what of
-// that was this process's, in millitokens.
+// Moved counts by how much a limit's counter has changed since it was last seen, and how
+// much of that came from this process, in millitokens.
 func (s *Stock) Moved(name string, own, all, now int64) {
 	l := s.demand.of(name)
 	l.own.add(float64(max(0, own)), now, trafficMS)
 	l.all.add(float64(max(0, own, all)), now, trafficMS)
 }
 
-// shareOfTraffic is the process's part of the traffic of a limit, above 0 and up to 1.
+// shareOfTraffic is this process's share of the traffic of a limit, above 0 and up to 1.
 func (l *limitDemand) shareOfTraffic(now int64) float64 {
 	all := l.all.now(now, trafficMS)
 	if all <= 0 {

@@ -6,16 +6,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Stock is what one process debited of one bucket and has not admitted yet. It is
-// not safe for concurrent use.
+// Stock is what one process has debited from one bucket and not admitted yet. It is not
+// safe for concurrent use; New makes it.
 type Stock struct {
-	// horizon is how old, in ms, what is held may become.
+	// horizon is how old, in ms, held tokens may become.
 	horizon int64
-	// parcels are what is held, by the write that debited it, oldest first.
+	// parcels are the held tokens, by the write that debited them, oldest first.
 	parcels []parcel
 	// held are the sums of the parcels, in name order.
 	held []plan.Signed
-	// lapsed is what became too old and is on the counter still.
+	// lapsed are the tokens that became too old and are still on the counter.
 	lapsed []plan.Signed
 	// demand is what calls need.
 	demand demand
@@ -46,8 +46,8 @@ func (s *Stock) Add(amounts []plan.Signed, sent int64) {
 	}
 }
 
-// Serve takes amounts for a call at now, all or nothing, the oldest first. sent is
-// how old the oldest of them is: to put them back with.
+// Serve takes amounts for a call at now, all or nothing, the oldest first. sent is when
+// the oldest of them was debited, so that they can be put back.
 func (s *Stock) Serve(asked []plan.Signed, now int64) (sent int64, ok bool) {
 	s.Expire(now)
 	for i := range asked {
@@ -79,7 +79,7 @@ func (s *Stock) take(name string, amount int64) {
 	}
 }
 
-// dropEmpty forgets parcels at the front of which nothing is left.
+// dropEmpty removes the oldest parcels that hold nothing any more.
 func (s *Stock) dropEmpty() {
 	empty := 0
 	for empty < len(s.parcels) && !positive(s.parcels[empty].left) {
@@ -90,7 +90,7 @@ func (s *Stock) dropEmpty() {
 	}
 }
 
-// Expire lets lapse at now what has become too old.
+// Expire lets the tokens lapse that are too old at now.
 func (s *Stock) Expire(now int64) {
 	for len(s.parcels) > 0 && now-s.parcels[0].sent > s.horizon {
 		s.expire(s.parcels[0].left)
@@ -98,7 +98,7 @@ func (s *Stock) Expire(now int64) {
 	}
 }
 
-// Lapse has amounts that are not held any more taken off the counter.
+// Lapse has amounts taken off the counter that are not held any more.
 func (s *Stock) Lapse(amounts []plan.Signed) {
 	for _, a := range amounts {
 		*at(&s.lapsed, a.Name) += a.Amount
@@ -122,7 +122,8 @@ func (s *Stock) expire(amounts []plan.Signed) {
 	}
 }
 
-// Lose forgets everything, the counter's part too: the bucket is gone.
+// Lose forgets everything, also what is still on the counter, because the bucket is
+// gone.
 func (s *Stock) Lose() {
 	s.parcels, s.held, s.lapsed = nil, nil, nil
 }
@@ -144,7 +145,7 @@ func (s *Stock) HasLapsed() bool { return len(s.lapsed) > 0 }
 // Held is what is held of a limit, in millitokens.
 func (s *Stock) Held(name string) int64 { return of(s.held, name) }
 
-// Ends is when the oldest of what is held lapses; false if nothing is held.
+// Ends is when the oldest held tokens lapse; false if nothing is held.
 func (s *Stock) Ends() (at int64, ok bool) {
 	if len(s.parcels) == 0 {
 		return 0, false
@@ -166,7 +167,7 @@ func of(list []plan.Signed, name string) int64 {
 	return 0
 }
 
-// at is the place of a limit's amount, made if need be in name order.
+// at points to a limit's amount. It adds an entry, in name order, if there is none.
 func at(list *[]plan.Signed, name string) *int64 {
 	i := 0
 	for ; i < len(*list) && (*list)[i].Name <= name; i++ {

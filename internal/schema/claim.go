@@ -46,14 +46,14 @@ type ClaimLimit struct {
 // brings new configuration and a new expiry.
 type Claim struct {
 	Seen *Image
-	// Refilled is the new refill instant, Fingerprint and ConfigRead those of
-	// the configuration, TTL the new expiry (0: none).
+	// Refilled is the new refill instant, Fingerprint and ConfigRead those of the
+	// configuration, and TTL the new expiry; 0 for none.
 	Refilled    int64
 	Fingerprint []byte
 	ConfigRead  int64
 	TTL         int64
-	// Backs says that it gives something back: then the item must be the seen
-	// incarnation.
+	// Backs means that the write gives something back, so the item must be the
+	// incarnation that was seen.
 	Backs  bool
 	Limits []ClaimLimit
 	Op     Op

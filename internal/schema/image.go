@@ -21,10 +21,10 @@ type Item = map[string]types.AttributeValue
 type Stored struct {
 	bucket.Rate
 	Tokens, Capacity, Consumed int64
-	// Ghost says that the limit lacks its parameters, or its tokens: an
-	// unconditional ADD of another writer met a bucket without it, or another
-	// writer set the parameters of a limit that the bucket did not have. It is
-	// worth its burst, less what it was charged.
+	// Ghost means that the limit lacks its parameters or its tokens. Another writer's
+	// unconditional ADD met a bucket without the limit, or another writer set the
+	// parameters of a limit that the bucket did not have. A ghost is worth its burst,
+	// less what it was charged.
 	Ghost bool
 	// HasTokens and HasBurst say which of its attributes are there.
 	HasTokens, HasBurst bool
@@ -40,24 +40,24 @@ type Image struct {
 	// item, which has none.
 	Refilled    int64
 	HasRefilled bool
-	// Fingerprint is that of the limits last written (nil: written by another
-	// implementation), ConfigRead when those were read, less a second.
+	// Fingerprint is that of the limits last written; nil if another implementation
+	// wrote them. ConfigRead is when those limits were read, less a second.
 	Fingerprint []byte
 	ConfigRead  int64
 	// TTL is the expiry in seconds since the epoch, 0 if the item has none.
 	TTL int64
-	// Incarnation is the id of the create that made the item, nil when another
-	// implementation made it: a bucket that was deleted and made again is
-	// another one, to which nothing taken before is given back.
+	// Incarnation is the id of the create that made the item; nil if another
+	// implementation made it. A bucket that was deleted and made again is another
+	// bucket: nothing that was taken before is given back to it.
 	Incarnation []byte
-	// Op is the id of the last write by a client of the reader's slot, ops those
+	// Op is the id of the last write by a client of the reader's slot. ops are the ids
 	// of all slots.
 	Op  []byte
 	ops [OpSlots]opID
 }
 
-// opID is the id of a write as an image keeps it: within, for an image is kept as long
-// as its bucket is remembered, and what it holds of an answer would be too.
+// opID is the id of a write, stored inside the image. A slice of the answer would keep
+// the whole answer in memory for as long as the bucket is remembered.
 type opID struct {
 	size  uint8
 	bytes [opSize]byte
@@ -66,8 +66,8 @@ type opID struct {
 // opSize is how long the ids of writes are: 8 bytes for the operation, one for the try.
 const opSize = 9
 
-// of is the id in the place that keeps it; one of another size, which no client of
-// ours writes, stays where it is.
+// of stores an id and returns it as a slice of the stored bytes. An id of another size,
+// which no client of ours writes, is returned as it is.
 func (id *opID) of(b []byte) []byte {
 	id.size = uint8(min(len(b), math.MaxUint8))
 	if copy(id.bytes[:], b); b == nil || len(b) > opSize {
@@ -76,8 +76,8 @@ func (id *opID) of(b []byte) []byte {
 	return id.bytes[:len(b):len(b)]
 }
 
-// ForeignSince reports whether another implementation moved the refill instant
-// after the older image was seen: it did, and no client of ours wrote.
+// ForeignSince reports whether another implementation moved the refill instant after the
+// older image was seen: the instant has moved, and no client of ours has written.
 func (m *Image) ForeignSince(older *Image) bool {
 	if m == nil || older == nil || m.Refilled == older.Refilled || older.Fingerprint == nil ||
 		!bytes.Equal(m.Incarnation, older.Incarnation) || !bytes.Equal(m.Fingerprint, older.Fingerprint) {
@@ -103,7 +103,7 @@ func (m *Image) Of() []byte {
 	return m.Incarnation
 }
 
-// State is limit i as the arithmetic sees it.
+// State is limit i as package bucket computes with it.
 func (m *Image) State(i int) bucket.State {
 	l := &m.Limits[i]
 	return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: m.Refilled}
@@ -119,9 +119,8 @@ func (m *Image) Same(o *Image) bool {
 		slices.Equal(m.Limits, o.Limits) && slices.Equal(m.Set.Names, o.Set.Names)
 }
 
-// DecodeBucket reads a bucket item; nil for none. The hint is the set of the
-// image before it, which is nearly always the set of this one. slot is the
-// reader's op slot.
+// DecodeBucket reads a bucket item; nil for none. hint is the set of the image before
+// it, which is nearly always the set of this one too. slot is the reader's op slot.
 func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, error) {
 	if len(item) == 0 {
 		return nil, nil

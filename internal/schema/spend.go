@@ -18,20 +18,19 @@ type SpendLimit struct {
 	Consumed int64
 }
 
-// Spend is the usual write: it changes the tokens and counters of some limits
-// and leaves the refill instant, so that spends of different clients commute.
+// Spend is the usual write. It changes the tokens and counters of some limits and leaves
+// the refill instant as it is, so that spends of different clients commute.
 type Spend struct {
 	Seen *Image
 	// Limits in index order, at least one.
 	Limits []SpendLimit
-	// LaterRefill also accepts a later refill instant than the seen one: an
-	// adjust whose bounds hold for any (High must allow no excess).
+	// LaterRefill accepts a later refill instant than the seen one, too. It is set for
+	// an adjust whose bounds hold for any instant (High must allow no excess).
 	LaterRefill bool
-	// TTL is the earliest expiry the write may leave; 0 for a write that may
-	// leave any.
+	// TTL is the earliest expiry that the write may leave; 0 if it may leave any.
 	TTL int64
-	// Backs says that it gives something back: then the item must be the seen
-	// incarnation.
+	// Backs means that the write gives something back, so the item must be the
+	// incarnation that was seen.
 	Backs bool
 	Op    Op
 }
@@ -115,14 +114,14 @@ func (n *numbers) finish() {
 type GiveBackLimit struct {
 	Name   string
 	Amount int64
-	// Lapsed is taken off the counter and not returned: it was debited ahead of
-	// calls, and never used.
+	// Lapsed is taken off the counter and not returned to the tokens: it was debited
+	// ahead of calls and never used.
 	Lapsed int64
 }
 
-// GiveBack is the write that only returns tokens. It needs no image: it commutes
-// with everything, requires the limits to exist in the incarnation that they
-// were taken from, and its op rule makes it land at most once.
+// GiveBack is the write that only gives tokens back. It needs no image and commutes with
+// every other write. It requires that the limits exist in the incarnation from which
+// they were taken, and its op rule makes it land at most once.
 type GiveBack struct {
 	Incarnation []byte
 	Limits      []GiveBackLimit

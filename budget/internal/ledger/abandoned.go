@@ -112,7 +112,7 @@ func (l *Ledger) giveBackAll(holds []abandonedHold) (failed []abandonedHold) {
 	l.lanes.mu.Lock()
 	for i, h := range holds {
 		ops[i] = GiveBack(h.ref)
-		ops[i].bar = true
+		ops[i].barsID = true
 		l.push(ops[i].lane, ops[i:i+1])
 	}
 	l.lanes.mu.Unlock()

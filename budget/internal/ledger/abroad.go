@@ -11,32 +11,32 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
-// abroadDays is what was spent on days of a running week or month that were counted
+// otherScopeDays is what was spent on days of a running week or month that were counted
 // under the organisation's other scope, by day and label.
-type abroadDays struct {
+type otherScopeDays struct {
 	span
 	labels map[string]bool
 	days   map[string]map[string]Amount
 	read   time.Time
 }
 
-// readAbroad sums those days over every key of the other scope. The days are over, so
+// readOtherScope sums those days over every key of the other scope. The days are over, so
 // what was read stays good for Ledger.Settled.
-func (l *Ledger) readAbroad(ctx context.Context, scope string, n Need, old abroadDays, now time.Time) (abroadDays, error) {
+func (l *Ledger) readOtherScope(ctx context.Context, scope string, n Need, old otherScopeDays, now time.Time) (otherScopeDays, error) {
 	age := now.Sub(old.read)
-	covers := n.abroad.within(old.span) && Need{labels: n.labels}.within(Need{labels: old.labels})
-	if n.abroad == (span{}) || covers && age >= 0 && age < l.Settled {
+	covers := n.otherScope.within(old.span) && Need{labels: n.labels}.within(Need{labels: old.labels})
+	if n.otherScope == (span{}) || covers && age >= 0 && age < l.Settled {
 		return old, nil
 	}
 	scopes, err := l.otherScopes(ctx, scope)
 	if err != nil {
 		return old, err
 	}
-	out := abroadDays{span: n.abroad, labels: maps.Clone(n.labels), days: map[string]map[string]Amount{}, read: now}
-	c := CollectClosings(n.abroad.from, nil)
+	out := otherScopeDays{span: n.otherScope, labels: maps.Clone(n.labels), days: map[string]map[string]Amount{}, read: now}
+	c := CollectClosings(n.otherScope.from, nil)
 	var mu sync.Mutex
 	err = store.Each(ctx, slices.Values(scopes), func(ctx context.Context, other string) error {
-		days, err := l.SumDays(ctx, n.calendar, other, n.labels, n.abroad.from, n.abroad.to)
+		days, err := l.SumDays(ctx, n.calendar, other, n.labels, n.otherScope.from, n.otherScope.to)
 		mu.Lock()
 		defer mu.Unlock()
 		c.Add(days.Complete...)

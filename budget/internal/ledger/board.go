@@ -25,21 +25,21 @@ type Board struct {
 	org   string
 	Scope string // its key
 
-	mu      sync.Mutex // guards what follows; not held while the store is asked
-	want    Need
-	has     Need
-	rows    map[store.Key]map[string]Counter // partition and prefix → sort key → row
-	totals  map[string]map[string]Counter    // closed day → label → sum
-	abroad  abroadDays
-	own     map[store.Key]*ownAmount
-	full    map[store.Key]fullCounter // that refused a moment ago
-	live    []*Hold                   // the next to end, when last read
-	liveAt  time.Time
-	fetched time.Time
-	version int64 // rises with every query
-	flight  chan struct{}
-	failed  error
-	dirty   bool // own writes since the last query began
+	mu          sync.Mutex // guards what follows; not held while the store is asked
+	want        Need
+	has         Need
+	rows        map[store.Key]map[string]Counter // partition and prefix → sort key → row
+	totals      map[string]map[string]Counter    // closed day → label → sum
+	otherScope  otherScopeDays
+	own         map[store.Key]*ownAmount
+	full        map[store.Key]fullCounter // that refused a moment ago
+	liveHolds   []*Hold                   // the next to end, when last read
+	liveHoldsAt time.Time
+	fetched     time.Time
+	version     int64 // rises with every query
+	query       chan struct{}
+	lastErr     error
+	wroteSince  bool // own writes since the last query began
 }
 
 func newBoard(l *Ledger, org, scope string) *Board {
@@ -62,7 +62,7 @@ func (b *Board) note(o *Operation) {
 		b.own[ref].since = b.own[ref].since.add(row.Amount())
 		b.forget(ref, row.Used)
 	}
-	b.dirty = true
+	b.wroteSince = true
 }
 
 // Ensure makes the board know n, read at most Ledger.Fresh ago. With force it reads
@@ -71,7 +71,7 @@ func (b *Board) note(o *Operation) {
 func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 	asked := b.l.Now()
 	for {
-		flight, err := b.query(n, force)
+		flight, err := b.beginQuery(n, force)
 		if flight == nil || err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 			return &problem.UnavailableError{Package: pkg, Op: "read", Err: ctx.Err()}
 		}
 		b.mu.Lock()
-		failed, has := b.failed, b.has
+		failed, has := b.lastErr, b.has
 		b.mu.Unlock()
 		if failed != nil {
 			return failed
@@ -94,25 +94,25 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 	}
 }
 
-// query returns the query under way, and begins one if there is none; nil if n is known
+// beginQuery returns the query under way, and begins one if there is none; nil if n is known
 // already.
-func (b *Board) query(n Need, force bool) (<-chan struct{}, error) {
+func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	age := b.l.Now().Sub(b.fetched)
 	fresh := n.within(b.has) && age >= 0 && age < b.l.Fresh
-	if fresh && !(force && b.dirty) {
+	if fresh && !(force && b.wroteSince) {
 		return nil, nil
 	}
-	if b.flight == nil {
+	if b.query == nil {
 		b.want = n.merge(b.want)
 		if !b.l.Life.Begin(force) {
 			return nil, ErrClosed
 		}
-		b.flight = make(chan struct{})
-		go b.refresh(b.want, b.flight)
+		b.query = make(chan struct{})
+		go b.refresh(b.want, b.query)
 	}
-	return b.flight, nil
+	return b.query, nil
 }
 
 // Look makes the board know n, as Ensure does, and reports whether what it knows can be
@@ -137,7 +137,7 @@ func (b *Board) Outdate() {
 func (b *Board) Unseen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.dirty
+	return b.wroteSince
 }
 
 // refresh queries everything that is wanted, for all callers that wait.
@@ -150,27 +150,27 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 	for _, o := range b.own {
 		o.before, o.since = o.before.add(o.since), Amount{}
 	}
-	b.dirty = false
-	abroad := b.abroad
+	b.wroteSince = false
+	abroad := b.otherScope
 	b.mu.Unlock()
 
 	loaded, err := b.l.readScope(ctx, b.Scope, n)
 	if err == nil {
-		abroad, err = b.l.readAbroad(ctx, b.Scope, n, abroad, began)
+		abroad, err = b.l.readOtherScope(ctx, b.Scope, n, abroad, began)
 	}
 
 	b.mu.Lock()
 	if err != nil {
-		b.failed = Judge("read", err)
-		b.dirty = true
+		b.lastErr = Judge("read", err)
+		b.wroteSince = true
 	} else {
-		b.failed = nil
-		b.take(loaded)
-		b.abroad = abroad
+		b.lastErr = nil
+		b.mergeRows(loaded)
+		b.otherScope = abroad
 		b.fetched, b.has = began, n
 		b.version++
 	}
-	expired := b.heldLocked()
+	expired := b.anyHeld()
 	b.mu.Unlock()
 	if err == nil && expired {
 		if _, _, err := b.l.ReleaseExpired(ctx, b.Scope); err != nil {
@@ -178,13 +178,13 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 		}
 	}
 	b.mu.Lock()
-	b.flight = nil
+	b.query = nil
 	b.mu.Unlock()
 	close(flight)
 }
 
-// take merges the rows of a query and forgets days that are not asked for any more.
-func (b *Board) take(loaded scopeRows) {
+// mergeRows merges the rows of a query and forgets days that are not asked for any more.
+func (b *Board) mergeRows(loaded scopeRows) {
 	rows := map[store.Key]map[string]Counter{}
 	for ref, shards := range loaded.rows {
 		rows[ref] = shards
@@ -203,8 +203,8 @@ func (b *Board) take(loaded scopeRows) {
 	}
 }
 
-// heldLocked reports whether money is held, perhaps by holds that have expired.
-func (b *Board) heldLocked() bool {
+// anyHeld reports whether money is held, perhaps by holds that have expired.
+func (b *Board) anyHeld() bool {
 	for _, shards := range b.rows {
 		for _, row := range shards {
 			if row.Amount().Held.Sign() > 0 {

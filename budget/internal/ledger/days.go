@@ -17,9 +17,9 @@ import (
 
 // closedDay is a stored total of a day and label.
 type closedDay struct {
-	row      Counter
-	closed   bool  // false: reopened by a late write, or only ever so
-	reopened int64 // how often
+	row        Counter
+	closed     bool  // false: reopened by a late write, or only ever so
+	reopenings int64 // how often
 }
 
 // Days are the sums of days.
@@ -133,9 +133,9 @@ func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Cou
 	}
 	names["#n"], values[":n"] = AttrSeq, store.Int(sum.Writes)
 	again := "attribute_not_exists(#re)"
-	if seen.reopened > 0 {
+	if seen.reopenings > 0 {
 		again = "#re = :re"
-		values[":re"] = store.Int(seen.reopened)
+		values[":re"] = store.Int(seen.reopenings)
 	}
 	cond := "(attribute_not_exists(#n) OR (#n < :n AND #c <= :c AND #cr <= :cr)) AND " + again
 	key := ClosedKey(scope, day, label)

@@ -11,7 +11,7 @@ func (o *Operation) refused(kind itemKind, r refusal, over bool) bool {
 		o.Verdict.Stored = r.stored
 		o.Verdict.Duplicate = r.stored.writer != o.writer
 		o.Verdict.Conflict = o.Verdict.Duplicate && r.stored.Hash != o.record.Hash
-		if o.holdsInVain() {
+		if o.holdUnneeded() {
 			o.releaseOnly()
 			return false
 		}
@@ -24,15 +24,15 @@ func (o *Operation) refused(kind itemKind, r refusal, over bool) bool {
 		o.Verdict.Conflict = o.Verdict.Duplicate && !o.adjust.repeats(r.adjusted)
 		return true
 	case deleteHold:
-		if o.tried++; o.kind == opRelease && o.holdGone() {
+		if o.keysGone++; o.kind == opRelease && o.holdGone() {
 			o.debits = nil
-			return !o.bar
+			return !o.barsID
 		}
 	case barHold: // an earlier try landed, or the hold has come
 		if r.hold.Estimate.IsZero() {
 			return true
 		}
-		o.tried, o.debits = 0, o.Hold.Debits
+		o.keysGone, o.debits = 0, o.Hold.Debits
 		return false
 	}
 	return over

@@ -20,12 +20,12 @@ type fullCounter struct {
 func (b *Board) remember(o *Operation, holds []*Hold, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.live, b.liveAt = holds, now
+	b.liveHolds, b.liveHoldsAt = holds, now
 	until := now.Add(DenialFor)
 	if len(holds) > 0 && holds[0].freeAt().Before(until) {
 		until = holds[0].freeAt()
 	}
-	for ref, used := range o.full {
+	for ref, used := range o.fullCounters {
 		b.full[ref] = fullCounter{used, until}
 	}
 }
@@ -35,13 +35,13 @@ func (b *Board) remember(o *Operation, holds []*Hold, now time.Time) {
 func (b *Board) Refuses(o *Operation, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	o.full = map[store.Key]money.Picos{}
+	o.fullCounters = map[store.Key]money.Picos{}
 	for _, d := range o.debits {
 		if f, ok := b.full[d.ref()]; d.capped && ok && now.Before(f.until) && f.used.Add(o.Hold.Estimate).Cmp(d.bound) > 0 {
-			o.full[d.ref()] = f.used
+			o.fullCounters[d.ref()] = f.used
 		}
 	}
-	return len(o.full) > 0
+	return len(o.fullCounters) > 0
 }
 
 // forget drops what is remembered of a counter that a write of this process gave more
@@ -59,11 +59,11 @@ func (b *Board) RoomAt(o *Operation) time.Time {
 	defer b.mu.Unlock()
 	var last time.Time
 	for _, d := range o.debits {
-		used, ok := o.full[d.ref()]
+		used, ok := o.fullCounters[d.ref()]
 		if !ok || !d.capped {
 			continue
 		}
-		at, enough := FreeWhen(b.live, d.ref(), used.Add(o.Hold.Estimate).Sub(d.bound))
+		at, enough := FreeWhen(b.liveHolds, d.ref(), used.Add(o.Hold.Estimate).Sub(d.bound))
 		if !enough || at.After(d.resetAt) {
 			at = d.resetAt
 		}
@@ -77,7 +77,7 @@ func (b *Board) RoomAt(o *Operation) time.Time {
 func (b *Board) Holds(ctx context.Context) []*Hold {
 	now := b.l.Now()
 	b.mu.Lock()
-	live, age := b.live, now.Sub(b.liveAt)
+	live, age := b.liveHolds, now.Sub(b.liveHoldsAt)
 	b.mu.Unlock()
 	if age >= 0 && age < b.l.Fresh {
 		return live
@@ -87,7 +87,7 @@ func (b *Board) Holds(ctx context.Context) []*Hold {
 		return nil
 	}
 	b.mu.Lock()
-	b.live, b.liveAt = live, now
+	b.liveHolds, b.liveHoldsAt = live, now
 	b.mu.Unlock()
 	return live
 }

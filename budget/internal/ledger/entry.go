@@ -27,7 +27,7 @@ func (a Account) Submission(r Record, tags map[string]string, late bool) *Operat
 		o.debits = append(o.debits, a.tagDebit(name, tags[name]))
 	}
 	r.label, r.scope, r.day = a.Label, a.Scope, a.Day
-	o.record, o.reopen = &r, a.reopened(late)
+	o.record, o.reopens = &r, a.reopened(late)
 	return o
 }
 
@@ -35,7 +35,7 @@ func (a Account) Submission(r Record, tags map[string]string, late bool) *Operat
 func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
 	o := a.op(opAdjust)
 	adj.writer = o.writer
-	o.adjust, o.reopen = &adj, a.reopened(late)
+	o.adjust, o.reopens = &adj, a.reopened(late)
 	return o
 }
 

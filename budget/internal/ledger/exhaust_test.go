@@ -167,7 +167,7 @@ func (w *xWorld) send(s xState, what string, clients ...int) {
 			kind = opRelease
 		}
 		o := w.op(s, kind, i)
-		o.tried = int(s.clients[i].tried)
+		o.keysGone = int(s.clients[i].tried)
 		who[o], ops = i, append(ops, o)
 	}
 	t, left := compose(ops, func(int) int { return 0 })
@@ -204,7 +204,7 @@ func (w *xWorld) send(s xState, what string, clients ...int) {
 	for _, o := range again {
 		c := &next.clients[who[o]]
 		*c = sent(*c)
-		c.tried = int8(o.tried)
+		c.tried = int8(o.keysGone)
 		if o.kind == opRelease && c.phase == xSettling {
 			c.phase = xCounted
 			if w.rules.keepHold {

@@ -27,9 +27,9 @@ var conflictBackoff = ddb.Backoff{First: store.Backoff.First, Most: 50 * time.Mi
 // process in flight; what arrives meanwhile rides in the next one. A lane without work
 // has no goroutine and does not exist.
 type lane struct {
-	queue   []*Operation
-	started time.Time     // of the last transaction
-	hurry   chan struct{} // something came that does not wait for company
+	queue      []*Operation
+	started    time.Time     // of the last transaction
+	urgentWork chan struct{} // something came that does not wait for company
 }
 
 type lanes struct {
@@ -65,7 +65,7 @@ func (l *Ledger) enqueue(key string, ops ...*Operation) error {
 func (l *Ledger) push(key string, ops []*Operation) {
 	q, ok := l.lanes.open[key]
 	if !ok {
-		q = &lane{hurry: make(chan struct{}, 1)}
+		q = &lane{urgentWork: make(chan struct{}, 1)}
 		l.lanes.open[key] = q
 		l.lanes.running.Add(1)
 		go l.runLane(key, q)
@@ -73,7 +73,7 @@ func (l *Ledger) push(key string, ops []*Operation) {
 	q.queue = append(q.queue, ops...)
 	if q.urgent() {
 		select {
-		case q.hurry <- struct{}{}:
+		case q.urgentWork <- struct{}{}:
 		default:
 		}
 	}
@@ -116,7 +116,7 @@ func (l *Ledger) awaitCompany(q *lane, first bool) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-q.hurry:
+	case <-q.urgentWork:
 	case <-l.Life.Closing():
 	}
 }
@@ -135,7 +135,7 @@ func (l *Ledger) patience(q *lane, first bool) time.Duration {
 	l.lanes.mu.Lock()
 	defer l.lanes.mu.Unlock()
 	select {
-	case <-q.hurry: // of what is in the queue already, or was taken
+	case <-q.urgentWork: // of what is in the queue already, or was taken
 	default:
 	}
 	if len(q.queue) == 0 && !first || q.urgent() || l.lanes.closed {
@@ -150,7 +150,7 @@ func (l *Ledger) dropAbandoned(ops []*Operation) []*Operation {
 	kept := ops[:0]
 	for _, o := range ops {
 		if o.kind == opReserve && o.state.Load() == opAbandoned {
-			if o.doubt {
+			if o.unanswered {
 				l.abandon(o.Hold)
 			}
 			close(o.done)
@@ -187,7 +187,7 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 	ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
 	defer cancel()
 	t, left := compose(ops, rand.IntN)
-	token, doubt, nowSec := store.NewID(), false, l.Now().Unix()
+	token, unanswered, nowSec := store.NewID(), false, l.Now().Unix()
 	for n := 0; len(t.ops) > 0; n++ {
 		err := t.send(ctx, l.Store, token, nowSec)
 		switch store.Diagnose(err) {
@@ -195,13 +195,13 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 			l.landed(t)
 			return left
 		case ddb.Unconfirmed: // resent unchanged, with the same token
-			doubt = true
+			unanswered = true
 			for _, o := range t.ops {
-				o.doubt = true
+				o.unanswered = true
 			}
 		case ddb.Throttled, ddb.Unsent:
 		case ddb.Conflicted: // nothing applied: another shard, a new token
-			return append(l.backOff(ctx, t.ops, err, doubt), left...)
+			return append(l.backOff(ctx, t.ops, err, unanswered), left...)
 		case ddb.Refused:
 			refused, decodeErr := t.refusals(err)
 			if decodeErr != nil || len(refused) == 0 {
@@ -210,7 +210,7 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 			}
 			again, deferred := l.settle(ctx, t, refused)
 			t, _ = compose(again, rand.IntN)
-			token, doubt = store.NewID(), false
+			token, unanswered = store.NewID(), false
 			left = append(deferred, left...)
 			continue
 		default:
@@ -218,7 +218,7 @@ func (l *Ledger) transact(ops []*Operation) (left []*Operation) {
 			return left
 		}
 		if store.GiveUp(ctx, n, err) {
-			l.fail(t.ops, &problem.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt, RetryAfter: l.Breaker.RetryAfter()})
+			l.fail(t.ops, &problem.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: unanswered, RetryAfter: l.Breaker.RetryAfter()})
 			return left
 		}
 	}
@@ -231,10 +231,10 @@ func (l *Ledger) backOff(ctx context.Context, ops []*Operation, err error, doubt
 	for _, o := range ops {
 		o.conflicts++
 		conflicts = max(conflicts, o.conflicts)
-		if o.since.IsZero() {
-			o.since = time.Now()
+		if o.firstConflict.IsZero() {
+			o.firstConflict = time.Now()
 		}
-		if time.Since(o.since) >= WriteTimeout {
+		if time.Since(o.firstConflict) >= WriteTimeout {
 			l.fail([]*Operation{o}, &problem.UnavailableError{Package: pkg, Op: "write", Err: err, Unconfirmed: doubt})
 			continue
 		}

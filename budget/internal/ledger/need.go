@@ -10,12 +10,12 @@ import (
 
 // Need is what must be known to decide about a scope's labels.
 type Need struct {
-	day    string
-	from   string          // first day summed from its shards
-	closed string          // first day taken from the closed totals before from; empty: none
-	labels map[string]bool // whose counters to read
-	refs   map[store.Key]bool
-	abroad span // days counted under the other scope
+	day        string
+	from       string          // first day summed from its shards
+	closed     string          // first day taken from the closed totals before from; empty: none
+	labels     map[string]bool // whose counters to read
+	refs       map[store.Key]bool
+	otherScope span // days counted under the other scope
 
 	calendar calendar.Calendar
 }
@@ -33,7 +33,7 @@ func (n Need) within(o Need) bool {
 		}
 	}
 	return n.day == o.day && n.from >= o.from && (n.closed == "" || o.closed != "" && n.closed >= o.closed) &&
-		n.abroad.within(o.abroad)
+		n.otherScope.within(o.otherScope)
 }
 
 // merge asks for what both ask for, so that the apps of one scope share a board.
@@ -49,7 +49,7 @@ func (n Need) merge(o Need) Need {
 	if n.closed == "" || o.closed != "" && o.closed < n.closed {
 		n.closed = o.closed
 	}
-	n.abroad = n.abroad.join(o.abroad)
+	n.otherScope = n.otherScope.join(o.otherScope)
 	return n
 }
 
@@ -71,7 +71,7 @@ func NeedOf(cal calendar.Calendar, scope string, now time.Time, ordering, known 
 		}
 		for _, d := range cal.Uncounted(l.Kind(), day) {
 			if cal.Of(d).Scope != rule.Scope {
-				n.abroad = n.abroad.join(span{d, d})
+				n.otherScope = n.otherScope.join(span{d, d})
 			} else {
 				first = min(first, d)
 			}

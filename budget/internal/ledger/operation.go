@@ -54,29 +54,29 @@ type Operation struct {
 	// What is asked for. A settlement of a record that was counted before becomes a
 	// release; nothing else changes here.
 
-	kind   opKind
-	writer string      // own id, recognised in an item that a lost answer hides
-	Org    string      // the organisation's id
-	Scope  string      // whose spend it counts to
-	lane   string      // its name, see Account.lane
-	record *Record     // of a submission or a settlement
-	Hold   *Hold       // of a reservation, a settlement or a release
-	adjust *Adjustment // of an adjustment
-	debits []Debit     // the counters it changes
-	reopen []store.Key // closed totals this write makes open again
-	unkept bool        // counted without an item of its own
-	bar    bool        // a release that leaves no hold behind that is still to come
+	kind    opKind
+	writer  string      // own id, recognised in an item that a lost answer hides
+	Org     string      // the organisation's id
+	Scope   string      // whose spend it counts to
+	lane    string      // its name, see Account.lane
+	record  *Record     // of a submission or a settlement
+	Hold    *Hold       // of a reservation, a settlement or a release
+	adjust  *Adjustment // of an adjustment
+	debits  []Debit     // the counters it changes
+	reopens []store.Key // closed totals this write makes open again
+	unkept  bool        // counted without an item of its own
+	barsID  bool        // a release that leaves no hold behind that is still to come
 
 	// What its tries have taught. Of the goroutine that writes it alone.
 
-	tried     int                       // hold keys found gone
-	followers []*Operation              // that send the same record
-	full      map[store.Key]money.Picos // counters without room for it, with what they held
-	live      []*Hold                   // of its scope, when it was refused
-	denied    bool                      // refused for lack of room once, expired holds released
-	doubt     bool                      // sent and not answered, once
-	since     time.Time                 // of the first conflict
-	conflicts int
+	keysGone      int                       // hold keys found gone
+	followers     []*Operation              // that send the same record
+	fullCounters  map[store.Key]money.Picos // counters without room for it, with what they held
+	liveHolds     []*Hold                   // of its scope, when it was refused
+	deniedOnce    bool                      // refused for lack of room once, expired holds released
+	unanswered    bool                      // sent and not answered, once
+	firstConflict time.Time                 // of the first conflict
+	conflicts     int
 
 	Verdict Verdict       // set once done is closed
 	state   atomic.Int32  // see opWaiting
@@ -106,29 +106,29 @@ type Stored struct {
 }
 
 // holdGone reports whether every key that the hold may have was found gone.
-func (o *Operation) holdGone() bool { return o.Hold == nil || o.tried >= len(o.Hold.Keys) }
+func (o *Operation) holdGone() bool { return o.Hold == nil || o.keysGone >= len(o.Hold.Keys) }
 
-// holdsInVain reports whether the settlement's record was counted before, by another
+// holdUnneeded reports whether the settlement's record was counted before, by another
 // operation, while its hold may still be there. After a conflict the hold stays, because
 // its own call has not been counted yet.
-func (o *Operation) holdsInVain() bool {
+func (o *Operation) holdUnneeded() bool {
 	return o.kind == opSettle && o.Verdict.Duplicate && !o.Verdict.Conflict && !o.holdGone()
 }
 
 // releaseOnly reduces a settlement to giving its hold back. The verdict on its record
 // stays.
 func (o *Operation) releaseOnly() {
-	o.kind, o.record, o.debits, o.reopen = opRelease, nil, o.Hold.Debits, nil
+	o.kind, o.record, o.debits, o.reopens = opRelease, nil, o.Hold.Debits, nil
 }
 
 // fullAt notes the counter that has no room for the operation.
 func (o *Operation) fullAt(key store.Key, used money.Picos) {
-	if o.full == nil {
-		o.full = map[store.Key]money.Picos{}
+	if o.fullCounters == nil {
+		o.fullCounters = map[store.Key]money.Picos{}
 	}
 	for _, d := range o.debits {
 		if d.PK == key.PK && strings.HasPrefix(key.SK, d.Prefix) {
-			o.full[d.ref()] = used
+			o.fullCounters[d.ref()] = used
 		}
 	}
 }

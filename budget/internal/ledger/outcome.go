@@ -13,9 +13,9 @@ func (l *Ledger) settle(ctx context.Context, t *transaction, refused []refusal) 
 	finished, again, deferred := t.resolve(refused)
 	scopes := map[string]bool{}
 	for _, o := range finished {
-		if o.Verdict.NoRoom && !o.denied {
-			o.denied, o.Verdict.NoRoom = true, false
-			clear(o.full)
+		if o.Verdict.NoRoom && !o.deniedOnce {
+			o.deniedOnce, o.Verdict.NoRoom = true, false
+			clear(o.fullCounters)
 			again = append(again, o)
 			scopes[o.Hold.Scope] = true
 			continue
@@ -35,7 +35,7 @@ func (l *Ledger) conclude(o *Operation) {
 		l.note(o) // an earlier, unanswered try had landed
 	}
 	if o.Verdict.NoRoom {
-		l.Board(o.Org, o.Scope).remember(o, o.live, l.Now())
+		l.Board(o.Org, o.Scope).remember(o, o.liveHolds, l.Now())
 	}
 	l.finish(o)
 }
@@ -50,7 +50,7 @@ func (l *Ledger) freeRoom(ctx context.Context, scope string, again []*Operation)
 	}
 	for _, o := range again {
 		if o.Hold != nil && o.Hold.Scope == scope {
-			o.live = live
+			o.liveHolds = live
 		}
 	}
 }
@@ -82,10 +82,10 @@ func (l *Ledger) finish(o *Operation) {
 		}
 		l.finish(f)
 	}
-	here := o.state.CompareAndSwap(opWaiting, opFinished)
+	hasCaller := o.state.CompareAndSwap(opWaiting, opFinished)
 	if o.kind == opReserve {
 		granted := o.Verdict == (Verdict{})
-		if granted && !here || !granted && o.doubt { // nobody has it, and it may be there
+		if granted && !hasCaller || !granted && o.unanswered { // nobody has it, and it may be there
 			l.abandon(o.Hold)
 		}
 	}

@@ -76,7 +76,7 @@ func (b *Board) uncountedAmount(cal calendar.Calendar, l Limit, day string, stor
 		away := cal.Of(d).Scope != scope
 		for _, label := range labels {
 			if away {
-				sum = sum.add(b.abroad.days[d][label])
+				sum = sum.add(b.otherScope.days[d][label])
 			} else {
 				sum = sum.add(b.dayAmount(label, d, stored))
 			}

@@ -73,7 +73,7 @@ func (t *transaction) further(o *Operation) int {
 			count++
 		}
 	}
-	for _, key := range o.reopen {
+	for _, key := range o.reopens {
 		if _, ok := t.at[key]; !ok {
 			count++
 		}
@@ -92,8 +92,8 @@ func (o *Operation) items() []write {
 		items = append(items, write{kind: putHold, key: o.Hold.Keys[0], op: o})
 	case opSettle, opRelease:
 		if !o.holdGone() {
-			items = append(items, write{kind: deleteHold, key: o.Hold.Keys[o.tried], op: o})
-		} else if o.bar {
+			items = append(items, write{kind: deleteHold, key: o.Hold.Keys[o.keysGone], op: o})
+		} else if o.barsID {
 			items = append(items, write{kind: barHold, key: o.Hold.Keys[0], op: o})
 		}
 	case opAdjust:
@@ -124,7 +124,7 @@ func (t *transaction) addCounters(o *Operation, draw func(int) int) {
 			it.bound, it.capped = d.bound, true
 		}
 	}
-	for _, key := range o.reopen {
+	for _, key := range o.reopens {
 		if _, ok := t.at[key]; !ok {
 			t.at[key] = len(t.items)
 			t.items = append(t.items, write{kind: reopenDay, key: key})
