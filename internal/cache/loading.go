@@ -239,11 +239,14 @@ func (c *Loading[K, V]) staleWhileAway(key K, err error) (V, error) {
 
 // stale returns the value past its TTL, if there is one within its grace. refresh means
 // that this caller has to read it, or to wait for the caller who does.
+// Another caller may have read it since this one saw that it was old: then it is fresh.
 func (c *Loading[K, V]) stale(key K) (stale V, refresh bool) {
-	now := c.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.entries.Get(key)
+	if v := c.Fresh(key); v != stale {
+		return v, false
+	}
+	now, e := c.Now(), c.entries.Get(key)
 	if e == nil || !e.readWithin(now, c.TTL+c.Grace) {
 		c.misses.Add(1)
 		return stale, true

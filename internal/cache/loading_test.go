@@ -207,3 +207,17 @@ func TestLoadingNeedsASize(t *testing.T) {
 	_, err := NewLoading[name](0, Options[*version]{})
 	assert.Error(t, err)
 }
+
+// A caller who saw that a value was old finds it fresh once another has read it.
+func TestLoadingIsNotReadAgainJustAfterARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{Grace: ttl}), &store{}
+		gets(t, c, s, 1, loadTakes)
+		elapse(ttl)
+		require.Nil(t, c.Fresh("a"), "this caller has seen it old")
+		gets(t, c, s, 2, loadTakes)
+		v, refresh := c.stale("a")
+		assert.False(t, refresh)
+		assert.Equal(t, 2, v.n)
+	})
+}
