@@ -19,8 +19,8 @@ type resolvedConfig struct {
 	limits []Limit
 	// level is where the limits came from; "" when no level has any.
 	level ConfigLevel
-	// permanent says that the limits are the entity's own, so that its bucket
-	// has no ttl.
+	// permanent means that the limits are the entity's own, so that its bucket has no
+	// ttl.
 	permanent bool
 	// cascade and parentID are those of the entity's record.
 	cascade  bool

@@ -82,8 +82,8 @@ type Entity struct {
 	// ParentID is the entity whose buckets a cascading entity charges too; it
 	// needs no record. Defaults to none.
 	ParentID string
-	// Cascade says that an acquire of this entity charges its parent as well.
-	// Defaults to false.
+	// Cascade makes an acquire of this entity charge its parent as well. Defaults to
+	// false.
 	Cascade bool
 	// Metadata is free text for people and tools; the limiter ignores it.
 	Metadata map[string]string
@@ -149,15 +149,15 @@ type LimitStatus struct {
 	// Remaining is what the bucket holds, in whole tokens rounded down;
 	// negative in debt.
 	Remaining int64
-	// Exceeded says that Requested does not fit.
+	// Exceeded means that Requested does not fit.
 	Exceeded bool
 	// RetryAfter is the exact wait until Requested fits with no other
 	// traffic: 0 when it fits, Never when it exceeds the burst.
 	RetryAfter time.Duration
 	// Reset is the time until the bucket is full with no other traffic.
 	Reset time.Duration
-	// Degraded says that the bucket did not answer: under Local the numbers are
-	// those of this process's share, under Allow of the bucket as last seen.
+	// Degraded means that the bucket did not answer. Under Local the numbers are those
+	// of this process's share, under Allow those of the bucket as last seen.
 	Degraded bool
 }
 

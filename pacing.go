@@ -10,10 +10,10 @@ import (
 type ThrottleCause string
 
 const (
-	// WritesThrottled says that a write was throttled last: one item takes 1,000
-	// write units a second.
+	// WritesThrottled means that the last throttled request was a write: one item takes
+	// 1,000 write units a second.
 	WritesThrottled ThrottleCause = "writes throttled"
-	// ReadsThrottled says that a read was: one item takes 3,000 read units a second.
+	// ReadsThrottled means that it was a read: one item takes 3,000 read units a second.
 	ReadsThrottled ThrottleCause = "reads throttled"
 )
 

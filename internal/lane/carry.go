@@ -65,8 +65,8 @@ func (l *Lane) carry(dr driver, b batch) (handed bool) {
 	return l.carryFitting(ctx, dr, v, b, s)
 }
 
-// lookFirst reads the bucket if the batch cannot, or should not, be decided from what
-// is known of it. wary says that it should not.
+// lookFirst reads the bucket if the batch cannot be decided from what is known of it, or
+// should not be. wary means that it should not be.
 func (l *Lane) lookFirst(ctx context.Context, b batch) (wary bool, err error) {
 	if wary = l.wary(b.takes); wary || l.needsRead(b) {
 		err = l.look(ctx)
@@ -394,9 +394,9 @@ func (l *Lane) denyUnfit(carried []*Op, v plan.View, a Answer) []*Op {
 	return again
 }
 
-// denyUnfitAsSeen denies the takes that did not fit when the bucket was looked at, and
-// returns the others: with what was refilled while the read was under way, half of the
-// looks would find that there is room, and write in vain.
+// denyUnfitAsSeen denies the takes that did not fit at the instant when the bucket was
+// read, and returns the others. The refill during the read would make room in half of
+// the reads, and the write would then be refused.
 func (l *Lane) denyUnfitAsSeen(v plan.View, b batch) []*Op {
 	if v.Adopt || v.Image == nil || !v.Config.Wrote(v.Image) {
 		return b.takes

@@ -23,7 +23,7 @@
 //	recall.go    denials from memory
 //	pace.go      paced.go  when its partition throttles: turns, and the list of such lanes
 //	trip.go      when the bucket does not answer: callers leave, outcomes are followed
-//	line.go      those who Wait
+//	line.go      the waiters
 //	owed.go      owing.go  tally.go  what is written later, and what is in doubt
 //	prefetch.go  lapse.go  what is debited ahead of calls, and what becomes of it
 //	share.go     what this process admits on its own meanwhile

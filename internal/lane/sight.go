@@ -14,8 +14,8 @@ type sight struct {
 	// known means that the store held image at seenAt. A nil image means that the bucket
 	// did not exist.
 	known bool
-	// scarce says that the last write was refused or throttled, or the last take
-	// denied.
+	// scarce means that the last write was refused or throttled, or that the last take
+	// was denied.
 	scarce bool
 	image  *schema.Image
 	// seenAt is when the request was sent that showed the image, in Unix ms of this
@@ -24,8 +24,8 @@ type sight struct {
 	seenAt int64
 	// seenTick is when the image's configuration was first seen in the bucket.
 	seenTick int64
-	// shared is when an image last showed that others had taken since the one
-	// before, in Unix ms.
+	// shared is when an image last showed that other processes had taken since the image
+	// before it, in Unix ms.
 	shared int64
 	// crowding is what is known of other processes that write to the bucket while it is
 	// full.

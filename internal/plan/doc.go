@@ -15,6 +15,6 @@
 //	after.go     the image that a write leaves when DynamoDB returns none
 //	pacing.go    how long a lane waits between its writes when its partition throttles
 //	looking.go   when a bucket is to be read before it is written
-//	waiting.go   how far behind the exact time those who wait try
+//	waiting.go   how long after the exact time the waiters try
 //	crowding.go  how far below full to write when processes collide at full
 package plan

@@ -10,12 +10,12 @@ const (
 	mostSpread  = 4 * second
 )
 
-// Spread is how far behind the exact instant a lane's tries lie on average, in µs; 0,
-// that of a lane which has lost none, is exact.
+// Spread is how long after the exact instant a lane's tries lie on average, in µs. A
+// lane that has lost no try has the spread 0 and tries at the exact instant.
 type Spread int64
 
-// Lost is the spread once a try has lost: at most the waiter's patience, in µs, 0 for
-// one without end.
+// Lost is the spread after a lost try: at most the waiter's patience, in µs; 0 means
+// without end.
 func (s Spread) Lost(patience int64) Spread {
 	s = min(2*max(s, leastSpread), mostSpread)
 	if patience > 0 {
@@ -24,8 +24,8 @@ func (s Spread) Lost(patience int64) Spread {
 	return s
 }
 
-// Won is the spread once a try has won.
+// Won is the spread after a try that won.
 func (s Spread) Won() Spread { return s / 2 }
 
-// Behind is how far behind the exact instant the next try is; chance is of [0, 1).
+// Behind is how long after the exact instant the next try is made; chance is in [0, 1).
 func (s Spread) Behind(chance float64) int64 { return int64(2 * chance * float64(s)) }
