@@ -39,6 +39,8 @@ type counts struct {
 	// filled; early the denials without a request.
 	memory, missed, early int64
 	admitted, lapsed      int64
+	// lapsedBefore and debitedBefore are of the warm-up.
+	lapsedBefore, debitedBefore int64
 }
 
 // process is a process with one lane.
@@ -95,6 +97,7 @@ func newFleet(s settings) *fleet {
 // run plays the warm-up and the measured time.
 func (f *fleet) run() {
 	end := int64(f.WarmUp+f.For) * second
+	f.events.push(event{at: int64(f.WarmUp) * second, do: func(now int64) { f.lapsedBefore, f.debitedBefore = f.lapsedBy(now), f.debited() }})
 	for len(f.events.events) > 0 && f.events.events[0].at < end {
 		e := f.events.pop()
 		if e.do != nil {
@@ -103,18 +106,25 @@ func (f *fleet) run() {
 			f.call(e.caller, e.at)
 		}
 	}
-	f.sweep(end)
+	f.lapsed = f.lapsedBy(end)
 }
 
-// sweep counts what has lapsed by now.
-func (f *fleet) sweep(now int64) {
-	f.lapsed = 0
+// debited is what the buckets were debited since the start.
+func (f *fleet) debited() (n int64) {
+	for _, b := range f.buckets {
+		n += b.debited
+	}
+	return n
+}
+
+// lapsedBy is what has lapsed since the start.
+func (f *fleet) lapsedBy(now int64) (n int64) {
 	count := func(s *prefetch.Stock) {
 		s.Expire(now / 1000)
 		lapsed := s.TakeLapsed()
 		s.Lapse(lapsed)
 		for _, a := range lapsed {
-			f.lapsed += a.Amount / token
+			n += a.Amount / token
 		}
 	}
 	for _, l := range f.leaves {
@@ -125,6 +135,7 @@ func (f *fleet) sweep(now int64) {
 			count(s)
 		}
 	}
+	return n
 }
 
 // trip is half a round trip of 2 to 8 ms.

@@ -94,7 +94,9 @@ type leaf struct {
 	seen int64 // of the root's counter
 	// last is when it was last filled, brought with how much.
 	last, brought int64
-	horizon       int64 // in µs
+	// begins means that it was found empty, and has been filled again and again since.
+	begins  bool
+	horizon int64 // in µs
 	// tight means that the root leaves too little to debit ahead; scarce, that the last
 	// fetch found that, or was refused.
 	tight  bool

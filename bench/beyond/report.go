@@ -51,11 +51,7 @@ func simulate(s settings) report {
 		r.root = r.root.times(float64(s.Scale))
 	}
 	r.leaf = f.busiest(f.leafMeters(), &writes, &reads)
-	debited := int64(0)
-	for _, b := range f.buckets {
-		debited += b.debited
-	}
-	r.lapsedShare = float64(f.lapsed) / float64(max(1, debited))
+	r.lapsedShare = float64(f.lapsed-f.lapsedBefore) / float64(max(1, f.debited()-f.debitedBefore))
 	had := s.refill() * second * float64(s.For)
 	if !s.Empty {
 		had += s.refill() * second * s.Burst

@@ -54,17 +54,21 @@ func loads() (all []settings) {
 	return all
 }
 
-// beside are other ways to share a limit: a tree, and a limit that is split for good.
+// beside are other ways to share a limit: a tree, a limit that is split for good, and,
+// for what they cost, single buckets.
 func beside() []settings {
 	tree := with(few(), "limit 1.25 ×, one group twice as hot", func(s *settings) { hot(s); s.Burst = 1 })
-	return []settings{tree, with(tree, "split", func(s *settings) { s.Split = true })}
+	return []settings{
+		tree, with(tree, "split", func(s *settings) { s.Split = true }),
+		steady(2500, 0.3, 0, 0, 0), steady(350, 5, 0, 0, 1000), steady(1800, 5, 0, 0, 5000),
+	}
 }
 
 // most is how many processes, to within 5 %, one bucket takes at so many calls a second each.
 func most(each float64, horizon int64) int {
 	fits := func(n int) bool {
 		s := steady(n, each, 0, 0, horizon)
-		s.WarmUp, s.For = 5, 5
+		s.WarmUp, s.For = 10, 5
 		return simulate(s).root.fits()
 	}
 	low, high := 1, 2

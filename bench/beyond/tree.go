@@ -11,8 +11,9 @@ const (
 	fairWrites = 800
 	// again bounds the pause of a call that finds its leaf being filled.
 	again = second / 100
-	// grows is how many times as much as a moment before a leaf is filled with.
-	grows = 4
+	// grows is how many times as much as a moment before a leaf is filled with, of at
+	// most what its part of the limit is in a horizon.
+	grows = 16
 )
 
 // pause is the least time between two fetches of a leaf while tokens are scarce: its part of
@@ -173,8 +174,10 @@ func (f *fleet) wanted(l *leaf, b *bucket, need, now int64) int64 {
 	if left := level - float64(need); left > b.burst/2 {
 		spare := int64((left - b.burst/2) / float64(f.Groups))
 		ahead := total(l.stock, prefetch.Level{Level: int64(left * token), Burst: int64(b.burst * token)}, now)
-		if now-l.last < l.horizon/4 { // it was filled a moment ago: calls begin
-			ahead = max(ahead, min(grows*l.brought, spare))
+		moment := now-l.last < l.horizon/4
+		l.begins = need > 0 || l.begins && moment
+		if l.begins && moment { // it was filled a moment ago and empty again: calls begin
+			ahead = max(ahead, min(grows*l.brought, spare, int64(b.refill*float64(l.horizon)/float64(f.Groups))))
 		}
 		if l.tight = max(ahead, spare) < until; !l.tight {
 			return need + max(ahead, until)
@@ -194,7 +197,7 @@ func (f *fleet) fill(p *process, l *leaf, n, sent, now int64) {
 	l.last, l.brought = sent, n
 	l.fetching, l.scarce = false, n == 0 || l.tight
 	if l.scarce {
-		l.next = sent + f.pause()
+		l.next = sent + f.pause()*3/4 + f.rnd.Int64N(f.pause()/2) // not always behind the same others
 	}
 	ok := false
 	var came []int64
