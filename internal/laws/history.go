@@ -47,6 +47,10 @@ type history struct {
 	r *rand.Rand // the history's own goroutine's
 	// waits lets calls wait; together lets them charge in transactions.
 	waits, together bool
+	// horizon is for how long ahead limiters debit; closed says that they were closed
+	// when it ended.
+	horizon time.Duration
+	closed  bool
 
 	mu      sync.Mutex // guards what follows
 	luck    *rand.Rand // which requests fail
@@ -111,6 +115,10 @@ func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
 	h.ctx, h.stop = context.WithCancel(t.Context())
 	h.waits = h.r.IntN(2) == 0
 	h.together = h.r.IntN(3) > 0
+	if mode.ahead {
+		h.horizon = time.Duration(250+h.r.IntN(2000)) * time.Millisecond
+		h.closed = h.r.IntN(2) == 0
+	}
 	h.db.OnWrite(h.oracle.committed)
 	var err error
 	h.operator, err = dynalimit.NewRepository(h.db.Client(), table, &dynalimit.RepositoryOptions{Now: time.Now})
@@ -154,10 +162,14 @@ func (h *history) member() *member {
 		ConfigTTL: configTTL,
 	})
 	require.NoError(h.t, err)
-	m.limiter, err = dynalimit.New(repo, &dynalimit.Options{Cascade: h.cascade(h.r)})
+	m.limiter, err = dynalimit.New(repo, &dynalimit.Options{Cascade: h.cascade(h.r), Prefetch: h.horizon})
 	require.NoError(h.t, err)
-	if lanes := h.lanes(m); h.mode.Store != nil {
+	lanes := h.lanes(m)
+	if h.mode.Store != nil {
 		lanes.Store = h.mode.Store(lanes.Store)
+	}
+	if h.mode.Overstay > 0 {
+		lanes.Horizon = func(string) time.Duration { return time.Duration(h.mode.Overstay) * h.horizon }
 	}
 	h.oracle.hear(m.limiter, h.inside)
 	return m
@@ -226,6 +238,7 @@ func (h *history) run(workers, steps int) *judge {
 // rules are what the mode may add to the bounds.
 func (h *history) bounds() bounds {
 	rules := bounds{skew: h.mode.skew, exact: h.mode.skew == 0 && h.mode.latency == 0 && !h.mode.faults}
+	rules.horizon = h.horizon.Milliseconds()
 	rules.lateDecision = 20 * h.mode.latency
 	if h.mode.faults {
 		rules.lateDecision = 60_000
@@ -251,6 +264,9 @@ func (h *history) rest() {
 	}
 	h.db.Wait()
 	for _, m := range append(h.members, h.retired...) {
+		if h.closed {
+			require.NoError(h.t, m.limiter.Close(h.t.Context()))
+		}
 		require.NoError(h.t, h.lanes(m).Drain(h.t.Context()))
 	}
 	elapse(time.Minute) // reads whose callers have gone
@@ -273,9 +289,13 @@ func (h *history) watch(m *member) {
 	if minute := time.Now().Unix() / 60; m.minute.Swap(minute) != minute {
 		m.looks.Store(0)
 	}
-	if m.looks.Add(1) == mostLooks && !m.dead.Load() {
+	most := int64(mostLooks)
+	if h.mode.ahead {
+		most *= 20
+	}
+	if m.looks.Add(1) == most && !m.dead.Load() {
 		h.stop()
-		go h.unexpected(fmt.Errorf("a limiter spins: it looked at its clock %d times in a minute", mostLooks))
+		go h.unexpected(fmt.Errorf("a limiter spins: it looked at its clock %d times in a minute", most))
 	}
 }
 

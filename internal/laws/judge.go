@@ -24,6 +24,8 @@ type bounds struct {
 	// lateDecision is how long before it is sent a transaction may have been
 	// decided, in ms.
 	lateDecision int64
+	// horizon is for how long ahead limiters debit, in ms.
+	horizon int64
 	// configWithin is how old a configuration in force may be, in ms; 0: any.
 	configWithin int64
 }
@@ -37,6 +39,8 @@ type truth struct {
 	fastest bucket.Rate
 	// forgone is what the last write left the bucket short of burst − queue.
 	forgone int64
+	// ahead is what is debited ahead.
+	ahead ahead
 }
 
 // account is what was debited of and given back to one limit, over all writes.
@@ -53,6 +57,11 @@ type judge struct {
 	backs    map[*lane.Op]int
 	// incarnations counts how often the bucket of an entity was deleted.
 	incarnations map[string]int
+	// made are which of them an incarnation is, images the buckets as they are, and
+	// heldOf what was held of a limit that was removed.
+	made   map[string]int
+	images map[string]*schema.Image
+	heldOf map[string]int64
 	// absent are the limits that an item lacked at some time.
 	absent map[string]bool
 	// dropped counts give-backs of limits that were gone.
@@ -69,7 +78,8 @@ type judge struct {
 func newJudge(o *oracle, rules bounds) *judge {
 	return &judge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
-		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*lane.Op]int{}, incarnations: map[string]int{}, absent: map[string]bool{}, pooled: map[string]bool{}, tally: map[string]int{},
+		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*lane.Op]int{}, incarnations: map[string]int{},
+		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, pooled: map[string]bool{}, tally: map[string]int{},
 	}
 }
 
@@ -79,11 +89,14 @@ func (j *judge) fail(w *ddbmem.Write, format string, args ...any) {
 
 // judge replays everything and returns what breaks a law.
 func (j *judge) judge() []string {
+	j.violations = j.oracle.strange
 	for i := range j.oracle.writes {
+		j.serve(i)
 		if j.write(&j.oracle.writes[i]); len(j.violations) > 0 {
 			return j.violations // what follows from it says nothing new
 		}
 	}
+	j.serve(len(j.oracle.writes))
 	for key, w := range j.oracle.sent {
 		if w.granted && w.landings == 0 {
 			j.violations = append(j.violations, fmt.Sprintf("L9: operation %x to %s was granted and never landed", key.operation, key.entity))
@@ -108,6 +121,7 @@ func (j *judge) write(w *ddbmem.Write) {
 	}
 	entity, at := bucketEntity(item), w.Time.UnixMilli()
 	j.drain(entity, before, at)
+	j.images[entity] = after
 	if after == nil {
 		j.deleted(w, entity, before)
 		return
@@ -178,7 +192,7 @@ func (j *judge) drain(entity string, held *schema.Image, at int64) {
 			continue
 		}
 		earned, _ := bucket.State{Rate: held.Limits[i].Rate, Refilled: since}.Credit(at)
-		t.queue = max(0, t.queue-earned)
+		t.queue, t.ahead.queue = max(0, t.queue-earned), max(0, t.ahead.queue-earned)
 		t.hold(held.Limits[i].Rate)
 	}
 }
@@ -269,6 +283,7 @@ func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.
 // created checks that a new item is charged, and at burst − amount.
 func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	j.tally["created"]++
+	j.made[bucketEntity(w.New)+"#"+string(after.Of())] = j.incarnations[bucketEntity(w.New)]
 	charged := false
 	for _, name := range after.Set.Names {
 		a := sent.sums.Of(name)

@@ -33,12 +33,25 @@ func (j *judge) ledger(h *history) {
 			j.violations = append(j.violations, s.wrong...)
 		}
 	}
+	j.lapsedAll()
 	for key, acc := range j.accounts {
 		net, exact := acc.granted+acc.adjusted-acc.back, j.rules.exact && !j.absent[key]
 		if net < held[key] || exact && net != held[key] {
 			j.violations = append(j.violations, fmt.Sprintf("L3: callers hold %d of %s, debited are %d", held[key], key, net))
 		}
 		j.tally["ledgers"]++
+	}
+}
+
+// lapsedAll checks that nothing is left on the counters of what was debited ahead.
+// Without faults everything is told, and taken off in time.
+func (j *judge) lapsedAll() {
+	for entity, truths := range j.buckets {
+		for name, t := range truths {
+			if held := t.ahead.held; held != 0 && j.rules.exact && !j.absent[entity+"#"+name] {
+				j.violations = append(j.violations, fmt.Sprintf("L4: %d of %s of %s were debited ahead, never admitted and not taken off the counter", held, name, entity))
+			}
+		}
 	}
 }
 

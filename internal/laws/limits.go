@@ -14,7 +14,7 @@ func (j *judge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 		j.buckets[entity] = truths
 	}
 	if before != nil {
-		j.removed(w, truths, before, after)
+		j.removed(w, entity, truths, before, after)
 	}
 	for k := range after.Set.Names {
 		j.limit(w, entity, sent, truths, before, after, k, at)
@@ -22,7 +22,7 @@ func (j *judge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 }
 
 // removed checks that the limits which the item lost owed nothing.
-func (j *judge) removed(w *ddbmem.Write, truths map[string]*truth, before, after *schema.Image) {
+func (j *judge) removed(w *ddbmem.Write, entity string, truths map[string]*truth, before, after *schema.Image) {
 	for _, name := range before.Set.Names {
 		if after.Set.Index(name) >= 0 {
 			continue
@@ -30,6 +30,9 @@ func (j *judge) removed(w *ddbmem.Write, truths map[string]*truth, before, after
 		j.tally["removed"]++
 		if t := truths[name]; t != nil && t.queue > j.slack(t) {
 			j.fail(w, "L8: %s was removed while it owed %d", name, t.queue)
+		}
+		if t := truths[name]; t != nil {
+			j.heldOf[entity+"#"+name] = t.ahead.held
 		}
 		delete(truths, name)
 	}
@@ -42,8 +45,13 @@ func (j *judge) limit(w *ddbmem.Write, entity string, sent *sentWrite, truths ma
 		i = before.Set.Index(name)
 	}
 	a := sent.sums.Of(name)
+	debited, dropped := sent.aheadIn(name)
+	lapsed := j.lapses(w, sent, name, a, before, after)
+	dropped -= lapsed
+	a.Late += dropped
 	if i < 0 {
 		j.added(w, truths, name, a, l)
+		truths[name].ahead.held = j.heldOf[entity+"#"+name]
 		if sent.landings > 1 { // made again, and of a time that may be long ago
 			truths[name].queue = l.Burst - after.State(k).Level(at)
 		}
@@ -58,7 +66,16 @@ func (j *judge) limit(w *ddbmem.Write, entity string, sent *sentWrite, truths ma
 		j.changed(w, truths[name], name, a, before, after)
 	}
 	faster := i >= 0 && quicker(l.Rate, before.Limits[i].Rate)
-	j.charged(w, entity, name, sent, a, truths[name], l, faster, at)
+	t := truths[name]
+	t.ahead.held -= lapsed
+	a.Late += lapsed // it was never charged to anybody
+	j.charged(w, entity, name, sent, a, t, l, faster, at)
+	if sent.landings == 1 && sent.granted {
+		t.ahead.held += debited
+	}
+	if t.ahead.held < 0 {
+		j.fail(w, "L4: %d of %s lapsed that were not debited ahead, or admitted", -t.ahead.held, name)
+	}
 	if j.rules.exact {
 		j.holds(w, sent, name, a.Take, truths[name], after.State(k), at)
 	}
@@ -80,8 +97,12 @@ func (j *judge) changed(w *ddbmem.Write, t *truth, name string, a plan.Named, be
 	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
 		j.fail(w, "L4: the counter of %s moved by %d for %d", name, got, want)
 	}
+	at := w.Time.UnixMilli()
 	t.queue = max(0, t.queue-a.Back)
+	t.ahead.returns(a.Back, at, j.rules.horizon)
 	if was.Rate != is.Rate {
+		t.ahead.queue += max(0, is.Burst-was.Burst)
+		t.ahead.returns(was.Burst-is.Burst, at, j.rules.horizon)
 		t.queue = max(0, t.queue+is.Burst-was.Burst) // a raise does not fill, a cut clamps
 	}
 }
@@ -104,8 +125,12 @@ func (j *judge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a
 	}
 	if granted {
 		j.tally["granted"]++
-		acc.granted += a.Take
+		debited, _ := sent.aheadIn(name)
+		acc.granted += a.Take - debited
 		t.queue += a.Take
+		if wrong := j.admits(t, name, a.Take-debited, l.Burst); wrong != "" {
+			j.fail(w, "%s", wrong)
+		}
 		if over := t.queue - l.Burst - j.slack(t); over > 0 {
 			j.fail(w, "L1: %s over-admitted by %d: %d taken at a queue of %d, burst %d, slack %d",
 				name, over, a.Take, t.queue-a.Take, l.Burst, j.slack(t))
@@ -113,6 +138,6 @@ func (j *judge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a
 	}
 	if first {
 		acc.adjusted += a.Adjust + a.Late
-		t.queue += a.Adjust
+		t.queue, t.ahead.queue = t.queue+a.Adjust, t.ahead.queue+a.Adjust
 	}
 }

@@ -13,6 +13,10 @@ type Mode struct {
 	faults  bool
 	// Store, if set, wraps what clients send through: one that leaves a rule out.
 	Store func(lane.Store) lane.Store
+	// ahead lets limiters debit ahead of calls; Overstay, if above 0, lets them admit
+	// what they debited for so many times longer than they may.
+	ahead    bool
+	Overstay int
 	// overrides lets calls bring limits of their own.
 	overrides bool
 }
@@ -24,4 +28,9 @@ var Modes = []Mode{
 	{Name: "skew", skew: 5000, overrides: true},
 	{Name: "faults", faults: true, latency: 60},
 	{Name: "everything", faults: true, latency: 60, skew: 5000, overrides: true},
+	{Name: "prefetch", ahead: true},
+	{Name: "prefetch and everything", ahead: true, faults: true, latency: 60, skew: 5000, overrides: true},
 }
+
+// Prefetching is the mode of limiters that debit ahead, and of nothing else.
+func Prefetching() Mode { return Modes[len(Modes)-2] }

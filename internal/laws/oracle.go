@@ -36,6 +36,9 @@ type sentWrite struct {
 	landings int
 	// landedIn are the incarnations of the bucket in which it landed.
 	landedIn []int
+	// debited is what it debits ahead of calls, lapsed what it takes off the counter of
+	// what was.
+	debited, lapsed []plan.Signed
 	// clashes is how often the client had been refused at full by the bucket.
 	clashes int
 }
@@ -52,6 +55,10 @@ type oracle struct {
 	mu     sync.Mutex
 	sent   map[sentKey]*sentWrite
 	writes []ddbmem.Write
+	// served are the calls that were admitted from memory, strange what may not be
+	// heard of them.
+	served  []*served
+	strange []string
 	// configs is the fingerprint in force for an entity from an instant on.
 	configs map[string][]configSince
 }
@@ -88,12 +95,15 @@ func (o *oracle) hear(l *dynalimit.RateLimiter, in Inside) {
 		if len(s) > 0 {
 			for _, op := range bucket.Carried() {
 				w.ops, w.calls = append(w.ops, op), append(w.calls, partOf(op))
+				debited, lapsed := op.Ahead()
+				w.debited, w.lapsed = append(w.debited, debited...), append(w.lapsed, lapsed...)
 			}
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.sent[sentKey{operation, bucket.Entity}] = w
 	}
+	lanes.OnServe = o.serves
 	find := func(operation uint64, entity string) *sentWrite {
 		o.mu.Lock()
 		defer o.mu.Unlock()

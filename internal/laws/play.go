@@ -63,7 +63,7 @@ func Play(t *testing.T, seed uint64, mode Mode, in Inside) Report {
 		for _, err := range h.errs {
 			j.violations = append(j.violations, fmt.Sprintf("unexpected error: %v", err))
 		}
-		if h.bounds().exact && len(j.violations) == 0 {
+		if h.bounds().exact && len(j.violations) == 0 && !h.closed {
 			h.honest(j)
 		}
 	})
