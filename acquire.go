@@ -187,7 +187,7 @@ func (l *RateLimiter) charge(ctx context.Context, r *request, c *cascade, policy
 		return newLease(l, r, c, policy).bookServed(), true, nil
 	}
 	if memory, err := l.recall(ctx, r, c, at); err != nil {
-		c.putBack()
+		c.putBack(ctx)
 		if !at.waits {
 			return nil, memory, err
 		}
@@ -205,7 +205,7 @@ func (l *RateLimiter) charge(ctx context.Context, r *request, c *cascade, policy
 // answer, and the buckets decide at the others.
 func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience) error {
 	if err := l.admitSilentLevels(lease, policy); err != nil {
-		lease.putBackServed()
+		lease.putBackServed(ctx)
 		return err
 	}
 	var err error
@@ -216,7 +216,7 @@ func (l *RateLimiter) take(ctx context.Context, lease *Lease, policy Unavailable
 	}
 	if err != nil {
 		l.undoLocal(lease)
-		lease.putBackServed()
+		lease.putBackServed(ctx)
 		return err
 	}
 	l.oweUnasked(lease)

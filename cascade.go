@@ -236,11 +236,11 @@ func (l *RateLimiter) serve(ctx context.Context, r *request, c *cascade) bool {
 }
 
 // putBack returns what was served to a call that memory denies.
-func (c *cascade) putBack() {
+func (c *cascade) putBack(ctx context.Context) {
 	for i := range c.rungs {
 		if at := &c.rungs[i]; at.served {
 			at.served = false
-			at.lane.PutBack(slices.Clone(c.askedOf(i)), plan.Reading{Image: at.shown, Config: at.cfg, Now: at.now}, at.servedAt)
+			at.lane.PutBack(ctx, slices.Clone(c.askedOf(i)), plan.Reading{Image: at.shown, Config: at.cfg, Now: at.now}, at.servedAt)
 		}
 	}
 }
@@ -257,11 +257,11 @@ func (lease *Lease) bookServed() *Lease {
 }
 
 // putBackServed returns what levels were served to a call that failed as a whole.
-func (lease *Lease) putBackServed() {
+func (lease *Lease) putBackServed(ctx context.Context) {
 	for i := range lease.levels {
 		if lv := &lease.levels[i]; lv.served {
 			lv.served = false
-			lv.lane.PutBack(lv.asked, lv.last.Reading, lv.servedAt)
+			lv.lane.PutBack(ctx, lv.asked, lv.last.Reading, lv.servedAt)
 		}
 	}
 }

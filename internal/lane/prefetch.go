@@ -88,12 +88,12 @@ func (l *Lane) holdsFor(cfg *plan.Config) bool {
 
 // PutBack returns what Serve gave to a call, because another level denied it. The tokens
 // keep their age.
-func (l *Lane) PutBack(asked []plan.Signed, r plan.Reading, sent int64) {
+func (l *Lane) PutBack(ctx context.Context, asked []plan.Signed, r plan.Reading, sent int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.ahead
 	a.stock.Withdrawn(asked, l.owner.elapsed())
-	l.tellServed(context.Background(), asked, r.Image.Of(), sent, true)
+	l.tellServed(ctx, asked, r.Image.Of(), sent, true)
 	if !bytes.Equal(r.Image.Of(), a.incarnation) {
 		return // the bucket is gone, and its counter
 	}

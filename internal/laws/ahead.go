@@ -41,7 +41,7 @@ func (o *oracle) serves(ctx context.Context, from *lane.Lane, s lane.Served) {
 		return
 	}
 	for _, e := range slices.Backward(o.served) {
-		if !e.back && e.from == from && e.Sent == s.Sent && slices.Equal(e.Amounts, s.Amounts) {
+		if !e.back && e.from == from && e.stake == stakeOf(ctx) && e.Sent == s.Sent && slices.Equal(e.Amounts, s.Amounts) {
 			e.back = true
 			return
 		}
@@ -58,13 +58,31 @@ type ahead struct {
 	// held is what processes were told they debited ahead, and neither admitted nor
 	// took off the counter.
 	held int64
-	// returned is what left the queue otherwise than by time, by instant; most is how
-	// much of it there was within a horizon, at most.
-	returned []returned
-	most     int64
+	// returned is what left the queue otherwise than by time, of the last horizon; most
+	// is how much that was at most. adjusted is what was charged without being asked
+	// for.
+	returned, adjusted recent
+	most               int64
 }
 
-type returned struct{ at, amount int64 }
+// recent are amounts of a limit, with their instants.
+type recent []struct{ at, amount int64 }
+
+// add adds an amount, and forgets what is older than a horizon.
+func (r *recent) add(amount, at, horizon int64) {
+	*r = append(*r, struct{ at, amount int64 }{at, amount})
+	*r = slices.DeleteFunc(*r, func(one struct{ at, amount int64 }) bool { return at-one.at > horizon })
+}
+
+// sum is what was added since an instant.
+func (r recent) sum(since int64) (sum int64) {
+	for _, one := range r {
+		if one.at >= since {
+			sum += one.amount
+		}
+	}
+	return sum
+}
 
 // returns books what was given back, or cut off the burst: while tokens are held, it
 // makes room that the queue of admissions may not have needed.
@@ -73,23 +91,25 @@ func (a *ahead) returns(amount, at, horizon int64) {
 		return
 	}
 	a.queue = max(0, a.queue-amount)
-	a.returned = append(a.returned, returned{at, amount})
-	a.returned = slices.DeleteFunc(a.returned, func(r returned) bool { return at-r.at > horizon })
-	sum := int64(0)
-	for _, r := range a.returned {
-		sum += r.amount
-	}
-	a.most = max(a.most, sum)
+	a.returned.add(amount, at, horizon)
+	a.most = max(a.most, a.returned.sum(at-horizon))
+}
+
+// adjusts books what was charged without being asked for.
+func (a *ahead) adjusts(amount, at, horizon int64) {
+	a.queue += amount
+	a.adjusted.add(amount, at, horizon)
 }
 
 // admits adds a call to the queue of admissions, which may exceed the burst by what is
-// refilled in a horizon, and by what was given back in one.
-func (j *judge) admits(t *truth, name string, amount, burst int64) (wrong string) {
+// refilled in a horizon, and by what was given back in one; and by what was charged in
+// one unasked, since it was debited.
+func (j *judge) admits(t *truth, name string, amount, burst, at int64) (wrong string) {
 	if j.rules.horizon == 0 {
 		return ""
 	}
 	t.ahead.queue += amount
-	bound := burst + j.slack(t) + t.fastest.RefilledIn(1000*j.rules.horizon) + 1 + t.ahead.most
+	bound := burst + j.slack(t) + t.fastest.RefilledIn(1000*j.rules.horizon) + 1 + t.ahead.most + t.ahead.adjusted.sum(at-j.rules.horizon)
 	if over := t.ahead.queue - bound; over > 0 && amount > 0 {
 		wrong = fmt.Sprintf("L1: %s admitted %d too much: %d at a queue of %d, burst %d, slack %d, given back %d",
 			name, over, amount, t.ahead.queue-amount, burst, j.slack(t), t.ahead.most)
@@ -132,7 +152,7 @@ func (j *judge) admitted(e *served) {
 		if t == nil || i < 0 {
 			continue
 		}
-		if wrong := j.admits(t, a.Name, a.Amount, j.images[e.entity].Limits[i].Burst); wrong != "" {
+		if wrong := j.admits(t, a.Name, a.Amount, j.images[e.entity].Limits[i].Burst, e.at); wrong != "" {
 			j.violations = append(j.violations, fmt.Sprintf("served at %d: %s", e.at, wrong))
 		}
 		if t.ahead.held -= a.Amount; t.ahead.held < 0 {
@@ -141,8 +161,12 @@ func (j *judge) admitted(e *served) {
 	}
 }
 
-// aheadIn is what a write debits ahead of a limit, and takes off its counter.
+// aheadIn is what a write debits ahead of a limit, and takes off its counter; a
+// transaction, which is sent beside what a lane carries, does neither.
 func (w *sentWrite) aheadIn(name string) (debited, lapsed int64) {
+	if w.transaction {
+		return 0, 0
+	}
 	return amountOf(w.debited, name), amountOf(w.lapsed, name)
 }
 

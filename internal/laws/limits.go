@@ -128,7 +128,7 @@ func (j *judge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a
 		debited, _ := sent.aheadIn(name)
 		acc.granted += a.Take - debited
 		t.queue += a.Take
-		if wrong := j.admits(t, name, a.Take-debited, l.Burst); wrong != "" {
+		if wrong := j.admits(t, name, a.Take-debited, l.Burst, at); wrong != "" {
 			j.fail(w, "%s", wrong)
 		}
 		if over := t.queue - l.Burst - j.slack(t); over > 0 {
@@ -138,6 +138,7 @@ func (j *judge) charged(w *ddbmem.Write, entity, name string, sent *sentWrite, a
 	}
 	if first {
 		acc.adjusted += a.Adjust + a.Late
-		t.queue, t.ahead.queue = t.queue+a.Adjust, t.ahead.queue+a.Adjust
+		t.queue += a.Adjust
+		t.ahead.adjusts(a.Adjust, at, j.rules.horizon)
 	}
 }
