@@ -56,14 +56,34 @@ func TestLawsBreakWithoutRules(t *testing.T) {
 		"rf = :seen": rules.Seen, "upper bound": rules.UpperBound, "lower bound": rules.LowerBound,
 	} {
 		t.Run(name, func(t *testing.T) {
-			mode := laws.Mode{Name: "exact", Store: rules.LeaveOut(rule)}
-			for seed := range uint64(most) {
-				if r := laws.Play(t, seed, mode, inside); len(r.Violations) > 0 {
-					t.Logf("history %d: %s", seed, r.First(1))
-					return
-				}
-			}
-			require.Fail(t, "every law held", "in %d histories without this rule", most)
+			requireBroken(t, most, laws.Mode{Name: "exact", Store: rules.LeaveOut(rule)})
+		})
+	}
+}
+
+// requireBroken plays histories until one breaks a law.
+func requireBroken(t *testing.T, most uint64, mode laws.Mode) {
+	t.Helper()
+	for seed := range most {
+		if r := laws.Play(t, seed, mode, inside); len(r.Violations) > 0 {
+			t.Logf("history %d: %s", seed, r.First(1))
+			return
+		}
+	}
+	require.Fail(t, "every law held", "in %d histories without this rule", most)
+}
+
+// TestLawsBreakWithoutTheHorizon lets limiters admit what they debited ahead for longer
+// than they may, and give back what lapsed.
+func TestLawsBreakWithoutTheHorizon(t *testing.T) {
+	for name, change := range map[string]func(*laws.Mode){
+		"horizon": func(m *laws.Mode) { m.Overstay = 100 },
+		"lapsed":  func(m *laws.Mode) { m.Store = rules.LeaveOut(rules.GiveBackLapsed) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			mode := laws.Prefetching()
+			change(&mode)
+			requireBroken(t, 200, mode)
 		})
 	}
 }

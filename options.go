@@ -29,10 +29,10 @@ type Options struct {
 	Now func() time.Time
 	// Prefetch is for how long ahead the calls of a busy bucket are debited, so that
 	// most of them are admitted from memory, without a request: from 250 ms to 10 s.
-	// Then up to what a limit refills in that time may be admitted above its burst,
-	// a denial may come that much too early, and what is not used in time is lost to
-	// the bucket. Nothing is debited ahead that would leave a bucket less than half
-	// full. Defaults to 0: every admission is a write, or part of one.
+	// Then up to what a limit refills in that time, and what leases give back in it,
+	// may be admitted above its burst, a denial may come that much too early, and
+	// what is not used in time is lost to the bucket. Nothing is debited ahead that
+	// would leave a bucket less than half full. Defaults to 0: every admission is a write, or part of one.
 	Prefetch time.Duration
 	// PrefetchResources are the resources that have another Prefetch than the
 	// limiter's, 0 for none. Defaults to no others.

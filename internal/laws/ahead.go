@@ -197,14 +197,15 @@ func amountOf(list []plan.Signed, name string) (sum int64) {
 	return sum
 }
 
-// stream makes calls of one kind at a rate that is worth debiting ahead for.
+// stream makes calls of one kind at a rate that is worth debiting ahead for; then,
+// when what is held has become old, some that take all there is, and more of the same.
 func (h *history) stream(r *rand.Rand, m *member) {
 	entity := h.entities[r.IntN(len(h.entities))]
-	amounts := dynalimit.Amounts{}
+	amounts, bursts := dynalimit.Amounts{}, dynalimit.Amounts{}
 	h.mu.Lock()
 	for _, l := range h.config[entity] {
 		if r.IntN(3) > 0 {
-			amounts[l.Name] = 1 + r.Int64N(1+l.Burst/200)
+			amounts[l.Name], bursts[l.Name] = 1+r.Int64N(1+l.Burst/200), l.Burst
 		}
 	}
 	h.mu.Unlock()
@@ -212,8 +213,24 @@ func (h *history) stream(r *rand.Rand, m *member) {
 		return
 	}
 	pause := time.Duration(5+r.Int64N(60)) * time.Millisecond
+	h.repeat(m, entity, amounts, 10+r.IntN(30), pause)
+	if r.IntN(2) == 0 {
+		elapse(time.Duration(r.Int64N(4 * int64(h.horizon))))
+		for _, part := range []int64{4, 20, 100} {
+			some := dynalimit.Amounts{}
+			for name, burst := range bursts {
+				some[name] = max(1, burst/part)
+			}
+			h.repeat(m, entity, some, 6, time.Millisecond)
+		}
+		h.repeat(m, entity, amounts, r.IntN(30), time.Millisecond)
+	}
+}
+
+// repeat makes so many calls, one every pause, and waits for them.
+func (h *history) repeat(m *member, entity string, amounts dynalimit.Amounts, calls int, pause time.Duration) {
 	var group sync.WaitGroup
-	for range 10 + r.IntN(30) {
+	for range calls {
 		ctx, own := staked(h.ctx)
 		group.Go(func() {
 			lease, err := m.limiter.Acquire(ctx, entity, resource, amounts)

@@ -29,6 +29,7 @@
 //	judge.go     the replay of the writes, and the laws of a whole write
 //	limits.go    the laws of one limit: the leaky queue
 //	slack.go     what a bucket may forgo when clients collide at full
+//	ahead.go     what is debited ahead of calls, and admitted from memory
 //	stake.go     the laws of one lease: no more back than was debited for it
 //	ledger.go    the laws of the end: what callers were told and hold
 //	honest.go    in the quiet after it: when a denied call succeeds
@@ -37,9 +38,12 @@
 // # Who checks which law
 //
 //	L1   limits.go: no grant lifts a queue above the burst; judge.go: what expires owes nothing
+//	     With a horizon it is judged when a call is admitted (ahead.go): it may lie
+//	     above by what is refilled in it, and given back or charged unasked
 //	L2   slack.go: without faults a bucket holds burst − queue
 //	L3   ledger.go: callers hold what is debited; stake.go: of each lease
-//	L4   limits.go: the counter moves by what was charged and given back
+//	L4   limits.go: the counter moves by what was charged and given back; ledger.go: nothing
+//	     is left on it of what was debited ahead and never admitted
 //	L5   judge.go: a give-back lands once
 //	L6   honest.go: a denial's wait is right to the millisecond; step.go: it names a limit
 //	     that denies, and a wait gives up only when its turn comes too late
@@ -48,7 +52,8 @@
 //	     this incarnation of the bucket
 //	L8   judge.go: grants are decided under a configuration in force; limits.go: a limit
 //	     that is removed owes nothing
-//	L9   judge.go: what was granted landed; ledger.go: nobody was granted more than that
+//	L9   judge.go: what was granted landed; ledger.go: nobody was granted more than that;
+//	     ahead.go: memory admits only what was debited
 //	L10  judge.go: the refill instant does not go back
 //
 // # How to play one again

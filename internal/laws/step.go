@@ -17,7 +17,7 @@ func (h *history) step(r *rand.Rand) {
 		pauses := []int64{0, 0, 1, 3, 20, 200, 900, 1100, r.Int64N(120_000)}
 		elapse(time.Duration(pauses[r.IntN(len(pauses))]) * time.Millisecond)
 	}
-	if h.mode.ahead && r.Float64() < .3 {
+	if h.mode.ahead && r.Float64() < .15 {
 		h.stream(r, h.pick(r))
 		return
 	}

@@ -119,6 +119,7 @@ func TestStockAccountsForEverything(t *testing.T) {
 type bounded struct {
 	level, queue int64
 	held         string
+	back         int64 // how much may yet be given back
 }
 
 // Every state that a bucket and a process that debits it ahead can reach: what is
@@ -126,7 +127,7 @@ type bounded struct {
 func TestExcessIsBoundedByRefillTimesHorizon(t *testing.T) {
 	for _, c := range []struct{ burst, refill, horizon int64 }{{2, 1, 1}, {3, 1, 2}, {4, 1, 3}, {5, 2, 1}, {6, 2, 2}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			worst, states := explore(c.burst, c.refill, c.horizon)
+			worst, states := explore(c.burst, c.refill, c.horizon, 0)
 			assert.LessOrEqual(t, worst, c.refill*c.horizon)
 			assert.Positive(t, worst, "the bound is met by somebody")
 			assert.Greater(t, states, 10)
@@ -134,8 +135,18 @@ func TestExcessIsBoundedByRefillTimesHorizon(t *testing.T) {
 	}
 }
 
-// explore plays every history of ticks, debits and admissions.
-func explore(burst, refill, horizon int64) (worst int64, states int) {
+// What leases give back makes room in a bucket that holds less than its burst only
+// because of what is held: so much more may be admitted.
+func TestExcessIsBoundedByWhatIsGivenBackBeside(t *testing.T) {
+	for _, back := range []int64{1, 2} {
+		worst, _ := explore(4, 1, 2, back)
+		assert.LessOrEqual(t, worst, 2+back)
+		assert.Greater(t, worst, int64(2), "more than what is refilled")
+	}
+}
+
+// explore plays every history of ticks, debits and admissions, and of so many give-backs.
+func explore(burst, refill, horizon, back int64) (worst int64, states int) {
 	type node struct {
 		bounded
 		ages []int64
@@ -155,10 +166,10 @@ func explore(burst, refill, horizon int64) (worst int64, states int) {
 		}
 		return ages
 	}
-	start := node{bounded: bounded{level: burst}}
+	start := node{bounded: bounded{level: burst, back: back}}
 	seen, todo := map[bounded]bool{}, []node{start}
-	visit := func(level, queue int64, ages []int64) {
-		n := node{bounded{level, queue, fmt.Sprint(ages)}, ages}
+	visit := func(level, queue, back int64, ages []int64) {
+		n := node{bounded{level, queue, fmt.Sprint(ages), back}, ages}
 		if !seen[n.bounded] {
 			seen[n.bounded] = true
 			todo = append(todo, n)
@@ -169,16 +180,19 @@ func explore(burst, refill, horizon int64) (worst int64, states int) {
 		todo = todo[1:]
 		later := stock(n.ages)
 		later.Expire(1)
-		visit(min(burst, n.level+refill), max(0, n.queue-refill), agesOf(later, 1))
+		visit(min(burst, n.level+refill), max(0, n.queue-refill), n.back, agesOf(later, 1))
 		if n.level > 0 {
 			more := stock(n.ages)
 			more.Add([]plan.Signed{{Name: "x", Amount: 1}}, 0)
-			visit(n.level-1, n.queue, agesOf(more, 0))
+			visit(n.level-1, n.queue, n.back, agesOf(more, 0))
 		}
 		serving := stock(n.ages)
 		if _, ok := serving.Serve([]plan.Signed{{Name: "x", Amount: 1}}, 0); ok {
 			worst = max(worst, n.queue+1-burst)
-			visit(n.level, n.queue+1, agesOf(serving, 0))
+			visit(n.level, n.queue+1, n.back, agesOf(serving, 0))
+		}
+		if n.back > 0 {
+			visit(min(burst, n.level+1), max(0, n.queue-1), n.back-1, n.ages)
 		}
 	}
 	return worst, len(seen)
