@@ -42,7 +42,11 @@ func (l *Lane) WritesOwed() bool {
 
 // ForgetOwnWrite makes the lane's next give-back one that is sent once, as that of
 // a lane which was forgotten meanwhile.
-func (l *Lane) ForgetOwnWrite() { l.lastOp = nil }
+func (l *Lane) ForgetOwnWrite() {
+	l.mu.Lock() // after the running goroutine has rested
+	defer l.mu.Unlock()
+	l.lastOp = nil
+}
 
 // CallersContext is the context of the caller whose op it is, for its values.
 func (o *Op) CallersContext() context.Context { return o.ctx }
