@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -168,4 +169,43 @@ func (a *outageListeners) notify(s ddb.State) {
 			l.notify(s)
 		}
 	}
+}
+
+// ThrottleCause says which requests of a bucket its partition has throttled.
+type ThrottleCause string
+
+const (
+	// WritesThrottled means that the last throttled request was a write: one item takes
+	// 1,000 write units a second.
+	WritesThrottled ThrottleCause = "writes throttled"
+	// ReadsThrottled means that it was a read: one item takes 3,000 read units a second.
+	ReadsThrottled ThrottleCause = "reads throttled"
+)
+
+// String is the cause in words.
+func (c ThrottleCause) String() string { return string(c) }
+
+// HotBucket is a bucket whose writes are paced because its partition throttles:
+// callers queue meanwhile, and one write carries them all.
+type HotBucket struct {
+	// EntityID and Resource name the bucket.
+	EntityID, Resource string
+	// Why says what was throttled last.
+	Why ThrottleCause
+	// Interval is the least time between the starts of two writes of this process, 2 s
+	// at most. It is 0 when only reads were throttled.
+	Interval time.Duration
+	// LastThrottled is when a request was last throttled, by the local clock.
+	LastThrottled time.Time
+}
+
+// mostHottest bounds Health.Hottest.
+const mostHottest = 10
+
+// pacedBecause is why a bucket's writes are paced.
+func pacedBecause(p lane.Paced) ThrottleCause {
+	if p.Reads {
+		return ReadsThrottled
+	}
+	return WritesThrottled
 }

@@ -108,6 +108,21 @@ type WriteEnd struct {
 	Err error
 }
 
+// PacingChange describes that a bucket's writes are paced, or are not any more.
+type PacingChange struct {
+	// EntityID and Resource name the bucket: the entity may be a parent of the one
+	// that a call names.
+	EntityID, Resource string
+	// Why says what was throttled last.
+	Why ThrottleCause
+	// Interval is the least time between the starts of two writes as it is now; it
+	// grows while requests are throttled, see Health.Hottest. It is 0 when Paced is
+	// false.
+	Interval time.Duration
+	// Paced is true when pacing begins, false when it is over.
+	Paced bool
+}
+
 // NopObserver hears of everything and does nothing.
 type NopObserver struct{}
 
