@@ -77,12 +77,15 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 // it. Errors are those of Acquire, or fn's error joined with what could not be given
 // back.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
-	lease, err := l.Acquire(ctx, entity, resource, amounts, opts...)
-	if err != nil {
+	if err := l.usable(ctx); err != nil {
 		return err
 	}
 	if fn == nil {
-		return errors.Join(invalid("fn", "is nil; pass the function to call under the lease"), lease.Rollback(ctx))
+		return invalid("fn", "is nil; pass the function to call under the lease")
+	}
+	lease, err := l.Acquire(ctx, entity, resource, amounts, opts...)
+	if err != nil {
+		return err
 	}
 	returned := false
 	defer func() {
@@ -123,7 +126,7 @@ type acquireFunc func(ctx context.Context, r request) (lease *Lease, memory bool
 // observed runs an acquire between the observer's start and end.
 func (l *RateLimiter) observed(ctx context.Context, o Observer, r request, run acquireFunc) (*Lease, error) {
 	began := l.clock()
-	ctx = o.AcquireStart(ctx, AcquireStart{EntityID: r.entity, Resource: r.resource, Amounts: r.amounts})
+	ctx = orGiven(o.AcquireStart(ctx, AcquireStart{EntityID: r.entity, Resource: r.resource, Amounts: r.amounts}), ctx)
 	lease, memory, err := run(ctx, r)
 	o.AcquireEnd(ctx, AcquireEnd{
 		EntityID: r.entity, Resource: r.resource, Duration: l.clock().Sub(began), Err: err,

@@ -186,5 +186,11 @@ func (r *Repository) readConfig(ctx context.Context, key configKey, withBucket b
 	return cfg, found[bucket], nil
 }
 
-// ConfigCacheStats returns what the configuration cache did so far.
-func (r *Repository) ConfigCacheStats() ConfigCacheStats { return r.configs.snapshot() }
+// ConfigCacheStats returns what the configuration cache did so far; nothing for a
+// repository that NewRepository did not make.
+func (r *Repository) ConfigCacheStats() ConfigCacheStats {
+	if !r.made() {
+		return ConfigCacheStats{}
+	}
+	return r.configs.snapshot()
+}

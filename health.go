@@ -51,12 +51,16 @@ type Health struct {
 }
 
 // Health reports whether the store answers, what buckets are owed and what is in doubt.
-// It does no I/O.
+// It does no I/O. A limiter that New did not make is not Ready, nor is one that was
+// closed.
 func (l *RateLimiter) Health() Health {
+	if l == nil || l.repo == nil {
+		return Health{}
+	}
 	s := l.repo.breaker.State()
 	h := Health{
 		Open: s.Open, SilentBuckets: l.lanes.Silent(),
-		Ready: !s.Open || l.knownPolicy().admits(),
+		Ready: !l.closed.Load() && (!s.Open || l.knownPolicy().admits()),
 	}
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe

@@ -96,7 +96,7 @@ var importTable = []importRow{
 	},
 	{
 		folder: "internal/problem",
-		std:    []string{"context", "errors", "fmt", "iter", "math", "time"},
+		std:    []string{"context", "errors", "fmt", "iter", "math", "reflect", "time"},
 		reason: "errors that limiter, budget and guard return alike are values that know none of the three",
 	},
 	{

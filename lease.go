@@ -134,7 +134,7 @@ func (lease *Lease) Consumed() Amounts {
 // Degraded reports whether the policy, not a bucket, admitted some level, and that
 // bucket has not been charged since.
 func (lease *Lease) Degraded() bool {
-	if lease == nil {
+	if lease == nil || lease.limiter == nil {
 		return false
 	}
 	lease.mu.Lock()

@@ -54,8 +54,8 @@ type RateLimiter struct {
 // New returns a limiter over a repository. It does no I/O and starts no
 // goroutine. It fails with a *ValidationError.
 func New(repo *Repository, opts *Options) (*RateLimiter, error) {
-	if repo == nil {
-		return nil, invalid("repo", "is nil; make one with NewRepository")
+	if !repo.made() {
+		return nil, invalid("repo", "is nil, or was not made by NewRepository; make one with dynalimit.NewRepository(client, table, nil)")
 	}
 	var o Options
 	if opts != nil {

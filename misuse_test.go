@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -72,6 +73,17 @@ func TestMisuseIsSaid(t *testing.T) {
 			require.NotPanics(t, func() { requireInvalid(t, call(), field) }, "%s %d", field, i)
 		}
 	}
+	for _, l := range []*RateLimiter{nil, &zero} {
+		assert.Equal(t, Health{}, l.Health())
+	}
+	for _, r := range []*Repository{nil, {}} {
+		assert.Zero(t, r.ConfigCacheStats())
+		assert.Empty(t, r.Table())
+		assert.Empty(t, *r.TableInput().TableName)
+		_, err := New(r, nil)
+		requireInvalid(t, err, "repo")
+	}
+	assert.False(t, new(Lease).Degraded())
 	assert.Nil(t, none.Consumed())
 	assert.Nil(t, none.Statuses())
 	assert.False(t, none.Degraded())
@@ -120,4 +132,64 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 	require.NoError(t, s.repo.DeleteResourceLimits(ctx, model))
 	require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{rpm}, nil))
 	lacks("u", "the system's", "SetSystemLimits")
+}
+
+// A call that is wrong writes nothing, not even what is given back at once.
+func TestDoWithoutFunctionAsksNothing(t *testing.T) {
+	s := memProcess(t, perMinute())
+	before := s.db.Meter()
+	requireInvalid(t, s.limiter.Do(t.Context(), "u", model, Amounts{"rpm": 1}, nil), "fn")
+	assert.Zero(t, s.db.Meter().Sub(before).Requests())
+}
+
+// contextless is an observer that returns no context.
+type contextless struct{ NopObserver }
+
+func (contextless) AcquireStart(context.Context, AcquireStart) context.Context { return nil }
+func (contextless) WriteStart(context.Context, WriteStart) context.Context     { return nil }
+
+func TestObserverMayReturnNoContext(t *testing.T) {
+	for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
+		o := perMinute()
+		o.Observer, o.Cascade = contextless{}, mode
+		s := memProcess(t, o)
+		require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "child", ParentID: "parent", Cascade: true}))
+		lease, err := s.limiter.Acquire(t.Context(), "child", model, Amounts{"rpm": 1})
+		require.NoError(t, err)
+		require.NoError(t, lease.Rollback(t.Context()))
+	}
+}
+
+// A repository sends nothing for a caller who is gone, and does not take that for an
+// outage.
+func TestRepositoryOfEndedContext(t *testing.T) {
+	s := memProcess(t, perMinute())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, call := range []func() error{
+		func() error { return s.repo.CreateTable(ctx) },
+		func() error { return s.repo.SetSystemLimits(ctx, []Limit{rpm}, nil) },
+		func() error { _, err := s.repo.GetEntity(ctx, "u"); return err },
+		func() error { _, err := collect(s.repo.Children(ctx, "u")); return err },
+	} {
+		err := call()
+		require.ErrorIs(t, err, context.Canceled)
+		assert.NotErrorIs(t, err, ErrUnavailable)
+	}
+}
+
+// Of what a limiter was made with, nothing changes any more.
+func TestPrefetchResourcesAreCopied(t *testing.T) {
+	mine := map[string]time.Duration{model: time.Second}
+	s := memProcess(t, &Options{Limits: []Limit{rpm}, PrefetchResources: mine})
+	mine[model] = time.Hour
+	assert.Equal(t, time.Second, s.limiter.opts.horizon()(model))
+}
+
+// A limiter that was closed serves nobody.
+func TestClosedLimiterIsNotReady(t *testing.T) {
+	s := memProcess(t, perMinute())
+	require.True(t, s.limiter.Health().Ready)
+	require.NoError(t, s.limiter.Close(t.Context()))
+	assert.False(t, s.limiter.Health().Ready)
 }

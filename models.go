@@ -82,8 +82,8 @@ type Entity struct {
 	// ParentID is the entity whose buckets a cascading entity charges too; it
 	// needs no record. Defaults to none.
 	ParentID string
-	// Cascade makes an acquire of this entity charge its parent as well. Defaults to
-	// false.
+	// Cascade makes an acquire of this entity charge its parent as well; it needs a
+	// ParentID. Defaults to false.
 	Cascade bool
 	// Metadata is free text for people and tools; the limiter ignores it.
 	Metadata map[string]string

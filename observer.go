@@ -10,7 +10,8 @@ import (
 
 // Observer is told what a limiter does, in pairs of start and end, for traces, metrics
 // and logs. Set one in Options.Observer. The end of a pair gets the context that its
-// start returned, so a start can put a span into it. The limiter calls the methods on
+// start returned, so a start can put a span into it; nil stands for the context that the
+// start was given. The limiter calls the methods on
 // its hot path, from many goroutines: they must be quick and safe for concurrent use.
 // Embed NopObserver and implement only the methods that you need; then a method added
 // later does not break your type.
@@ -146,6 +147,14 @@ func (NopObserver) AvailabilityChanged(AvailabilityChange) {}
 // PacingChanged does nothing.
 func (NopObserver) PacingChanged(PacingChange) {}
 
+// orGiven is the context that an observer returned, the given one if that is nil.
+func orGiven(returned, given context.Context) context.Context {
+	if returned == nil {
+		return given
+	}
+	return returned
+}
+
 // writeTrace tells an observer about the writes of the lanes.
 type writeTrace struct {
 	limiter  *RateLimiter
@@ -155,7 +164,7 @@ type writeTrace struct {
 // Begin tells of the start of a write. The function that it returns tells of its end.
 func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context, func(a lane.Answer, took time.Duration)) {
 	start := WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: writeKinds[w.Kind], Callers: w.Callers}
-	ctx = t.observer.WriteStart(ctx, start)
+	ctx = orGiven(t.observer.WriteStart(ctx, start), ctx)
 	return ctx, func(a lane.Answer, took time.Duration) {
 		t.observer.WriteEnd(ctx, WriteEnd{
 			EntityID: w.Entity, Resource: w.Resource, Kind: start.Kind, Callers: w.Callers,

@@ -2,7 +2,10 @@ package dynalimit
 
 import (
 	"log/slog"
+	"maps"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Options configures a RateLimiter. Every field is optional: the zero value, and nil
@@ -35,7 +38,7 @@ type Options struct {
 	// would leave a bucket less than half full. Defaults to 0: every admission is a write, or part of one.
 	Prefetch time.Duration
 	// PrefetchResources are the resources that have another Prefetch than the
-	// limiter's, 0 for none. Defaults to no others.
+	// limiter's, 0 for none; it is copied. Defaults to no others.
 	PrefetchResources map[string]time.Duration
 	// MaxBuckets bounds how many buckets are remembered: each takes 0.6 kB with
 	// one limit and 1.1 kB with ten, beside its configuration
@@ -76,6 +79,9 @@ func (o Options) validate() error {
 	if err := o.checkPrefetches(); err != nil {
 		return err
 	}
+	if err := checkNow(o.Now); err != nil {
+		return err
+	}
 	if o.CleanupTimeout < 0 {
 		return invalid("options.CleanupTimeout", "is %v; give a positive duration, or 0 for the default", o.CleanupTimeout)
 	}
@@ -83,6 +89,7 @@ func (o Options) validate() error {
 }
 
 func (o Options) withDefaults(repo *Repository) Options {
+	o.PrefetchResources = maps.Clone(o.PrefetchResources) // the caller may go on changing its own
 	if len(o.Limits) > 0 {
 		o.Limits, _ = normalizeLimits("options.Limits", o.Limits) // validated
 	}
@@ -125,7 +132,11 @@ func checkPrefetch(field string, d time.Duration) error {
 
 func (o Options) checkPrefetches() error {
 	for resource, d := range o.PrefetchResources {
-		if err := checkPrefetch("options.PrefetchResources["+resource+"]", d); err != nil {
+		field := "options.PrefetchResources[" + resource + "]"
+		if reason := schema.CheckResource(resource); reason != "" {
+			return invalid(field, "the resource %s", reason)
+		}
+		if err := checkPrefetch(field, d); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package dynalimit
 import (
 	"context"
 	"log/slog"
-	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -102,11 +102,14 @@ type Repository struct {
 // NewRepository returns a repository for a table. It does no I/O: CreateTable
 // makes the table. It fails with a *ValidationError.
 func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Repository, error) {
-	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+	if problem.IsNil(client) {
 		return nil, invalid("client", "is nil; pass dynamodb.NewFromConfig(cfg), or ddbmem.New().Client() in tests")
 	}
 	if strings.TrimSpace(table) == "" {
 		return nil, invalid("table", "is empty; name the DynamoDB table")
+	}
+	if reason := ddb.CheckTable(table); reason != "" {
+		return nil, invalid("table", "%s", reason)
 	}
 	var o RepositoryOptions
 	if opts != nil {
@@ -137,6 +140,9 @@ func (o RepositoryOptions) validate() error {
 		if reason := schema.CheckNamespace(o.Namespace); reason != "" {
 			return invalid("options.Namespace", "%s", reason)
 		}
+	}
+	if err := checkNow(o.Now); err != nil {
+		return err
 	}
 	for field, d := range map[string]time.Duration{"ConfigTTL": o.ConfigTTL, "MaxStale": o.MaxStale, "RequestTimeout": o.RequestTimeout} {
 		if d < 0 {
@@ -175,8 +181,14 @@ func (o RepositoryOptions) withDefaults() RepositoryOptions {
 	return o
 }
 
-// Table is the name of the table.
-func (r *Repository) Table() string { return r.table }
+// Table is the name of the table; empty for a repository that NewRepository did not
+// make.
+func (r *Repository) Table() string {
+	if r == nil {
+		return ""
+	}
+	return r.table
+}
 
 // tick returns a number larger than every number it returned before.
 func (r *Repository) tick() int64 { return r.ticks.Add(1) }

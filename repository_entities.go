@@ -79,6 +79,9 @@ func checkEntity(e Entity) error {
 	if e.ParentID == e.ID {
 		return invalid("entity.ParentID", "is the entity itself (%q); name another one, or none", e.ID)
 	}
+	if e.Cascade && e.ParentID == "" {
+		return invalid("entity.Cascade", "is true without a parent to charge; set ParentID too, or leave Cascade out")
+	}
 	if len(e.Name) > maxName || !utf8.ValidString(e.Name) {
 		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), maxName)
 	}

@@ -61,6 +61,7 @@ func TestCreateEntityRefusesBadInput(t *testing.T) {
 		"entity.ID":                {},
 		"entity.ID (hash)":         {ID: "a#b"},
 		"entity.ParentID":          {ID: "a", ParentID: "b c"},
+		"entity.Cascade":           {ID: "a", Cascade: true},
 		"entity.ParentID (self)":   {ID: "a", ParentID: "a"},
 		"entity.Name":              {ID: "a", Name: strings.Repeat("x", maxName+1)},
 		"entity.Name (UTF-8)":      {ID: "a", Name: "\xff"},

@@ -40,7 +40,7 @@ var indexes = []index{
 // that makes it. TTL on the attribute "ttl" is to be enabled besides.
 func (r *Repository) TableInput() *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
-		TableName:   aws.String(r.table),
+		TableName:   aws.String(r.Table()),
 		BillingMode: types.BillingModePayPerRequest,
 		KeySchema:   keySchema(schema.PK, schema.SK),
 		StreamSpecification: &types.StreamSpecification{

@@ -299,7 +299,7 @@ func (l *RateLimiter) beginTogether(ctx *context.Context, r request) (end func(t
 		return func(transactionAnswer) {}
 	}
 	began := l.clock()
-	*ctx = o.WriteStart(*ctx, WriteStart{EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1})
+	*ctx = orGiven(o.WriteStart(*ctx, WriteStart{EntityID: r.entity, Resource: r.resource, Kind: WriteTransaction, Callers: 1}), *ctx)
 	seen := *ctx
 	return func(a transactionAnswer) {
 		e := WriteEnd{

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -41,16 +42,30 @@ func (lease *Lease) usable(ctx context.Context) error {
 	return given(ctx)
 }
 
-// usable refuses calls of a repository that NewRepository did not make, and without a
-// context.
+// usable refuses calls of a repository that NewRepository did not make, without a
+// context, and with one that has ended: nothing was sent then.
 func (r *Repository) usable(ctx context.Context) error {
-	if r == nil || r.client == nil {
+	if !r.made() {
 		return invalid("repository", "was not made by NewRepository; make one with dynalimit.NewRepository(client, table, nil)")
 	}
-	return given(ctx)
+	if err := given(ctx); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
+// made reports whether NewRepository made the repository.
+func (r *Repository) made() bool { return r != nil && r.client != nil }
+
 func given(ctx context.Context) error { return problem.NoContext(ctx, "dynalimit") }
+
+// checkNow refuses a clock whose times cannot be stored.
+func checkNow(now func() time.Time) error {
+	if reason := ddb.CheckSource(now); reason != "" {
+		return invalid("options.Now", "%s", reason)
+	}
+	return nil
+}
 
 func checkEntityID(field, id string) error {
 	if reason := schema.CheckEntity(id); reason != "" {

@@ -159,6 +159,11 @@ func TestBadOptions(t *testing.T) {
 		{"options.OnUnavailable", Options{OnUnavailable: "open"}},
 		{"options.Cascade", Options{Cascade: "both"}},
 		{"options.MaxBuckets", Options{MaxBuckets: -1}},
+		{"options.Now", Options{Now: func() time.Time { return time.Time{} }}},
+		{"options.Prefetch", Options{Prefetch: time.Millisecond}},
+		{"options.PrefetchResources[gpt-4]", Options{PrefetchResources: map[string]time.Duration{"gpt-4": time.Minute}}},
+		{"options.PrefetchResources[gpt 4]", Options{PrefetchResources: map[string]time.Duration{"gpt 4": time.Second}}},
+		{"options.PrefetchResources[]", Options{PrefetchResources: map[string]time.Duration{"": time.Second}}},
 		{"options.CleanupTimeout", Options{CleanupTimeout: -time.Second}},
 	} {
 		_, err := New(repo, &bad.opts)
@@ -170,6 +175,8 @@ func TestBadOptions(t *testing.T) {
 	}{
 		{"options.Namespace", RepositoryOptions{Namespace: "a#b"}},
 		{"options.ConfigTTL", RepositoryOptions{ConfigTTL: -1}},
+		{"options.Now", RepositoryOptions{Now: func() time.Time { return time.Time{} }}},
+		{"options.Now", RepositoryOptions{Now: func() time.Time { return time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }}},
 		{"options.RequestTimeout", RepositoryOptions{RequestTimeout: -1}},
 		{"options.ConfigCacheSize", RepositoryOptions{ConfigCacheSize: -1}},
 	} {
@@ -180,8 +187,12 @@ func TestBadOptions(t *testing.T) {
 	require.ErrorContains(t, err, "client: is nil")
 	_, err = NewRepository(nil, "limits", nil)
 	requireInvalid(t, err, "client")
-	_, err = NewRepository(memEngine(t).client(), " ", nil)
-	requireInvalid(t, err, "table")
+	for _, table := range []string{"", " ", "ab", "a b c", "lim#its", "limits\x00", "\xff\xfe\xfd", strings.Repeat("a", 256)} {
+		_, err = NewRepository(memEngine(t).client(), table, nil)
+		requireInvalid(t, err, "table")
+	}
+	_, err = NewRepository(memEngine(t).client(), "arn:aws:dynamodb:eu-central-1:123456789012:table/limits", nil)
+	require.NoError(t, err)
 }
 
 func TestLimitHelpers(t *testing.T) {

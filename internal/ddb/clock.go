@@ -1,6 +1,7 @@
 package ddb
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -28,6 +29,18 @@ type Clock struct {
 	low, top time.Duration
 	offset   time.Duration
 	began    time.Time
+}
+
+// CheckSource says what is wrong with a source of time, or "" if nothing is; nil is
+// none. What is stored are times after 1970, and up to the year 9999.
+func CheckSource(source func() time.Time) string {
+	if source == nil {
+		return ""
+	}
+	if now := source(); now.Before(time.Unix(0, 0)) || now.Year() > 9999 {
+		return fmt.Sprintf("says %v; give a clock between 1970 and 9999, or none for time.Now", now.Format(time.RFC3339))
+	}
+	return ""
 }
 
 // NewClock makes a clock over a source. Unless correct is set it is the source,

@@ -1,10 +1,36 @@
 package ddb
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
+
+const (
+	// leastTableName and mostTableName are how long a table's name may be.
+	leastTableName, mostTableName = 3, 255
+	// arn is how the ARN of a table begins, which is as good as its name.
+	arn = "arn:"
+)
+
+// CheckTable says what is wrong with the name of a table, or "" if nothing is.
+func CheckTable(name string) string {
+	if strings.HasPrefix(name, arn) {
+		return ""
+	}
+	if len(name) < leastTableName || len(name) > mostTableName {
+		return fmt.Sprintf("has %d characters; give the name of a DynamoDB table, %d to %d, or its ARN", len(name), leastTableName, mostTableName)
+	}
+	for _, r := range name {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", r) {
+			return fmt.Sprintf("%q contains %q; a table's name is letters, digits and _ . -", name, r)
+		}
+	}
+	return ""
+}
 
 // tableOf is the table that a request is about: the first, if there are several.
 //

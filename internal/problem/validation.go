@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"reflect"
 )
 
 // Code is the kind of a ValidationError, for programs: an HTTP API, for one.
@@ -54,6 +55,13 @@ func NoContext(ctx context.Context, pkg string) error {
 		}
 	}
 	return nil
+}
+
+// IsNil reports whether what a caller gave for an interface is nil, or a nil pointer
+// in it.
+func IsNil(given any) bool {
+	v := reflect.ValueOf(given)
+	return given == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // List is a list that cannot be read: it yields the error alone.
