@@ -169,8 +169,8 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "llm",
-		project: []string{".", "budget", "internal/problem"},
-		reason:  "one call under a lease and a budget: the only package that needs both",
+		project: []string{".", "budget", "internal/problem", "internal/schema"},
+		reason:  "one call under a lease and a budget: the only package that needs both; it checks names before it holds money",
 	},
 	{
 		folder:  "examples",

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
@@ -51,8 +52,8 @@ func (a Adjustment) validate() error {
 	if a.DeltaMicros == 0 || a.DeltaMicros < -maxQuota || a.DeltaMicros > maxQuota {
 		return invalid("delta_micros", "%d µ$ is not within ±%d and other than 0", a.DeltaMicros, int64(maxQuota))
 	}
-	if a.Reason == "" || len(a.Reason) > maxReason {
-		return invalid("reason", "must have 1 to %d bytes", maxReason)
+	if a.Reason == "" || len(a.Reason) > maxReason || !utf8.ValidString(a.Reason) {
+		return invalid("reason", "must have 1 to %d bytes of UTF-8", maxReason)
 	}
 	return nil
 }

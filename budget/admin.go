@@ -263,6 +263,9 @@ func (k *Keeper) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	if err := k.usable(ctx); err != nil {
 		return problem.List[App](err)
 	}
+	if err := validUUID("org_id", org); err != nil {
+		return problem.List[App](err)
+	}
 	return k.admin.apps(ctx, org)
 }
 

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
@@ -106,6 +107,7 @@ const (
 	maxLabels = 16
 	maxShards = 256
 	maxName   = 256
+	maxStatus = 32
 )
 
 var (
@@ -116,6 +118,17 @@ var (
 func validUUID(field, id string) error {
 	if !uuidPattern.MatchString(id) {
 		return invalid(field, "%q is not a lower-case UUID of 36 characters", id)
+	}
+	return nil
+}
+
+// validText refuses what DynamoDB would store as something else.
+func validText(field, text string, most int) error {
+	if len(text) > most {
+		return invalid(field, "longer than %d bytes", most)
+	}
+	if !utf8.ValidString(text) {
+		return invalid(field, "%q is not UTF-8", text)
 	}
 	return nil
 }
@@ -171,8 +184,8 @@ func (o Org) validate() error {
 		return invalidConfig("enforcement", "%q is not SOFT or HARD", o.Enforcement)
 	case o.Shards < 1 || o.Shards > maxShards:
 		return invalidConfig("agg_shard_count", "%d is not within 1 to %d", o.Shards, maxShards)
-	case len(o.Name) > maxName:
-		return invalidConfig("org_name", "longer than %d bytes", maxName)
+	case len(o.Name) > maxName || !utf8.ValidString(o.Name):
+		return invalidConfig("org_name", "is not UTF-8 of at most %d bytes", maxName)
 	}
 	return policyOf(o, App{}, o.Scope).validate()
 }
@@ -181,8 +194,8 @@ func (a App) validate() error {
 	if err := validName("app_id", a.ID); err != nil {
 		return err
 	}
-	if len(a.Name) > maxName {
-		return invalidConfig("app_name", "longer than %d bytes", maxName)
+	if len(a.Name) > maxName || !utf8.ValidString(a.Name) {
+		return invalidConfig("app_name", "is not UTF-8 of at most %d bytes", maxName)
 	}
 	return nil
 }
@@ -266,7 +279,7 @@ func (p policy) validateQuotas() error {
 
 func (p policy) validateModels() error {
 	for label, model := range p.models {
-		if !namePattern.MatchString(label) || model == "" || len(model) > maxName {
+		if !namePattern.MatchString(label) || model == "" || len(model) > maxName || !utf8.ValidString(model) {
 			return invalidConfig("models."+label, "%q is not a model id for a label", model)
 		}
 	}

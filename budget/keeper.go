@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Keeper keeps the budgets of organisations and their apps: it says which model label an
@@ -58,7 +59,7 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 		opts = *options
 	}
 	opts = opts.withDefaults()
-	if client == nil {
+	if problem.IsNil(client) {
 		return nil, invalid("client", "is nil; pass dynamodb.NewFromConfig(cfg), or ddbmem.New().Client() in tests")
 	}
 	if err := opts.validate(); err != nil {
@@ -66,6 +67,9 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	}
 	tables.Control = cmp.Or(tables.Control, "control")
 	tables.Usage = cmp.Or(tables.Usage, "usage")
+	if err := tables.validate(); err != nil {
+		return nil, err
+	}
 	optionBook, err := newPriceBook(opts.Prices)
 	if err != nil {
 		return nil, err

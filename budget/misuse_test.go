@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // Every call without a context, or of what was never made, says so.
@@ -125,4 +129,62 @@ func TestEnumsAreWrittenByName(t *testing.T) {
 	} {
 		assert.Equal(t, want, got.String())
 	}
+}
+
+// What a keeper cannot work with is refused when it is made.
+func TestKeeperIsRefusedWhatCannotWork(t *testing.T) {
+	client := ddbmem.New().Client()
+	for name, test := range map[string]struct {
+		field  string
+		client Client
+		tables Tables
+		opts   Options
+	}{
+		"nil pointer":       {field: "client", client: (*dynamodb.Client)(nil)},
+		"control's name":    {field: "tables.control", client: client, tables: Tables{Control: "con#trol"}},
+		"usage's name":      {field: "tables.usage", client: client, tables: Tables{Usage: "\xff\xfe\xfd"}},
+		"one table":         {field: "tables", client: client, tables: Tables{Control: "both", Usage: "both"}},
+		"unknown policy":    {field: "options.on_unavailable.reserve", client: client, opts: Options{OnUnavailable: OnUnavailable{Reserve: 99}}},
+		"clock before 1970": {field: "options.now", client: client, opts: Options{Now: func() time.Time { return time.Time{} }}},
+	} {
+		requireMisuse(t, test.field, name, func() error { _, err := New(test.client, test.tables, &test.opts); return err })
+	}
+	requireMisuse(t, "r", "LoadLiteLLM", func() error { _, err := LoadLiteLLM(nil); return err })
+	requireMisuse(t, "r", "LoadGenAIPrices", func() error { _, err := LoadGenAIPrices((*strings.Reader)(nil)); return err })
+}
+
+// DynamoDB would store other text than was given, so that what is sent again would be
+// another payload.
+func TestTextIsUTF8(t *testing.T) {
+	const bad = "\xff\xfe"
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	ctx := t.Context()
+	named, modelled := fixtureOrg(), fixtureOrg()
+	named.Name, modelled.Models = bad, map[string]string{"premium": bad}
+	marked, model := call(1), call(2)
+	marked.Status, model.Model = bad, bad
+	for field, do := range map[string]func() error{
+		"org_name":       func() error { _, err := w.a.PutOrg(ctx, named); return err },
+		"models.premium": func() error { _, err := w.a.PutOrg(ctx, modelled); return err },
+		"app_name":       func() error { _, err := w.a.PutApp(ctx, orgO, App{ID: appA, Name: bad}); return err },
+		"model":          func() error { return w.a.PutPrices(ctx, bad, Price{Rates: Rates{Input: 1}}) },
+		"status":         func() error { _, err := w.a.Submit(ctx, orgO, appA, marked); return err },
+		"model_id":       func() error { _, err := w.a.Submit(ctx, orgO, appA, model); return err },
+		"reason": func() error {
+			_, err := w.a.Adjust(ctx, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: bad})
+			return err
+		},
+	} {
+		requireMisuse(t, field, "text", do)
+	}
+	requireMisuse(t, "org_id", "Apps", func() error { return first(w.a.Apps(ctx, "no uuid")) })
+}
+
+// A keeper that was closed serves nobody.
+func TestClosedKeeperIsNotReady(t *testing.T) {
+	w := newWorld(t)
+	require.True(t, w.a.Health().Ready)
+	require.NoError(t, w.a.Close(t.Context()))
+	assert.False(t, w.a.Health().Ready)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // Tables names the two tables.
@@ -191,6 +193,12 @@ func (o Options) validate() error {
 	if err := o.validDurations(); err != nil {
 		return err
 	}
+	if err := o.OnUnavailable.validate(); err != nil {
+		return err
+	}
+	if reason := ddb.CheckSource(o.Now); reason != "" {
+		return invalid("options.now", "%s", reason)
+	}
 	switch {
 	case o.Metering < MeteringStrict || o.Metering > MeteringNone:
 		return invalid("options.metering", "is %d; give MeteringStrict, MeteringBatch, MeteringWindow or MeteringNone", o.Metering)
@@ -203,6 +211,18 @@ func (o Options) validate() error {
 	for label, model := range o.Models {
 		if !namePattern.MatchString(label) || model == "" {
 			return invalid("options.models."+label, "%q is not a model id for a label", model)
+		}
+	}
+	return nil
+}
+
+func (o OnUnavailable) validate() error {
+	for _, p := range []struct {
+		field string
+		value Policy
+	}{{"recommend", o.Recommend}, {"reserve", o.Reserve}, {"submit", o.Submit}} {
+		if p.value < PolicyDefault || p.value > Allow {
+			return invalid("options.on_unavailable."+p.field, "is %d; give Refuse or Allow, or PolicyDefault", p.value)
 		}
 	}
 	return nil

@@ -41,7 +41,7 @@ func (k *Keeper) Health() Health {
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}
-	h.Ready = !s.Open || k.opts.OnUnavailable.Recommend == Allow && k.opts.OnUnavailable.Reserve == Allow
+	h.Ready = !k.life.Closed() && (!s.Open || k.opts.OnUnavailable.Recommend == Allow && k.opts.OnUnavailable.Reserve == Allow)
 	return h
 }
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // SkippedPrice is a row a loader could not use.
@@ -73,6 +75,9 @@ type liteLLMRow struct {
 // input and an output price are skipped, and so are those with a dearer price
 // for long contexts, which one rate cannot tell.
 func LoadLiteLLM(r io.Reader, providers ...string) (PriceList, error) {
+	if problem.IsNil(r) {
+		return PriceList{}, invalid("r", "is nil; pass the list's JSON, for example an *os.File")
+	}
 	var rows map[string]json.RawMessage
 	if err := json.NewDecoder(r).Decode(&rows); err != nil {
 		return PriceList{}, fmt.Errorf("budget: LiteLLM prices: %w", err)
@@ -168,6 +173,9 @@ type genAIConditional struct {
 // EffectiveFrom, at midnight UTC; prices by time of day or context length are
 // skipped. A price for cache writes without a lifetime is the 5-minute one.
 func LoadGenAIPrices(r io.Reader, providers ...string) (PriceList, error) {
+	if problem.IsNil(r) {
+		return PriceList{}, invalid("r", "is nil; pass the list's JSON, for example an *os.File")
+	}
 	var all []genAIProvider
 	if err := json.NewDecoder(r).Decode(&all); err != nil {
 		return PriceList{}, fmt.Errorf("budget: genai-prices: %w", err)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
@@ -172,7 +173,7 @@ func priceNames(name string) []string {
 }
 
 func (p Price) validate() error {
-	if base, _ := splitModel(p.Model); base == "" || len(p.Model) > 256 {
+	if base, _ := splitModel(p.Model); base == "" || len(p.Model) > maxName || !utf8.ValidString(p.Model) {
 		return invalidConfig("model", "%q is not a model id of 1 to 256 characters", p.Model)
 	}
 	if p.Scope != AnyScope && p.Scope != Regional && p.Scope != Global {

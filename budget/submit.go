@@ -61,11 +61,11 @@ func (u Usage) Validate() error {
 	if err := u.Tokens.validate(); err != nil {
 		return err
 	}
-	if len(u.Status) > 32 {
-		return invalid("status", "longer than 32 bytes")
+	if err := validText("status", u.Status, maxStatus); err != nil {
+		return err
 	}
-	if len(u.Model) > maxName {
-		return invalid("model_id", "longer than %d bytes", maxName)
+	if err := validText("model_id", u.Model, maxName); err != nil {
+		return err
 	}
 	if len(u.Tags) > maxTags {
 		return invalid("tags", "%d are more than %d", len(u.Tags), maxTags)

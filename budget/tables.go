@@ -10,7 +10,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
+
+func (t Tables) validate() error {
+	if reason := ddb.CheckTable(t.Control); reason != "" {
+		return invalid("tables.control", "%s", reason)
+	}
+	if reason := ddb.CheckTable(t.Usage); reason != "" {
+		return invalid("tables.usage", "%s", reason)
+	}
+	if t.Control == t.Usage {
+		return invalid("tables", "are both %q; name two tables: configuration is listed by scanning its own", t.Control)
+	}
+	return nil
+}
 
 // CreateTables creates the two tables, on-demand and with TTL on ttl_epoch, and
 // waits until they can be used. Tables that exist are left as they are.

@@ -1,6 +1,7 @@
 package ddbmem
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,10 +77,20 @@ func New(opts ...Option) *DB {
 		db.counters[op] = &counter{}
 	}
 	for _, o := range opts {
-		o(db)
+		if o != nil {
+			o(db)
+		}
+	}
+	if db.now == nil {
+		db.now = time.Now
 	}
 	return db
 }
+
+var errNotMade = errors.New("ddbmem: the DB was not made by New; make one with ddbmem.New()")
+
+// made reports whether New made the DB.
+func (db *DB) made() bool { return db != nil && db.tables != nil }
 
 // Wait returns when every late request (Fault.Late) has executed; their channels
 // must be closed for that.
@@ -88,6 +99,9 @@ func (db *DB) Wait() { db.late.Wait() }
 // Close drops the late requests whose channels are still open and waits for the
 // others. Using the DB after Close is allowed; Close twice too.
 func (db *DB) Close() {
+	if !db.made() {
+		return
+	}
 	db.close.Do(func() { close(db.closed) })
 	db.late.Wait()
 }
@@ -114,8 +128,11 @@ type Write struct {
 // OnWrite adds a hook that is called for every committed write of an item, in the
 // order of commits, while the commit lock is held: it must not call the DB. A
 // write that leaves an item as it was is reported too; deleting an absent item is
-// not a write.
+// not a write. A nil hook is none.
 func (db *DB) OnWrite(hook func(Write)) {
+	if hook == nil {
+		return
+	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.hooks = append(db.hooks, hook)

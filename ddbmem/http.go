@@ -26,8 +26,12 @@ type answer struct {
 // Do executes a request of the AWS JSON 1.0 protocol in process. It is what makes
 // a DB an aws.HTTPClient: any SDK configuration can use it as
 // Options.HTTPClient. It returns the context's error when that ends during an
-// injected latency, and a network error when a fault says so.
+// injected latency, and a network error when a fault says so; an error too for a DB
+// that New did not make.
 func (db *DB) Do(req *http.Request) (*http.Response, error) {
+	if !db.made() {
+		return nil, errNotMade
+	}
 	body, err := readBody(req.Body, req.ContentLength)
 	if err != nil {
 		return nil, err
@@ -52,6 +56,10 @@ func (db *DB) Do(req *http.Request) (*http.Response, error) {
 // ServeHTTP serves any DynamoDB client, whatever its region and credentials:
 // signatures are not checked. A fault that breaks the connection closes it.
 func (db *DB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !db.made() {
+		http.Error(w, errNotMade.Error(), http.StatusInternalServerError)
+		return
+	}
 	body, err := readBody(http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {

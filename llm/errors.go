@@ -42,7 +42,12 @@ type DeniedError struct {
 }
 
 // Error is the denial's.
-func (e *DeniedError) Error() string { return e.Err.Error() }
+func (e *DeniedError) Error() string {
+	if e.Err == nil {
+		return "llm: denied"
+	}
+	return e.Err.Error()
+}
 
 // Unwrap returns the denial.
 func (e *DeniedError) Unwrap() error { return e.Err }

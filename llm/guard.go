@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Limiter is what a Guard needs of a *dynalimit.RateLimiter.
@@ -71,6 +72,15 @@ func New(opts *Options) (*Guard, error) {
 		return nil, invalid("options", "has neither a Limiter nor a Keeper; give one or both")
 	}
 	o := *opts
+	if o.Limiter != nil && problem.IsNil(o.Limiter) {
+		return nil, invalid("options.Limiter", "is a nil pointer; look at the error of the dynalimit.New that returned it, or leave Limiter out")
+	}
+	if o.Keeper != nil && problem.IsNil(o.Keeper) {
+		return nil, invalid("options.Keeper", "is a nil pointer; look at the error of the budget.New that returned it, or leave Keeper out")
+	}
+	if o.Limiter == nil && o.Limits != nil {
+		return nil, invalid("options.Limits", "are given without a Limiter to charge; give Options.Limiter too, or leave Limits out")
+	}
 	if o.Limits == nil {
 		o.Limits = DefaultLimits()
 	}

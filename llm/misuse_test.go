@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/llm"
 )
@@ -63,4 +64,52 @@ func TestMisuseIsSaid(t *testing.T) {
 	call.Meter().Add(nilCtx, budget.Tokens{Input: 1})
 	assert.Equal(t, budget.Tokens{Input: 1}, call.Meter().Seen(), "nothing is lost")
 	require.NoError(t, call.Rollback(ctx), "the call is as it was")
+}
+
+// What a guard cannot work with is refused when it is made.
+func TestGuardIsRefusedWhatCannotWork(t *testing.T) {
+	w := memWorld(t)
+	measures := func(name string) map[string]llm.Measure { return map[string]llm.Measure{name: llm.Requests} }
+	for name, test := range map[string]struct {
+		field string
+		opts  llm.Options
+	}{
+		"limiter":           {"options.Limiter", llm.Options{Limiter: (*dynalimit.RateLimiter)(nil), Keeper: w.keeper}},
+		"keeper":            {"options.Keeper", llm.Options{Limiter: w.limiter, Keeper: (*budget.Keeper)(nil)}},
+		"nothing to charge": {"options.Limits", llm.Options{Keeper: w.keeper, Limits: measures("rpm")}},
+		"limit's name":      {"options.Limits", llm.Options{Limiter: w.limiter, Limits: measures("#")}},
+	} {
+		_, err := llm.New(&test.opts)
+		var v *llm.ValidationError
+		require.ErrorAs(t, err, &v, name)
+		assert.Equal(t, test.field, v.Field, name)
+	}
+}
+
+// What the limiter would refuse is refused before money is held for it.
+func TestNamesAreCheckedBeforeMoneyIsHeld(t *testing.T) {
+	w := memWorld(t)
+	guard := w.guard(both)
+	call, err := guard.Start(t.Context(), request()) // what is read once has been
+	require.NoError(t, err)
+	require.NoError(t, call.Rollback(t.Context()))
+	for field, change := range map[string]func(*llm.Request){
+		"request.Entity":   func(r *llm.Request) { r.Entity = "a#b" },
+		"request.Resource": func(r *llm.Request) { r.Resource = "\xff" },
+		"request.Limits":   func(r *llm.Request) { r.Limits = map[string]llm.Measure{"r m": llm.Requests} },
+	} {
+		r := request()
+		change(&r)
+		before := w.db.Meter()
+		_, err := guard.Start(t.Context(), r)
+		var v *llm.ValidationError
+		require.ErrorAs(t, err, &v, field)
+		assert.Equal(t, field, v.Field)
+		assert.Zero(t, w.db.Meter().Sub(before).Requests(), field)
+	}
+}
+
+// A denial that a test makes up can be printed.
+func TestEmptyDenialHasText(t *testing.T) {
+	assert.NotPanics(t, func() { assert.NotEmpty(t, (&llm.DeniedError{}).Error()) })
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // maxTokens is the most tokens of one class, as in package budget.
@@ -152,6 +153,9 @@ func (g *Guard) prepared(r Request) (Request, error) {
 	if g.opts.Limiter != nil && r.Entity == "" {
 		return r, invalid("request.Entity", "is empty; name who is limited")
 	}
+	if err := g.checkCharged(r); err != nil {
+		return r, err
+	}
 	if r.Limits == nil {
 		r.Limits = g.opts.Limits
 	}
@@ -178,11 +182,28 @@ func (g *Guard) prepared(r Request) (Request, error) {
 	return r, record.Validate()
 }
 
+// checkCharged checks what the limiter would refuse, before money is held for it.
+func (g *Guard) checkCharged(r Request) error {
+	if g.opts.Limiter == nil {
+		return nil
+	}
+	if reason := schema.CheckEntity(r.Entity); reason != "" {
+		return invalid("request.Entity", "%s", reason)
+	}
+	if reason := schema.CheckResource(r.Resource); r.Resource != "" && reason != "" {
+		return invalid("request.Resource", "%s", reason)
+	}
+	return nil
+}
+
 func checkLimits(field string, limits map[string]Measure) error {
 	if len(limits) == 0 {
 		return invalid(field, "is empty; leave it nil for rpm and tpm, or give a Measure for each limit")
 	}
 	for name, measure := range limits {
+		if reason := schema.CheckLimitName(name); reason != "" {
+			return invalid(field, "limit name %s", reason)
+		}
 		if measure == nil {
 			return invalid(field+"["+name+"]", "is nil; give a Measure, for example llm.TotalTokens")
 		}
