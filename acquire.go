@@ -77,13 +77,13 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 // it. Errors are those of Acquire, or fn's error joined with what could not be given
 // back.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
-	if err := l.usable(ctx); err != nil {
-		return err
-	}
+	acquire := l.acquire
 	if fn == nil {
-		return invalid("fn", "is nil; pass the function to call under the lease")
+		acquire = func(context.Context, request) (*Lease, bool, error) {
+			return nil, false, invalid("fn", "is nil; pass the function to call under the lease")
+		}
 	}
-	lease, err := l.Acquire(ctx, entity, resource, amounts, opts...)
+	lease, err := l.call(ctx, entity, resource, amounts, opts, acquire)
 	if err != nil {
 		return err
 	}

@@ -73,19 +73,20 @@ func (o Options) validate() error {
 	if o.LocalShare < 0 || o.LocalShare > 1 || o.LocalShare != o.LocalShare {
 		return invalid("options.LocalShare", "is %v; give a share above 0 and up to 1, or 0 for the default of 1", o.LocalShare)
 	}
-	if o.Timeout < 0 {
-		return invalid("options.Timeout", "is %v; give a positive duration, or 0 for the default", o.Timeout)
-	}
 	if err := o.checkPrefetches(); err != nil {
 		return err
 	}
-	if err := checkNow(o.Now); err != nil {
-		return err
+	return o.checkTimes()
+}
+
+func (o Options) checkTimes() error {
+	if o.Timeout < 0 {
+		return invalid("options.Timeout", "is %v; give a positive duration, or 0 for the default", o.Timeout)
 	}
 	if o.CleanupTimeout < 0 {
 		return invalid("options.CleanupTimeout", "is %v; give a positive duration, or 0 for the default", o.CleanupTimeout)
 	}
-	return nil
+	return checkNow(o.Now)
 }
 
 func (o Options) withDefaults(repo *Repository) Options {

@@ -190,14 +190,14 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	if err := o.validDurations(); err != nil {
+	if err := o.validTimes(); err != nil {
 		return err
 	}
 	if err := o.OnUnavailable.validate(); err != nil {
 		return err
 	}
-	if reason := ddb.CheckSource(o.Now); reason != "" {
-		return invalid("options.now", "%s", reason)
+	if err := o.validModels(); err != nil {
+		return err
 	}
 	switch {
 	case o.Metering < MeteringStrict || o.Metering > MeteringNone:
@@ -208,6 +208,10 @@ func (o Options) validate() error {
 	case o.OnUnavailable.Submit == Allow && o.Spool == "":
 		return invalid("options.on_unavailable.submit", "Allow needs Options.Spool, or records would be lost")
 	}
+	return nil
+}
+
+func (o Options) validModels() error {
 	for label, model := range o.Models {
 		if !namePattern.MatchString(label) || model == "" {
 			return invalid("options.models."+label, "%q is not a model id for a label", model)
@@ -228,7 +232,10 @@ func (o OnUnavailable) validate() error {
 	return nil
 }
 
-func (o Options) validDurations() error {
+func (o Options) validTimes() error {
+	if reason := ddb.CheckSource(o.Now); reason != "" {
+		return invalid("options.now", "%s", reason)
+	}
 	for _, d := range []struct {
 		field string
 		value time.Duration

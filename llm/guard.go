@@ -66,21 +66,27 @@ const (
 // Meter for a streamed reply.
 type Guard struct{ opts Options }
 
+// checkParts refuses a guard with nothing to guard by.
+func (o *Options) checkParts() error {
+	switch {
+	case o == nil || o.Limiter == nil && o.Keeper == nil:
+		return invalid("options", "has neither a Limiter nor a Keeper; give one or both")
+	case o.Limiter != nil && problem.IsNil(o.Limiter):
+		return invalid("options.Limiter", "is a nil pointer; look at the error of the dynalimit.New that returned it, or leave Limiter out")
+	case o.Keeper != nil && problem.IsNil(o.Keeper):
+		return invalid("options.Keeper", "is a nil pointer; look at the error of the budget.New that returned it, or leave Keeper out")
+	case o.Limiter == nil && o.Limits != nil:
+		return invalid("options.Limits", "are given without a Limiter to charge; give Options.Limiter too, or leave Limits out")
+	}
+	return nil
+}
+
 // New makes a Guard; it does no I/O. It fails with a *ValidationError.
 func New(opts *Options) (*Guard, error) {
-	if opts == nil || opts.Limiter == nil && opts.Keeper == nil {
-		return nil, invalid("options", "has neither a Limiter nor a Keeper; give one or both")
+	if err := opts.checkParts(); err != nil {
+		return nil, err
 	}
 	o := *opts
-	if o.Limiter != nil && problem.IsNil(o.Limiter) {
-		return nil, invalid("options.Limiter", "is a nil pointer; look at the error of the dynalimit.New that returned it, or leave Limiter out")
-	}
-	if o.Keeper != nil && problem.IsNil(o.Keeper) {
-		return nil, invalid("options.Keeper", "is a nil pointer; look at the error of the budget.New that returned it, or leave Keeper out")
-	}
-	if o.Limiter == nil && o.Limits != nil {
-		return nil, invalid("options.Limits", "are given without a Limiter to charge; give Options.Limiter too, or leave Limits out")
-	}
 	if o.Limits == nil {
 		o.Limits = DefaultLimits()
 	}
