@@ -61,7 +61,7 @@ type service struct {
 func (s *service) answer(ctx context.Context, user string, estimate int64) error {
 	lease, err := s.limiter.Acquire(ctx, user, "gpt-4", dynalimit.Amounts{"rpm": 1, "tpm": estimate})
 	var exceeded *dynalimit.LimitExceededError
-	if errors.As(err, &exceeded) { // denied, and nothing was taken; Never above the burst
+	if errors.As(err, &exceeded) { // denied, and nothing was taken
 		return fmt.Errorf("come back in %v: %w", exceeded.RetryAfter, err)
 	}
 	if err != nil {

@@ -12,6 +12,9 @@ import (
 	"github.com/dynalimit/dynalimit/llm"
 )
 
+// acme is the id of an organisation.
+const acme = "550e8400-e29b-41d4-a716-446655440000"
+
 func check(err error) {
 	if err != nil {
 		panic(err)
@@ -28,7 +31,7 @@ func must[T any](v T, err error) T {
 func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
 	ctx := context.Background()
 	client := ddbmem.New().Client()
-	now := func() time.Time { return noon }
+	now := func() time.Time { return time.Date(2026, time.January, 23, 12, 0, 0, 0, time.UTC) }
 	repo := must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Now: now}))
 	check(repo.CreateTable(ctx))
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{
@@ -37,10 +40,13 @@ func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
 	keeper := must(budget.New(client, budget.Tables{}, &budget.Options{Now: now}))
 	check(keeper.CreateTables(ctx))
 	must(keeper.PutOrg(ctx, budget.Org{
-		ID: org, Timezone: "Europe/Berlin", Enforcement: budget.Hard,
+		ID: acme, Timezone: "Europe/Berlin", Enforcement: budget.Hard,
 		Ordering: []string{"premium", "standard"},
 		Quotas:   map[string]int64{"premium": 150_000, "standard": 1_000_000},
-		Models:   map[string]string{"premium": premiumModel, "standard": standardModel},
+		Models: map[string]string{
+			"premium":  "anthropic.claude-3-5-sonnet-20241022-v2:0",
+			"standard": "anthropic.claude-3-5-haiku-20241022-v1:0",
+		},
 	}))
 	return must(llm.New(&llm.Options{Limiter: limiter, Keeper: keeper, Now: now})), limiter, keeper
 }
@@ -55,7 +61,7 @@ func ExampleGuard_Do() {
 	ctx := context.Background()
 	guard, limiter, keeper := newGuard()
 	request := llm.Request{
-		Entity: "user-123", Resource: "chat", Org: org, App: "chat",
+		Entity: "user-123", Resource: "chat", Org: acme, App: "chat",
 		Estimate: llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000},
 	}
 	err := guard.Do(ctx, request, func(ctx context.Context, call *llm.Call) (llm.Usage, error) {
@@ -65,7 +71,7 @@ func ExampleGuard_Do() {
 	})
 	check(err)
 	left := must(limiter.Available(ctx, "user-123", "chat"))
-	totals := must(keeper.Totals(ctx, org, "chat", ""))
+	totals := must(keeper.Totals(ctx, acme, "chat", ""))
 	fmt.Printf("%d requests and %d tokens left, %d µ$ spent\n", left["rpm"], left["tpm"], totals.CostMicros)
 	// Output:
 	// calling anthropic.claude-3-5-sonnet-20241022-v2:0
@@ -77,7 +83,7 @@ func ExampleRetryAfter() {
 	ctx := context.Background()
 	guard, _, _ := newGuard()
 	request := llm.Request{
-		Entity: "user-123", Resource: "chat", Org: org, App: "chat", Label: "premium",
+		Entity: "user-123", Resource: "chat", Org: acme, App: "chat", Label: "premium",
 		Estimate: llm.Estimate{InputTokens: 3_000, MaxOutputTokens: 4_000},
 	}
 	for range 3 {
@@ -102,7 +108,7 @@ func ExampleMeter() {
 	ctx, hangUp := context.WithCancel(context.Background())
 	defer hangUp()
 	call := must(guard.Start(ctx, llm.Request{
-		Entity: "user-123", Resource: "chat", Org: org, App: "chat",
+		Entity: "user-123", Resource: "chat", Org: acme, App: "chat",
 		Estimate: llm.Estimate{InputTokens: 2_000, MaxOutputTokens: 4_000},
 	}))
 	meter := call.Meter()
@@ -114,7 +120,7 @@ func ExampleMeter() {
 		}
 	}
 	check(meter.Close(ctx)) // deferred, in a program
-	l := must(keeper.Totals(context.Background(), org, "chat", "")).Labels[0]
+	l := must(keeper.Totals(context.Background(), acme, "chat", "")).Labels[0]
 	fmt.Println(l.Input, l.Output, l.CostMicros, l.HeldMicros)
 	// Output: 2000 300 10500 0
 }
