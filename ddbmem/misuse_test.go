@@ -32,5 +32,6 @@ func TestZeroDBSaysSo(t *testing.T) {
 		db.ServeHTTP(answer, httptest.NewRequest("POST", "/", nil))
 		assert.Equal(t, 500, answer.Code)
 		assert.NotPanics(t, db.Close)
+		assert.NotPanics(t, func() { assert.Zero(t, db.ExpireNow()) })
 	}
 }

@@ -94,6 +94,9 @@ func (c *call) describeTimeToLive() error {
 // second, in every table that has one, and returns their number. Their stream
 // records carry the identity of DynamoDB's own service.
 func (db *DB) ExpireNow() int {
+	if !db.made() {
+		return 0
+	}
 	now := db.now().Unix()
 	db.mu.Lock()
 	defer db.mu.Unlock()
