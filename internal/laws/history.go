@@ -218,8 +218,11 @@ func (h *history) published(ctx context.Context) {
 // run plays the history and returns the judge of it.
 func (h *history) run(workers, steps int) *judge {
 	var group sync.WaitGroup
-	for range workers {
-		r := rand.New(rand.NewPCG(h.r.Uint64(), 2))
+	luck := make([]*rand.Rand, workers) // before any runs, for a crash draws from h.r too
+	for i := range luck {
+		luck[i] = rand.New(rand.NewPCG(h.r.Uint64(), 2))
+	}
+	for _, r := range luck {
 		group.Go(func() {
 			for range steps / workers {
 				h.step(r)

@@ -89,6 +89,8 @@ func (j *judge) fail(w *ddbmem.Write, format string, args ...any) {
 
 // judge replays everything and returns what breaks a law.
 func (j *judge) judge() []string {
+	j.oracle.mu.Lock() // what lapsed was written by timers
+	defer j.oracle.mu.Unlock()
 	j.violations = j.oracle.strange
 	for i := range j.oracle.writes {
 		j.serve(i)
