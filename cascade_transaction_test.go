@@ -201,3 +201,40 @@ func TestTransactionOfACancelledCaller(t *testing.T) {
 		assert.Equal(t, int64(9500), s.level("project", "tpm"))
 	})
 }
+
+// Throttling is no failure of a transaction while there is time: it is decided anew
+// until it lands, and else the error tells what throttled it.
+func TestThrottledTransactionIsDecidedAnewWhileThereIsTime(t *testing.T) {
+	virtual(t, together(), func(t *testing.T, s *process) {
+		s.family("key", "project")
+		s.acquire("key", Amounts{"tpm": 1})
+		throttled := ddbmem.Fault{Before: time.Millisecond, Error: cancelled("ThrottlingError", "None")}
+		began := time.Now()
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "TransactWriteItems" && time.Since(began) < 1500*time.Millisecond {
+				return throttled
+			}
+			return ddbmem.Fault{}
+		})
+		lease := s.acquire("key", Amounts{"tpm": 500})
+		assert.GreaterOrEqual(t, time.Since(began), 1500*time.Millisecond)
+		assert.False(t, lease.Degraded())
+		assert.EqualValues(t, 9_499, s.level("project", "tpm"))
+
+		began = time.Now().Add(time.Hour)
+		began, before := time.Now(), began
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "TransactWriteItems" && time.Now().Before(before) {
+				return throttled
+			}
+			return ddbmem.Fault{}
+		})
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"tpm": 500})
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.NotErrorIs(t, err, ErrUnconfirmed)
+		assert.ErrorContains(t, err, "hrottl")
+		assert.InDelta(t, 2, time.Since(began).Seconds(), 0.05, "Options.Timeout")
+		assert.False(t, s.limiter.Health().Open, "throttling opens nothing")
+		assert.EqualValues(t, 9_499, s.level("project", "tpm"))
+	})
+}

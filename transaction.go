@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -20,8 +21,9 @@ import (
 func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy UnavailablePolicy, at position, p patience) error {
 	ctx, cancel := context.WithDeadline(caller, p.bound())
 	defer cancel()
-	for round := 0; round < lane.MaxRefusals; round++ {
-		proposals, err := l.proposeAll(ctx, lease, at, round)
+	var tries rounds
+	for tries.refused < lane.MaxRefusals {
+		proposals, err := l.proposeAll(ctx, lease, at, tries.refused)
 		if err != nil {
 			return l.concludeFailed(ctx, caller, lease, policy, &p, err)
 		}
@@ -31,21 +33,39 @@ func (l *RateLimiter) takeTogether(caller context.Context, lease *Lease, policy 
 		case denied:
 			return lease.denyProposed(proposals)
 		}
-		done, underWay, err := l.commit(ctx, lease, proposals, round)
+		a, underWay, err := l.commit(ctx, lease, proposals, tries.refused)
 		switch {
-		case done:
-			return nil
 		case underWay != nil:
 			return l.concludePending(caller, lease, policy, &p, underWay)
 		case err != nil:
 			return l.concludeFailed(ctx, caller, lease, policy, &p, err)
+		case a.verdict == landed:
+			return nil
 		}
-		if !lane.Backoff.Pause(ctx, round) {
-			return l.concludeFailed(ctx, caller, lease, policy, &p, ctx.Err())
+		if !tries.pause(ctx, a.verdict) {
+			return l.concludeUnpaused(ctx, caller, lease, policy, &p, a)
 		}
 	}
 	r := lease.request
 	return l.concludeFailed(ctx, caller, lease, policy, &p, contended(r.entity, r.resource))
+}
+
+// rounds counts how often a transaction was decided again. Throttling counts apart: it
+// is no failure as long as there is time.
+type rounds struct{ refused, throttled int }
+
+// throttledBackoff is the wait before a throttled transaction is decided again.
+var throttledBackoff = ddb.Backoff{First: 10 * time.Millisecond, Most: time.Second}
+
+// pause waits before a transaction with such an answer is decided again. It is false if
+// ctx ends first.
+func (r *rounds) pause(ctx context.Context, v verdict) bool {
+	if v == throttled {
+		r.throttled++
+		return throttledBackoff.Pause(ctx, r.throttled-1)
+	}
+	r.refused++
+	return lane.Backoff.Pause(ctx, r.refused-1)
 }
 
 // proposeAll decides the write of every level. If a level denies, all of them are
@@ -88,6 +108,15 @@ func (l *RateLimiter) concludeFailed(ctx, caller context.Context, lease *Lease, 
 		err = l.outOfTime(lease, p)
 	}
 	return l.concludeTogether(caller, lease, l.failAll(lease, err), policy)
+}
+
+// concludeUnpaused ends a call whose time ended before its transaction could be decided
+// again. What throttled it is told.
+func (l *RateLimiter) concludeUnpaused(ctx, caller context.Context, lease *Lease, policy UnavailablePolicy, p *patience, a transactionAnswer) error {
+	if a.verdict == throttled {
+		return l.concludeTogether(caller, lease, l.failAll(lease, a.err), policy)
+	}
+	return l.concludeFailed(ctx, caller, lease, policy, p, ctx.Err())
 }
 
 // concludePending ends a call whose transaction is still under way.
@@ -179,10 +208,10 @@ type transaction struct {
 // errUnconfirmed marks a transaction that went unanswered to the end.
 var errUnconfirmed = errors.New("it may have been charged")
 
-// commit sends the transaction. done is false if it has to be decided again. If ctx ends
+// commit sends the transaction, which landed or has to be decided again. If ctx ends
 // first, a goroutine follows the transaction to its end; underWay then are the takes of
 // the levels, whose outcomes can be followed.
-func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane.Proposal, round int) (done bool, underWay []*lane.Op, err error) {
+func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane.Proposal, round int) (a transactionAnswer, underWay []*lane.Op, err error) {
 	t := transaction{bucketTransaction: bucketTransaction{token: rand.Text()}}
 	operation := l.lanes.IDs.Operation()
 	for i := range proposals {
@@ -208,7 +237,7 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane
 			end(a)
 			l.passOutcomes(lease, ops, proposals, &t, a)
 		}()
-		return false, ops, nil
+		return a, ops, nil
 	}
 	defer l.lanes.Stopped()
 	end(a)
@@ -217,12 +246,12 @@ func (l *RateLimiter) commit(ctx context.Context, lease *Lease, proposals []lane
 			lease.levels[i].lane.Hear()
 		}
 	}
-	done, err = l.bookTransaction(lease, proposals, &t, a, asked, round)
-	return done, nil, err
+	return a, nil, l.bookTransaction(lease, proposals, &t, a, asked, round)
 }
 
-// bookTransaction books the answer to a transaction at every level.
-func (l *RateLimiter) bookTransaction(lease *Lease, proposals []lane.Proposal, t *transaction, a transactionAnswer, asked int64, round int) (done bool, err error) {
+// bookTransaction books the answer to a transaction at every level. The error is of one
+// that is not to be decided again.
+func (l *RateLimiter) bookTransaction(lease *Lease, proposals []lane.Proposal, t *transaction, a transactionAnswer, asked int64, round int) error {
 	switch a.verdict {
 	case landed:
 		for _, i := range t.charged {
@@ -232,26 +261,28 @@ func (l *RateLimiter) bookTransaction(lease *Lease, proposals []lane.Proposal, t
 			lv.grant(r.Image)
 			lv.noteAnswer(r)
 		}
-		return true, nil
+		return nil
 	case refused:
 		for index, image := range a.images {
 			i := t.charged[index]
 			lease.levels[i].lane.Meet(&proposals[i].Write, refused, image)
 			lease.levels[i].lane.Observe(image, asked)
 		}
-		return false, nil
-	case conflicted, throttled, unsent:
+		return nil
+	case throttled:
+		return nil
+	case conflicted, unsent:
 		if round+1 < lane.MaxTries {
-			return false, nil
+			return nil
 		}
 	case unconfirmed:
-		return false, fmt.Errorf("%w (%w)", a.err, errUnconfirmed)
+		return fmt.Errorf("%w (%w)", a.err, errUnconfirmed)
 	case failed:
 	}
 	if a.verdict == conflicted { // answered each time
-		return false, contended(lease.request.entity, lease.request.resource)
+		return contended(lease.request.entity, lease.request.resource)
 	}
-	return false, a.err
+	return a.err
 }
 
 // pendingTogether makes the takes of the levels of a transaction that is under way.
