@@ -52,13 +52,13 @@ func (c *cascade) askedOf(i int) []plan.Signed {
 	return c.asked[c.rungs[i].from:c.rungs[i].to:c.rungs[i].to]
 }
 
-// levels makes the levels of a lease from the rungs; nil if there are none. It uses room
-// if that is large enough.
-func (c *cascade) levels(room []level) []level {
+// levels makes the levels of a lease from the rungs; nil if there are none. It uses room,
+// and for what is asked the room asked, if they are large enough.
+func (c *cascade) levels(room []level, asked []plan.Signed) []level {
 	if len(c.rungs) == 0 {
 		return nil
 	}
-	asked := append(make([]plan.Signed, 0, len(c.asked)), c.asked...) // a copy that keeps the cascade on the stack
+	asked = append(asked, c.asked...) // a copy that keeps the cascade on the stack
 	for i := range c.rungs {
 		r := &c.rungs[i]
 		room = append(room, level{lane: r.lane, cfg: r.cfg, asked: asked[r.from:r.to:r.to], served: r.served, servedAt: r.servedAt})

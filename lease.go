@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/dynalimit/dynalimit/internal/backlog"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
@@ -38,13 +39,22 @@ type Lease struct {
 	consumed []plan.Signed
 	ended    bool
 
-	room [1]level // for the levels of most
+	// room is for most leases all that they need besides: one level, and what is asked
+	// and held of one limit or two.
+	room struct {
+		levels   [1]level
+		asked    [2]plan.Signed
+		holdings [2]backlog.Holding
+	}
 }
 
 // newLease makes the lease of a request that is about to charge a cascade.
 func newLease(l *RateLimiter, r *request, c *cascade, policy UnavailablePolicy) *Lease {
 	lease := &Lease{limiter: l, request: *r, policy: policy}
-	lease.levels = c.levels(lease.room[:0])
+	lease.levels = c.levels(lease.room.levels[:0], lease.room.asked[:0])
+	if len(lease.levels) == 1 {
+		lease.levels[0].holdings = lease.room.holdings[:0]
+	}
 	if len(lease.levels) == 1 && len(lease.levels[0].asked) == len(r.amounts) {
 		lease.consumed = lease.levels[0].asked // lists are never changed
 	} else {

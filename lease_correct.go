@@ -77,7 +77,7 @@ func (lease *Lease) locate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	levels := c.levels(nil)
+	levels := c.levels(nil, nil)
 	for i := range levels {
 		levels[i].degraded = true
 	}

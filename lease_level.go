@@ -80,8 +80,8 @@ func (lv *level) noteIncarnation(incarnation []byte) {
 // grant books the asked amounts as debited in the bucket shown.
 func (lv *level) grant(image *schema.Image) {
 	lv.noteIncarnation(image.Of())
-	if lv.holdings == nil {
-		lv.holdings = make([]backlog.Holding, 0, len(lv.asked))
+	if cap(lv.holdings) < len(lv.asked) {
+		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
 	}
 	for _, a := range lv.asked {
 		lv.holding(a.Name).Charged(a.Amount)
