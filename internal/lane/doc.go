@@ -14,7 +14,8 @@
 //	op.go        a take or an adjust, and its result
 //	lane.go      the queue: who drives a lane, how an op ends
 //	batch.go     what the next write may carry
-//	carry.go     one batch: look, decide, send, settle
+//	carry.go     one batch: look, decide, send
+//	settle.go    what an answer means for the ops that a write carried
 //	sight.go     what is known of the bucket
 //	view.go      what is known, under the configuration in force
 //	choose.go    the decision, pure; transactions use it too
