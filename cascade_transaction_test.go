@@ -211,13 +211,13 @@ func TestThrottledTransactionIsDecidedAnewWhileThereIsTime(t *testing.T) {
 		throttled := ddbmem.Fault{Before: time.Millisecond, Error: cancelled("ThrottlingError", "None")}
 		began := time.Now()
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Operation == "TransactWriteItems" && time.Since(began) < 1500*time.Millisecond {
+			if r.Operation == "TransactWriteItems" && time.Since(began) < 900*time.Millisecond {
 				return throttled
 			}
 			return ddbmem.Fault{}
 		})
 		lease := s.acquire("key", Amounts{"tpm": 500})
-		assert.GreaterOrEqual(t, time.Since(began), 1500*time.Millisecond)
+		assert.GreaterOrEqual(t, time.Since(began), 900*time.Millisecond)
 		assert.False(t, lease.Degraded())
 		assert.EqualValues(t, 9_499, s.level("project", "tpm"))
 
