@@ -94,6 +94,7 @@ func BenchmarkPrefetched(b *testing.B) {
 	}
 	used := db.Meter().Sub(before)
 	b.ReportMetric(float64(used.Requests())/float64(b.N), "requests/op")
+	b.ReportMetric(used.WriteUnits()/float64(b.N), "wcu/op")
 }
 
 // TestBareUpdateIsTheSame keeps the comparison honest: the update that is sent

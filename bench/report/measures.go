@@ -12,7 +12,7 @@ import (
 func (r *reporter) benchmarks(ctx context.Context) error {
 	all := map[string]metrics{}
 	for _, run := range []struct{ pattern, duration string }{
-		{"^BenchmarkAcquire$", "3s"}, {"Own|Denial|Arithmetic|InProcess", "500ms"},
+		{"^BenchmarkAcquire$", "3s"}, {"Own|Denial|Prefetched|Arithmetic|InProcess", "500ms"},
 	} {
 		out, err := r.output(ctx, "bench.test", "-test.run=^$", "-test.bench="+run.pattern, "-test.benchtime="+run.duration)
 		if err != nil {
@@ -37,6 +37,12 @@ func (r *reporter) benchmarks(ctx context.Context) error {
 		row{"acquire without the SDK", all["Own"]["ns/op"], "ns", bar{}, fmt.Sprintf("%.0f allocations", all["Own"]["allocs/op"])},
 		row{"denial from memory", all["DenialFromMemory"]["ns/op"], "ns", atMost(2000), fmt.Sprintf("%.0f allocations", all["DenialFromMemory"]["allocs/op"])},
 		row{"— requests", all["DenialFromMemory"]["requests"], "", exactly(0), ""},
+	)
+	prefetched := all["Prefetched"]
+	r.add(
+		row{"acquire from memory, Prefetch 1 s", prefetched["ns/op"], "ns", atMost(300), "its part of the refetches counted"},
+		row{"— allocations", prefetched["allocs/op"], "", atMost(1), "the lease"},
+		row{"— write units", prefetched["wcu/op"], "", atMost(0.01), ""},
 	)
 	for _, part := range []string{"level", "wait", "spend", "claim"} {
 		r.add(row{"arithmetic of one limit: " + part, all["Arithmetic/"+part]["ns/op"], "ns", bar{}, ""})
@@ -169,6 +175,11 @@ type simulation struct {
 	Throttled   float64     `json:"throttled_writes_per_second"`
 	ReadUnits   float64     `json:"read_units_per_second"`
 	LeastServed float64     `json:"least_served"`
+
+	Prefetch time.Duration `json:"prefetch_ns"`
+	Excess   float64       `json:"excess_allowed"`
+	Served   float64       `json:"granted_from_memory_share"`
+	Lapsed   float64       `json:"lapsed_share"`
 }
 
 // fleetGoal is what must come out of a named fleet, and what did.

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -75,4 +76,12 @@ func TestFleetRows(t *testing.T) {
 	require.True(t, atLeast(0.97).holds(rows[1].value))
 	require.InDelta(t, 2, rows[2].value, 0)
 	require.False(t, rows[2].bar.holds(rows[2].value))
+	require.NotContains(t, rows[0].note, "lapsed")
+
+	s.Prefetch, s.Excess = time.Second, 2
+	rows = s.rows()
+	require.Contains(t, rows[0].note, "lapsed")
+	require.True(t, rows[2].bar.holds(rows[2].value), "refill × Prefetch is allowed")
+	s.Ledger.Lost = -2001
+	require.False(t, s.tooMuch().bar.holds(s.tooMuch().value))
 }

@@ -58,6 +58,16 @@ func load(most float64) goal {
 	return goal{what: "the partition's load", value: func(r *report) float64 { return r.MeanLoad }, bound: most}
 }
 
+// served bounds from below the share of the grants that need no request of their own.
+func served(least float64) goal {
+	return goal{what: "share of grants from memory", value: func(r *report) float64 { return r.ServedShare }, bound: least, atLeast: true}
+}
+
+// within bounds what is admitted above the limit to what Prefetch allows.
+func within() goal {
+	return goal{what: "tokens above limit + refill × Prefetch", value: func(r *report) float64 { return max(0, r.tooMuch()-r.Excess) }}
+}
+
 // perGrant bounds how many requests a grant costs.
 func perGrant(most float64) goal {
 	return goal{what: "requests a grant", value: func(r *report) float64 { return r.PerGrant }, bound: most}

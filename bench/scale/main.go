@@ -6,8 +6,9 @@
 //	go run ./scale -processes 10000
 //	go run ./scale -call wait -patience 1s
 //	go run ./scale -start full -partition 0 -processes 200 -each 20 -rate 4800 -burst 4800
-//	go run ./scale -scenario A           # by name, with goals: A, A2, B, C, D, F
-//	go run ./scale -scenario F-real      # the last in real time
+//	go run ./scale -processes 50 -each 100 -rate 10000 -burst 600000 -start part -prefetch 1s
+//	go run ./scale -scenario A           # by name, with goals: A, A-1s, A-250ms, A2, B, C, D, F
+//	go run ./scale -scenario F-real      # in real time: B-real, F-real
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"testing" //nolint:depguard // virtual time needs a *testing.T; nothing of this ships
 	"testing/synctest"
 	"time"
@@ -47,6 +49,7 @@ type settings struct {
 	Reads     float64       `json:"partition_read_units_per_second"`
 	Holds     float64       `json:"partition_holds_seconds"`
 	Timeout   time.Duration `json:"timeout_ns"`
+	Prefetch  time.Duration `json:"prefetch_ns"`
 	Start     string        `json:"start"`
 	Real      bool          `json:"real_time"`
 
@@ -74,7 +77,8 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.Float64Var(&s.Reads, "reads", 3000, "its read units a second; 0: no bound")
 	f.Float64Var(&s.Holds, "holds", 1, "seconds of unused throughput that the partition lends: DynamoDB's may lend 300")
 	f.DurationVar(&s.Timeout, "timeout", 0, "Options.Timeout; 0: its default")
-	f.StringVar(&s.Start, "start", "empty", "the bucket at the start: empty or full")
+	f.DurationVar(&s.Prefetch, "prefetch", 0, "Options.Prefetch; 0: none")
+	f.StringVar(&s.Start, "start", "empty", "the bucket at the start: empty, full, or part: three fifths full")
 	f.BoolVar(&s.Real, "real", false, "in real time; it takes as long as it says, and the machine must keep up")
 	f.StringVar(&s.scenario, "scenario", "", names()+"; decides all but -for, -warm-up and -holds")
 	f.BoolVar(&s.json, "json", false, "print JSON")
@@ -94,12 +98,12 @@ func (s settings) check() error {
 		return errors.New("-processes, -rate and -burst must be at least 1")
 	case s.Each <= 0 || s.For <= 0:
 		return errors.New("-each and -for must be above 0")
-	case s.Patience < 0 || s.WarmUp < 0 || s.Latency < 0 || s.Partition < 0 || s.Reads < 0 || s.Holds < 0 || s.Timeout < 0:
-		return errors.New("-patience, -warm-up, -latency, -partition, -reads, -holds and -timeout must not be below 0")
+	case min(s.Patience, s.WarmUp, s.Latency, s.Timeout, s.Prefetch) < 0 || min(s.Partition, s.Reads, s.Holds) < 0:
+		return errors.New("-patience, -warm-up, -latency, -timeout, -prefetch, -partition, -reads and -holds must not be below 0")
 	case s.Spread < 0 || s.Spread > 1:
 		return errors.New("-spread must be 0 to 1")
-	case s.Start != "empty" && s.Start != "full":
-		return fmt.Errorf("-start is %q; give empty or full", s.Start)
+	case !slices.Contains([]string{"empty", "full", "part"}, s.Start):
+		return fmt.Errorf("-start is %q; give empty, full or part", s.Start)
 	case s.scenario != "" && scenarios[s.scenario] == nil:
 		return fmt.Errorf("-scenario is %q; give %s", s.scenario, names())
 	case s.Call != "acquire" && s.Call != "retry" && s.Call != "wait":

@@ -43,8 +43,16 @@ type report struct {
 	Refused        float64 `json:"refused_writes_per_second"`
 	Throttled      float64 `json:"throttled_writes_per_second"`
 	ThrottledReads float64 `json:"throttled_reads_per_second"`
-	MeanLoad       float64 `json:"partition_load_mean"`
-	PeakLoad       float64 `json:"partition_load_peak"`
+	// ServedShare is the share of the grants that came from tokens debited ahead,
+	// without a request of their own. LapsedShare is what lapsed of what was admitted: a
+	// bucket that is not full at any time loses nothing else, of others it says nothing.
+	ServedShare float64 `json:"granted_from_memory_share"`
+	LapsedShare float64 `json:"lapsed_share"`
+	// Excess is how many tokens may be admitted above the limit, because of Prefetch.
+	Excess float64 `json:"excess_allowed"`
+
+	MeanLoad float64 `json:"partition_load_mean"`
+	PeakLoad float64 `json:"partition_load_peak"`
 
 	GrantedAfter latency.Summary  `json:"granted_after"`
 	DeniedAfter  latency.Summary  `json:"denied_after"`
@@ -76,6 +84,9 @@ func (w *world) report(a ledger.Account, used usage) *report {
 	r.PerGrant = float64(used.meter.Requests()) / float64(max(1, r.Granted))
 	r.FailedShare = float64(r.Failed) / float64(max(1, r.Offered))
 	r.LeastServed = w.leastServed()
+	r.ServedShare = float64(r.Served) / float64(max(1, r.Grants))
+	r.LapsedShare = max(0, float64(a.Lost)) / float64(max(1, a.Admitted))
+	r.Excess = float64(w.Rate) * w.Prefetch.Seconds()
 	from := int(w.WarmUp / time.Second)
 	r.MeanLoad, r.PeakLoad = w.writes.since(from, from+int(max(w.For, time.Second)/time.Second))
 	for _, g := range w.goals {
@@ -108,15 +119,19 @@ func (r *report) text() string {
 		r.Processes, r.Each, r.Rate, r.Burst, r.Start, r.how(), r.Latency, 100*r.Spread, r.ceiling())
 	line("time", "%v %s after %v, in %.1f s", r.For, map[bool]string{false: "virtual", true: "real"}[r.Real], r.WarmUp, r.Took)
 	line("calls", "%d offered: %d granted, %d denied (%d answers from memory), %d failed (%.1f %%); the least served process was granted %.0f %%",
-		r.Offered, r.Granted, r.Denied, r.FromMemory, r.Failed, 100*r.FailedShare, 100*r.LeastServed)
+		r.Offered, r.Granted, r.Denied, r.DeniedFromMemory, r.Failed, 100*r.FailedShare, 100*r.LeastServed)
 	over := "never above"
-	if r.Ledger.Lost < 0 {
+	if r.tooMuch() > r.Excess {
 		over = "OVER-ADMITTED"
 	}
 	line("admitted", "%.2f %% of what was asked for or the limit, %s: %.1f of %.1f tokens, %.1f left, %.1f lost",
 		100*r.OfLimit, over, tokens(r.Ledger.Admitted), tokens(r.Ledger.Allowed), tokens(r.Ledger.Left), tokens(r.Ledger.Lost))
 	line("writes", "%.0f/s: %.0f landed, %.0f refused, %.0f throttled; reads %.0f units/s, %.0f throttled/s; %.2f requests a grant",
 		r.Attempts, r.Landed, r.Refused, r.Throttled, r.ReadUnits, r.ThrottledReads, r.PerGrant)
+	if r.Prefetch > 0 {
+		line("prefetch", "%v: %.2f %% of the grants from memory; %.2f %% of what was admitted lapsed, if the bucket was never full; %.1f tokens above the limit, %.0f may be",
+			r.Prefetch, 100*r.ServedShare, 100*r.LapsedShare, r.tooMuch(), r.Excess)
+	}
 	if r.Partition > 0 {
 		line("partition", "%.1f %% of its ceiling on average, %.1f %% in the busiest second", 100*r.MeanLoad, 100*r.PeakLoad)
 	}
@@ -130,6 +145,9 @@ func (r *report) text() string {
 	}
 	return b.String()
 }
+
+// tooMuch is how many tokens were admitted above the limit.
+func (r *report) tooMuch() float64 { return max(0, -tokens(r.Ledger.Lost)) }
 
 func (r *report) how() string {
 	if r.Call == "acquire" {

@@ -30,12 +30,24 @@ var scenarios = map[string]*scenario{
 	"A": {setting: popular, fleets: []fleet{
 		{name: "A: 50 × 100/s below the limit", processes: 50, each: 100, limit: 10_000, goals: append(belowLimit(100*time.Millisecond), throttledWrites(5))},
 	}},
+	"A-1s": {setting: ahead(time.Second), fleets: []fleet{
+		{name: "A, Prefetch 1 s: 50 × 100/s below the limit", processes: 50, each: 100, limit: 10_000, goals: []goal{failed(0), load(0.15), served(0.99), within()}},
+	}},
+	"A-250ms": {setting: ahead(250 * time.Millisecond), fleets: []fleet{
+		{name: "A, Prefetch 250 ms: 50 × 100/s below the limit", processes: 50, each: 100, limit: 10_000, goals: []goal{failed(0), load(0.5), served(0.99), within()}},
+	}},
 	"A2": {setting: popular, fleets: []fleet{
 		{name: "A2: 200 × 25/s below the limit", processes: 200, each: 25, limit: 10_000, goals: belowLimit(500 * time.Millisecond)},
 		{name: "A2: 1,000 × 5/s below the limit", processes: 1000, each: 5, limit: 10_000, goals: belowLimit(2500 * time.Millisecond)},
 	}},
 	"B": {setting: scarce, fleets: []fleet{
 		{name: "B: 50 × 100/s, 2.5 times the limit", processes: 50, each: 100, limit: 2000, goals: []goal{failed(0), admitted(0.99), p99(300 * time.Millisecond)}},
+	}},
+	"B-real": {setting: func(s *settings) {
+		scarce(s)
+		s.Real, s.WarmUp, s.For = true, min(s.WarmUp, 5*time.Second), min(s.For, 10*time.Second)
+	}, fleets: []fleet{
+		{name: "B: 8 × 625/s, 2.5 times the limit", processes: 8, each: 625, limit: 2000, goals: []goal{failed(0), admitted(0.99), p99(300 * time.Millisecond)}},
 	}},
 	"C": {setting: func(s *settings) { scarce(s); s.Call, s.Patience = "wait", time.Second }, fleets: []fleet{
 		{name: "C: 1,000 × 0.3/s wait up to 1 s for 200/s", processes: 1000, each: 0.3, limit: 200, goals: []goal{load(0.6), throttledWrites(0), admitted(0.99)}},
@@ -47,7 +59,7 @@ var scenarios = map[string]*scenario{
 		fullFleet(10, 10, 1.2), fullFleet(10, 10, 20), fullFleet(200, 20, 1.2), fullFleet(200, 20, 20), fullFleet(1000, 5, 1.2), fullFleet(1000, 5, 20),
 	}},
 	"F-real": {setting: func(s *settings) { full(s); s.Real = true }, fleets: []fleet{
-		fullFleet(60, 20, 1.2), fullFleet(60, 20, 4), fullFleet(200, 10, 1.2), fullFleet(200, 10, 4),
+		fullFleet(8, 150, 1.2), fullFleet(8, 150, 4), fullFleet(60, 20, 1.2), fullFleet(60, 20, 4), fullFleet(200, 10, 1.2), fullFleet(200, 10, 4),
 	}},
 }
 
@@ -73,6 +85,15 @@ func fullFleet(processes int, each, times float64) fleet {
 func popular(s *settings) {
 	s.Start, s.Burst, s.Timeout = "full", 60*s.Rate, 5*time.Second
 	s.For = min(s.For, 15*time.Second)
+}
+
+// ahead is a popular bucket with Prefetch, that never gets full in the measured time:
+// what it loses then is what lapses.
+func ahead(horizon time.Duration) func(s *settings) {
+	return func(s *settings) {
+		popular(s)
+		s.Start, s.Prefetch = "part", horizon
+	}
 }
 
 // scarce is a bucket of a second's burst that is always empty.

@@ -57,11 +57,16 @@ type process struct {
 
 // counts are what happened to the calls that came in the measured time.
 type counts struct {
-	Offered    int64 `json:"offered"`
-	Granted    int64 `json:"granted"`
-	Denied     int64 `json:"denied"`
-	FromMemory int64 `json:"denied_from_memory"`
-	Failed     int64 `json:"failed"`
+	Offered int64 `json:"offered"`
+	Granted int64 `json:"granted"`
+	Denied  int64 `json:"denied"`
+	Failed  int64 `json:"failed"`
+	// DeniedFromMemory and Served are answers that needed no request of their own:
+	// denials, and grants from tokens debited ahead. Grants are all grants that ended
+	// in the measured time.
+	DeniedFromMemory int64 `json:"denied_from_memory"`
+	Served           int64 `json:"granted_from_memory"`
+	Grants           int64 `json:"grants_ended"`
 }
 
 // simulate runs in a synctest bubble.
@@ -145,8 +150,8 @@ func (w *world) way() time.Duration {
 	return time.Duration(float64(w.Latency) / 2 * (1 - w.Spread + 2*w.Spread*rand.Float64()))
 }
 
-// prepare makes the table, the limit and the bucket: empty, or full after a call
-// that was given back.
+// prepare makes the table, the limit and the bucket: empty, full after a call that was
+// given back, or three fifths full.
 func (w *world) prepare(ctx context.Context) error {
 	limiter, repo, err := w.open()
 	if err != nil {
@@ -159,7 +164,11 @@ func (w *world) prepare(ctx context.Context) error {
 	if err := repo.SetResourceLimits(ctx, resource, []dynalimit.Limit{limit}); err != nil {
 		return err
 	}
-	lease, err := limiter.Acquire(ctx, entity, resource, dynalimit.Amounts{limitName: w.Burst})
+	taken := w.Burst
+	if w.Start == "part" {
+		taken = taken * 2 / 5
+	}
+	lease, err := limiter.Acquire(ctx, entity, resource, dynalimit.Amounts{limitName: taken})
 	if err != nil {
 		return err
 	}
@@ -186,7 +195,9 @@ func (w *world) open(opts ...func(*dynalimit.Options)) (*dynalimit.RateLimiter, 
 
 // process starts one.
 func (w *world) process() (*process, error) {
-	limiter, _, err := w.open(func(o *dynalimit.Options) { o.Observer, o.Timeout = memory{world: w}, w.Timeout })
+	limiter, _, err := w.open(func(o *dynalimit.Options) {
+		o.Observer, o.Timeout, o.Prefetch = memory{world: w}, w.Timeout, w.Prefetch
+	})
 	return &process{limiter: limiter}, err
 }
 
@@ -287,21 +298,26 @@ func (w *world) entry(ctx context.Context) (ledger.Entry, error) {
 	return ledger.Read(out.Item, limitName)
 }
 
-// memory counts denials from memory.
+// memory counts what needed no request of its own.
 type memory struct {
 	dynalimit.NopObserver
 	world *world
 }
 
-// AcquireEnd counts a denial from memory.
+// AcquireEnd counts grants, and answers from memory.
 func (m memory) AcquireEnd(_ context.Context, e dynalimit.AcquireEnd) {
-	if !e.FromMemory {
-		return
-	}
 	m.world.mu.Lock()
 	defer m.world.mu.Unlock()
-	if m.world.counting {
-		m.world.counts.FromMemory++
+	c := &m.world.counts
+	switch {
+	case !m.world.counting:
+	case e.Err != nil && e.FromMemory:
+		c.DeniedFromMemory++
+	case e.Err == nil:
+		c.Grants++
+		if e.FromMemory {
+			c.Served++
+		}
 	}
 }
 

@@ -61,6 +61,28 @@ func TestWaitersOfManyProcessesAreNoHerd(t *testing.T) {
 	require.Less(t, r.Attempts, 6*float64(s.Rate))
 }
 
+// With Prefetch nearly all calls of busy processes are granted from memory. What is
+// neither admitted nor left in a bucket that never gets full has lapsed.
+func TestPrefetchSparesThePartition(t *testing.T) {
+	s := few("acquire")
+	s.Processes, s.Each, s.Rate, s.Burst, s.Start = 10, 50, 1000, 60_000, "part"
+	without, err := inVirtualTime(t, s)
+	require.NoError(t, err)
+	require.Zero(t, without.Served)
+	require.Zero(t, without.LapsedShare)
+
+	s.Prefetch = time.Second
+	r, err := inVirtualTime(t, s)
+	require.NoError(t, err)
+	require.Empty(t, r.Errors)
+	require.Greater(t, r.ServedShare, 0.99)
+	require.Less(t, r.MeanLoad, without.MeanLoad/10)
+	require.Positive(t, r.Ledger.Lost)
+	require.Less(t, r.LapsedShare, 0.05)
+	require.Positive(t, r.Excess)
+	require.LessOrEqual(t, r.tooMuch(), r.Excess)
+}
+
 func TestAPartitionThatIsTooSmallThrottles(t *testing.T) {
 	s := few("acquire")
 	s.Partition = 5
@@ -91,7 +113,7 @@ func TestScenariosHaveGoals(t *testing.T) {
 		}
 	}
 	_, err := parse([]string{"-scenario", "Z"}, t.Output())
-	require.ErrorContains(t, err, "A, A2, B, C, D, F, F-real")
+	require.ErrorContains(t, err, "A, A-1s, A-250ms, A2, B, B-real, C, D, F, F-real")
 }
 
 func TestGoalsAreJudged(t *testing.T) {
@@ -99,6 +121,10 @@ func TestGoalsAreJudged(t *testing.T) {
 	require.False(t, failed(0.01).judge(r).Holds)
 	require.True(t, failed(0.02).judge(r).Holds)
 	require.True(t, admitted(0.97).judge(r).Holds)
+	require.True(t, within().judge(r).Holds)
+	r.Excess, r.Ledger.Lost = 1, -1500
+	require.False(t, within().judge(r).Holds)
+	require.InDelta(t, 0.5, within().judge(r).Value, 1e-9)
 	require.False(t, admitted(0.98).judge(r).Holds)
 	require.Equal(t, "admitted ÷ limit 0.97 ≥ 0.98: DOES NOT HOLD", admitted(0.98).judge(r).text())
 }
