@@ -44,8 +44,8 @@ type report struct {
 	Throttled      float64 `json:"throttled_writes_per_second"`
 	ThrottledReads float64 `json:"throttled_reads_per_second"`
 	// ServedShare is the share of the grants that came from tokens debited ahead,
-	// without a request of their own. LapsedShare is what lapsed of what was admitted: a
-	// bucket that is not full at any time loses nothing else, of others it says nothing.
+	// without a request of their own. LapsedShare is what lapsed of what was admitted,
+	// of a bucket that starts in part full: it loses nothing else, unless it gets full.
 	ServedShare float64 `json:"granted_from_memory_share"`
 	LapsedShare float64 `json:"lapsed_share"`
 	// Excess is how many tokens may be admitted above the limit, because of Prefetch.
@@ -85,7 +85,9 @@ func (w *world) report(a ledger.Account, used usage) *report {
 	r.FailedShare = float64(r.Failed) / float64(max(1, r.Offered))
 	r.LeastServed = w.leastServed()
 	r.ServedShare = float64(r.Served) / float64(max(1, r.Grants))
-	r.LapsedShare = max(0, float64(a.Lost)) / float64(max(1, a.Admitted))
+	if w.Start == "part" {
+		r.LapsedShare = max(0, float64(a.Lost)) / float64(max(1, a.Admitted))
+	}
 	r.Excess = float64(w.Rate) * w.Prefetch.Seconds()
 	from := int(w.WarmUp / time.Second)
 	r.MeanLoad, r.PeakLoad = w.writes.since(from, from+int(max(w.For, time.Second)/time.Second))
@@ -129,8 +131,8 @@ func (r *report) text() string {
 	line("writes", "%.0f/s: %.0f landed, %.0f refused, %.0f throttled; reads %.0f units/s, %.0f throttled/s; %.2f requests a grant",
 		r.Attempts, r.Landed, r.Refused, r.Throttled, r.ReadUnits, r.ThrottledReads, r.PerGrant)
 	if r.Prefetch > 0 {
-		line("prefetch", "%v: %.2f %% of the grants from memory; %.2f %% of what was admitted lapsed, if the bucket was never full; %.1f tokens above the limit, %.0f may be",
-			r.Prefetch, 100*r.ServedShare, 100*r.LapsedShare, r.tooMuch(), r.Excess)
+		line("prefetch", "%v: %.2f %% of the grants from memory; %.1f tokens above the limit, %.0f may be%s",
+			r.Prefetch, 100*r.ServedShare, r.tooMuch(), r.Excess, r.lapsed())
 	}
 	if r.Partition > 0 {
 		line("partition", "%.1f %% of its ceiling on average, %.1f %% in the busiest second", 100*r.MeanLoad, 100*r.PeakLoad)
@@ -148,6 +150,14 @@ func (r *report) text() string {
 
 // tooMuch is how many tokens were admitted above the limit.
 func (r *report) tooMuch() float64 { return max(0, -tokens(r.Ledger.Lost)) }
+
+// lapsed tells what lapsed, where that can be told from what else is lost.
+func (r *report) lapsed() string {
+	if r.Start != "part" {
+		return ""
+	}
+	return fmt.Sprintf("; %.2f %% of what was admitted lapsed", 100*r.LapsedShare)
+}
 
 func (r *report) how() string {
 	if r.Call == "acquire" {
