@@ -208,7 +208,7 @@ func TestThrottledTransactionIsDecidedAnewWhileThereIsTime(t *testing.T) {
 	virtual(t, together(), func(t *testing.T, s *process) {
 		s.family("key", "project")
 		s.acquire("key", Amounts{"tpm": 1})
-		throttled := ddbmem.Fault{Before: time.Millisecond, Error: cancelled("ThrottlingError", "None")}
+		throttled := ddbmem.Fault{Error: cancelled("ThrottlingError", "None")}
 		began := time.Now()
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			if r.Operation == "TransactWriteItems" && time.Since(began) < 900*time.Millisecond {
