@@ -1,5 +1,5 @@
 // Command report runs the benchmarks, contend and scale, and prints one table
-// beside what must hold. It takes about nine minutes.
+// beside what must hold. It takes about ten minutes.
 //
 //	cd bench && go run ./report
 package main
