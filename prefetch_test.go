@@ -317,8 +317,6 @@ func TestLapsedIsTakenOffOnce(t *testing.T) {
 		st := &stream{}
 		st.run(t, s, 10*time.Millisecond, 3*time.Second)
 		elapse(1500 * time.Millisecond)
-		lanes := s.limiter.lanes.Of("shared", model)
-		lanes.ForgetOwnWrite()
 		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: true} })
 		elapse(700 * time.Millisecond)
 		s.recovers()

@@ -60,8 +60,6 @@ type Lane struct {
 
 	// What follows belongs to the running goroutine, which needs no lock for it.
 
-	// lastOp is the id of this lane's last write in its op slot; nil if it is not known.
-	lastOp []byte
 	// shareHalvings is how often the share that one write takes has been halved, because
 	// other processes wrote first.
 	shareHalvings int8
@@ -77,6 +75,9 @@ type Lane struct {
 
 	// Small fields stand together, because a process remembers many lanes.
 
+	// lastOp is the id of this lane's last write in its op slot. It belongs to the running
+	// goroutine.
+	lastOp lastOp
 	// number is the lane's place among its owner's lanes.
 	number uint16
 	// running means that a goroutine, or the goroutine of a caller, works on the queue.

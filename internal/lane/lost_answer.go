@@ -24,7 +24,7 @@ func (a Answer) orUnconfirmed(unanswered int) Answer {
 // it must never land twice: it stays unconfirmed, and its tokens count as consumed.
 func (l *Lane) recognise(a Answer, d *delivery) Answer {
 	if a.Image != nil && isTryOf(a.Image.Op, d.operation) {
-		l.lastOp = a.Image.Op
+		l.lastOp.set(a.Image.Op)
 		a.Verdict = ddb.Landed
 		return a
 	}
@@ -43,7 +43,7 @@ func (l *Lane) lookFor(ctx context.Context, d *delivery) Answer {
 		return Answer{Verdict: ddb.Unconfirmed, Err: err}
 	}
 	if image != nil && isTryOf(image.Op, d.operation) {
-		l.lastOp = image.Op
+		l.lastOp.set(image.Op)
 		return Answer{Verdict: ddb.Landed, Image: image, Seen: true}
 	}
 	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket)}

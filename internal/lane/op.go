@@ -235,9 +235,28 @@ func IDsFrom(base uint64, slot int) *IDs { return &IDs{base: base, Slot: slot} }
 // Operation returns a new operation.
 func (ids *IDs) Operation() uint64 { return ids.base + ids.next.Add(1) }
 
+// idLength is the length of the id of a try.
+const idLength = 9
+
+// lastOp is the id of a write in a slot, or none.
+type lastOp struct {
+	known bool
+	id    [idLength]byte
+}
+
+// set keeps an id; one of another length is none of a lane's.
+func (l *lastOp) set(id []byte) {
+	if l.known = len(id) == idLength; l.known {
+		copy(l.id[:], id)
+	}
+}
+
+// is reports whether the id in a slot is the one kept.
+func (l *lastOp) is(id []byte) bool { return l.known && string(id) == string(l.id[:]) }
+
 // OpID is the id of a try of an operation.
 func OpID(operation uint64, try int) []byte {
-	id := make([]byte, 9)
+	id := make([]byte, idLength)
 	binary.BigEndian.PutUint64(id, operation)
 	id[8] = byte(try)
 	return id
@@ -245,7 +264,7 @@ func OpID(operation uint64, try int) []byte {
 
 // isTryOf reports whether the id in an op slot belongs to a try of the operation.
 func isTryOf(slot []byte, operation uint64) bool {
-	return len(slot) == 9 && binary.BigEndian.Uint64(slot) == operation
+	return len(slot) == idLength && binary.BigEndian.Uint64(slot) == operation
 }
 
 // computeDue computes what is due at now of an owed charge. A queue that drains at the

@@ -15,9 +15,10 @@ func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
 		last, own string
 		again     bool
 	}{
-		"own": {"a", "a", true}, "another's": {"b", "a", false}, "the first": {"", "", false}, "none known": {"b", "", false},
+		"own": {"own write", "own write", true}, "another's": {"not-owned", "own write", false}, "the first": {"", "", false}, "none known": {"not-owned", "", false},
 	} {
-		l := &Lane{lastOp: []byte(test.own)}
+		l := &Lane{}
+		l.lastOp.set([]byte(test.own))
 		l.sight.image = &schema.Image{Op: []byte(test.last)}
 		d := &delivery{givesBack: true}
 		l.prepare(d)

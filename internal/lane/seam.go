@@ -45,7 +45,7 @@ func (l *Lane) WritesOwed() bool {
 func (l *Lane) ForgetOwnWrite() {
 	l.mu.Lock() // after the running goroutine has rested
 	defer l.mu.Unlock()
-	l.lastOp = nil
+	l.lastOp.set(nil)
 }
 
 // CallersContext is the context of the caller whose op it is, for its values.

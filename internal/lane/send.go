@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -57,7 +56,7 @@ func (l *Lane) prepare(d *delivery) {
 	if l.sight.image != nil {
 		d.slotBefore = l.sight.image.Op
 	}
-	d.lastIsOwn = len(l.lastOp) > 0 && bytes.Equal(d.slotBefore, l.lastOp)
+	d.lastIsOwn = l.lastOp.is(d.slotBefore)
 	if d.givesBack && d.lastIsOwn {
 		d.rule = schema.OpLast
 	}
@@ -125,7 +124,7 @@ func (d *delivery) unsent() Answer {
 func (l *Lane) bookTry(d *delivery, a *Answer, o schema.Op, trips bool) bool {
 	switch a.Verdict {
 	case ddb.Landed:
-		l.lastOp = o.ID
+		l.lastOp.set(o.ID)
 		return true
 	case ddb.Refused:
 		if d.unanswered > 0 {
