@@ -25,6 +25,13 @@ func holding(t *testing.T, n int64) (*Lane, *plan.Config) {
 	return l, cfg
 }
 
+// held is what the lane holds of rpm.
+func held(l *Lane) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ahead.stock.Held("rpm")
+}
+
 func TestNoHorizonHoldsNothing(t *testing.T) { assert.Nil(t, newAhead(0)) }
 
 // What a denied call puts back is as old as it was.
@@ -36,11 +43,11 @@ func TestPutBackKeepsItsAge(t *testing.T) {
 		require.True(t, ok)
 		assert.Same(t, l.sight.image, r.Image)
 		l.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: cfg}, sent)
-		assert.EqualValues(t, 2*token, l.ahead.stock.Held("rpm"))
+		assert.EqualValues(t, 2*token, held(l))
 		<-time.After(102 * time.Millisecond)
 		_, _, ok = l.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
-		assert.Zero(t, l.ahead.stock.Held("rpm"))
+		assert.Zero(t, held(l))
 		l.lapseAll()
 	})
 }
@@ -53,12 +60,12 @@ func TestPutBackOfAnotherTime(t *testing.T) {
 		r, sent, ok := l.Serve(t.Context(), oneToken, cfg)
 		require.True(t, ok)
 		l.PutBack(t.Context(), oneToken, plan.Reading{Image: r.Image, Config: rpmOf(50)}, sent)
-		assert.EqualValues(t, token, l.ahead.stock.Held("rpm"))
+		assert.EqualValues(t, token, held(l))
 		assert.Equal(t, oneToken, l.ahead.stock.TakeLapsed())
 		other := *r.Image
 		other.Incarnation = []byte("another")
 		l.PutBack(t.Context(), oneToken, plan.Reading{Image: &other, Config: cfg}, sent)
-		assert.EqualValues(t, token, l.ahead.stock.Held("rpm"))
+		assert.EqualValues(t, token, held(l))
 		assert.Empty(t, l.ahead.stock.TakeLapsed())
 		l.ahead.stock = prefetch.New(1)
 	})
@@ -137,7 +144,7 @@ func TestServesNobody(t *testing.T) {
 		own.Override = true
 		_, _, ok := l.Serve(t.Context(), oneToken, own)
 		assert.False(t, ok)
-		assert.EqualValues(t, 2*token, l.ahead.stock.Held("rpm"))
+		assert.EqualValues(t, 2*token, held(l))
 
 		w := NewWaiter(1)
 		l.Join(w)
@@ -207,7 +214,7 @@ func TestHeldWhileTheBucketIsNotKnown(t *testing.T) {
 		l.Drop()
 		_, _, ok := l.Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
-		assert.EqualValues(t, 2*token, l.ahead.stock.Held("rpm"))
+		assert.EqualValues(t, 2*token, held(l))
 		l.ahead.stock.LapseAll()
 		assert.NotNil(t, l.lapsedOp(), "its counter is there, for all that is known")
 		l.lapse()
