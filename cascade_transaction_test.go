@@ -205,19 +205,21 @@ func TestTransactionOfACancelledCaller(t *testing.T) {
 // Throttling is no failure of a transaction while there is time: it is decided anew
 // until it lands, and else the error tells what throttled it.
 func TestThrottledTransactionIsDecidedAnewWhileThereIsTime(t *testing.T) {
-	virtual(t, together(), func(t *testing.T, s *process) {
+	opts := together()
+	opts.Timeout = 10 * time.Second
+	virtual(t, opts, func(t *testing.T, s *process) {
 		s.family("key", "project")
 		s.acquire("key", Amounts{"tpm": 1})
 		throttled := ddbmem.Fault{Error: cancelled("ThrottlingError", "None")}
 		began := time.Now()
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Operation == "TransactWriteItems" && time.Since(began) < 900*time.Millisecond {
+			if r.Operation == "TransactWriteItems" && time.Since(began) < 8*time.Second {
 				return throttled
 			}
 			return ddbmem.Fault{}
 		})
 		lease := s.acquire("key", Amounts{"tpm": 500})
-		assert.GreaterOrEqual(t, time.Since(began), 900*time.Millisecond)
+		assert.GreaterOrEqual(t, time.Since(began), 8*time.Second)
 		assert.False(t, lease.Degraded())
 		assert.EqualValues(t, 9_499, s.level("project", "tpm"))
 
@@ -233,8 +235,16 @@ func TestThrottledTransactionIsDecidedAnewWhileThereIsTime(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnavailable)
 		require.NotErrorIs(t, err, ErrUnconfirmed)
 		assert.ErrorContains(t, err, "hrottl")
-		assert.InDelta(t, 2, time.Since(began).Seconds(), 0.05, "Options.Timeout")
+		assert.InDelta(t, 10, time.Since(began).Seconds(), 0.05, "Options.Timeout")
 		assert.False(t, s.limiter.Health().Open, "throttling opens nothing")
 		assert.EqualValues(t, 9_499, s.level("project", "tpm"))
+
+		lease = s.acquire("key", Amounts{"tpm": 500}, WithOnUnavailable(Allow)) // within the process's share
+		assert.True(t, lease.Degraded())
+		s.recovers()
+		assert.False(t, lease.Degraded())
+		for _, entity := range []string{"key", "project"} {
+			assert.EqualValues(t, 1_001, s.stored(entity, "tpm").Consumed/milli, "what was owed is charged, at every level")
+		}
 	})
 }

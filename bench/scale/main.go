@@ -23,8 +23,12 @@ import (
 	"testing" //nolint:depguard // virtual time needs a *testing.T; nothing of this ships
 	"testing/synctest"
 	"time"
+
+	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
+// main does without program.Main: an interrupt has to end a simulation, which looks at
+// no context.
 func main() {
 	err := run(os.Args[1:], os.Stdout, os.Stderr)
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -61,32 +65,29 @@ type settings struct {
 
 func parse(args []string, stderr io.Writer) (settings, error) {
 	var s settings
-	f := flag.NewFlagSet("scale", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.IntVar(&s.Processes, "processes", 1000, "processes, each with a limiter of its own")
-	f.Float64Var(&s.Each, "each", 0.3, "calls a second that each offers, at random instants")
-	f.Int64Var(&s.Rate, "rate", 200, "tokens a second of the one bucket; a call takes one")
-	f.Int64Var(&s.Burst, "burst", 200, "tokens it holds")
-	f.StringVar(&s.Call, "call", "acquire", "acquire: once; retry: again after RetryAfter; wait")
-	f.DurationVar(&s.Patience, "patience", time.Second, "when retry and wait give up")
-	f.DurationVar(&s.WarmUp, "warm-up", 15*time.Second, "virtual time before what is measured")
-	f.DurationVar(&s.For, "for", 60*time.Second, "virtual time measured")
-	f.DurationVar(&s.Latency, "latency", 5*time.Millisecond, "round trip to the store, on average")
-	f.Float64Var(&s.Spread, "spread", 0.2, "the share that a trip takes more or less, each way, at random")
-	f.Float64Var(&s.Partition, "partition", 1000, "write units a second of the bucket's partition; 0: no bound")
-	f.Float64Var(&s.Reads, "reads", 3000, "its read units a second; 0: no bound")
-	f.Float64Var(&s.Holds, "holds", 1, "seconds of unused throughput that the partition lends: DynamoDB's may lend 300")
-	f.DurationVar(&s.Timeout, "timeout", 0, "Options.Timeout; 0: its default")
-	f.DurationVar(&s.Prefetch, "prefetch", 0, "Options.Prefetch; 0: none")
-	f.StringVar(&s.Start, "start", "empty", "the bucket at the start: empty, full, or part: three fifths full")
-	f.BoolVar(&s.Real, "real", false, "in real time; it takes as long as it says, and the machine must keep up")
-	f.StringVar(&s.scenario, "scenario", "", names()+"; decides all but -for, -warm-up and -holds")
-	f.BoolVar(&s.json, "json", false, "print JSON")
-	if err := f.Parse(args); err != nil {
+	err := program.Parse("scale", args, stderr, func(f *flag.FlagSet) {
+		f.IntVar(&s.Processes, "processes", 1000, "processes, each with a limiter of its own")
+		f.Float64Var(&s.Each, "each", 0.3, "calls a second that each offers, at random instants")
+		f.Int64Var(&s.Rate, "rate", 200, "tokens a second of the one bucket; a call takes one")
+		f.Int64Var(&s.Burst, "burst", 200, "tokens it holds")
+		f.StringVar(&s.Call, "call", "acquire", "acquire: once; retry: again after RetryAfter; wait")
+		f.DurationVar(&s.Patience, "patience", time.Second, "when retry and wait give up")
+		f.DurationVar(&s.WarmUp, "warm-up", 15*time.Second, "virtual time before what is measured")
+		f.DurationVar(&s.For, "for", 60*time.Second, "virtual time measured")
+		f.DurationVar(&s.Latency, "latency", 5*time.Millisecond, "round trip to the store, on average")
+		f.Float64Var(&s.Spread, "spread", 0.2, "the share that a trip takes more or less, each way, at random")
+		f.Float64Var(&s.Partition, "partition", 1000, "write units a second of the bucket's partition; 0: no bound")
+		f.Float64Var(&s.Reads, "reads", 3000, "its read units a second; 0: no bound")
+		f.Float64Var(&s.Holds, "holds", 1, "seconds of unused throughput that the partition lends: DynamoDB's may lend 300")
+		f.DurationVar(&s.Timeout, "timeout", 0, "Options.Timeout; 0: its default")
+		f.DurationVar(&s.Prefetch, "prefetch", 0, "Options.Prefetch; 0: none")
+		f.StringVar(&s.Start, "start", "empty", "the bucket at the start: empty, full, or part: three fifths full")
+		f.BoolVar(&s.Real, "real", false, "in real time; it takes as long as it says, and the machine must keep up")
+		f.StringVar(&s.scenario, "scenario", "", names()+"; decides all but -for, -warm-up and -holds")
+		f.BoolVar(&s.json, "json", false, "print JSON")
+	})
+	if err != nil {
 		return s, err
-	}
-	if f.NArg() > 0 {
-		return s, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
 	return s, s.check()
 }

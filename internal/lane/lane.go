@@ -122,12 +122,19 @@ func (l *Lane) Enqueue(o *Op) bool {
 func (l *Lane) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w := l.owing.Load(); w == nil || l.running || l.tripped.Load() || !w.pending() {
-		return
+	if w := l.owing.Load(); w != nil && !l.running && !l.tripped.Load() && w.pending() {
+		l.startIfResting()
 	}
-	l.running = true
-	l.owner.Started()
-	go l.Run()
+}
+
+// startIfResting has a goroutine work on the queue of a lane that rests. l.mu must be
+// held.
+func (l *Lane) startIfResting() {
+	if !l.running {
+		l.running = true
+		l.owner.Started()
+		go l.Run()
+	}
 }
 
 // Submit queues an op and starts the lane if it rests.

@@ -58,15 +58,9 @@ func (l *Lane) writeLapsed() {
 	if l.Away() {
 		return
 	}
-	o := l.lapsedOp()
-	if o == nil {
-		return
-	}
-	l.queue = append(l.queue, o)
-	if !l.running {
-		l.running = true
-		l.owner.Started()
-		go l.Run()
+	if o := l.lapsedOp(); o != nil {
+		l.queue = append(l.queue, o)
+		l.startIfResting()
 	}
 }
 
@@ -76,7 +70,7 @@ func (l *Lane) lapsedOp() *Op {
 	a := l.ahead
 	lapsed := a.stock.TakeLapsed()
 	a.lapsedAt = 0
-	if len(lapsed) == 0 || l.sight.known && (l.sight.image == nil || string(l.sight.image.Of()) != string(a.incarnation)) {
+	if len(lapsed) == 0 || l.sight.known && (l.sight.image == nil || !bytes.Equal(l.sight.image.Of(), a.incarnation)) {
 		return nil // with its bucket the counter is gone
 	}
 	o := NewAdjust(context.Background(), nil, a.incarnation, a.cfg)

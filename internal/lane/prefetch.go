@@ -107,15 +107,9 @@ func (l *Lane) PutBack(ctx context.Context, asked []plan.Signed, r plan.Reading,
 
 // fetch debits more in the background. l.mu must be held.
 func (l *Lane) fetch(cfg *plan.Config, now int64) {
-	o := l.fetchOp(cfg, now)
-	if o == nil {
-		return
-	}
-	l.queue = append(l.queue, o)
-	if !l.running {
-		l.running = true
-		l.owner.Started()
-		go l.Run()
+	if o := l.fetchOp(cfg, now); o != nil {
+		l.queue = append(l.queue, o)
+		l.startIfResting()
 	}
 }
 
@@ -126,10 +120,10 @@ func (l *Lane) fetchOp(cfg *plan.Config, now int64) *Op {
 	if a.fetching || cfg.Override || len(l.line) > 0 || l.tripped.Load() || l.owner.lapsing.Load() || !l.sight.current(cfg) {
 		return nil
 	}
-	if nowMS := l.owner.NowMS(); nowMS-l.sight.seenAt > max(a.horizon.Milliseconds(), plan.MemoryMS) {
+	image, nowMS := l.sight.image, l.owner.NowMS()
+	if nowMS-l.sight.seenAt > max(a.horizon.Milliseconds(), plan.MemoryMS) {
 		return nil // too old to tell whether tokens are scarce
 	}
-	image, nowMS := l.sight.image, l.owner.NowMS()
 	want := a.stock.Want(func(name string) (prefetch.Level, bool) {
 		if !image.Holds(name) {
 			return prefetch.Level{}, false

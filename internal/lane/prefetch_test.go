@@ -279,3 +279,23 @@ func TestWhatIsNotTakenOffIsKept(t *testing.T) {
 		l.lapseAll()
 	})
 }
+
+// A correction of the counter of which nobody knows whether it landed is not made again:
+// what it was to take off stays consumed, and is told as in doubt.
+func TestCorrectionInDoubtIsNotMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := holding(t, 2)
+		l.mu.Lock()
+		l.ahead.stock.LapseAll()
+		o := l.lapsedOp()
+		l.mu.Unlock()
+		require.NotNil(t, o)
+		o.onOutcome(Result{Err: ErrTripped, Unconfirmed: true})
+		assert.False(t, l.ahead.stock.HasLapsed())
+		doubted, _ := l.owner.tally.amounts()
+		assert.Equal(t, map[string]int64{"rpm": 2}, plan.Tokens(doubted))
+		o.onOutcome(Result{Err: ErrTripped})
+		assert.True(t, l.ahead.stock.HasLapsed(), "what surely was not taken off is kept for the next write")
+		l.lapseAll()
+	})
+}

@@ -38,7 +38,7 @@ const (
 	paceOver   = 10 * second
 	paceSample = second / 10
 	// firstPause bounds the pause after a request that was throttled, doubled by each
-	// in a row up to mostRest.
+	// in a row up to mostPause.
 	firstPause = second / 100
 	mostPause  = second
 )

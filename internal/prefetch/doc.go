@@ -7,8 +7,9 @@
 // what is left then lapses. Nothing is ever given back to the bucket: given back
 // and taken again, an old token would be young, the queue of admissions would
 // drain meanwhile, and the excess over the burst would grow without bound. As it
-// is, at most refill × horizon is admitted above the burst. What lapsed is taken
-// off the counter, so that usage stays what was admitted.
+// is, refill × horizon at most is admitted above the burst, and beside it what leases
+// give back within the horizon (docs/design/prefetch.md). What lapsed is taken off the
+// counter, so that usage stays what was admitted.
 //
 //	stock.go   what is held, and until when
 //	demand.go  what calls need, and how much of the bucket's traffic is this process's

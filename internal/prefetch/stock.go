@@ -159,12 +159,8 @@ func positive(amounts []plan.Signed) bool {
 
 // of is a limit's amount, 0 if it is not listed.
 func of(list []plan.Signed, name string) int64 {
-	for i := range list {
-		if list[i].Name == name {
-			return list[i].Amount
-		}
-	}
-	return 0
+	amount, _ := plan.AmountOf(list, name)
+	return amount
 }
 
 // at points to a limit's amount. It adds an entry, in name order, if there is none.

@@ -109,16 +109,6 @@ func (m *Image) State(i int) bucket.State {
 	return bucket.State{Rate: l.Rate, Tokens: l.Tokens, Refilled: m.Refilled}
 }
 
-// Same reports whether two images show the same stored state, so that nothing
-// was written between them.
-func (m *Image) Same(o *Image) bool {
-	if m == nil || o == nil {
-		return m == o
-	}
-	return m.Refilled == o.Refilled && m.TTL == o.TTL && bytes.Equal(m.Fingerprint, o.Fingerprint) && bytes.Equal(m.Incarnation, o.Incarnation) &&
-		slices.Equal(m.Limits, o.Limits) && slices.Equal(m.Set.Names, o.Set.Names)
-}
-
 // DecodeBucket reads a bucket item; nil for none. hint is the set of the image before
 // it, which is nearly always the set of this one too. slot is the reader's op slot.
 func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, error) {

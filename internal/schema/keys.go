@@ -93,9 +93,5 @@ func (k Keys) EntityConfigs(resource string) string {
 // Entity is the partition of everything an entity owns.
 func (k Keys) Entity(id string) string { return k.entity(id) }
 
-// BucketResource returns the resource of a bucket's sort key, false for any
-// other item.
-func BucketResource(sk string) (string, bool) { return strings.CutPrefix(sk, skBucketPrefix) }
-
 // ChildID returns the entity named by a sort key of the children index.
 func ChildID(gsi1sk string) (string, bool) { return strings.CutPrefix(gsi1sk, childPrefix) }

@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// Main runs a command until it ends or is interrupted, and exits with status 1 if
-// it fails.
+// Main runs a command, and exits with status 1 if it fails. An interrupt ends the
+// command's context, a second one the program.
 func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
