@@ -234,7 +234,7 @@ func TestNobodyOvertakesALineFromMemory(t *testing.T) {
 		s := prefetching(t, 1, &Options{Limits: []Limit{PerSecond("rpm", 100)}, Prefetch: time.Second})[0]
 		st := &stream{}
 		st.run(t, s, 20*time.Millisecond, 3*time.Second)
-		s.acquire("shared", Amounts{"rpm": 40}) // a full bucket would serve the waiter at once
+		s.acquire("shared", Amounts{"rpm": 40})                                        // a full bucket would serve the waiter at once
 		for s.used(func() { s.acquire("shared", Amounts{"rpm": 1}) }).Requests() > 0 { // until one is from memory
 			elapse(time.Millisecond)
 		}
