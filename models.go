@@ -85,6 +85,10 @@ type Entity struct {
 	// Cascade makes an acquire of this entity charge its parent as well; it needs a
 	// ParentID. Defaults to false.
 	Cascade bool
+	// Plan names the plan whose limits apply where the entity has none of its own:
+	// letters, digits and _ . - : @, starting with a letter or digit, at most 256.
+	// Parents do not pass theirs on. Defaults to none.
+	Plan string
 	// Metadata is free text for people and tools; the limiter ignores it.
 	Metadata map[string]string
 	// CreatedAt is when the record was written; zero before that.

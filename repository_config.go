@@ -226,6 +226,8 @@ func (r *Repository) evictConfig(o schema.ConfigOwner) {
 			return k.entity == o.Entity
 		case o.Entity != "":
 			return k == configKey{o.Entity, o.Resource}
+		case o.Plan != "":
+			return true
 		case o.Resource != "":
 			return k.resource == o.Resource
 		default:
@@ -244,7 +246,7 @@ func (r *Repository) setLimits(ctx context.Context, owner schema.ConfigOwner, li
 		return err
 	}
 	return r.changeConfig(ctx, "set limits", owner, func(old schema.Item) []types.TransactWriteItem {
-		policy := schema.DecodePolicy(old)
+		policy, blocked := schema.DecodePolicy(old), schema.Blocked(old)
 		if opts != nil {
 			policy = string(opts.OnUnavailable)
 		}
@@ -252,7 +254,7 @@ func (r *Repository) setLimits(ctx context.Context, owner schema.ConfigOwner, li
 		items := []types.TransactWriteItem{{Put: &types.Put{
 			TableName: &r.table,
 			Item: r.keys.EncodeConfig(owner, old, schema.ConfigItem{
-				Limits: stored, OnUnavailable: policy, Version: schema.ConfigVersion(old) + 1,
+				Limits: stored, Blocked: blocked, OnUnavailable: policy, Version: schema.ConfigVersion(old) + 1,
 			}),
 			ConditionExpression:       &unchanged.Condition,
 			ExpressionAttributeNames:  unchanged.Names,

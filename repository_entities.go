@@ -47,7 +47,7 @@ func (r *Repository) CreateEntity(ctx context.Context, e Entity) error {
 	r.configs.evict(owned)
 	defer r.configs.evict(owned)
 	item := r.keys.EncodeEntity(schema.EntityRecord{
-		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Metadata: e.Metadata, CreatedAt: r.clock.Now(),
+		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, Metadata: e.Metadata, CreatedAt: r.clock.Now(),
 	})
 	for attempt := 1; ; attempt++ {
 		v, err := r.transact(ctx, []types.TransactWriteItem{{Put: &types.Put{
@@ -81,6 +81,11 @@ func checkEntity(e Entity) error {
 	}
 	if e.Cascade && e.ParentID == "" {
 		return invalid("entity.Cascade", "is true without a parent to charge; set ParentID too, or leave Cascade out")
+	}
+	if e.Plan != "" {
+		if err := checkEntityID("entity.Plan", e.Plan); err != nil {
+			return err
+		}
 	}
 	if len(e.Name) > maxName || !utf8.ValidString(e.Name) {
 		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), maxName)
@@ -194,7 +199,7 @@ func (r *Repository) GetEntity(ctx context.Context, id string) (Entity, error) {
 
 func entityOf(id string, item schema.Item) Entity {
 	e := schema.DecodeEntity(item)
-	return Entity{ID: id, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Metadata: e.Metadata, CreatedAt: e.CreatedAt}
+	return Entity{ID: id, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, Metadata: e.Metadata, CreatedAt: e.CreatedAt}
 }
 
 // DeleteEntity removes an entity's limits, buckets and record; what was recorded

@@ -22,7 +22,7 @@ func TestEntityLifecycle(t *testing.T) {
 		r := e.repository(t, &RepositoryOptions{Now: noon})
 		want := Entity{
 			ID: "key-1", Name: "Key one", ParentID: "proj-1", Cascade: true,
-			Metadata: map[string]string{"team": "search", "empty": ""}, CreatedAt: noon(),
+			Plan: "pro", Metadata: map[string]string{"team": "search", "empty": ""}, CreatedAt: noon(),
 		}
 		_, err := r.GetEntity(t.Context(), "key-1")
 		require.ErrorIs(t, err, ErrNotFound)
@@ -58,6 +58,7 @@ func TestCreateEntityRefusesBadInput(t *testing.T) {
 	r := e.repository(t, nil)
 	before := e.db.Meter()
 	for field, entity := range map[string]Entity{
+		"entity.Plan":              {ID: "a", Plan: "no plan"},
 		"entity.ID":                {},
 		"entity.ID (hash)":         {ID: "a#b"},
 		"entity.ParentID":          {ID: "a", ParentID: "b c"},

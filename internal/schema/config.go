@@ -14,6 +14,8 @@ const (
 	attrConfigVersion = "config_version"
 
 	attrOnUnavailable = "on_unavailable"
+	attrUnlimited     = "unlimited"
+	attrBlocked       = "blocked"
 	limitPrefix       = "l_"
 )
 
@@ -35,20 +37,26 @@ type ConfigLimit struct {
 type ConfigItem struct {
 	// Limits is sorted by name.
 	Limits []ConfigLimit
-	// OnUnavailable is "allow", "block" or "" for none; system items only.
+	// Unlimited means that nothing limits the owner, and that no less specific
+	// level does either. It counts only without Limits.
+	Unlimited bool
+	// Blocked means that no call is admitted, whatever more specific items say.
+	Blocked bool
+	// OnUnavailable is "allow", "block", "local" or "" for none.
 	OnUnavailable string
 	// Version counts the writes of the item; 0 when it has no version.
 	Version int64
 }
 
-// ConfigOwner says whose configuration an item holds: an entity's for a
-// resource, a resource's (no entity), or the system's (neither). An entity
-// without a resource means its default.
-type ConfigOwner struct{ Entity, Resource string }
+// ConfigOwner says whose configuration an item holds: an entity's for a resource, a
+// plan's for a resource, a resource's (no entity, no plan), or the system's (none of
+// them). An entity or a plan without a resource means its default. An owner never has
+// both an entity and a plan.
+type ConfigOwner struct{ Entity, Resource, Plan string }
 
-// Normal spells an entity's default in its one way.
+// Normal spells the default of an entity or a plan in its one way.
 func (o ConfigOwner) Normal() ConfigOwner {
-	if o.Entity != "" && o.Resource == "" {
+	if (o.Entity != "" || o.Plan != "") && o.Resource == "" {
 		o.Resource = DefaultResource
 	}
 	return o
@@ -59,6 +67,8 @@ func (k Keys) Config(o ConfigOwner) Key {
 	switch {
 	case o.Entity != "":
 		return k.EntityConfig(o.Entity, o.Resource)
+	case o.Plan != "":
+		return k.PlanConfig(o.Plan, o.Resource)
 	case o.Resource != "":
 		return k.ResourceConfig(o.Resource)
 	default:
@@ -70,7 +80,7 @@ func (k Keys) Config(o ConfigOwner) Key {
 // that it does not know and drops every limit of it; old may be nil.
 func (k Keys) EncodeConfig(o ConfigOwner, old Item, c ConfigItem) Item {
 	o = o.Normal()
-	item := make(Item, len(old)+4*len(c.Limits)+7)
+	item := make(Item, len(old)+4*len(c.Limits)+9)
 	for name, value := range old {
 		if _, _, isLimit := splitLimit(name); !isLimit {
 			item[name] = value
@@ -85,6 +95,9 @@ func (k Keys) EncodeConfig(o ConfigOwner, old Item, c ConfigItem) Item {
 		item[attrEntity] = String(o.Entity)
 		item[GSI3PK], item[GSI3SK] = String(k.EntityConfigs(o.Resource)), String(o.Entity)
 	}
+	if o.Plan != "" {
+		item[attrPlan] = String(o.Plan)
+	}
 	for _, l := range c.Limits {
 		prefix := limitPrefix + l.Name + "_"
 		item[prefix+fieldCapacity] = Number(l.Capacity)
@@ -92,7 +105,15 @@ func (k Keys) EncodeConfig(o ConfigOwner, old Item, c ConfigItem) Item {
 		item[prefix+fieldAmount] = Number(l.Amount)
 		item[prefix+fieldPeriod] = Number(l.PeriodSeconds)
 	}
-	delete(item, attrOnUnavailable)
+	for _, name := range []string{attrOnUnavailable, attrUnlimited, attrBlocked} {
+		delete(item, name)
+	}
+	if c.Unlimited {
+		item[attrUnlimited] = &types.AttributeValueMemberBOOL{Value: true}
+	}
+	if c.Blocked {
+		item[attrBlocked] = &types.AttributeValueMemberBOOL{Value: true}
+	}
 	if c.OnUnavailable != "" {
 		item[attrOnUnavailable] = String(c.OnUnavailable)
 	}
@@ -139,9 +160,16 @@ func HasLimits(item Item) bool {
 
 // DecodeConfig reads a configuration item; attributes it does not know are
 // ignored. A missing burst or refill amount is the capacity. It fails on a
-// limit that cannot be understood: to leave it out would not enforce it.
+// limit, or a mark, that cannot be understood: to leave it out would not enforce it.
 func DecodeConfig(item Item) (ConfigItem, error) {
 	c := ConfigItem{OnUnavailable: DecodePolicy(item), Version: ConfigVersion(item)}
+	var err error
+	if c.Blocked, err = mark(item, attrBlocked); err != nil {
+		return ConfigItem{}, err
+	}
+	if c.Unlimited, err = mark(item, attrUnlimited); err != nil {
+		return ConfigItem{}, err
+	}
 	limits, err := limitsIn(item)
 	if err != nil {
 		return ConfigItem{}, err
@@ -154,6 +182,24 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 		c.Limits = append(c.Limits, l)
 	}
 	return c, nil
+}
+
+// Blocked says whether an item blocks its owner; an item that does not say it clearly
+// does.
+func Blocked(item Item) bool {
+	blocked, err := mark(item, attrBlocked)
+	return blocked || err != nil
+}
+
+// mark reads an attribute that is true or false; false if it is absent.
+func mark(item Item, name string) (bool, error) {
+	switch v := item[name].(type) {
+	case nil, *types.AttributeValueMemberNULL:
+		return false, nil
+	case *types.AttributeValueMemberBOOL:
+		return v.Value, nil
+	}
+	return false, fmt.Errorf("attribute %s is not a BOOL", name)
 }
 
 // limitsIn are the fields of limits that an item has, by the limit's name.
@@ -203,7 +249,7 @@ func (l ConfigLimit) completed(item Item) (ConfigLimit, error) {
 	return l, nil
 }
 
-// DecodePolicy reads what a system item says to do when the store does not
+// DecodePolicy reads what an item says to do when the store does not
 // answer; "" for none.
 func DecodePolicy(item Item) string {
 	return text(item, attrOnUnavailable)

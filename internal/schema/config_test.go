@@ -74,6 +74,41 @@ func TestConfigKeysOfANamespace(t *testing.T) {
 	}, item)
 }
 
+func TestConfigOfAPlan(t *testing.T) {
+	for resource, sk := range map[string]string{"": "#CONFIG#_default_", "gpt-4": "#CONFIG#gpt-4"} {
+		owner := ConfigOwner{Plan: "pro", Resource: resource}
+		item := NewKeys("eu").EncodeConfig(owner, nil, ConfigItem{Version: 1})
+		assert.Equal(t, Item{
+			PK: String("eu/PLAN#pro"), SK: String(sk), "plan": String("pro"),
+			"resource": String(owner.Normal().Resource), "config_version": Number(1),
+		}, item)
+		_, _, listed := Keys{}.Register(owner, false)
+		assert.False(t, listed, "it is no resource's")
+	}
+}
+
+func TestConfigMarks(t *testing.T) {
+	owner, yes := ConfigOwner{Resource: "r"}, &types.AttributeValueMemberBOOL{Value: true}
+	item := Keys{}.EncodeConfig(owner, nil, ConfigItem{Version: 1, Unlimited: true, Blocked: true, OnUnavailable: "local"})
+	assert.Equal(t, yes, item["unlimited"])
+	assert.Equal(t, yes, item["blocked"])
+	got, err := DecodeConfig(item)
+	require.NoError(t, err)
+	assert.Equal(t, ConfigItem{Version: 1, Unlimited: true, Blocked: true, OnUnavailable: "local"}, got)
+
+	lifted := Keys{}.EncodeConfig(owner, item, ConfigItem{Version: 2})
+	for _, attr := range []string{"unlimited", "blocked", "on_unavailable"} {
+		assert.NotContains(t, lifted, attr)
+		if attr != "on_unavailable" {
+			_, err = DecodeConfig(Item{attr: String("yes")})
+			assert.ErrorContains(t, err, attr, "what is not understood is not taken for false")
+			got, err = DecodeConfig(Item{attr: &types.AttributeValueMemberNULL{Value: true}})
+			require.NoError(t, err)
+			assert.Equal(t, ConfigItem{}, got)
+		}
+	}
+}
+
 func TestDecodeConfigDefaultsAndFaults(t *testing.T) {
 	got, err := DecodeConfig(Item{"l_a_b_cp": Number(5), "l_a_b_rp": Number(60)})
 	require.NoError(t, err)
@@ -118,7 +153,9 @@ func TestConfigRoundTrip(t *testing.T) {
 		})
 		want := ConfigItem{
 			Limits:        limits,
-			OnUnavailable: rapid.SampledFrom([]string{"", "allow", "block"}).Draw(t, "policy"),
+			Unlimited:     rapid.Bool().Draw(t, "unlimited"),
+			Blocked:       rapid.Bool().Draw(t, "blocked"),
+			OnUnavailable: rapid.SampledFrom([]string{"", "allow", "block", "local"}).Draw(t, "policy"),
 			Version:       rapid.Int64Range(1, 1<<60).Draw(t, "version"),
 		}
 		got, err := DecodeConfig(Keys{}.EncodeConfig(ConfigOwner{}, nil, want))

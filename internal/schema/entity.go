@@ -14,19 +14,22 @@ const (
 	attrParentID  = "parent_id"
 	attrCascade   = "cascade"
 	attrMetadata  = "metadata"
+	attrPlan      = "plan"
 	attrCreatedAt = "created_at"
 )
 
 // EntityAttributes are the attributes of an entity record besides its keys. No
 // acquire changes them.
-var EntityAttributes = []string{attrEntity, attrName, attrParentID, attrCascade, attrMetadata, attrCreatedAt}
+var EntityAttributes = []string{attrEntity, attrName, attrParentID, attrCascade, attrMetadata, attrCreatedAt, attrPlan}
 
 // EntityRecord is what an entity's #META item says.
 type EntityRecord struct {
 	ID, Name, ParentID string
 	Cascade            bool
-	Metadata           map[string]string
-	CreatedAt          time.Time
+	// Plan is the plan that it is on, "" for none.
+	Plan      string
+	Metadata  map[string]string
+	CreatedAt time.Time
 }
 
 // EncodeEntity returns the item of an entity record. One with a parent is
@@ -52,16 +55,20 @@ func (k Keys) EncodeEntity(e EntityRecord) Item {
 		item[GSI1PK] = String(k.Parent(e.ParentID))
 		item[GSI1SK] = String(childPrefix + e.ID)
 	}
+	if e.Plan != "" {
+		item[attrPlan] = String(e.Plan)
+	}
 	return item
 }
 
 // DecodeEntity reads an entity record. What it cannot understand it leaves
-// empty: nothing but the parent and the cascade matter to a limit.
+// empty: nothing but the parent, the cascade and the plan matter to a limit.
 func DecodeEntity(item Item) EntityRecord {
 	e := EntityRecord{
 		ID:       text(item, attrEntity),
 		Name:     text(item, attrName),
 		ParentID: text(item, attrParentID),
+		Plan:     text(item, attrPlan),
 		Metadata: decodeMetadata(item[attrMetadata]),
 	}
 	if b, ok := item[attrCascade].(*types.AttributeValueMemberBOOL); ok {

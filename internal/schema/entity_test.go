@@ -25,6 +25,15 @@ func TestEntityOfAnotherImplementation(t *testing.T) {
 	}
 }
 
+func TestEntityOnAPlan(t *testing.T) {
+	want := EntityRecord{ID: "key-1", Plan: "pro", CreatedAt: time.Date(2026, 11, 21, 9, 54, 2, 0, time.UTC)}
+	item := Keys{}.EncodeEntity(want)
+	assert.Equal(t, String("pro"), item["plan"])
+	assert.Equal(t, want, DecodeEntity(item))
+	assert.NotContains(t, Keys{}.EncodeEntity(EntityRecord{ID: "key-1"}), "plan")
+	assert.Empty(t, DecodeEntity(Item{"plan": Number(1)}).Plan)
+}
+
 func TestDecodeEntityIsTolerant(t *testing.T) {
 	assert.Equal(t, EntityRecord{}, DecodeEntity(nil))
 	assert.Equal(t, EntityRecord{ID: "a"}, DecodeEntity(Item{

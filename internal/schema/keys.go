@@ -13,8 +13,8 @@ const (
 	GSI3PK, GSI3SK = "GSI3PK", "GSI3SK"
 	TTL            = "ttl"
 
-	// DefaultResource is the resource under which an entity's default limits
-	// are stored.
+	// DefaultResource is the resource under which the default limits of an entity
+	// or a plan are stored.
 	DefaultResource = "_default_"
 
 	skMeta, skConfig, skVersion = "#META", "#CONFIG", "#VERSION"
@@ -62,6 +62,14 @@ func (k Keys) EntityConfig(entity, resource string) Key {
 		resource = DefaultResource
 	}
 	return Key{k.entity(entity), skConfigPrefix + resource}
+}
+
+// PlanConfig is the key of a plan's limits for a resource; "" is the plan's default.
+func (k Keys) PlanConfig(plan, resource string) Key {
+	if resource == "" {
+		resource = DefaultResource
+	}
+	return Key{k.prefix + "PLAN#" + plan, skConfigPrefix + resource}
 }
 
 // ResourceConfig is the key of a resource's limits.

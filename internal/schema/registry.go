@@ -36,13 +36,13 @@ func (k Keys) Resources() Key { return Key{k.prefix + "SYSTEM#", skResources} }
 func (k Keys) EntityResources() Key { return Key{k.prefix + "SYSTEM#", skEntityResources} }
 
 // Register returns the update that lists the owner's limits, or removes them
-// from the list; ok is false for an owner that is not listed: the system, and a
+// from the list; ok is false for an owner that is not listed: the system, a plan, and a
 // resource whose name cannot be counted under, for it is a key's.
 func (k Keys) Register(o ConfigOwner, remove bool) (key Key, st Statement, ok bool) {
 	o = o.Normal()
 	b := newStatementBuilder()
 	switch {
-	case o.Resource == "" || o.Entity != "" && (o.Resource == PK || o.Resource == SK):
+	case o.Plan != "" || o.Resource == "" || o.Entity != "" && (o.Resource == PK || o.Resource == SK):
 		return Key{}, Statement{}, false
 	case o.Entity == "":
 		verb := "ADD "
