@@ -84,7 +84,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/schema",
-		std:     pureStd,
+		std:     append([]string{"encoding/json", "regexp"}, pureStd...),
 		project: []string{"internal/bucket"},
 		others:  []string{sdk + "/aws", sdk + "/service/dynamodb/types"},
 		reason:  "keys, attributes and expressions are values; whoever sends them is elsewhere",
@@ -93,6 +93,13 @@ var importTable = []importRow{
 		folder: "internal/ddb",
 		others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "how to talk to DynamoDB, whatever is said: limiter and budget must judge an error alike, so neither may be known here",
+	},
+	{
+		folder:  "internal/audit",
+		std:     append([]string{"crypto/rand", "encoding/json", "hash/fnv", "unicode"}, pureStd...),
+		project: []string{"internal/schema"},
+		others:  []string{sdk + "/service/dynamodb/types"},
+		reason:  "what is recorded about a change is a value: whoever makes the change writes it, with the change",
 	},
 	{
 		folder: "internal/problem",

@@ -252,7 +252,7 @@ func (l ConfigLimit) completed(item Item) (ConfigLimit, error) {
 // DecodePolicy reads what an item says to do when the store does not
 // answer; "" for none.
 func DecodePolicy(item Item) string {
-	return text(item, attrOnUnavailable)
+	return Text(item, attrOnUnavailable)
 }
 
 // splitLimit splits l_{name}_{field} at the last underscore: names may hold
@@ -274,8 +274,8 @@ func splitLimit(attr string) (name, field string, ok bool) {
 	return "", "", false
 }
 
-// text is "" for an attribute that is absent or no string.
-func text(item Item, name string) string {
+// Text is an attribute of text: "" for an attribute that is absent or no string.
+func Text(item Item, name string) string {
 	if s, ok := item[name].(*types.AttributeValueMemberS); ok {
 		return s.Value
 	}
@@ -283,4 +283,4 @@ func text(item Item, name string) string {
 }
 
 // KeyOf is the primary key of an item.
-func KeyOf(item Item) Key { return Key{text(item, PK), text(item, SK)} }
+func KeyOf(item Item) Key { return Key{Text(item, PK), Text(item, SK)} }

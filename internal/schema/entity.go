@@ -65,16 +65,16 @@ func (k Keys) EncodeEntity(e EntityRecord) Item {
 // empty: nothing but the parent, the cascade and the plan matter to a limit.
 func DecodeEntity(item Item) EntityRecord {
 	e := EntityRecord{
-		ID:       text(item, attrEntity),
-		Name:     text(item, attrName),
-		ParentID: text(item, attrParentID),
-		Plan:     text(item, attrPlan),
+		ID:       Text(item, attrEntity),
+		Name:     Text(item, attrName),
+		ParentID: Text(item, attrParentID),
+		Plan:     Text(item, attrPlan),
 		Metadata: decodeMetadata(item[attrMetadata]),
 	}
 	if b, ok := item[attrCascade].(*types.AttributeValueMemberBOOL); ok {
 		e.Cascade = b.Value
 	}
-	if t, err := time.Parse(time.RFC3339, text(item, attrCreatedAt)); err == nil {
+	if t, err := time.Parse(time.RFC3339, Text(item, attrCreatedAt)); err == nil {
 		e.CreatedAt = t.UTC()
 	}
 	return e
@@ -95,7 +95,7 @@ func ConfigResource(sk string) (string, bool) { return strings.CutPrefix(sk, skC
 func HasEntity(item Item) bool { return item[attrEntity] != nil }
 
 // Child is the entity named by an item of the children index.
-func Child(item Item) (string, bool) { return ChildID(text(item, GSI1SK)) }
+func Child(item Item) (string, bool) { return ChildID(Text(item, GSI1SK)) }
 
 // decodeMetadata reads a map of strings, plain or marshalled twice: then the map
 // and each value are maps of one entry, named by a type: {"M": {"team": {"S":

@@ -79,4 +79,4 @@ func Uncount(resource string) Statement {
 
 // ConfiguredEntity is the entity named by an item of the index of entities with
 // limits.
-func ConfiguredEntity(item Item) string { return text(item, GSI3SK) }
+func ConfiguredEntity(item Item) string { return Text(item, GSI3SK) }

@@ -1,0 +1,180 @@
+package audit
+
+import (
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Attribute names of events, those of the source's.
+const (
+	attrID        = "event_id"
+	attrTime      = "timestamp"
+	attrPrincipal = "principal"
+	attrAction    = "action"
+	attrTarget    = "entity_id"
+	attrResource  = "resource"
+	attrDetails   = "details"
+
+	detailChanges, detailBefore, detailAfter = "changes", "before", "after"
+)
+
+// The targets of changes that are no entity's.
+const (
+	System         = "$SYSTEM"
+	resourcePrefix = "$RESOURCE:"
+	planPrefix     = "$PLAN:"
+)
+
+// ResourceTarget is the target of changes of a resource's limits.
+func ResourceTarget(resource string) string { return resourcePrefix + resource }
+
+// PlanTarget is the target of changes of a plan's limits.
+func PlanTarget(plan string) string { return planPrefix + plan }
+
+// IndexShards is over how many partitions of the index the events of a day are spread.
+const IndexShards = 8
+
+const (
+	partition  = "AUDIT#"
+	sortPrefix = "#AUDIT#"
+)
+
+// Layout says where events lie in a table.
+type Layout struct {
+	// Prefix begins each partition key: the namespace's; empty for none.
+	Prefix string
+	// TTL is the attribute by which items expire, and Retention how long events are
+	// kept. Without one of the two they are kept for ever.
+	TTL       string
+	Retention time.Duration
+	// Indexed lists events by day and principal in the index GSI2.
+	Indexed bool
+}
+
+// Partition is the partition key of a target's events.
+func (l Layout) Partition(target string) string { return l.Prefix + partition + target }
+
+// SortPrefix begins the sort key of each event; the event's id follows.
+const SortPrefix = sortPrefix
+
+// Day is a partition of the index: the events of a day in UTC, of the principals of a
+// shard.
+func (l Layout) Day(t time.Time, shard int) string {
+	return l.Prefix + partition + t.UTC().Format(time.DateOnly) + "#" + strconv.Itoa(shard)
+}
+
+// ShardOf is the shard of a principal's events.
+func ShardOf(principal string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(principal)) // never fails
+	return int(h.Sum32() % IndexShards)
+}
+
+// indexSort is the sort key in the index: by time, and with the principal, so that those
+// of one principal are known without reading the rest.
+func (e Event) indexSort() string { return e.ID + "#" + e.Principal }
+
+// IndexedPrincipal is the principal in a sort key of the index.
+func IndexedPrincipal(sort string) string {
+	_, principal, _ := strings.Cut(sort, "#")
+	return principal
+}
+
+// Item is the event as stored.
+func (l Layout) Item(e Event) schema.Item {
+	item := schema.Item{
+		schema.PK:     schema.String(l.Partition(e.Target)),
+		schema.SK:     schema.String(sortPrefix + e.ID),
+		attrID:        schema.String(e.ID),
+		attrTime:      schema.String(e.Time.UTC().Format(time.RFC3339)),
+		attrAction:    schema.String(e.Action),
+		attrTarget:    schema.String(e.Target),
+		attrPrincipal: textOrNull(e.Principal),
+		attrResource:  textOrNull(e.Resource),
+		attrDetails:   details(e.Changes),
+	}
+	if l.TTL != "" && l.Retention > 0 {
+		item[l.TTL] = schema.Number(e.Time.Add(l.Retention).Unix())
+	}
+	if l.Indexed {
+		item[schema.GSI2PK] = schema.String(l.Day(e.Time, ShardOf(e.Principal)))
+		item[schema.GSI2SK] = schema.String(e.indexSort())
+	}
+	return item
+}
+
+func textOrNull(s string) types.AttributeValue {
+	if s == "" {
+		return &types.AttributeValueMemberNULL{Value: true}
+	}
+	return schema.String(s)
+}
+
+func details(changes []Change) types.AttributeValue {
+	fields := make(schema.Item, len(changes))
+	for _, c := range changes {
+		states := schema.Item{}
+		if c.Before != nil {
+			states[detailBefore] = schema.FromJSON(c.Before)
+		}
+		if c.After != nil {
+			states[detailAfter] = schema.FromJSON(c.After)
+		}
+		fields[c.Field] = &types.AttributeValueMemberM{Value: states}
+	}
+	return &types.AttributeValueMemberM{Value: schema.Item{detailChanges: &types.AttributeValueMemberM{Value: fields}}}
+}
+
+// Decode reads an event. What another tool recorded as details is shown as what each
+// field is afterwards. The time is exact to the millisecond if the id tells it.
+func Decode(item schema.Item) Event {
+	e := Event{
+		ID: schema.Text(item, attrID), Principal: schema.Text(item, attrPrincipal), Action: schema.Text(item, attrAction),
+		Target: schema.Text(item, attrTarget), Resource: schema.Text(item, attrResource), Changes: changesIn(item[attrDetails]),
+	}
+	if t, ok := TimeOf(e.ID); ok {
+		e.Time = t
+	} else if t, err := time.Parse(time.RFC3339, schema.Text(item, attrTime)); err == nil {
+		e.Time = t.UTC()
+	}
+	return e
+}
+
+func changesIn(v types.AttributeValue) []Change {
+	m, ok := v.(*types.AttributeValueMemberM)
+	if !ok {
+		return nil
+	}
+	ours, ok := m.Value[detailChanges].(*types.AttributeValueMemberM)
+	if !ok || len(m.Value) != 1 {
+		return fieldsOf(m.Value, func(v types.AttributeValue) (c Change) {
+			c.After = schema.ToJSON(v)
+			return c
+		})
+	}
+	return fieldsOf(ours.Value, func(v types.AttributeValue) (c Change) {
+		if states, ok := v.(*types.AttributeValueMemberM); ok {
+			c.Before, c.After = schema.ToJSON(states.Value[detailBefore]), schema.ToJSON(states.Value[detailAfter])
+		}
+		return c
+	})
+}
+
+// fieldsOf are the changes of a map of fields, in the order of their names.
+func fieldsOf(fields schema.Item, change func(types.AttributeValue) Change) []Change {
+	changes := make([]Change, 0, len(fields))
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		c := change(fields[name])
+		c.Field = name
+		changes = append(changes, c)
+	}
+	return changes
+}

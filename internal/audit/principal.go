@@ -1,0 +1,29 @@
+package audit
+
+import (
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxPrincipal bounds a principal, in characters.
+const maxPrincipal = 256
+
+// CheckPrincipal says what is wrong with the name of who makes a change, or "" if
+// nothing is. An ARN, an address and a name of a service are fine.
+func CheckPrincipal(p string) string {
+	switch {
+	case p == "":
+		return "is empty; say who makes the change"
+	case !utf8.ValidString(p):
+		return "is not UTF-8; say who makes the change in plain text"
+	case utf8.RuneCountInString(p) > maxPrincipal:
+		return fmt.Sprintf("has %d characters; at most %d are allowed", utf8.RuneCountInString(p), maxPrincipal)
+	}
+	for _, r := range p {
+		if !unicode.IsGraphic(r) {
+			return fmt.Sprintf("%q contains %q; use characters that can be seen", p, r)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,113 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// FromJSON turns a JSON value into an attribute that a person can read in the table. A
+// number that DynamoDB cannot hold as written becomes its text. What is not JSON
+// becomes text too.
+func FromJSON(text json.RawMessage) types.AttributeValue {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return String(string(text))
+	}
+	return attributeOf(v)
+}
+
+func attributeOf(v any) types.AttributeValue {
+	switch v := v.(type) {
+	case nil:
+		return &types.AttributeValueMemberNULL{Value: true}
+	case bool:
+		return &types.AttributeValueMemberBOOL{Value: v}
+	case json.Number:
+		if !storable(v.String()) {
+			return String(v.String())
+		}
+		return &types.AttributeValueMemberN{Value: v.String()}
+	case []any:
+		list := make([]types.AttributeValue, len(v))
+		for i := range v {
+			list[i] = attributeOf(v[i])
+		}
+		return &types.AttributeValueMemberL{Value: list}
+	case map[string]any:
+		m := make(Item, len(v))
+		for name, value := range v {
+			m[name] = attributeOf(value)
+		}
+		return &types.AttributeValueMemberM{Value: m}
+	case string:
+		return String(v)
+	}
+	return String("")
+}
+
+// mostDigits is how many significant digits a number of DynamoDB has, mostExponent a
+// bound of its exponent that leaves room for the digits.
+const mostDigits, mostExponent = 38, 80
+
+var jsonNumber = regexp.MustCompile(`^-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?$`)
+
+// storable reports whether DynamoDB surely holds a number with all its digits.
+func storable(number string) bool {
+	parts := jsonNumber.FindStringSubmatch(number)
+	if parts == nil || len(parts[1])+len(parts[2]) > mostDigits {
+		return false
+	}
+	if parts[3] == "" {
+		return true
+	}
+	exponent, err := strconv.Atoi(strings.TrimPrefix(parts[3], "+"))
+	return err == nil && exponent <= mostExponent && exponent >= -mostExponent
+}
+
+// ToJSON is an attribute as JSON; nil for none.
+func ToJSON(v types.AttributeValue) json.RawMessage {
+	if v == nil {
+		return nil
+	}
+	text, err := json.Marshal(valueOf(v))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// valueOf is an attribute as encoding/json takes it. Sets become lists.
+func valueOf(v types.AttributeValue) any {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return v.Value
+	case *types.AttributeValueMemberN:
+		return json.Number(v.Value)
+	case *types.AttributeValueMemberBOOL:
+		return v.Value
+	case *types.AttributeValueMemberB:
+		return v.Value
+	case *types.AttributeValueMemberSS:
+		return v.Value
+	case *types.AttributeValueMemberL:
+		list := make([]any, len(v.Value))
+		for i := range v.Value {
+			list[i] = valueOf(v.Value[i])
+		}
+		return list
+	case *types.AttributeValueMemberM:
+		m := make(map[string]any, len(v.Value))
+		for name, value := range v.Value {
+			m[name] = valueOf(value)
+		}
+		return m
+	}
+	return nil
+}
