@@ -22,6 +22,7 @@ func TestIDsAreULIDs(t *testing.T) {
 	assert.Equal(t, "01ARYZ6S410000000000000000", FirstID(time.UnixMilli(1469918176385)))
 	assert.Equal(t, "7ZZZZZZZZZZZZZZZZZZZZZZZZZ", newID(1<<48-1, [10]byte(slices.Repeat([]byte{0xff}, 10))).String())
 	assert.Equal(t, "00000000000000000000000000", FirstID(time.UnixMilli(-5)))
+	assert.Equal(t, "7ZZZZZZZZZ0000000000000000", FirstID(time.UnixMilli(1<<52)), "later than any id")
 	for _, wrong := range []string{"", "01ARYZ6S41", "81ARYZ6S410000000000000000", "01ARYZ6S41000000000000000U", "01aryz6s410000000000000000"} {
 		_, ok := TimeOf(wrong)
 		assert.False(t, ok, wrong)
@@ -139,6 +140,7 @@ func TestPrincipalsAreNamesThatCanBeSeen(t *testing.T) {
 	}
 	for wrong, part := range map[string]string{
 		"": "is empty", "\xff": "UTF-8", "a\nb": `'\n'`, "a\x00": "can be seen", strings.Repeat("é", 257): "257 characters", "a\u202eb": "can be seen",
+		strings.Repeat("😀", 256): "1024 bytes",
 	} {
 		assert.Contains(t, CheckPrincipal(wrong), part)
 	}

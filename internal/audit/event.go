@@ -9,34 +9,41 @@ import (
 	"time"
 )
 
-// Event is one administrative change.
+// Event is one administrative change: who changed what, when, and the fields before and
+// after. It was written in the transaction of its change.
 type Event struct {
-	// ID is a ULID: ids sort as their events' times do.
+	// ID is a ULID of 26 characters: ids sort as their events' times do.
 	ID string
-	// Time is when the change was made.
+	// Time is when the change was made, in UTC, to the millisecond.
 	Time time.Time
-	// Principal is who made it; empty for nobody known.
+	// Principal is who made it, as the one who made it said; empty for nobody known.
 	Principal string
-	// Action is what was done, for example "limits_set".
+	// Action is what was done, for example "limits_set" or "org_updated".
 	Action string
-	// Target is what was changed: an entity's id, "$SYSTEM", "$RESOURCE:gpt-4" or
-	// "$PLAN:pro".
+	// Target is what was changed. The limiter's: an entity's id, "$SYSTEM",
+	// "$RESOURCE:gpt-4" or "$PLAN:pro". A budget's: an organisation's id, or
+	// "$PRICE:" and a model.
 	Target string
-	// Resource is the resource whose limits or bucket were changed; empty for none.
+	// Resource is the part of the target that was changed: the limiter's resource, or
+	// the app of a budget's organisation; empty for none.
 	Resource string
-	// Changes are the fields that differ, in the order of their names.
+	// Changes are the fields that differ, in the order of their names; none if
+	// everything was written as it was before.
 	Changes []Change
 }
 
-// Change is a field before and after, each as JSON; nil where the field was, or is,
-// absent.
+// Change is a field before and after a change.
 type Change struct {
-	Field         string
+	// Field is the name of the field.
+	Field string
+	// Before and After are its values as JSON, keys sorted and without spaces; nil
+	// where the field was, or is, absent.
 	Before, After json.RawMessage
 }
 
 // Fields are the fields of what is changed, by name. Values are whatever encoding/json
-// writes; a nil value is an absent field.
+// writes; a nil value is an absent field. A secret is never a value here: see the comment
+// of the package.
 type Fields map[string]any
 
 // Diff returns the fields that differ. It fails for a value that JSON cannot hold.

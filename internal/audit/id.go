@@ -20,10 +20,14 @@ const (
 // bits.
 type id [16]byte
 
-// newID is the id of a moment. A moment before 1970 is taken for 1970.
+// latest is the last millisecond that an id has room for, in the year 10889.
+const latest = 1<<48 - 1
+
+// newID is the id of a moment. One before 1970 is taken for 1970, one after the latest
+// for that.
 func newID(ms int64, random [10]byte) id {
 	var u id
-	ms = max(ms, 0)
+	ms = min(max(ms, 0), latest)
 	for i := range 6 {
 		u[i] = byte(ms >> (8 * (5 - i)))
 	}

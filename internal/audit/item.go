@@ -28,9 +28,12 @@ const (
 
 // The targets of changes that are no entity's.
 const (
+	// System is the target of changes of the limits that hold for everybody.
 	System         = "$SYSTEM"
 	resourcePrefix = "$RESOURCE:"
 	planPrefix     = "$PLAN:"
+	// PricePrefix begins the targets of changes of a budget's prices; the model follows.
+	PricePrefix = "$PRICE:"
 )
 
 // ResourceTarget is the target of changes of a resource's limits.
@@ -51,9 +54,9 @@ const (
 type Layout struct {
 	// Prefix begins each partition key: the namespace's; empty for none.
 	Prefix string
-	// TTL is the attribute by which items expire, and Retention how long events are
-	// kept. Without one of the two they are kept for ever.
-	TTL       string
+	// TTL is the attribute by which items expire; empty: events are kept for ever.
+	TTL string
+	// Retention is how long events are kept; 0 and less: for ever.
 	Retention time.Duration
 	// Indexed lists events by day and principal in the index GSI2.
 	Indexed bool

@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxPrincipal bounds a principal, in characters.
-const maxPrincipal = 256
+// maxPrincipal bounds a principal in characters, maxBytes in bytes: it is part of a sort
+// key, which DynamoDB bounds.
+const maxPrincipal, maxBytes = 256, 900
 
 // CheckPrincipal says what is wrong with the name of who makes a change, or "" if
 // nothing is. An ARN, an address and a name of a service are fine.
@@ -19,6 +20,8 @@ func CheckPrincipal(p string) string {
 		return "is not UTF-8; say who makes the change in plain text"
 	case utf8.RuneCountInString(p) > maxPrincipal:
 		return fmt.Sprintf("has %d characters; at most %d are allowed", utf8.RuneCountInString(p), maxPrincipal)
+	case len(p) > maxBytes:
+		return fmt.Sprintf("has %d bytes; at most %d are allowed", len(p), maxBytes)
 	}
 	for _, r := range p {
 		if !unicode.IsGraphic(r) {
