@@ -51,7 +51,7 @@ type configCache struct {
 func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCache {
 	loading, err := cache.NewLoading[configKey](size, cache.Options[*resolvedConfig]{
 		Now: now, TTL: ttl, Grace: ttl,
-		Definite: isValidation,
+		Definite: isDefinite,
 		Negative: func(cfg *resolvedConfig) bool { return cfg.level == "" },
 	})
 	if err != nil { // a size below 1, which NewRepository refuses
@@ -90,6 +90,10 @@ func (c *configCache) evict(match func(configKey) bool) { c.loading.Evict(match)
 func (c *configCache) drop(key configKey) { c.loading.Drop(key) }
 
 func (c *configCache) snapshot() ConfigCacheStats { return ConfigCacheStats(c.loading.Stats()) }
+
+// isDefinite reports whether the error of a read says that the table, or what is stored in
+// it, cannot be used.
+func isDefinite(err error) bool { return isValidation(err) || errors.Is(err, ErrVersion) }
 
 func isValidation(err error) bool {
 	var v *ValidationError
@@ -167,9 +171,18 @@ func (r *Repository) readConfig(ctx context.Context, key configKey, withBucket b
 	if withBucket {
 		keys = append(keys, bucket)
 	}
+	version, due := r.keys.Version(), r.versionDue()
+	if due {
+		keys = append(keys, version)
+	}
 	found, err := r.batchGet(ctx, "read the configuration", keys)
 	if err != nil {
 		return nil, nil, err
+	}
+	if due {
+		if err := r.noteVersion(ctx, found[version]); err != nil {
+			return nil, nil, err
+		}
 	}
 	items := configItems{meta: found[meta], entityDefault: found[entityDefault], resource: found[resource], system: found[system]}
 	if entity != entityDefault { // a resource of the default's name has no limits besides the default

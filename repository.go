@@ -94,6 +94,8 @@ type Repository struct {
 	configs   *configCache
 	sets      *schema.LimitSets
 	readable  bool // for zae-limiter: Compatible
+	// version is what the version record said.
+	version tableVersion
 	// ticks orders, within the process, the start of config reads and the
 	// first sight of a bucket's config fingerprint.
 	ticks atomic.Int64

@@ -341,6 +341,9 @@ var adminBackoff = ddb.Backoff{First: 25 * time.Millisecond, Most: time.Second}
 // stays the same when it retries: a change whose answer was lost is not made twice, and
 // is not mistaken for somebody else's.
 func (r *Repository) changeConfig(ctx context.Context, op string, owner schema.ConfigOwner, change func(old schema.Item) []types.TransactWriteItem) error {
+	if err := r.checkVersion(ctx); err != nil {
+		return err
+	}
 	r.evictConfig(owner)
 	defer r.evictConfig(owner)
 	for attempt := 1; ; attempt++ {

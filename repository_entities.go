@@ -40,6 +40,9 @@ func (r *Repository) CreateEntity(ctx context.Context, e Entity) error {
 	if err := checkEntity(e); err != nil {
 		return err
 	}
+	if err := r.checkVersion(ctx); err != nil {
+		return err
+	}
 	if err := r.checkParents(ctx, e); err != nil {
 		return err
 	}
@@ -214,6 +217,9 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string) error {
 		return err
 	}
 	if err := checkEntityID("id", id); err != nil {
+		return err
+	}
+	if err := r.checkVersion(ctx); err != nil {
 		return err
 	}
 	const op = "delete the entity"

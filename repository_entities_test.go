@@ -282,6 +282,8 @@ func TestEntityRequests(t *testing.T) {
 	wire := record(e.db)
 	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: noon})
 	require.NoError(t, err)
+	require.NoError(t, r.checkVersion(t.Context()))
+	wire.take()
 	for _, step := range []struct {
 		golden string
 		do     func() error

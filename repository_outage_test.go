@@ -58,7 +58,7 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			return r.CreateEntity(ctx, Entity{ID: "user-1"})
 		},
 		"UpdateItem": func(ctx context.Context, r *Repository) error { return r.probe(ctx, r.absentKey()) },
-		"PutItem":    func(ctx context.Context, r *Repository) error { return r.writeVersion(ctx) },
+		"PutItem":    func(ctx context.Context, r *Repository) error { return r.writeVersion(ctx, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,8 @@ const (
 // CreateTable makes the table, waits until it and its indexes can be used, and
 // enables TTL. A table that is there already is checked and left as it is, so
 // every process may call it. It fails with a *TableError when the table is not
-// one of ours, and when it is not ready within 10 minutes.
+// one of ours and when it is not ready within 10 minutes, and with a *VersionError when
+// its layout is a newer one.
 //
 // The SDK may retry each request: a second creation finds the table, a second
 // enabling finds it enabled, and the version record is only written when absent.
@@ -38,8 +39,9 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	made := false
 	if table == nil {
-		if err := r.requestTable(ctx); err != nil {
+		if made, err = r.requestTable(ctx); err != nil {
 			return err
 		}
 	}
@@ -52,10 +54,10 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 	for _, remark := range tableRemarks(table) {
 		r.log.WarnContext(ctx, "table: "+remark, slog.String("table", r.table))
 	}
-	if err := r.enableTTL(ctx); err != nil {
+	if err := r.writeVersion(ctx, made); err != nil {
 		return err
 	}
-	return r.writeVersion(ctx)
+	return r.enableTTL(ctx)
 }
 
 // describeTable returns nil when there is no such table.
@@ -71,13 +73,14 @@ func (r *Repository) describeTable(ctx context.Context) (*types.TableDescription
 	return out.Table, nil
 }
 
-func (r *Repository) requestTable(ctx context.Context) error {
-	_, err := r.client.CreateTable(ctx, r.TableInput())
+// requestTable reports whether this request made the table.
+func (r *Repository) requestTable(ctx context.Context) (made bool, err error) {
+	_, err = r.client.CreateTable(ctx, r.TableInput())
 	var exists *types.ResourceInUseException
 	if errors.As(err, &exists) { // another process was faster
-		return nil
+		return false, nil
 	}
-	return r.translate("create the table", err)
+	return err == nil, r.translate("create the table", err)
 }
 
 // awaitTable looks until the table and its indexes are active.
@@ -138,17 +141,4 @@ func (r *Repository) ttlEnabled(ctx context.Context) (bool, error) {
 		return false, &TableError{Table: r.table, Reason: fmt.Sprintf("expires items by the attribute %q, want %q; disable its TTL and call CreateTable again", name, schema.TTL)}
 	}
 	return true, nil
-}
-
-// writeVersion records the layout's version, unless a record is there: another
-// implementation may have written it.
-func (r *Repository) writeVersion(ctx context.Context) error {
-	item := r.keys.EncodeVersion(schema.VersionRecord{
-		Schema: schemaVersion, ClientMin: clientMinVersion, UpdatedBy: writer, UpdatedAt: r.clock.Now(),
-	})
-	_, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &r.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition)})
-	if judge(err) == refused {
-		return nil
-	}
-	return r.translate("write the version record", err)
 }

@@ -27,6 +27,8 @@ func newScene(t *testing.T, opts *Options) *scene {
 	wire := record(e.db)
 	repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: clock.now})
 	require.NoError(t, err)
+	require.NoError(t, repo.checkVersion(t.Context()))
+	wire.take()
 	s := (&process{engine: e, t: t, clock: clock}).on(repo, opts)
 	s.limiter.lanes.IDs = lane.IDsFrom(0x0102030405060700, 1)
 	return &scene{process: s, wire: wire}

@@ -12,15 +12,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-const (
-	// schemaVersion is the version of the table's layout.
-	schemaVersion = "0.8.0"
-	// clientMinVersion is the oldest client that can use the layout.
-	clientMinVersion = "0.0.0"
-	// writer names us in the version record.
-	writer = "dynalimit"
-)
-
 // index is a global secondary index of the table. None projects an attribute
 // that an acquire changes: then no acquire is charged for an index, and a
 // resource that everybody uses is no hot partition.

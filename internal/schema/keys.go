@@ -80,9 +80,6 @@ func (k Keys) ResourceConfig(resource string) Key {
 // SystemConfig is the key of the system's limits.
 func (k Keys) SystemConfig() Key { return Key{k.prefix + "SYSTEM#", skConfig} }
 
-// Version is the key of the version record.
-func (k Keys) Version() Key { return Key{k.prefix + "SYSTEM#", skVersion} }
-
 // Parent is the partition of the children index that lists a parent's children.
 func (k Keys) Parent(id string) string { return k.prefix + "PARENT#" + id }
 

@@ -1,32 +1,12 @@
 package schema
 
-import (
-	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-)
+import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 const (
 	skResources       = "#RESOURCES"
 	skEntityResources = "#ENTITY_CONFIG_RESOURCES"
 	attrResources     = "resources"
 )
-
-// VersionRecord says which layout a table has.
-type VersionRecord struct {
-	Schema, ClientMin, UpdatedBy string
-	UpdatedAt                    time.Time
-}
-
-// EncodeVersion returns the version item.
-func (k Keys) EncodeVersion(v VersionRecord) Item {
-	item := k.Version().Attributes()
-	item["schema_version"] = String(v.Schema)
-	item["client_min_version"] = String(v.ClientMin)
-	item["updated_at"] = String(v.UpdatedAt.UTC().Format(time.RFC3339))
-	item["updated_by"] = String(v.UpdatedBy)
-	return item
-}
 
 // Resources is the key of the set of resources that have limits.
 func (k Keys) Resources() Key { return Key{k.prefix + "SYSTEM#", skResources} }
