@@ -62,6 +62,7 @@ func applyOptions(opts []AcquireOption) acquireOptions {
 // they do not fit.
 //
 // Errors: *ValidationError for bad input, *LimitExceededError (also ErrExceedsBurst),
+// *BlockedError if the configuration admits nothing,
 // *UnavailableError if DynamoDB does not answer and the policy is Block,
 // *ContentionError if other clients change the bucket each time that it is to be
 // written, *TableError for a missing table, ErrClosed, and ctx's own. If a give-back
@@ -165,8 +166,10 @@ func (l *RateLimiter) acquireOnce(ctx context.Context, r request, at position) (
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	if l.lanes.Table.Open() && !cmp.Or(r.opts.onUnavailable, l.knownPolicy()).admits() {
-		return nil, false, l.unanswered(l.cause()) // nothing is made that would only be thrown away
+	if l.lanes.Table.Open() {
+		if policy, unlimited := l.remembered(&r); !policy.admits() && !unlimited {
+			return nil, false, l.unanswered(l.cause()) // nothing is made that would only be thrown away
+		}
 	}
 	var p patience    // begins when something has to be asked of the store
 	var rungs [1]rung // room for most cascades, on the stack: a denial from memory makes nothing else
@@ -198,7 +201,7 @@ func (l *RateLimiter) charge(ctx context.Context, r *request, c *cascade, policy
 	}
 	lease := newLease(l, r, c, policy)
 	if lease.levels == nil {
-		return lease, false, nil
+		return lease, lease.unlimited, nil
 	}
 	l.begin(ctx, p)
 	return lease, false, l.take(ctx, lease, policy, at, *p)

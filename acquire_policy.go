@@ -222,7 +222,7 @@ func (l *RateLimiter) await(ctx context.Context, at *lane.Lane, o *lane.Op, p *p
 // unconfigured decides a call whose configuration could not be read. Allow admits it
 // without any limit known; Local admits by the limiter's own limits, if it has any.
 func (l *RateLimiter) unconfigured(r *request, c cascade, policy UnavailablePolicy, err error) (cascade, error) {
-	c.rungs, c.asked = c.rungs[:0], c.asked[:0]
+	c.rungs, c.asked, c.unlimited = c.rungs[:0], c.asked[:0], false
 	switch {
 	case policy == Allow:
 		return c, nil
@@ -232,7 +232,7 @@ func (l *RateLimiter) unconfigured(r *request, c cascade, policy UnavailablePoli
 			cfg = overridden(cfg, l.fallback.limits, r.opts.limits, l.nowMS(), l.repo.tick())
 		}
 		c = c.with(l.lanes.Of(r.entity, r.resource), cfg, r.amounts)
-		return c, c.checkKnown(r)
+		return c, l.checkKnown(r, &c)
 	}
 	return c, err
 }

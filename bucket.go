@@ -38,7 +38,7 @@ func overridden(c *plan.Config, base, over []Limit, readAt, tick int64) *plan.Co
 	}
 	slices.SortFunc(merged, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
 	out := newBucketConfig(merged, LevelOverride, c.Permanent, readAt, tick)
-	out.Override = true
+	out.Override, out.Hidden = true, c.Hidden
 	for i := range out.Limits {
 		l := &out.Limits[i]
 		if !slices.ContainsFunc(over, func(o Limit) bool { return o.Name == l.Name }) {

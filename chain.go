@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"slices"
+	"time"
 
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -19,6 +22,9 @@ const maxDepth = 8
 // caller's stack; a lease is made from it only when it is needed.
 type cascade struct {
 	rungs []rung
+	// unlimited means that a level is unlimited: it is charged nothing and has every
+	// limit.
+	unlimited bool
 	// asked are the amounts of all rungs, one after the other.
 	asked []plan.Signed
 }
@@ -80,7 +86,8 @@ func (c *cascade) configs() []*plan.Config {
 
 // chain resolves the entity and, if it cascades, its parents into a cascade, which it
 // adds to c. It leaves out levels that nothing limits; of a level in the cascade nothing
-// may be asked. p bounds the wait for reads; a nil p lets them last as long as ctx.
+// may be asked. p bounds the wait for reads. A nil p is that of a lease that is out: its
+// reads last as long as ctx, and it goes on where new calls are blocked.
 func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patience) (cascade, UnavailablePolicy, error) {
 	policy := r.opts.onUnavailable
 	if err := l.repo.compatible(r.resource, "WithLimits", r.opts.limits); err != nil {
@@ -98,9 +105,12 @@ func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patie
 		visited[depth] = id
 		lane, resolved, err := l.resolve(ctx, id, r.resource, p)
 		if err != nil {
-			return c, l.policy(policy), err
+			return c, cmp.Or(policy, l.opts.OnUnavailable), l.orBlocked(err, r, id, p)
 		}
 		policy = cmp.Or(policy, resolved.onUnavailable)
+		if resolved.blocked != "" && p != nil {
+			return c, policy, blockedBy(id, r.resource, resolved)
+		}
 		cfg, err := l.levelConfig(r, id, resolved)
 		if err != nil {
 			return c, policy, err
@@ -108,9 +118,58 @@ func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patie
 		if cfg != nil {
 			c = c.with(lane, cfg, r.amounts)
 		}
+		c.unlimited = c.unlimited || resolved.unlimited
 		id = resolved.charged()
 	}
-	return c, l.policy(policy), c.checkKnown(r)
+	return c, cmp.Or(policy, l.opts.OnUnavailable), l.checkKnown(r, &c)
+}
+
+// remembered is what was last read about a call, however old: its policy, and whether
+// nothing limits it. It asks nobody.
+func (l *RateLimiter) remembered(r *request) (policy UnavailablePolicy, unlimited bool) {
+	policy, unlimited = r.opts.onUnavailable, len(r.opts.limits) == 0
+	id := r.entity
+	for depth := 0; id != "" && depth < maxDepth; depth++ {
+		last := l.repo.configs.last(configKey{id, r.resource})
+		if last == nil {
+			unlimited = false
+			break
+		}
+		policy, unlimited = cmp.Or(policy, last.onUnavailable), unlimited && last.unlimited
+		id = last.charged()
+	}
+	return cmp.Or(policy, l.knownPolicy()), unlimited
+}
+
+// orBlocked is the error of a call whose configuration could not be read. A block that is
+// known stays in force, however old what is known of it.
+func (l *RateLimiter) orBlocked(err error, r *request, id string, p *patience) error {
+	if p == nil || !unavailable(err) {
+		return err
+	}
+	if last := l.repo.configs.last(configKey{id, r.resource}); last != nil && last.blocked != "" {
+		return blockedBy(id, r.resource, last)
+	}
+	return err
+}
+
+// blockFor is the block of a call that waits, or whose lease asks for more; nil if there
+// is none, or if the configuration cannot be read. oldest is when the oldest
+// configuration of its levels was read.
+func (l *RateLimiter) blockFor(ctx context.Context, r *request) (oldest int64, block error) {
+	oldest = math.MaxInt64
+	id := r.entity
+	for depth := 0; id != "" && depth < maxDepth; depth++ {
+		resolved, _, _, err := l.store.config(ctx, id, r.resource, time.Time{})
+		if err != nil {
+			return oldest, nil //nolint:nilerr // who reads the limits hears of it
+		}
+		if oldest = min(oldest, resolved.readAt); resolved.blocked != "" {
+			return oldest, blockedBy(id, r.resource, resolved)
+		}
+		id = resolved.charged()
+	}
+	return oldest, nil
 }
 
 // resolve returns the lane of a bucket and its stored configuration. If the bucket was
@@ -139,8 +198,8 @@ func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, p *p
 
 // keepSystemPolicy remembers the system's policy for calls that cannot read it.
 func (l *RateLimiter) keepSystemPolicy(resolved *resolvedConfig) {
-	if l.systemPolicy.Load() != &resolved.onUnavailable {
-		l.systemPolicy.Store(&resolved.onUnavailable)
+	if l.systemPolicy.Load() != &resolved.systemPolicy {
+		l.systemPolicy.Store(&resolved.systemPolicy)
 	}
 }
 
@@ -154,15 +213,8 @@ func (l *RateLimiter) warnTooDeep(ctx context.Context, entity, ancestor string) 
 	})
 }
 
-func (l *RateLimiter) policy(p UnavailablePolicy) UnavailablePolicy {
-	if p == "" {
-		return l.opts.OnUnavailable
-	}
-	return p
-}
-
 // levelConfig is what limits a level of a call; nil for nothing. The level of the call's
-// own entity gets the limits of WithLimits.
+// own entity gets the limits of WithLimits, also where it is unlimited.
 func (l *RateLimiter) levelConfig(r *request, entity string, resolved *resolvedConfig) (*plan.Config, error) {
 	cfg := l.fallback.compile(resolved)
 	if entity == r.entity && len(r.opts.limits) > 0 {
@@ -188,18 +240,29 @@ func (l *RateLimiter) override(cfg *plan.Config, r *resolvedConfig, limits []Lim
 }
 
 // checkKnown refuses amounts of limits that no level has: otherwise a misspelt name
-// would be admitted for ever.
-func (c *cascade) checkKnown(r *request) error {
+// would be admitted for ever. With WithIgnoreUnknown, some level has to have one of them.
+func (l *RateLimiter) checkKnown(r *request, c *cascade) error {
+	if c.unlimited {
+		return nil
+	}
 	if len(c.rungs) == 0 {
 		return invalid("limits", "none are configured for entity %q on resource %q at any level; set some with Repository.SetSystemLimits, SetResourceLimits or SetEntityLimits, with Options.Limits or with WithLimits", r.entity, r.resource)
 	}
 	if len(c.rungs) == 1 && len(c.asked) == len(r.amounts) {
 		return nil
 	}
+	known := 0
 	for name := range r.amounts {
-		if !c.has(name) {
-			return r.unknownLimit(name, c.configs())
+		switch {
+		case c.has(name):
+			known++
+		case !r.opts.ignoreUnknown:
+			return l.unknownLimit(r, name, c.configs())
 		}
+	}
+	if known == 0 && len(r.amounts) > 0 {
+		return invalid("amounts", "name no limit of entity %q on resource %q, so that nothing would limit the call; the limits are %q: name one of them (WithIgnoreUnknown skips unknown names beside known ones)",
+			r.entity, r.resource, limitNames(c.configs()))
 	}
 	return nil
 }
@@ -214,28 +277,48 @@ func (c *cascade) has(name string) bool {
 	return false
 }
 
-// unknownLimit is the error for a limit that no level has. It names the limits there
-// are, and the list that hides the others, because lists are not merged.
-func (r *request) unknownLimit(name string, levels []*plan.Config) error {
+// unknownLimit is the error for a limit that no level in force has. It names the limits
+// there are and, because lists are not merged, the list that hides the others.
+func (l *RateLimiter) unknownLimit(r *request, name string, levels []*plan.Config) error {
+	field := "amounts[" + name + "]"
 	if len(levels) == 0 {
-		return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q, which have none", r.entity, r.resource)
+		return invalid(field, "is not a limit of entity %q on resource %q, which have none", r.entity, r.resource)
 	}
-	cfg, names := levels[0], limitNames(levels)
-	from := ConfigLevel(cfg.Limits[0].Level)
-	for i := range cfg.Limits { // an override names only its own
-		if level := ConfigLevel(cfg.Limits[i].Level); level != LevelOverride {
+	why := config.Unknown(wonBy(levels[0]))
+	if won, hidden := l.hiding(name, levels); hidden != "" {
+		why = config.NotInForce(won, hidden)
+	}
+	return invalid(field, "is not a limit of entity %q on resource %q; the limits are %q; %s", r.entity, r.resource, limitNames(levels), why)
+}
+
+// wonBy is the level that a configuration's limits come from; WithLimits adds only its
+// own to them.
+func wonBy(cfg *plan.Config) config.Level {
+	from := config.Level(cfg.Limits[0].Level)
+	for i := range cfg.Limits {
+		if level := config.Level(cfg.Limits[i].Level); level != config.Override {
 			from = level
 		}
 	}
-	hides := map[ConfigLevel]string{
-		LevelEntity:        "the entity's own list for this resource (level entity) hides its default list and those of the resource and the system: add the limit to it with Repository.SetEntityLimits",
-		LevelEntityDefault: "the entity's default list (level entity_default) hides those of the resource and the system: add the limit to it with Repository.SetEntityLimits",
-		LevelResource:      "the resource's list (level resource) hides the system's: add the limit to it with Repository.SetResourceLimits",
-		LevelSystem:        "they are the system's: add the limit with Repository.SetSystemLimits",
-		LevelOptions:       "they are Options.Limits: add the limit there",
-		LevelOverride:      "they are those of WithLimits: add the limit there",
-	}[from]
-	return invalid("amounts["+name+"]", "is not a limit of entity %q on resource %q; the limits are %q; %s", r.entity, r.resource, names, hides)
+	return from
+}
+
+// hiding is the level that won, and the less specific one that has a limit; empty if no
+// level has it.
+func (l *RateLimiter) hiding(name string, levels []*plan.Config) (won, hidden config.Level) {
+	for _, cfg := range levels {
+		for _, h := range cfg.Hidden {
+			if h.Name == name {
+				return wonBy(cfg), config.Level(h.Level)
+			}
+		}
+	}
+	won = wonBy(levels[0])
+	ours := slices.ContainsFunc(l.opts.Limits, func(own Limit) bool { return own.Name == name })
+	if ours && won != config.Options && won != config.Override {
+		return won, config.Options
+	}
+	return "", ""
 }
 
 // limitNames are the limits that any of the levels has.

@@ -121,7 +121,7 @@ func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, Unav
 		shown.precedence.Left = rung.lane.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		readings = append(readings, shown)
 	}
-	return readings, policy, c.checkKnown(&r)
+	return readings, policy, l.checkKnown(&r, &c)
 }
 
 // levelReading is the last answer of a level. Its statuses are made from it.

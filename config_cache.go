@@ -82,6 +82,15 @@ func (c *configCache) reload(ctx context.Context, key configKey, load configLoad
 	return c.loading.Reload(ctx, key, load)
 }
 
+// last returns the configuration as last read, however old; nil if it is not kept.
+func (c *configCache) last(key configKey) *resolvedConfig { return c.loading.Last(key) }
+
+// evictPlan forgets what was made of a plan on the resources that match, and ignores the
+// reads under way of those resources, for it is not known which plan they will meet.
+func (c *configCache) evictPlan(plan string, match func(configKey) bool) {
+	c.loading.EvictValues(match, func(cfg *resolvedConfig) bool { return cfg.plan == plan })
+}
+
 // evict forgets the configurations whose key matches, and ignores the reads of them that
 // are under way.
 func (c *configCache) evict(match func(configKey) bool) { c.loading.Evict(match) }
@@ -102,7 +111,8 @@ func isValidation(err error) bool {
 
 // config returns the stored configuration of an entity on a resource, from the
 // cache when it is fresh. On a miss one consistent BatchGetItem brings the
-// entity's record, the four levels and the bucket: the caller whose read it was
+// entity's record, the four levels and the bucket, and a second one the plan's two levels
+// if the record names a plan: the caller whose read it was
 // also gets the bucket item (nil when there is none) and true. The caller waits
 // until then, if it is not zero; the read goes on for others.
 func (r *Repository) config(ctx context.Context, entity, resource string, until time.Time) (*resolvedConfig, schema.Item, bool, error) {
@@ -158,7 +168,18 @@ func (r *Repository) rereadConfig(ctx context.Context, entity, resource string) 
 
 // readConfig reads and resolves; with the bucket item if asked for.
 func (r *Repository) readConfig(ctx context.Context, key configKey, withBucket bool) (*resolvedConfig, schema.Item, error) {
-	readAt, tick := r.clock.NowMS(), r.tick()
+	items, bucket, err := r.readConfigItems(ctx, key, withBucket)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg, err := resolveConfig(items)
+	return cfg, bucket, err
+}
+
+// readConfigItems reads the items that a configuration is resolved from, and the bucket
+// if asked for. The plan's are read once the entity's record has named it.
+func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBucket bool) (*configItems, schema.Item, error) {
+	items := &configItems{readAt: r.clock.NowMS(), tick: r.tick()}
 	var (
 		meta          = r.keys.Meta(key.entity)
 		entity        = r.keys.EntityConfig(key.entity, key.resource)
@@ -184,19 +205,40 @@ func (r *Repository) readConfig(ctx context.Context, key configKey, withBucket b
 			return nil, nil, err
 		}
 	}
-	items := configItems{meta: found[meta], entityDefault: found[entityDefault], resource: found[resource], system: found[system]}
-	if entity != entityDefault { // a resource of the default's name has no limits besides the default
-		items.entity = found[entity]
-	}
-	cfg, err := resolveConfig(items)
+	items.meta, items.Resource, items.System = found[meta], found[resource], found[system]
+	items.Entity, items.EntityDefault = mostSpecific(found, entity, entityDefault)
+	items.Plan, items.PlanDefault, err = r.readPlan(ctx, schema.DecodeEntity(items.meta).Plan, key.resource)
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg.readAt, cfg.tick = readAt, tick
-	if len(cfg.limits) > 0 {
-		cfg.compiled = newBucketConfig(cfg.limits, cfg.level, cfg.permanent, readAt, tick)
+	return items, found[bucket], nil
+}
+
+// readPlan reads the items of a plan for a resource and for every resource; it asks
+// nobody if there is no plan.
+func (r *Repository) readPlan(ctx context.Context, plan, resource string) (own, all schema.Item, err error) {
+	if plan == "" {
+		return nil, nil, nil
 	}
-	return cfg, found[bucket], nil
+	if err := checkEntityID("plan of the entity's record", plan); err != nil {
+		return nil, nil, err
+	}
+	ofResource, ofAll := r.keys.PlanConfig(plan, resource), r.keys.PlanConfig(plan, "")
+	found, err := r.batchGet(ctx, "read the plan", []schema.Key{ofResource, ofAll})
+	if err != nil {
+		return nil, nil, err
+	}
+	own, all = mostSpecific(found, ofResource, ofAll)
+	return own, all, nil
+}
+
+// mostSpecific are the items of an owner for a resource and for every resource. A
+// resource of the default's name has no item besides the default's.
+func mostSpecific(found map[schema.Key]schema.Item, ofResource, ofAll schema.Key) (own, all schema.Item) {
+	if ofResource != ofAll {
+		own = found[ofResource]
+	}
+	return own, found[ofAll]
 }
 
 // ConfigCacheStats returns what the configuration cache did so far; nothing for a

@@ -3,11 +3,13 @@ package dynalimit
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -17,16 +19,24 @@ import (
 type resolvedConfig struct {
 	// limits is sorted by name, with every default filled in.
 	limits []Limit
-	// level is where the limits came from; "" when no level has any.
+	// level is the level that won: where the limits came from, or which is unlimited; ""
+	// when no level says either.
 	level ConfigLevel
+	// blocked is the level that admits nothing, "" for none.
+	blocked ConfigLevel
+	// plan is the plan that the entity's record names, "" for none.
+	plan string
 	// permanent means that the limits are the entity's own, so that its bucket has no
 	// ttl.
 	permanent bool
+	// unlimited means that the level that won lifts all limits, Options' too.
+	unlimited bool
 	// cascade and parentID are those of the entity's record.
 	cascade  bool
 	parentID string
-	// onUnavailable is the system's policy, "" for none.
-	onUnavailable UnavailablePolicy
+	// onUnavailable is the policy of the most specific level that has one, and
+	// systemPolicy the system's own; "" for none.
+	onUnavailable, systemPolicy UnavailablePolicy
 	// readAt and tick were taken before the read: the corrected time in
 	// milliseconds and the repository's tick.
 	readAt, tick int64
@@ -40,37 +50,44 @@ type resolvedConfig struct {
 // configItems are the items a configuration is resolved from; nil for one that
 // does not exist.
 type configItems struct {
-	meta, entity, entityDefault, resource, system schema.Item
+	meta schema.Item
+	config.Items
+	// readAt and tick were taken before the first of them was read.
+	readAt, tick int64
 }
 
-// resolveConfig applies the levels of configuration: the first level that has limits
-// wins, and lists are not merged. What to do when the store does not answer always comes
-// from the system level. It fails with a *ValidationError if the winning item cannot be
-// understood, because then it is not known what it limits.
-func resolveConfig(items configItems) (*resolvedConfig, error) {
+// resolveConfig applies the levels of configuration. It fails with a *ValidationError if
+// the winning item cannot be understood, because then it is not known what it limits.
+func resolveConfig(items *configItems) (*resolvedConfig, error) {
+	v, limits, err := items.verdict()
+	if err != nil {
+		return nil, err
+	}
 	record := schema.DecodeEntity(items.meta)
-	cfg := &resolvedConfig{parentID: record.ParentID, cascade: record.Cascade, onUnavailable: storedPolicy(items.system)}
-	for _, candidate := range []struct {
-		level     ConfigLevel
-		item      schema.Item
-		permanent bool
-	}{
-		{LevelEntity, items.entity, true},
-		{LevelEntityDefault, items.entityDefault, true},
-		{LevelResource, items.resource, false},
-		{LevelSystem, items.system, false},
-	} {
-		if !schema.HasLimits(candidate.item) {
-			continue
+	cfg := &resolvedConfig{
+		limits: limits, level: ConfigLevel(v.Level), blocked: ConfigLevel(v.Blocked), plan: record.Plan,
+		permanent: v.Level.OfEntity() && len(limits) > 0, unlimited: v.Unlimited,
+		cascade: record.Cascade, parentID: record.ParentID,
+		onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
+		readAt: items.readAt, tick: items.tick,
+	}
+	if len(limits) > 0 {
+		cfg.compiled = newBucketConfig(limits, cfg.level, cfg.permanent, cfg.readAt, cfg.tick)
+		for _, h := range v.Hidden {
+			cfg.compiled.Hidden = append(cfg.compiled.Hidden, plan.Hidden{Name: h.Name, Level: string(h.Level)})
 		}
-		limits, err := storedLimits(candidate.level, candidate.item)
-		if err != nil {
-			return nil, err
-		}
-		cfg.limits, cfg.level, cfg.permanent = limits, candidate.level, candidate.permanent
-		break
 	}
 	return cfg, nil
+}
+
+// verdict is what the items say together, and the limits in force as users write them.
+func (i *configItems) verdict() (config.Verdict, []Limit, error) {
+	v, err := config.Resolve(i.Items)
+	if wrong, ok := errors.AsType[*config.Malformed](err); ok {
+		return v, nil, invalid(storedField(ConfigLevel(wrong.Level)), "cannot be read: %v; set them again", wrong.Err)
+	}
+	limits, err := limitsOf(ConfigLevel(v.Level), v.Limits)
+	return v, limits, err
 }
 
 // charged is the parent whose bucket the entity's calls charge too; "" for none.
@@ -81,26 +98,33 @@ func (c *resolvedConfig) charged() string {
 	return c.parentID
 }
 
-// storedPolicy is the policy in a system item; "" if there is none, or an unknown one.
-func storedPolicy(system schema.Item) UnavailablePolicy {
-	if p := UnavailablePolicy(schema.DecodePolicy(system)); p == Block || p == Allow || p == Local {
+// storedPolicy is the policy in an item; "" if there is none, or an unknown one.
+func storedPolicy(item schema.Item) UnavailablePolicy {
+	if p := UnavailablePolicy(schema.DecodePolicy(item)); p == Block || p == Allow || p == Local {
 		return p
 	}
 	return ""
 }
 
+func storedField(level ConfigLevel) string { return "stored limits of level " + string(level) }
+
 // storedLimits reads the limits of a configuration item and checks them.
 func storedLimits(level ConfigLevel, item schema.Item) ([]Limit, error) {
-	field := "stored limits of level " + string(level)
-	config, err := schema.DecodeConfig(item)
+	c, err := schema.DecodeConfig(item)
 	if err != nil {
-		return nil, invalid(field, "cannot be read: %v; set them again", err)
+		return nil, invalid(storedField(level), "cannot be read: %v; set them again", err)
 	}
-	if len(config.Limits) == 0 {
+	return limitsOf(level, c.Limits)
+}
+
+// limitsOf are the stored limits of a level as users write them, checked.
+func limitsOf(level ConfigLevel, stored []schema.ConfigLimit) ([]Limit, error) {
+	if len(stored) == 0 {
 		return nil, nil
 	}
-	limits := make([]Limit, len(config.Limits))
-	for i, l := range config.Limits {
+	field := storedField(level)
+	limits := make([]Limit, len(stored))
+	for i, l := range stored {
 		if l.PeriodSeconds > int64(maxPeriod/time.Second) {
 			return nil, invalid(field, "hold a period of %d s for %q; at most %v is allowed", l.PeriodSeconds, l.Name, maxPeriod)
 		}

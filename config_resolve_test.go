@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -23,34 +24,34 @@ func configItem(policy string, limits map[string]int64) schema.Item {
 
 func TestResolveConfigFirstLevelWins(t *testing.T) {
 	rpm := func(n int64) map[string]int64 { return map[string]int64{"rpm": n} }
-	all := configItems{
-		entity: configItem("", rpm(1)), entityDefault: configItem("", rpm(2)), resource: configItem("block", rpm(3)),
-		system: configItem("allow", map[string]int64{"rpm": 4, "tpm": 5}),
+	all := config.Items{
+		Entity: configItem("", rpm(1)), EntityDefault: configItem("", rpm(2)), Resource: configItem("", rpm(3)),
+		System: configItem("allow", map[string]int64{"rpm": 4, "tpm": 5}),
 	}
-	without := func(drop func(*configItems)) configItems {
+	without := func(drop func(*config.Items)) config.Items {
 		items := all
 		drop(&items)
 		return items
 	}
-	empty := configItem("block", nil)
+	empty := configItem("", nil)
 	for _, test := range []struct {
 		name      string
-		items     configItems
+		items     config.Items
 		level     ConfigLevel
 		permanent bool
 		limits    []Limit
 		policy    UnavailablePolicy
 	}{
 		{"entity", all, LevelEntity, true, []Limit{PerMinute("rpm", 1)}, Allow},
-		{"entity default", without(func(i *configItems) { i.entity = nil }), LevelEntityDefault, true, []Limit{PerMinute("rpm", 2)}, Allow},
-		{"an item without limits is passed over", without(func(i *configItems) { i.entity, i.entityDefault = empty, empty }), LevelResource, false, []Limit{PerMinute("rpm", 3)}, Allow},
-		{"system", configItems{system: all.system}, LevelSystem, false, []Limit{PerMinute("rpm", 4), PerMinute("tpm", 5)}, Allow},
-		{"a policy alone", configItems{system: empty}, "", false, nil, Block},
-		{"a policy nobody knows", configItems{system: configItem("explode", nil)}, "", false, nil, ""},
-		{"nothing", configItems{}, "", false, nil, ""},
+		{"entity default", without(func(i *config.Items) { i.Entity = nil }), LevelEntityDefault, true, []Limit{PerMinute("rpm", 2)}, Allow},
+		{"an item without limits is passed over", without(func(i *config.Items) { i.Entity, i.EntityDefault = empty, empty }), LevelResource, false, []Limit{PerMinute("rpm", 3)}, Allow},
+		{"system", config.Items{System: all.System}, LevelSystem, false, []Limit{PerMinute("rpm", 4), PerMinute("tpm", 5)}, Allow},
+		{"a policy alone", config.Items{System: configItem("block", nil)}, "", false, nil, Block},
+		{"a policy nobody knows", config.Items{System: configItem("explode", nil)}, "", false, nil, ""},
+		{"nothing", config.Items{}, "", false, nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := resolveConfig(test.items)
+			got, err := resolveConfig(&configItems{Items: test.items})
 			require.NoError(t, err)
 			assert.Equal(t, test.level, got.level)
 			assert.Equal(t, test.permanent, got.permanent)
@@ -62,7 +63,7 @@ func TestResolveConfigFirstLevelWins(t *testing.T) {
 
 func TestResolveConfigReadsTheRecord(t *testing.T) {
 	meta := schema.Keys{}.EncodeEntity(schema.EntityRecord{ID: "key-1", ParentID: "proj-1", Cascade: true})
-	got, err := resolveConfig(configItems{meta: meta})
+	got, err := resolveConfig(&configItems{meta: meta})
 	require.NoError(t, err)
 	assert.Equal(t, "proj-1", got.parentID)
 	assert.True(t, got.cascade)
@@ -80,11 +81,11 @@ func TestResolveConfigRefusesWhatItCannotRead(t *testing.T) {
 		"bad name":       {"l_9_cp": schema.Number(1), "l_9_rp": schema.Number(60)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := resolveConfig(configItems{resource: bad, system: good})
+			_, err := resolveConfig(&configItems{Items: config.Items{Resource: bad, System: good}})
 			var invalid *ValidationError
 			require.ErrorAs(t, err, &invalid, "the level below must not take over")
 			assert.Contains(t, invalid.Field, "level resource")
-			_, err = resolveConfig(configItems{resource: good, system: bad})
+			_, err = resolveConfig(&configItems{Items: config.Items{Resource: good, System: bad}})
 			assert.NoError(t, err, "a level that does not count does no harm")
 		})
 	}

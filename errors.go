@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
@@ -22,6 +23,8 @@ var (
 	// ErrExceedsBurst matches a denial that no wait can cure: the amount is
 	// larger than the bucket.
 	ErrExceedsBurst = errors.New("dynalimit: amount exceeds the burst")
+	// ErrBlocked matches every *BlockedError.
+	ErrBlocked = errors.New("dynalimit: blocked")
 	// ErrUnavailable matches every failure of the store, of the packages budget
 	// and llm too; use errors.As with *UnavailableError for the cause.
 	ErrUnavailable = problem.ErrUnavailable
@@ -136,6 +139,44 @@ func (e *LimitExceededError) concluded() *LimitExceededError {
 func newLimitExceeded(entityID, resource string, statuses []LimitStatus) *LimitExceededError {
 	e := &LimitExceededError{EntityID: entityID, Resource: resource, Statuses: statuses}
 	return e.concluded()
+}
+
+// BlockedError says that the configuration admits no call at all. Nothing was consumed.
+// Leases that are out can still be adjusted, settled and rolled back.
+type BlockedError struct {
+	// EntityID is the entity that is blocked: the call's, or a parent that it charges.
+	EntityID string
+	// Resource is the resource that the call names.
+	Resource string
+	// Level is the level of configuration that blocks: the most specific one, if
+	// several do.
+	Level ConfigLevel
+	// Plan is the entity's plan if the block is the plan's; empty otherwise.
+	Plan string
+}
+
+// Error names what is blocked, and where.
+func (e *BlockedError) Error() string {
+	where := "level " + string(e.Level)
+	if e.Plan != "" {
+		where += fmt.Sprintf(", plan %q", e.Plan)
+	}
+	return fmt.Sprintf("dynalimit: %s on %s is blocked (%s); no wait helps until an administrator lifts the block", e.EntityID, e.Resource, where)
+}
+
+// RetryIn is Never and false, because no wait can help.
+func (e *BlockedError) RetryIn() (time.Duration, bool) { return Never, false }
+
+// Is matches ErrBlocked.
+func (e *BlockedError) Is(target error) bool { return target == ErrBlocked }
+
+// blockedBy is the error of a call that an entity's configuration blocks.
+func blockedBy(entity, resource string, c *resolvedConfig) *BlockedError {
+	e := &BlockedError{EntityID: entity, Resource: resource, Level: c.blocked}
+	if config.Level(c.blocked).OfPlan() {
+		e.Plan = c.plan
+	}
+	return e
 }
 
 // UnavailableError says that DynamoDB did not answer, or refused to for lack of

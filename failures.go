@@ -60,7 +60,7 @@ func refusal(entity, resource string, f *lane.Failure) error {
 		return invalid("amounts["+f.Limit+"]", "puts the bucket of entity %q on resource %q more than %d tokens into debt, which is the most it stores; correct the amount, or delete the bucket's item, which forgives its debt",
 			entity, resource, int64(plan.MaxDebt)/milli)
 	default: // lane.Unlimited
-		return invalid("limits", "none are configured for entity %q on resource %q any more", entity, resource)
+		return &outdatedError{invalid("limits", "none are configured for entity %q on resource %q any more", entity, resource)}
 	}
 }
 

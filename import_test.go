@@ -43,7 +43,7 @@ var pureStd = []string{
 var importTable = []importRow{
 	{
 		folder:  ".",
-		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/ddb", "internal/lane", "internal/plan", "internal/problem", "internal/schema"},
+		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/plan", "internal/problem", "internal/schema"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
@@ -57,6 +57,12 @@ var importTable = []importRow{
 		std:     []string{"slices", "sync"},
 		project: []string{"internal/bucket"},
 		reason:  "what is held, owed and in doubt is arithmetic, so that every order of events can be visited",
+	},
+	{
+		folder:  "internal/config",
+		std:     []string{"fmt", "slices"},
+		project: []string{"internal/schema"},
+		reason:  "which level wins is decided from items alone, so that every combination can be compared with a naive table",
 	},
 	{
 		folder:  "internal/lane",

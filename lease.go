@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
@@ -32,12 +33,16 @@ type Lease struct {
 	busy  bool
 	freed chan struct{}
 	// levels are the buckets that the lease charges, child first; nil if not even the
-	// configuration could be read. Only the correction under way changes them.
+	// configuration could be read, or if nothing limits the call. Only the correction
+	// under way changes them.
 	levels []level
 	// consumed is what the caller says it uses. The holdings of each level say what
 	// became of it in that bucket.
 	consumed []plan.Signed
 	ended    bool
+	// unlimited means that a level is unlimited. It is none of the levels: nothing is
+	// charged there, and it has every limit.
+	unlimited bool
 
 	// room is for most leases all that they need besides: one level, and what is asked
 	// and held of one limit or two.
@@ -50,7 +55,7 @@ type Lease struct {
 
 // newLease makes the lease of a request that is about to charge a cascade.
 func newLease(l *RateLimiter, r *request, c *cascade, policy UnavailablePolicy) *Lease {
-	lease := &Lease{limiter: l, request: *r, policy: policy}
+	lease := &Lease{limiter: l, request: *r, policy: policy, unlimited: c.unlimited}
 	lease.levels = c.levels(lease.room.levels[:0], lease.room.asked[:0])
 	if len(lease.levels) == 1 {
 		lease.levels[0].holdings = lease.room.holdings[:0]
@@ -58,9 +63,35 @@ func newLease(l *RateLimiter, r *request, c *cascade, policy UnavailablePolicy) 
 	if len(lease.levels) == 1 && len(lease.levels[0].asked) == len(r.amounts) {
 		lease.consumed = lease.levels[0].asked // lists are never changed
 	} else {
-		lease.consumed = signedOf(r.amounts)
+		lease.consumed = lease.known(signedOf(r.amounts))
 	}
 	return lease
+}
+
+// known are the amounts of limits that some level of the lease has, where others are to
+// be passed over; elsewhere it is all of them.
+func (lease *Lease) known(amounts []plan.Signed) []plan.Signed {
+	if !lease.passesOver() {
+		return amounts
+	}
+	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool { return !lease.has(a.Name) })
+}
+
+// passesOver reports whether amounts of limits that no level has are passed over: they
+// are those of an unlimited level, or the call said so. Nothing is passed over before the
+// levels are known.
+func (lease *Lease) passesOver() bool {
+	return lease.unlimited || lease.request.opts.ignoreUnknown && lease.levels != nil
+}
+
+// has reports whether some level of the lease has a limit.
+func (lease *Lease) has(name string) bool {
+	for i := range lease.levels {
+		if lease.levels[i].has(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // begin waits until no other correction is under way. It returns true with lease.mu
@@ -150,7 +181,7 @@ func (lease *Lease) Degraded() bool {
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	if lease.levels == nil {
-		return true
+		return !lease.unlimited
 	}
 	for i := range lease.levels {
 		if lease.levels[i].uncharged() {

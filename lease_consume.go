@@ -9,7 +9,8 @@ import (
 )
 
 // Consume takes further amounts. It may be denied as an Acquire may; a denial leaves the
-// lease unchanged. Errors as of Acquire, and ErrLeaseEnded.
+// lease unchanged. It is refused while the entity is blocked. Errors as of Acquire, and
+// ErrLeaseEnded.
 func (lease *Lease) Consume(ctx context.Context, amounts Amounts) error {
 	if err := lease.usable(ctx); err != nil {
 		return err
@@ -44,7 +45,7 @@ func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	if err := lease.refresh(ctx, amounts); err != nil {
 		return err
 	}
-	if err := lease.checkTarget(plan.Plus(lease.consumed, signedOf(amounts))); err != nil {
+	if err := lease.checkTarget(lease.known(plan.Plus(lease.consumed, signedOf(amounts)))); err != nil {
 		return err
 	}
 	var c cascade
@@ -112,7 +113,11 @@ func (lv *level) join(more *level) {
 func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 	var cfgs []*plan.Config
 	var err error
-	lease.unlocked(func() { cfgs, err = lease.configs(ctx) })
+	lease.unlocked(func() {
+		if _, err = lease.limiter.blockFor(ctx, &lease.request); err == nil {
+			cfgs, err = lease.configs(ctx)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -121,9 +126,12 @@ func (lease *Lease) refresh(ctx context.Context, amounts Amounts) error {
 			lease.levels[i].cfg = cfg
 		}
 	}
+	if lease.passesOver() {
+		return nil
+	}
 	for name := range amounts {
 		if !slices.ContainsFunc(lease.levels, func(lv level) bool { return lv.cfg.Index(name) >= 0 }) {
-			return lease.request.unknownLimit(name, configs(lease.levels))
+			return lease.limiter.unknownLimit(&lease.request, name, configs(lease.levels))
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ func (lease *Lease) correct(ctx context.Context, c correction) error {
 	if lease.ended {
 		return c.ended
 	}
-	target := c.target(lease.consumed)
+	target := lease.known(c.target(lease.consumed))
 	if err := lease.checkTarget(target); err != nil {
 		return err
 	}
@@ -47,12 +47,8 @@ func (lease *Lease) correct(ctx context.Context, c correction) error {
 // has.
 func (lease *Lease) checkTarget(target []plan.Signed) error {
 	for _, t := range target {
-		known := lease.levels == nil
-		for i := range lease.levels {
-			known = known || lease.levels[i].has(t.Name)
-		}
-		if !known && t.Amount != 0 {
-			return lease.request.unknownLimit(t.Name, configs(lease.levels))
+		if t.Amount != 0 && lease.levels != nil && !lease.has(t.Name) {
+			return lease.limiter.unknownLimit(&lease.request, t.Name, configs(lease.levels))
 		}
 		if t.Amount < 0 {
 			held, _ := plan.AmountOf(lease.consumed, t.Name)
@@ -68,7 +64,7 @@ func (lease *Lease) checkTarget(target []plan.Signed) error {
 // locate finds the levels of a lease that was granted while the configuration could not
 // be read.
 func (lease *Lease) locate(ctx context.Context) error {
-	if lease.levels != nil {
+	if lease.levels != nil || lease.unlimited {
 		return nil
 	}
 	var c cascade
@@ -81,7 +77,7 @@ func (lease *Lease) locate(ctx context.Context) error {
 	for i := range levels {
 		levels[i].degraded = true
 	}
-	lease.levels = levels
+	lease.levels, lease.unlimited = levels, c.unlimited
 	return nil
 }
 

@@ -47,7 +47,7 @@ type RateLimiter struct {
 	// deepOnce logs the first chain of parents that is too deep.
 	deepOnce       sync.Once
 	detachListener func() // from the repository's outages
-	// systemPolicy is the system's policy as it was last read.
+	// systemPolicy is the system's own policy as it was last read.
 	systemPolicy atomic.Pointer[UnavailablePolicy]
 }
 
@@ -143,7 +143,7 @@ func (f *fallbackLimits) compile(r *resolvedConfig) *plan.Config {
 	if len(r.limits) > 0 {
 		return r.compiled
 	}
-	if f == nil {
+	if f == nil || r.unlimited {
 		return nil
 	}
 	if known := r.fallback.Load(); known != nil && known.from == f {

@@ -117,7 +117,7 @@ func TestUnknownLimitNamesTheListThatHidesIt(t *testing.T) {
 	lease := s.acquire("vip", Amounts{"rps": 1})
 	require.NoError(t, s.repo.SetEntityLimits(ctx, "vip", "", []Limit{tpm}))
 	lacks("vip", "level entity_default", "SetEntityLimits")
-	lacks("vip", "hides those of the resource and the system", "SetEntityLimits")
+	lacks("vip", "hides the system's list (level system), which has it", "SetEntityLimits")
 	lacks("vip", "level entity_default", "SetEntityLimits", WithLimits(PerDay("usd", 5)))
 	require.NoError(t, s.repo.SetEntityLimits(ctx, "vip", model, []Limit{tpm}))
 	lacks("vip", "level entity)", "SetEntityLimits")

@@ -99,11 +99,14 @@ type Entity struct {
 type ConfigLevel string
 
 // The levels of configuration, the most specific first. The first that has
-// limits wins; lists are never merged.
+// limits, or is unlimited, wins; lists are never merged. A level that blocks admits
+// nothing, whatever more specific levels say.
 const (
 	LevelOverride      ConfigLevel = "override"       // WithLimits of the call
 	LevelEntity        ConfigLevel = "entity"         // the entity's limits for the resource
 	LevelEntityDefault ConfigLevel = "entity_default" // the entity's limits for every resource
+	LevelPlan          ConfigLevel = "plan"           // the limits of the entity's plan for the resource
+	LevelPlanDefault   ConfigLevel = "plan_default"   // the limits of the entity's plan for every resource
 	LevelResource      ConfigLevel = "resource"       // the resource's limits for every entity
 	LevelSystem        ConfigLevel = "system"         // the system's limits
 	LevelOptions       ConfigLevel = "options"        // Options.Limits given to New

@@ -11,11 +11,11 @@ import (
 // Options configures a RateLimiter. Every field is optional: the zero value, and nil
 // passed to New, give the defaults that the fields name.
 type Options struct {
-	// Limits apply where no level of the stored configuration has any.
+	// Limits apply where no level of the stored configuration has any, or is unlimited.
 	// Defaults to none.
 	Limits []Limit
-	// OnUnavailable applies when neither the call nor the system configuration
-	// says what to do when DynamoDB does not answer. Defaults to Block.
+	// OnUnavailable applies when neither the call nor any level of the stored
+	// configuration says what to do when DynamoDB does not answer. Defaults to Block.
 	OnUnavailable UnavailablePolicy
 	// LocalShare is this process's part of every limit while a bucket does not
 	// answer, under Local: above 0, at most 1. A fleet of n processes sets 1/n,
@@ -178,6 +178,7 @@ type acquireOptions struct {
 	limits        []Limit
 	onUnavailable UnavailablePolicy
 	cascade       CascadeMode
+	ignoreUnknown bool
 }
 
 // WithLimits adds limits to those of the entity, or replaces those of the same name; it
@@ -195,4 +196,13 @@ func WithOnUnavailable(p UnavailablePolicy) AcquireOption {
 // WithCascade says how this call charges the entity and its parents.
 func WithCascade(m CascadeMode) AcquireOption {
 	return func(o *acquireOptions) { o.cascade = m }
+}
+
+// WithIgnoreUnknown skips the amounts of limits that no level in force has, also in what
+// the lease is later corrected by. It is for callers that measure more than every entity
+// is limited by. A misspelt name is skipped too, so give it only where the names are
+// known to be right. One name at least has to be a limit, because nothing would limit the
+// call otherwise: then it is a *ValidationError all the same.
+func WithIgnoreUnknown() AcquireOption {
+	return func(o *acquireOptions) { o.ignoreUnknown = true }
 }

@@ -218,22 +218,18 @@ func configLimits(limits []Limit) ([]schema.ConfigLimit, error) {
 	return out, nil
 }
 
-// evictConfig forgets the configurations that the owner's limits are part of.
+// evictConfig forgets the configurations that the owner's record is part of.
 func (r *Repository) evictConfig(o schema.ConfigOwner) {
-	r.configs.evict(func(k configKey) bool {
-		switch {
-		case o.Entity != "" && o.Resource == schema.DefaultResource:
-			return k.entity == o.Entity
-		case o.Entity != "":
-			return k == configKey{o.Entity, o.Resource}
-		case o.Plan != "":
-			return true
-		case o.Resource != "":
-			return k.resource == o.Resource
-		default:
-			return true
-		}
-	})
+	o = o.Normal()
+	all := o.Resource == "" || o.Resource == schema.DefaultResource && (o.Entity != "" || o.Plan != "")
+	match := func(k configKey) bool {
+		return (o.Entity == "" || k.entity == o.Entity) && (all || k.resource == o.Resource)
+	}
+	if o.Plan != "" {
+		r.configs.evictPlan(o.Plan, match)
+		return
+	}
+	r.configs.evict(match)
 }
 
 // setLimits replaces the owner's limits, and the options when given.

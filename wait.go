@@ -257,9 +257,9 @@ func (l *RateLimiter) turnOf(ctx context.Context, r request, at position, expect
 	if called {
 		return turn{called: true}
 	}
-	recheck, changed := l.refreshWaiter(ctx, r, at)
-	if changed && head {
-		return turn{called: true}
+	recheck, changed, blocked := l.refreshWaiter(ctx, r, at)
+	if changed && head || blocked {
+		return turn{called: true} // the try hears what has become of its limits
 	}
 	left, known := l.waitLeft(at)
 	if known {
@@ -297,18 +297,20 @@ const never = 100 * 365 * 24 * time.Hour
 const leastRecheck = time.Second
 
 // refreshWaiter gives the waiter the configuration that the cache has for its level; the
-// cache reads it once a TTL, however many wait. It returns how long the configuration is
-// good, and whether it differs from the waiter's.
-func (l *RateLimiter) refreshWaiter(ctx context.Context, r request, at position) (recheck time.Duration, changed bool) {
+// cache reads it once a TTL, however many wait. It returns how long the configuration of
+// all levels is good, whether that of the waiter's differs from what it had, and whether
+// any level is blocked.
+func (l *RateLimiter) refreshWaiter(ctx context.Context, r request, at position) (recheck time.Duration, changed, blocked bool) {
 	ttl := l.repo.configs.ttl()
 	recheck = min(ttl, leastRecheck)
+	oldest, block := l.blockFor(ctx, &r)
 	resolved, _, _, err := l.store.config(ctx, at.lane.Entity, r.resource, time.Time{})
 	if err != nil {
-		return recheck, false
+		return recheck, false, block != nil
 	}
-	age := time.Duration(l.repo.clock.NowMS()-resolved.readAt) * time.Millisecond
+	age := time.Duration(l.repo.clock.NowMS()-min(oldest, resolved.readAt)) * time.Millisecond
 	cfg, _ := l.levelConfig(&r, at.lane.Entity, resolved) // none of a bad one: the waiter tries, and hears what is wrong
-	return max(recheck, min(ttl, ttl-age)), at.lane.Reconfigure(at.waiter, cfg)
+	return max(recheck, min(ttl, ttl-age)), at.lane.Reconfigure(at.waiter, cfg), block != nil
 }
 
 // sleep waits for d. woken means that something changed before the time was over.

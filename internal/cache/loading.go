@@ -340,6 +340,25 @@ func (c *Loading[K, V]) Evict(match func(K) bool) {
 	}
 }
 
+// EvictValues forgets the values that match among those of the keys that match. It also
+// ignores the reads of those keys that are under way, because it is not known what they
+// will bring.
+func (c *Loading[K, V]) EvictValues(keys func(K) bool, values func(V) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for f := range c.fills {
+		if e := c.entries.Peek(f.key); e != nil && keys(f.key) {
+			e.refreshing = false // what stays is to be read again by another caller
+		}
+	}
+	c.dropFills(keys)
+	for _, key := range c.entries.Keys() {
+		if e := c.entries.Peek(key); e != nil && keys(key) && values(e.value) && c.entries.Remove(key) {
+			c.stats.Evictions++
+		}
+	}
+}
+
 // Drop is Evict of one key, without looking at the others.
 func (c *Loading[K, V]) Drop(key K) {
 	c.mu.Lock()

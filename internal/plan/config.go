@@ -17,6 +17,9 @@ type Config struct {
 	// Override means that one call brings the configuration (WithLimits). It then counts
 	// as newer than the bucket's.
 	Override bool
+	// Hidden are the limits that less specific levels of configuration have and the one
+	// in force does not. They decide nothing.
+	Hidden []Hidden
 	// ReadAt is the instant, in Unix ms of DynamoDB's clock, before the
 	// configuration was read; Tick orders that read within the process.
 	ReadAt, Tick int64
@@ -34,6 +37,12 @@ type Limit struct {
 	// Level names the level of configuration that the limit came from. It decides
 	// nothing.
 	Level string
+}
+
+// Hidden is a limit that is not in force.
+type Hidden struct {
+	// Name is the limit's, and Level the level of configuration that has it.
+	Name, Level string
 }
 
 // Index is the position of a limit; -1 if there is none, or if c is nil.

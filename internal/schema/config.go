@@ -162,14 +162,11 @@ func HasLimits(item Item) bool {
 // ignored. A missing burst or refill amount is the capacity. It fails on a
 // limit, or a mark, that cannot be understood: to leave it out would not enforce it.
 func DecodeConfig(item Item) (ConfigItem, error) {
-	c := ConfigItem{OnUnavailable: DecodePolicy(item), Version: ConfigVersion(item)}
-	var err error
-	if c.Blocked, err = mark(item, attrBlocked); err != nil {
+	marks, err := DecodeMarks(item)
+	if err != nil {
 		return ConfigItem{}, err
 	}
-	if c.Unlimited, err = mark(item, attrUnlimited); err != nil {
-		return ConfigItem{}, err
-	}
+	c := ConfigItem{Unlimited: marks.Unlimited, Blocked: marks.Blocked, OnUnavailable: marks.OnUnavailable, Version: ConfigVersion(item)}
 	limits, err := limitsIn(item)
 	if err != nil {
 		return ConfigItem{}, err
@@ -182,6 +179,37 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 		c.Limits = append(c.Limits, l)
 	}
 	return c, nil
+}
+
+// Marks are what a configuration item says besides limits; see ConfigItem.
+type Marks struct {
+	Unlimited, Blocked bool
+	OnUnavailable      string
+}
+
+// DecodeMarks reads the marks of a configuration item. It fails on one that cannot be
+// understood.
+func DecodeMarks(item Item) (m Marks, err error) {
+	if m.Blocked, err = mark(item, attrBlocked); err != nil {
+		return Marks{}, err
+	}
+	if m.Unlimited, err = mark(item, attrUnlimited); err != nil {
+		return Marks{}, err
+	}
+	m.OnUnavailable = DecodePolicy(item)
+	return m, nil
+}
+
+// LimitNames are the names of the limits that a configuration item holds, in order.
+func LimitNames(item Item) []string {
+	var names []string
+	for attr := range item {
+		if name, _, ok := splitLimit(attr); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Blocked says whether an item blocks its owner; an item that does not say it clearly

@@ -1,0 +1,56 @@
+package config
+
+import "fmt"
+
+// Override and Options are the levels above and below those that are stored.
+const (
+	Override Level = "override" // the limits of one call
+	Options  Level = "options"  // those that a limiter brings itself
+)
+
+// words are what users read of a level.
+type words struct{ list, hides, set string }
+
+var texts = map[Level]words{
+	Entity: {
+		"the entity's own list for this resource (level entity)",
+		"its default list and those of its plan, the resource and the system", "with Repository.SetEntityLimits",
+	},
+	EntityDefault: {
+		"the entity's default list (level entity_default)",
+		"those of its plan, the resource and the system", "with Repository.SetEntityLimits",
+	},
+	Plan: {
+		"the plan's list for this resource (level plan)",
+		"the plan's default list and those of the resource and the system", "with Repository.SetPlanLimits",
+	},
+	PlanDefault: {
+		"the plan's default list (level plan_default)",
+		"those of the resource and the system", "with Repository.SetPlanLimits",
+	},
+	Resource: {"the resource's list (level resource)", "the system's", "with Repository.SetResourceLimits"},
+	System:   {"the system's list (level system)", "", "with Repository.SetSystemLimits"},
+	Options:  {"Options.Limits (level options)", "", "there"},
+	Override: {"the list of WithLimits (level override)", "", "there"},
+}
+
+// Unknown says why a limit that no level has is not known where a level won, and what to
+// do.
+func Unknown(won Level) string {
+	w := texts[won]
+	switch {
+	case w.list == "":
+		return ""
+	case w.hides == "":
+		return fmt.Sprintf("they are those of %s: add the limit %s", w.list, w.set)
+	}
+	return fmt.Sprintf("%s hides %s: add the limit to it %s", w.list, w.hides, w.set)
+}
+
+// NotInForce says why a limit that a less specific level has is not in force where a level
+// won, and what to do.
+func NotInForce(won, hidden Level) string {
+	w := texts[won]
+	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: add the limit to the list that won %s, or leave the name out (WithIgnoreUnknown skips names that no list in force has)",
+		w.list, texts[hidden].list, w.set)
+}
