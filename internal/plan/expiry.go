@@ -1,5 +1,7 @@
 package plan
 
+import "github.com/dynalimit/dynalimit/internal/schema"
+
 // When a bucket may be deleted: its ttl lies beyond the time at which every limit is
 // full again, for a bucket that is made anew begins full.
 
@@ -11,6 +13,15 @@ const (
 	// maxTTLSeconds is the most an expiry can cover; a slower bucket has none.
 	maxTTLSeconds = 50 * 365 * 24 * 3600
 )
+
+// Expiry is the ttl of a bucket that is made at now with these limits; 0 for none.
+func Expiry(now int64, limits []schema.CreateLimit) int64 {
+	longest := int64(0)
+	for i := range limits {
+		longest = max(longest, limits[i].Rate.FillTime(-limits[i].Tokens))
+	}
+	return expiry(now, longest)
+}
 
 // expiry is the ttl of a bucket whose slowest limit fills in fill ms: 0, none,
 // when that is too far ahead.

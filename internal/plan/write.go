@@ -89,11 +89,7 @@ func (v View) planCreate(s Sums) Write {
 		return Write{Kind: Nothing}
 	}
 	if !v.Config.Permanent {
-		longest := int64(0)
-		for _, l := range c.Limits {
-			longest = max(longest, l.Rate.FillTime(-l.Tokens))
-		}
-		c.TTL = expiry(v.Now, longest)
+		c.TTL = Expiry(v.Now, c.Limits)
 	}
 	return Write{Kind: Create, Create: &c}
 }

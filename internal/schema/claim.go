@@ -176,11 +176,13 @@ type Create struct {
 	Keys             Keys
 	Entity, Resource string
 	Refilled         int64
-	Fingerprint      []byte
-	ConfigRead       int64
-	TTL              int64
-	Limits           []CreateLimit
-	OpID             []byte
+	// Fingerprint is nil for a bucket that comes from another layout: the first write
+	// brings the configuration.
+	Fingerprint []byte
+	ConfigRead  int64
+	TTL         int64
+	Limits      []CreateLimit
+	OpID        []byte
 }
 
 // CreateCondition is the condition of the put of a Create.
@@ -194,8 +196,10 @@ func (c *Create) Item() Item {
 	item[attrEntity] = String(c.Entity)
 	item[attrResource] = String(c.Resource)
 	item[attrRefilled] = Number(c.Refilled)
-	item[attrFingerprint] = Bytes(c.Fingerprint)
-	item[attrConfigRead] = Number(c.ConfigRead)
+	if c.Fingerprint != nil {
+		item[attrFingerprint] = Bytes(c.Fingerprint)
+		item[attrConfigRead] = Number(c.ConfigRead)
+	}
 	item[attrIncarnation] = Bytes(c.OpID)
 	item[GSI2PK] = String(c.Keys.Resource(c.Resource))
 	item[GSI2SK] = String("BUCKET#" + c.Entity)
