@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 func requireInvalid(t *testing.T, err error, field string) *ValidationError {
@@ -60,7 +61,7 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 // partition lists the keys of everything an entity owns.
 func partition(t *testing.T, r *Repository, entity string) []schema.Key {
 	t.Helper()
-	keys, err := r.queryKeys(t.Context(), query{op: "test", hash: schema.PK, value: r.keys.Entity(entity), sortPrefix: "#"})
+	keys, err := r.store.Keys(t.Context(), table.Query{Op: "test", Hash: schema.PK, Value: r.keys.Entity(entity), Prefix: "#"})
 	require.NoError(t, err)
 	return keys
 }

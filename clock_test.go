@@ -56,7 +56,7 @@ func TestBucketsHoldDynamoDBsTime(t *testing.T) {
 			theirs := func() time.Time { return time.Now().Add(skew) }
 			db := ddbmem.New(ddbmem.WithClock(theirs))
 			t.Cleanup(db.Close)
-			repo, err := NewRepository(db.Client(), "limits", nil)
+			repo, err := NewRepository(db.Client(), "limits", &RepositoryOptions{Principal: tester})
 			require.NoError(t, err)
 			require.NoError(t, repo.CreateTable(t.Context()))
 			l, err := New(repo, &Options{Limits: []Limit{PerMinute("rpm", 60)}})
@@ -77,7 +77,7 @@ func TestWaitComparesDurationsUnderSkew(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			db := ddbmem.New(ddbmem.WithClock(func() time.Time { return time.Now().Add(skew) }))
 			t.Cleanup(db.Close)
-			repo, err := NewRepository(db.Client(), "limits", nil)
+			repo, err := NewRepository(db.Client(), "limits", &RepositoryOptions{Principal: tester})
 			require.NoError(t, err)
 			require.NoError(t, repo.CreateTable(t.Context()))
 			l, err := New(repo, &Options{Limits: []Limit{PerMinute("rpm", 60)}})

@@ -196,7 +196,7 @@ func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBuc
 	if due {
 		keys = append(keys, version)
 	}
-	found, err := r.batchGet(ctx, "read the configuration", keys)
+	found, err := r.store.BatchGet(ctx, "read the configuration", keys)
 	if err != nil {
 		return nil, nil, err
 	}

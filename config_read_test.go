@@ -65,7 +65,7 @@ func TestConfigRequests(t *testing.T) {
 	e := memEngine(t)
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Namespace: "eu"})
+	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Principal: tester, Namespace: "eu"})
 	require.NoError(t, err)
 	before := e.db.Meter()
 	_, _, _, err = r.config(t.Context(), "user-1", "gpt-4", time.Time{})

@@ -79,7 +79,7 @@ func playEndState(t *testing.T, e *engine, seed uint64) {
 			faulty.next = o.HTTPClient
 			o.HTTPClient = faulty
 		})
-		r, err := NewRepository(client, repo.Table(), nil)
+		r, err := NewRepository(client, repo.Table(), &RepositoryOptions{Principal: tester})
 		require.NoError(t, err)
 		l, err := New(r, nil)
 		require.NoError(t, err)

@@ -76,12 +76,15 @@ func (e *engine) repository(t *testing.T, opts *RepositoryOptions) *Repository {
 	return r
 }
 
+// tester is who makes the changes of tests.
+const tester = "tester"
+
 // open is a repository on a table of the engine, which need not exist.
 func (e *engine) open(t *testing.T, table string, opts *RepositoryOptions) *Repository {
 	t.Helper()
 	r, err := NewRepository(e.client(), table, opts)
 	require.NoError(t, err)
-	return r
+	return r.As(tester)
 }
 
 // deleteAfter removes a table from a shared engine when the test ends.

@@ -37,7 +37,7 @@ var (
 	// ErrExists is returned by CreateEntity for an entity that has a record.
 	ErrExists = errors.New("dynalimit: already exists")
 	// ErrTable matches a *TableError.
-	ErrTable = errors.New("dynalimit: table missing or unusable")
+	ErrTable = problem.ErrTable
 	// ErrUnconfirmed matches an *UnconfirmedError.
 	ErrUnconfirmed = errors.New("dynalimit: outcome unconfirmed")
 	// ErrLeaseEnded is returned by Adjust and Consume after Settle or Rollback.
@@ -232,26 +232,9 @@ func invalid(field, format string, args ...any) *ValidationError {
 	return &ValidationError{Package: "dynalimit", Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-// TableError says that the table is missing or is not one of ours.
-type TableError struct {
-	// Table is the name that was given to NewRepository.
-	Table string
-	// Reason says what is wrong and how to make it right.
-	Reason string
-	// Err is the SDK's error.
-	Err error
-}
-
-// Error names the table and how to make it right.
-func (e *TableError) Error() string {
-	return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Reason)
-}
-
-// Unwrap returns the cause.
-func (e *TableError) Unwrap() error { return e.Err }
-
-// Is matches ErrTable.
-func (e *TableError) Is(target error) bool { return target == ErrTable }
+// TableError says that the table is missing or is not one of ours. Reason says what is
+// wrong and how to make it right.
+type TableError = problem.TableError
 
 // UnconfirmedError says which amounts could not be confirmed as written: an
 // extra charge that may be missing, or a give-back that may have been lost and

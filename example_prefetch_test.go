@@ -13,7 +13,7 @@ import (
 func ExampleOptions_prefetch() {
 	ctx := context.Background()
 	db := ddbmem.New()
-	repo := must(dynalimit.NewRepository(db.Client(), "limits", nil))
+	repo := must(dynalimit.NewRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"}))
 	check(repo.CreateTable(ctx))
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{
 		Limits:            []dynalimit.Limit{dynalimit.PerMinute("rpm", 600_000)},

@@ -14,7 +14,7 @@ import (
 
 // The examples run on ddbmem, a DynamoDB in process. Their clock stands still, so
 // that what they print is the same every time; leave Now out in a program.
-var standingStill = &dynalimit.RepositoryOptions{
+var standingStill = &dynalimit.RepositoryOptions{Principal: "ops@example.com",
 	Now: func() time.Time { return time.Date(2026, time.March, 2, 9, 0, 0, 0, time.UTC) },
 }
 
@@ -42,7 +42,7 @@ func Example() {
 	perMinute := []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 12_000)}
 
 	client := ddbmem.New().Client() // production: dynamodb.NewFromConfig(cfg), the same type
-	repo := must(dynalimit.NewRepository(client, "limits", nil))
+	repo := must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"}))
 	check(repo.CreateTable(ctx))
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: perMinute}))
 	lease := must(limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"rpm": 1, "tpm": 500}))
@@ -123,7 +123,7 @@ func ExampleRateLimiter_Do() {
 // Wait blocks until the amounts fit. When that is later than the deadline it
 // fails at once instead of waiting in vain.
 func ExampleRateLimiter_Wait() {
-	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", nil))
+	repo := must(dynalimit.NewRepository(ddbmem.New().Client(), "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"}))
 	check(repo.CreateTable(context.Background()))
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerSecond("rps", 100)}}))
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)

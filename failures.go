@@ -5,17 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // userError turns an error of a lane into the error that users see. An error that is one
@@ -125,68 +123,4 @@ var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
 var withoutThrottleRetries = []func(*dynamodb.Options){ddb.WithoutThrottleRetries}
 
 // judge says what an error of a request means for a write.
-func judge(err error) verdict { return ddb.Classify(err, context.Background()).Verdict }
-
-// translate turns an error of a request into one that users see: a *TableError for a
-// missing or foreign table, an *UnavailableError for a failure of the store; every other
-// error is wrapped. The error of a context can still be recognised.
-func (r *Repository) translate(op string, err error) error {
-	if err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrTable) {
-		return err
-	}
-	if reason := tableFault(err); reason != "" {
-		return &TableError{Table: r.table, Err: err, Reason: reason}
-	}
-	if judge(err).Unavailable() {
-		return r.unavailable(op, err)
-	}
-	return &storeError{op: op, err: err}
-}
-
-// unavailable is the error of a request that the store did not serve.
-func (r *Repository) unavailable(op string, err error) *UnavailableError {
-	return &UnavailableError{Op: op, Err: err, RetryAfter: r.breaker.RetryAfter()}
-}
-
-// tableFault says what is wrong with the table of the request that failed; "" if nothing
-// is.
-func tableFault(err error) string {
-	var missing *types.ResourceNotFoundException
-	if errors.As(err, &missing) {
-		return "does not exist here; check the name, region and endpoint, or create it with Repository.CreateTable"
-	}
-	var api smithy.APIError
-	if !errors.As(err, &api) || api.ErrorCode() != "ValidationException" {
-		return ""
-	}
-	for words, reason := range foreignWords {
-		if strings.Contains(api.ErrorMessage(), words) {
-			return reason
-		}
-	}
-	return ""
-}
-
-const (
-	foreignKeys  = "has other keys than PK and SK (strings); name another table, or create one with Repository.CreateTable"
-	missingIndex = "lacks an index; add those of Repository.TableInput"
-)
-
-// foreignWords are DynamoDB's for a table that is not one of ours.
-var foreignWords = map[string]string{
-	"key element does not match the schema":       foreignKeys,
-	"number of conditions on the keys is invalid": foreignKeys,
-	"Missing the key":                             foreignKeys,
-	"does not have the specified index":           missingIndex,
-}
-
-// storeError is a request that DynamoDB refused because it, or a setting, is wrong: a
-// missing permission, or a bug. It never fails open.
-type storeError struct {
-	op  string
-	err error
-}
-
-func (e *storeError) Error() string { return "dynalimit: " + e.op + ": " + e.err.Error() }
-
-func (e *storeError) Unwrap() error { return e.err }
+func judge(err error) verdict { return table.Judge(err) }

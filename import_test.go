@@ -42,10 +42,13 @@ var pureStd = []string{
 
 var importTable = []importRow{
 	{
-		folder:  ".",
-		project: []string{"internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/plan", "internal/problem", "internal/schema"},
-		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
-		reason:  "the limiter takes a client from its user; engines, budgets and tools are not its business",
+		folder: ".",
+		project: []string{
+			"internal/admin", "internal/audit", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/plan",
+			"internal/problem", "internal/schema", "internal/table",
+		},
+		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
+		reason: "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
 	{
 		folder: "internal/bucket",
@@ -106,6 +109,20 @@ var importTable = []importRow{
 		project: []string{"internal/schema"},
 		others:  []string{sdk + "/service/dynamodb/types"},
 		reason:  "what is recorded about a change is a value: whoever makes the change writes it, with the change",
+	},
+	{
+		folder:  "internal/table",
+		std:     append([]string{"context", "iter"}, pureStd...),
+		project: []string{"internal/ddb", "internal/problem", "internal/schema"},
+		others:  []string{sdk, "github.com/aws/smithy-go"},
+		reason:  "how items are read and changed, whatever they mean, so that limiter and administration read alike",
+	},
+	{
+		folder:  "internal/admin",
+		std:     append([]string{"context", "encoding/json", "iter"}, pureStd...),
+		project: []string{"internal/audit", "internal/bucket", "internal/ddb", "internal/problem", "internal/schema", "internal/table"},
+		others:  []string{sdk},
+		reason:  "what administrators change, with its events: no call of a limiter passes here",
 	},
 	{
 		folder: "internal/problem",

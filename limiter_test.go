@@ -192,7 +192,7 @@ func TestIdentifiersOfEveryLegalForm(t *testing.T) {
 func TestNamespacesShareATable(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
-		other, err := NewRepository(s.client(), s.repo.table, &RepositoryOptions{Now: s.clock.now, Namespace: "eu"})
+		other, err := NewRepository(s.client(), s.repo.table, &RepositoryOptions{Principal: tester, Now: s.clock.now, Namespace: "eu"})
 		require.NoError(t, err)
 		eu := s.on(other, perMinute())
 		s.acquire("user-1", Amounts{"rpm": 100})
@@ -341,7 +341,7 @@ func TestDoReportsWhatItCouldNotGiveBack(t *testing.T) {
 // New and NewRepository ask for nothing, create nothing and start nothing.
 func TestConstructorsTouchNothing(t *testing.T) {
 	e := memEngine(t)
-	repo, err := NewRepository(e.client(), "limits", &RepositoryOptions{Namespace: "typo"})
+	repo, err := NewRepository(e.client(), "limits", &RepositoryOptions{Principal: tester, Namespace: "typo"})
 	require.NoError(t, err)
 	limiter, err := New(repo, perMinute())
 	require.NoError(t, err)

@@ -117,7 +117,7 @@ func (s *process) peer(opts *Options, clocks ...*handClock) *process {
 // wired is another process whose requests pass through a transport of the test.
 func (s *process) wired(opts *Options, transport aws.HTTPClient) *process {
 	s.t.Helper()
-	repo, err := NewRepository(s.client(func(o *dynamodb.Options) { o.HTTPClient = transport }), s.repo.table, &RepositoryOptions{Now: s.clock.now})
+	repo, err := NewRepository(s.client(func(o *dynamodb.Options) { o.HTTPClient = transport }), s.repo.table, &RepositoryOptions{Now: s.clock.now, Principal: tester})
 	require.NoError(s.t, err)
 	return s.on(repo, opts)
 }
@@ -272,7 +272,7 @@ func waitLimiter(t *testing.T, limits ...Limit) (*RateLimiter, *ddbmem.DB) {
 	t.Helper()
 	db := ddbmem.New()
 	t.Cleanup(db.Close)
-	repo, err := NewRepository(db.Client(), "limits", nil)
+	repo, err := NewRepository(db.Client(), "limits", &RepositoryOptions{Principal: tester})
 	require.NoError(t, err)
 	require.NoError(t, repo.CreateTable(t.Context()))
 	l, err := New(repo, &Options{Limits: limits})

@@ -184,14 +184,14 @@ func TestDocumentedPermissions(t *testing.T) {
 
 	db := ddbmem.New()
 	defer db.Close()
-	repo := must(dynalimit.NewRepository(db.Client(), "limits", nil))
+	repo := must(dynalimit.NewRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"}))
 	administerEverything(t, repo)
 	all := actions(db.Meter())
 	assert.ElementsMatch(t, all, append(slices.Clone(limit), administer...), "to administer and to limit")
 
 	check(repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "key", ParentID: "shop", Cascade: true}))
 	before := db.Meter()
-	limitEverything(t, must(dynalimit.NewRepository(db.Client(), "limits", nil)))
+	limitEverything(t, must(dynalimit.NewRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"})))
 	assert.ElementsMatch(t, actions(db.Meter().Sub(before)), limit, "to limit alone")
 }
 

@@ -9,9 +9,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/internal/admin"
+	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // DynamoDB is the part of the DynamoDB client a Repository uses.
@@ -21,6 +24,7 @@ type DynamoDB interface {
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
 	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
@@ -64,6 +68,16 @@ type RepositoryOptions struct {
 	// and a resource that is longer than 64 characters, does not start with a letter, or
 	// contains ':' or '@'. What is stored already stays as it is. Defaults to false.
 	Compatible bool
+	// Principal is who makes the changes of this Repository: an address, an ARN, the name
+	// of a service, at most 256 characters that can be seen. Repository.As gives another
+	// one. Defaults to none: then a change is a *ValidationError, unless AllowAnonymous.
+	Principal string
+	// AllowAnonymous lets changes be made without a principal: their events name nobody.
+	// Defaults to false.
+	AllowAnonymous bool
+	// AuditRetention is how long the event of a change is kept; a negative one is for
+	// ever. Defaults to 90 days.
+	AuditRetention time.Duration
 	// Logger receives what an operator should know. Defaults to silence.
 	Logger *slog.Logger
 }
@@ -82,8 +96,17 @@ type RepositoryOptions struct {
 // A Repository has no goroutine, with one exception: while limiters use it and the table
 // does not answer, one goroutine asks whether the table answers again.
 type Repository struct {
+	*connection
+	// author is who changes things through this Repository; empty for nobody known.
+	author string
+}
+
+// connection is what the repositories share that come from one NewRepository.
+type connection struct {
 	client DynamoDB
 	table  string
+	store  *table.Table
+	admin  *admin.Admin
 	keys   schema.Keys
 	clock  *ddb.Clock
 	// breaker is told of every request for data of the table. listeners are told when it
@@ -96,6 +119,8 @@ type Repository struct {
 	readable  bool // for zae-limiter: Compatible
 	// version is what the version record said.
 	version tableVersion
+	// anonymous lets changes be made by nobody known.
+	anonymous bool
 	// ticks orders, within the process, the start of config reads and the
 	// first sight of a bucket's config fingerprint.
 	ticks atomic.Int64
@@ -121,20 +146,30 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 		return nil, err
 	}
 	o = o.withDefaults()
+	return o.connect(client, table), nil
+}
+
+// connect makes the repository of checked options.
+func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
 	clock := ddb.NewClock(o.Now, *o.CorrectClock)
-	r := &Repository{
-		table:    table,
-		keys:     schema.NewKeys(o.Namespace),
-		clock:    clock,
-		log:      o.Logger,
-		configs:  newConfigCache(o.ConfigCacheSize, o.ConfigTTL, o.Now),
-		sets:     schema.NewLimitSets(),
-		readable: o.Compatible,
-	}
+	r := &Repository{author: o.Principal, connection: &connection{
+		table:     name,
+		keys:      schema.NewKeys(o.Namespace),
+		clock:     clock,
+		log:       o.Logger,
+		configs:   newConfigCache(o.ConfigCacheSize, o.ConfigTTL, o.Now),
+		sets:      schema.NewLimitSets(),
+		readable:  o.Compatible,
+		anonymous: o.AllowAnonymous,
+	}}
 	r.breaker = r.newBreaker()
-	r.client = ddb.Watch(client, r.breaker, clock, o.RequestTimeout)
+	watched := ddb.Watch(client, r.breaker, clock, o.RequestTimeout)
+	r.client = watched
+	r.store = &table.Table{Client: watched, Name: name, RetryAfter: r.breaker.RetryAfter}
+	events := audit.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
+	r.admin = &admin.Admin{Table: r.store, Keys: r.keys, Now: clock.Now, IDs: new(audit.IDs), Events: events}
 	r.configs.useStaleDuring(r.outage, o.MaxStale)
-	return r, nil
+	return r
 }
 
 func (o RepositoryOptions) validate() error {
@@ -149,6 +184,11 @@ func (o RepositoryOptions) validate() error {
 	for field, d := range map[string]time.Duration{"ConfigTTL": o.ConfigTTL, "MaxStale": o.MaxStale, "RequestTimeout": o.RequestTimeout} {
 		if d < 0 {
 			return invalid("options."+field, "is %v; give a positive duration, or 0 for the default", d)
+		}
+	}
+	if o.Principal != "" {
+		if reason := audit.CheckPrincipal(o.Principal); reason != "" {
+			return invalid("options.Principal", "%s", reason)
 		}
 	}
 	if o.ConfigCacheSize < 0 {
@@ -177,6 +217,9 @@ func (o RepositoryOptions) withDefaults() RepositoryOptions {
 	if o.RequestTimeout == 0 {
 		o.RequestTimeout = time.Second
 	}
+	if o.AuditRetention == 0 {
+		o.AuditRetention = defaultRetention
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -186,7 +229,7 @@ func (o RepositoryOptions) withDefaults() RepositoryOptions {
 // Table is the name of the table; empty for a repository that NewRepository did not
 // make.
 func (r *Repository) Table() string {
-	if r == nil {
+	if !r.made() {
 		return ""
 	}
 	return r.table
@@ -194,3 +237,37 @@ func (r *Repository) Table() string {
 
 // tick returns a number larger than every number it returned before.
 func (r *Repository) tick() int64 { return r.ticks.Add(1) }
+
+// As returns a repository whose changes are made by a principal: an address, an ARN, the
+// name of a service, at most 256 characters that can be seen. It shares everything else
+// with this one. A principal that cannot be recorded is a *ValidationError of the change,
+// before anything is written.
+func (r *Repository) As(principal string) *Repository {
+	if r == nil {
+		return nil
+	}
+	return &Repository{connection: r.connection, author: principal}
+}
+
+// mayChange returns who makes a change. It fails if that is to be known and is not, and
+// if the table is not to be changed by this version.
+func (r *Repository) mayChange(ctx context.Context) (by string, err error) {
+	if by, err = r.principal(); err != nil {
+		return "", err
+	}
+	return by, r.checkVersion(ctx)
+}
+
+// principal is who makes a change.
+func (r *Repository) principal() (string, error) {
+	if r.author == "" && r.anonymous {
+		return "", nil
+	}
+	if r.author == "" {
+		return "", invalid("principal", "is not set; say who makes the change with Repository.As or RepositoryOptions.Principal, or allow that nobody is named with RepositoryOptions.AllowAnonymous")
+	}
+	if reason := audit.CheckPrincipal(r.author); reason != "" {
+		return "", invalid("principal", "%s", reason)
+	}
+	return r.author, nil
+}

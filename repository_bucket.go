@@ -67,7 +67,7 @@ func (b buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Limi
 func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	out, err := r.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &r.table, Key: key, ConsistentRead: aws.Bool(true)}, withoutThrottleRetries...)
 	if err != nil {
-		return nil, r.translate("read the bucket", err)
+		return nil, r.store.Failure("read the bucket", err)
 	}
 	image, err := r.sets.DecodeBucket(out.Item, hint, slot)
 	if err != nil {
@@ -127,14 +127,14 @@ func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, 
 	if d.Verdict == ddb.TokenMismatch { // tokens are drawn at random: this is a bug of ours
 		d.Verdict = failed
 	}
-	return d.Verdict, images, r.translate("charge in a transaction", err)
+	return d.Verdict, images, r.store.Failure("charge in a transaction", err)
 }
 
 // refusal turns the error of a write into an answer.
 func (r *Repository) refusal(op string, err error, hint *schema.LimitSet, slot int) lane.Answer {
 	d := ddb.Classify(err, context.Background())
 	if d.Verdict != refused {
-		return lane.Answer{Verdict: d.Verdict, Err: r.translate(op, err)}
+		return lane.Answer{Verdict: d.Verdict, Err: r.store.Failure(op, err)}
 	}
 	image, decodeErr := r.sets.DecodeBucket(d.Item, hint, slot)
 	if decodeErr != nil {

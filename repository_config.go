@@ -2,16 +2,13 @@ package dynalimit
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // SystemOptions is what system configuration holds besides limits.
@@ -154,16 +151,16 @@ func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) it
 				return
 			}
 		}
-		q := query{
-			op: "list entities with limits", index: schema.IndexEntityConfigs,
-			hash: schema.GSI3PK, value: r.keys.EntityConfigs(resource),
+		q := table.Query{
+			Op: "list entities with limits", Index: schema.IndexEntityConfigs,
+			Hash: schema.GSI3PK, Value: r.keys.EntityConfigs(resource),
 		}
-		for page, err := range r.pages(ctx, q) {
+		for page, err := range r.store.Pages(ctx, q) {
 			if err != nil {
 				yield("", err)
 				return
 			}
-			if !yieldAll(configuredEntities(page.Items), yield) {
+			if !table.YieldAll(configuredEntities(page.Items), yield) {
 				return
 			}
 		}
@@ -191,7 +188,7 @@ func entityOwner(entity, resource string) (schema.ConfigOwner, error) {
 }
 
 func (r *Repository) getLimits(ctx context.Context, level ConfigLevel, owner schema.ConfigOwner) ([]Limit, schema.Item, error) {
-	item, err := r.getItem(ctx, "read limits", r.keys.Config(owner))
+	item, err := r.store.Get(ctx, "read limits", r.keys.Config(owner))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -241,132 +238,31 @@ func (r *Repository) setLimits(ctx context.Context, owner schema.ConfigOwner, li
 	if err := r.compatible(owner.Resource, "limits", limits); err != nil {
 		return err
 	}
-	return r.changeConfig(ctx, "set limits", owner, func(old schema.Item) []types.TransactWriteItem {
-		policy, blocked := schema.DecodePolicy(old), schema.Blocked(old)
+	return r.changeConfig(ctx, "set limits", owner, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+		next := schema.ConfigItem{Limits: stored}
+		if old != nil {
+			next.OnUnavailable, next.Blocked = old.OnUnavailable, old.Blocked
+		}
 		if opts != nil {
-			policy = string(opts.OnUnavailable)
+			next.OnUnavailable = string(opts.OnUnavailable)
 		}
-		unchanged := schema.ConfigUnchanged(old)
-		items := []types.TransactWriteItem{{Put: &types.Put{
-			TableName: &r.table,
-			Item: r.keys.EncodeConfig(owner, old, schema.ConfigItem{
-				Limits: stored, Blocked: blocked, OnUnavailable: policy, Version: schema.ConfigVersion(old) + 1,
-			}),
-			ConditionExpression:       &unchanged.Condition,
-			ExpressionAttributeNames:  unchanged.Names,
-			ExpressionAttributeValues: unchanged.Values,
-		}}}
-		if owner.Entity != "" && old != nil {
-			return items // counted when it was first set
-		}
-		return append(items, r.registerConfig(owner, false)...)
+		return &next, nil
 	})
 }
 
 // deleteLimits removes the owner's configuration.
 func (r *Repository) deleteLimits(ctx context.Context, owner schema.ConfigOwner) error {
-	existed := false
-	err := r.changeConfig(ctx, "delete limits", owner, func(old schema.Item) []types.TransactWriteItem {
-		if old == nil {
-			return nil
-		}
-		existed = true
-		unchanged := schema.ConfigUnchanged(old)
-		return append([]types.TransactWriteItem{{Delete: &types.Delete{
-			TableName:                 &r.table,
-			Key:                       r.keys.Config(owner).Attributes(),
-			ConditionExpression:       &unchanged.Condition,
-			ExpressionAttributeNames:  unchanged.Names,
-			ExpressionAttributeValues: unchanged.Values,
-		}}}, r.registerConfig(owner, true)...)
-	})
-	if err != nil || !existed || owner.Entity == "" {
-		return err
-	}
-	return r.uncount(ctx, owner)
+	return r.changeConfig(ctx, "delete limits", owner, func(*schema.ConfigItem) (*schema.ConfigItem, error) { return nil, nil })
 }
 
-// registerConfig is the part of a transaction that lists the owner's limits for
-// tools, or removes them from the list.
-func (r *Repository) registerConfig(owner schema.ConfigOwner, remove bool) []types.TransactWriteItem {
-	key, st, ok := r.keys.Register(owner, remove)
-	if !ok {
-		return nil
-	}
-	return []types.TransactWriteItem{{Update: &types.Update{
-		TableName:                 &r.table,
-		Key:                       key.Attributes(),
-		UpdateExpression:          &st.Update,
-		ExpressionAttributeNames:  st.Names,
-		ExpressionAttributeValues: st.Values,
-	}}}
-}
-
-// uncount removes the count of a resource if no entity has limits for it any more. The
-// SDK may retry: a count that came back meanwhile is kept.
-func (r *Repository) uncount(ctx context.Context, owner schema.ConfigOwner) error {
-	key, _, ok := r.keys.Register(owner, true)
-	if !ok {
-		return nil
-	}
-	st := schema.Uncount(owner.Resource)
-	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &r.table, Key: key.Attributes(),
-		UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
-		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
-	})
-	if judge(err) == refused {
-		return nil
-	}
-	return r.translate("delete limits", err)
-}
-
-// adminTries bounds how often a change is tried again because another change was made
-// meanwhile.
-const adminTries = 8
-
-// adminBackoff is the wait between the tries of administrative work.
-var adminBackoff = ddb.Backoff{First: 25 * time.Millisecond, Most: time.Second}
-
-// changeConfig reads the owner's item and writes what change makes of it, on the
-// condition that nobody wrote the item meanwhile; if somebody did, it reads again. It
-// writes nothing if change returns nothing. It evicts the cache before and after,
+// changeConfig changes the owner's configuration. It evicts the cache before and after,
 // because a read that began before the write ended may have seen the old item.
-//
-// Every change is a transaction, because the SDK gives a transaction a client token that
-// stays the same when it retries: a change whose answer was lost is not made twice, and
-// is not mistaken for somebody else's.
-func (r *Repository) changeConfig(ctx context.Context, op string, owner schema.ConfigOwner, change func(old schema.Item) []types.TransactWriteItem) error {
-	if err := r.checkVersion(ctx); err != nil {
+func (r *Repository) changeConfig(ctx context.Context, op string, owner schema.ConfigOwner, edit admin.Edit) error {
+	by, err := r.mayChange(ctx)
+	if err != nil {
 		return err
 	}
 	r.evictConfig(owner)
 	defer r.evictConfig(owner)
-	for attempt := 1; ; attempt++ {
-		old, err := r.getItem(ctx, op, r.keys.Config(owner))
-		if err != nil {
-			return err
-		}
-		items := change(old)
-		if len(items) == 0 {
-			return nil
-		}
-		v, err := r.transact(ctx, items)
-		switch {
-		case v == landed:
-			return nil
-		case v != refused && v != conflicted && v != throttled && v != unsent:
-			return r.translate(op, err)
-		case attempt == adminTries:
-			return r.unavailable(op, fmt.Errorf("others were in the way in each of %d tries: %w", attempt, err))
-		}
-		if !adminBackoff.Pause(ctx, attempt) {
-			return r.unavailable(op, fmt.Errorf("%w; the last try: %w", ctx.Err(), err))
-		}
-	}
-}
-
-func (r *Repository) transact(ctx context.Context, items []types.TransactWriteItem) (verdict, error) {
-	_, err := r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items})
-	return judge(err), err
+	return r.admin.ChangeConfig(ctx, by, op, owner, edit)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 var (
@@ -36,7 +37,7 @@ func TestLimitsAtEveryLevel(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, oneLimit, got, "the whole list is replaced")
 
-				item, err := r.getItem(t.Context(), "test", r.keys.Config(level.owner))
+				item, err := r.store.Get(t.Context(), "test", r.keys.Config(level.owner))
 				require.NoError(t, err)
 				assert.Equal(t, int64(2), schema.ConfigVersion(item))
 
@@ -150,7 +151,7 @@ func TestSetLimitsKeepsWhatItDoesNotKnow(t *testing.T) {
 		item["note"] = schema.String("kept")
 		put(t, r, item)
 		require.NoError(t, r.SetEntityLimits(t.Context(), "user-1", "gpt-4", oneLimit))
-		got, err := r.getItem(t.Context(), "test", r.keys.Config(owner))
+		got, err := r.store.Get(t.Context(), "test", r.keys.Config(owner))
 		require.NoError(t, err)
 		assert.Equal(t, schema.String("kept"), got["note"])
 		assert.Equal(t, int64(42), schema.ConfigVersion(got))
@@ -172,7 +173,7 @@ func TestRegistries(t *testing.T) {
 			require.NoError(t, r.SetEntityLimits(t.Context(), entity, resource, oneLimit))
 		}
 		counts := func() schema.Item {
-			item, err := r.getItem(t.Context(), "test", r.keys.EntityResources())
+			item, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
 			require.NoError(t, err)
 			delete(item, "PK")
 			delete(item, "SK")
@@ -192,7 +193,7 @@ func TestRegistries(t *testing.T) {
 		assert.Equal(t, []string{"b"}, got)
 
 		resources := func() schema.Item {
-			item, err := r.getItem(t.Context(), "test", r.keys.Resources())
+			item, err := r.store.Get(t.Context(), "test", r.keys.Resources())
 			require.NoError(t, err)
 			return item
 		}
@@ -208,7 +209,7 @@ func TestEntitiesWithLimitsFollowsPages(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
 		var want []string
-		for i := range 2*pageSize + 10 {
+		for i := range 2*table.PageSize + 10 {
 			id := fmt.Sprintf("user-%04d", i)
 			want = append(want, id)
 			put(t, r, r.keys.EncodeConfig(schema.ConfigOwner{Entity: id}, nil, schema.ConfigItem{Version: 1}))
@@ -228,7 +229,7 @@ func TestLimitsRequests(t *testing.T) {
 	e := memEngine(t)
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: noon})
+	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Principal: tester, Now: noon})
 	require.NoError(t, err)
 	require.NoError(t, r.checkVersion(t.Context()))
 	wire.take()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 func TestSetLimitsCountsEveryWrite(t *testing.T) {
@@ -24,10 +25,10 @@ func TestSetLimitsCountsEveryWrite(t *testing.T) {
 			wg.Go(func() { assert.NoError(t, own.SetEntityLimits(t.Context(), "a", "gpt-4", twoLimits)) })
 		}
 		wg.Wait()
-		item, err := r.getItem(t.Context(), "test", r.keys.EntityConfig("a", "gpt-4"))
+		item, err := r.store.Get(t.Context(), "test", r.keys.EntityConfig("a", "gpt-4"))
 		require.NoError(t, err)
 		assert.Equal(t, int64(writers), schema.ConfigVersion(item))
-		counts, err := r.getItem(t.Context(), "test", r.keys.EntityResources())
+		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(1), counts["gpt-4"])
 	}
@@ -150,10 +151,10 @@ func TestSetLimitsWithALostAnswerCountsOnce(t *testing.T) {
 		e.db.SetFaults(firstOf("TransactWriteItems", 1, ddbmem.Fault{Lose: true}))
 		require.NoError(t, r.SetEntityLimits(t.Context(), "a", "gpt-4", oneLimit))
 		e.db.SetFaults(nil)
-		item, err := r.getItem(t.Context(), "test", r.keys.EntityConfig("a", "gpt-4"))
+		item, err := r.store.Get(t.Context(), "test", r.keys.EntityConfig("a", "gpt-4"))
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), schema.ConfigVersion(item))
-		counts, err := r.getItem(t.Context(), "test", r.keys.EntityResources())
+		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(1), counts["gpt-4"])
 	})
@@ -163,7 +164,7 @@ func TestSetLimitsRetriesConflicts(t *testing.T) {
 	for name, test := range map[string]struct {
 		conflicts int64
 		ok        bool
-	}{"some": {adminTries - 1, true}, "for good": {1 << 40, false}} {
+	}{"some": {table.Tries - 1, true}, "for good": {1 << 40, false}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memEngine(t)
@@ -181,7 +182,7 @@ func TestSetLimitsRetriesConflicts(t *testing.T) {
 					return
 				}
 				require.ErrorIs(t, err, ErrUnavailable)
-				assert.Equal(t, int64(adminTries), seen.Load())
+				assert.Equal(t, int64(table.Tries), seen.Load())
 			})
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 const (
@@ -53,7 +54,7 @@ func (r *Repository) CreateEntity(ctx context.Context, e Entity) error {
 		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, Metadata: e.Metadata, CreatedAt: r.clock.Now(),
 	})
 	for attempt := 1; ; attempt++ {
-		v, err := r.transact(ctx, []types.TransactWriteItem{{Put: &types.Put{
+		v, err := r.store.Transact(ctx, []types.TransactWriteItem{{Put: &types.Put{
 			TableName: &r.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition),
 		}}})
 		switch {
@@ -61,11 +62,11 @@ func (r *Repository) CreateEntity(ctx context.Context, e Entity) error {
 			return nil
 		case v == refused:
 			return fmt.Errorf("%w: entity %q has a record; delete it first", ErrExists, e.ID)
-		case v != conflicted && v != throttled && v != unsent || attempt == adminTries:
-			return r.translate("create the entity", err)
+		case v != conflicted && v != throttled && v != unsent || attempt == table.Tries:
+			return r.store.Failure("create the entity", err)
 		}
-		if !adminBackoff.Pause(ctx, attempt) {
-			return r.translate("create the entity", err)
+		if !table.Backoff.Pause(ctx, attempt) {
+			return r.store.Failure("create the entity", err)
 		}
 	}
 }
@@ -125,7 +126,7 @@ func (r *Repository) checkParents(ctx context.Context, e Entity) error {
 		if len(chain) > maxDepth {
 			return invalid("entity.ParentID", "makes a chain deeper than %d levels: %s; choose a parent higher up", maxDepth, strings.Join(chain, " → "))
 		}
-		item, err := r.getItem(ctx, "read the parents", r.keys.Meta(id))
+		item, err := r.store.Get(ctx, "read the parents", r.keys.Meta(id))
 		if err != nil {
 			return err
 		}
@@ -166,7 +167,7 @@ func (r *Repository) checkChildren(ctx context.Context, id string, levels int) e
 
 // someChildren are the ids of the first children, as many as are asked for theirs.
 func (r *Repository) someChildren(ctx context.Context, id string) ([]string, error) {
-	for page, err := range r.pages(ctx, r.children(id)) {
+	for page, err := range r.store.Pages(ctx, r.children(id)) {
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +191,7 @@ func (r *Repository) GetEntity(ctx context.Context, id string) (Entity, error) {
 	if err := checkEntityID("id", id); err != nil {
 		return Entity{}, err
 	}
-	item, err := r.getItem(ctx, "read the entity", r.keys.Meta(id))
+	item, err := r.store.Get(ctx, "read the entity", r.keys.Meta(id))
 	if err != nil {
 		return Entity{}, err
 	}
@@ -234,8 +235,8 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string) error {
 	r.configs.evict(owned)
 	defer r.configs.evict(owned)
 
-	partition := query{op: op, hash: schema.PK, value: r.keys.Entity(id), sortPrefix: schema.ConfigsOf}
-	configs, err := r.queryKeys(ctx, partition)
+	partition := table.Query{Op: op, Hash: schema.PK, Value: r.keys.Entity(id), Prefix: schema.ConfigsOf}
+	configs, err := r.store.Keys(ctx, partition)
 	if err != nil {
 		return err
 	}
@@ -245,22 +246,22 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	partition.sortPrefix = schema.BucketsOf
-	buckets, err := r.queryKeys(ctx, partition)
+	partition.Prefix = schema.BucketsOf
+	buckets, err := r.store.Keys(ctx, partition)
 	if err != nil {
 		return err
 	}
-	if err := r.batchDelete(ctx, op, buckets); err != nil {
+	if err := r.store.BatchDelete(ctx, op, buckets); err != nil {
 		return err
 	}
-	return r.batchDelete(ctx, op, []schema.Key{r.keys.Meta(id)})
+	return r.store.BatchDelete(ctx, op, []schema.Key{r.keys.Meta(id)})
 }
 
 func (r *Repository) countChildren(ctx context.Context, id string) (int64, error) {
 	q := r.children(id)
-	q.count = true
+	q.Count = true
 	var n int64
-	for page, err := range r.pages(ctx, q) {
+	for page, err := range r.store.Pages(ctx, q) {
 		if err != nil {
 			return 0, err
 		}
@@ -269,8 +270,8 @@ func (r *Repository) countChildren(ctx context.Context, id string) (int64, error
 	return n, nil
 }
 
-func (r *Repository) children(id string) query {
-	return query{op: "list the children", index: schema.IndexChildren, hash: schema.GSI1PK, value: r.keys.Parent(id)}
+func (r *Repository) children(id string) table.Query {
+	return table.Query{Op: "list the children", Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: r.keys.Parent(id)}
 }
 
 // Children lists the entities whose parent is id, in the order of their ids. An
@@ -285,7 +286,7 @@ func (r *Repository) Children(ctx context.Context, id string) iter.Seq2[Entity, 
 			yield(Entity{}, err)
 			return
 		}
-		for page, err := range r.pages(ctx, r.children(id)) {
+		for page, err := range r.store.Pages(ctx, r.children(id)) {
 			var entities []Entity
 			if err == nil {
 				entities, err = r.pageEntities(ctx, page)
@@ -294,7 +295,7 @@ func (r *Repository) Children(ctx context.Context, id string) iter.Seq2[Entity, 
 				yield(Entity{}, err)
 				return
 			}
-			if !yieldAll(entities, yield) {
+			if !table.YieldAll(entities, yield) {
 				return
 			}
 		}
@@ -313,7 +314,7 @@ func (r *Repository) pageEntities(ctx context.Context, page *dynamodb.QueryOutpu
 		}
 	}
 	if len(missing) > 0 {
-		found, err := r.batchGet(ctx, "list the children", missing)
+		found, err := r.store.BatchGet(ctx, "list the children", missing)
 		if err != nil {
 			return nil, err
 		}

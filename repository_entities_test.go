@@ -15,6 +15,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 func TestEntityLifecycle(t *testing.T) {
@@ -149,7 +150,7 @@ func TestDeleteEntityRemovesAllItOwns(t *testing.T) {
 			require.NoError(t, r.SetEntityLimits(t.Context(), "a", resource, oneLimit))
 			require.NoError(t, r.SetEntityLimits(t.Context(), "b", resource, oneLimit))
 		}
-		for i := range 2*pageSize + 10 {
+		for i := range 2*table.PageSize + 10 {
 			put(t, r, r.keys.Bucket("a", fmt.Sprintf("r-%04d", i)).Attributes())
 		}
 		usage := schema.Key{PK: r.keys.Entity("a"), SK: "#USAGE#gpt-4#2026-01-01T00:00:00Z"}
@@ -158,7 +159,7 @@ func TestDeleteEntityRemovesAllItOwns(t *testing.T) {
 		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
 		assert.Equal(t, []schema.Key{usage}, partition(t, r, "a"), "what was used stays known")
 		assert.Len(t, partition(t, r, "b"), 4)
-		counts, err := r.getItem(t.Context(), "test", r.keys.EntityResources())
+		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
 		require.NoError(t, err)
 		assert.Equal(t, schema.Number(1), counts["gpt-4"])
 	})
@@ -206,7 +207,7 @@ func TestChildrenFollowsPagesAndStops(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
 		var want []string
-		for i := range 2*pageSize + 10 {
+		for i := range 2*table.PageSize + 10 {
 			id := fmt.Sprintf("key-%04d", i)
 			want = append(want, id)
 			put(t, r, r.keys.EncodeEntity(schema.EntityRecord{ID: id, ParentID: "p"}))
@@ -226,7 +227,7 @@ func TestChildrenFollowsPagesAndStops(t *testing.T) {
 		}
 		cancel()
 		require.ErrorIs(t, last, context.Canceled)
-		assert.Equal(t, pageSize, seen, "the page at hand is finished")
+		assert.Equal(t, table.PageSize, seen, "the page at hand is finished")
 	})
 }
 
@@ -280,7 +281,7 @@ func TestEntityRequests(t *testing.T) {
 	e := memEngine(t)
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: noon})
+	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Principal: tester, Now: noon})
 	require.NoError(t, err)
 	require.NoError(t, r.checkVersion(t.Context()))
 	wire.take()

@@ -66,13 +66,13 @@ func TestForeignTableIsAdministered(t *testing.T) {
 		assert.Equal(t, Entity{ID: "proj-1", Name: "Production", Metadata: map[string]string{"team": "search"}, CreatedAt: created}, project)
 
 		require.NoError(t, r.SetEntityLimits(t.Context(), "key-1", "claude-3", oneLimit))
-		item, err := r.getItem(t.Context(), "test", r.keys.EntityConfig("key-1", "claude-3"))
+		item, err := r.store.Get(t.Context(), "test", r.keys.EntityConfig("key-1", "claude-3"))
 		require.NoError(t, err)
 		assert.Equal(t, int64(2), schema.ConfigVersion(item))
 
 		require.NoError(t, r.DeleteEntity(t.Context(), "key-1"))
 		assert.Empty(t, partition(t, r, "key-1"))
-		counts, err := r.getItem(t.Context(), "test", r.keys.EntityResources())
+		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
 		require.NoError(t, err)
 		assert.NotContains(t, counts, "claude-3")
 		assert.Equal(t, schema.Number(1), counts["_default_"])

@@ -13,6 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 func TestProbeRequest(t *testing.T) {
@@ -48,10 +49,10 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			return err
 		},
 		"BatchWriteItem": func(ctx context.Context, r *Repository) error {
-			return r.batchDelete(ctx, "delete", []schema.Key{r.keys.Meta("user-1")})
+			return r.store.BatchDelete(ctx, "delete", []schema.Key{r.keys.Meta("user-1")})
 		},
 		"Query": func(ctx context.Context, r *Repository) error {
-			_, err := r.queryKeys(ctx, query{hash: schema.PK, value: r.keys.Entity("user-1"), sortPrefix: schema.ConfigsOf})
+			_, err := r.store.Keys(ctx, table.Query{Hash: schema.PK, Value: r.keys.Entity("user-1"), Prefix: schema.ConfigsOf})
 			return err
 		},
 		"TransactWriteItems": func(ctx context.Context, r *Repository) error {

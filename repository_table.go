@@ -68,7 +68,7 @@ func (r *Repository) describeTable(ctx context.Context) (*types.TableDescription
 		return nil, nil
 	}
 	if err != nil {
-		return nil, r.translate("describe the table", err)
+		return nil, r.store.Failure("describe the table", err)
 	}
 	return out.Table, nil
 }
@@ -80,7 +80,7 @@ func (r *Repository) requestTable(ctx context.Context) (made bool, err error) {
 	if errors.As(err, &exists) { // another process was faster
 		return false, nil
 	}
-	return err == nil, r.translate("create the table", err)
+	return err == nil, r.store.Failure("create the table", err)
 }
 
 // awaitTable looks until the table and its indexes are active.
@@ -125,13 +125,13 @@ func (r *Repository) enableTTL(ctx context.Context) error {
 	if enabled, describeErr := r.ttlEnabled(ctx); enabled && describeErr == nil { // another process was faster
 		return nil
 	}
-	return r.translate("enable TTL", err)
+	return r.store.Failure("enable TTL", err)
 }
 
 func (r *Repository) ttlEnabled(ctx context.Context) (bool, error) {
 	out, err := r.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &r.table})
 	if err != nil {
-		return false, r.translate("describe TTL", err)
+		return false, r.store.Failure("describe TTL", err)
 	}
 	ttl := out.TimeToLiveDescription
 	if ttl == nil || ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling {

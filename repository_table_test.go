@@ -38,7 +38,7 @@ func TestCreateTable(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, schema.TTL, aws.ToString(ttl.TimeToLiveDescription.AttributeName))
 
-		version, err := r.getItem(t.Context(), "test", r.keys.Version())
+		version, err := r.store.Get(t.Context(), "test", r.keys.Version())
 		require.NoError(t, err)
 		assert.Equal(t, schema.Item{
 			"PK": schema.String("SYSTEM#"), "SK": schema.String("#VERSION"), "schema_version": schema.String("0.8.0"),
@@ -68,7 +68,7 @@ func TestCreateTableKeepsAnotherVersionRecord(t *testing.T) {
 	_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: theirs})
 	require.NoError(t, err)
 	require.NoError(t, r.CreateTable(t.Context()))
-	got, err := r.getItem(t.Context(), "test", r.keys.Version())
+	got, err := r.store.Get(t.Context(), "test", r.keys.Version())
 	require.NoError(t, err)
 	assert.Equal(t, theirs, got)
 }
@@ -152,7 +152,7 @@ func TestCreateTableWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memEngine(t)
 				slow := &slowTable{DynamoDB: e.client(), ready: time.Now().Add(30 * time.Second), index: index}
-				r, err := NewRepository(slow, "limits", nil)
+				r, err := NewRepository(slow, "limits", &RepositoryOptions{Principal: tester})
 				require.NoError(t, err)
 				start := time.Now()
 				require.NoError(t, r.CreateTable(t.Context()))
@@ -168,7 +168,7 @@ func TestCreateTableGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
 		slow := &slowTable{DynamoDB: e.client(), ready: time.Now().Add(time.Hour)}
-		r, err := NewRepository(slow, "limits", nil)
+		r, err := NewRepository(slow, "limits", &RepositoryOptions{Principal: tester})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -220,7 +220,7 @@ func TestCreateTableRemarksOnTablesOfOthers(t *testing.T) {
 func TestTableRequests(t *testing.T) {
 	e := memEngine(t)
 	wire := record(e.db)
-	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: noon})
+	r, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Principal: tester, Now: noon})
 	require.NoError(t, err)
 	require.NoError(t, r.CreateTable(t.Context()))
 	assertGolden(t, "create_table", wire.take())

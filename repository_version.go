@@ -125,7 +125,7 @@ func (r *Repository) checkVersion(ctx context.Context) error {
 	if seen := r.version.seen.Load(); seen != nil && seen.err == nil {
 		return nil
 	}
-	item, err := r.getItem(ctx, "read the version record", r.keys.Version())
+	item, err := r.store.Get(ctx, "read the version record", r.keys.Version())
 	if err != nil {
 		return err
 	}
@@ -146,13 +146,13 @@ func (r *Repository) writeVersion(ctx context.Context, made bool) error {
 	})
 	if judge(err) != refused {
 		if err != nil {
-			return r.translate("write the version record", err)
+			return r.store.Failure("write the version record", err)
 		}
 		return r.noteVersion(ctx, item)
 	}
 	var there *types.ConditionalCheckFailedException
 	if !errors.As(err, &there) {
-		return r.translate("write the version record", err)
+		return r.store.Failure("write the version record", err)
 	}
 	if err := r.noteVersion(ctx, there.Item); err != nil || !made || r.version.seen.Load().compositeOnly {
 		return err
@@ -174,7 +174,7 @@ func (r *Repository) markMade(ctx context.Context) error {
 	case judge(err) == refused: // of another implementation
 		return nil
 	case err != nil:
-		return r.translate("write the version record", err)
+		return r.store.Failure("write the version record", err)
 	}
 	return r.noteVersion(ctx, out.Attributes)
 }

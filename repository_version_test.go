@@ -216,7 +216,7 @@ func TestMarkerOfTheTableThatWasMade(t *testing.T) {
 				})
 			}
 			require.NoError(t, r.CreateTable(t.Context()))
-			item, err := r.getItem(t.Context(), "test", r.keys.Version())
+			item, err := r.store.Get(t.Context(), "test", r.keys.Version())
 			require.NoError(t, err)
 			record, ok := schema.DecodeVersion(item)
 			require.True(t, ok)

@@ -25,7 +25,7 @@ func newScene(t *testing.T, opts *Options) *scene {
 	e := memEngine(t, ddbmem.WithClock(clock.now))
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: clock.now})
+	repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Principal: tester, Now: clock.now})
 	require.NoError(t, err)
 	require.NoError(t, repo.checkVersion(t.Context()))
 	wire.take()

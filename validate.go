@@ -55,7 +55,7 @@ func (r *Repository) usable(ctx context.Context) error {
 }
 
 // made reports whether NewRepository made the repository.
-func (r *Repository) made() bool { return r != nil && r.client != nil }
+func (r *Repository) made() bool { return r != nil && r.connection != nil }
 
 func given(ctx context.Context) error { return problem.NoContext(ctx, "dynalimit") }
 

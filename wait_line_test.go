@@ -134,7 +134,7 @@ func TestRetryAfterBesideAWaiterIsHonest(t *testing.T) {
 func TestWaitNoticesARaisedLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := waitLimiter(t)
-		operator, err := NewRepository(db.Client(), "limits", nil)
+		operator, err := NewRepository(db.Client(), "limits", &RepositoryOptions{Principal: tester})
 		require.NoError(t, err)
 		require.NoError(t, operator.SetSystemLimits(t.Context(), []Limit{PerDay("tpm", 24)}, nil))
 		drain(t, l, Amounts{"tpm": 24})

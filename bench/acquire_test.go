@@ -118,7 +118,7 @@ func exhausted(tb testing.TB) (*dynalimit.RateLimiter, *ddbmem.DB) {
 	now := func() time.Time { return noon }
 	db := ddbmem.New(ddbmem.WithClock(now))
 	tb.Cleanup(db.Close)
-	limiter := limiterOn(tb, db.Client(), &dynalimit.RepositoryOptions{Now: now}, &dynalimit.Options{
+	limiter := limiterOn(tb, db.Client(), &dynalimit.RepositoryOptions{Now: now, Principal: "bench"}, &dynalimit.Options{
 		Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 10), dynalimit.PerMinute("tpm", 500)},
 	})
 	_, err := limiter.Acquire(tb.Context(), "user-1", model, typical)

@@ -76,14 +76,14 @@ func TestLimiterAndKeeperJudgeErrorsAlike(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db := ddbmem.New()
 				defer db.Close()
-				repo, err := dynalimit.NewRepository(db.Client(), "limits", nil)
+				repo, err := dynalimit.NewRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"})
 				require.NoError(t, err)
 				require.NoError(t, repo.CreateTable(t.Context()))
 				base := db.Client().Options()
 				change := func(o *dynamodb.Options) { *o = base; test.spoil(db, o) }
 				broken := dynamodb.New(base, change)
 
-				repo, err = dynalimit.NewRepository(broken, "limits", nil)
+				repo, err = dynalimit.NewRepository(broken, "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"})
 				require.NoError(t, err)
 				limiter, err := dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 5)}, OnUnavailable: dynalimit.Allow})
 				require.NoError(t, err)

@@ -32,7 +32,7 @@ func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
 	ctx := context.Background()
 	client := ddbmem.New().Client()
 	now := func() time.Time { return time.Date(2026, time.January, 23, 12, 0, 0, 0, time.UTC) }
-	repo := must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Now: now}))
+	repo := must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Now: now, Principal: "ops@example.com"}))
 	check(repo.CreateTable(ctx))
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{
 		Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 20_000)},

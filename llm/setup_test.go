@@ -129,7 +129,7 @@ func newWorld(t testing.TB, db *ddbmem.DB, c *clock, client *dynamodb.Client) *w
 }
 
 func (w *world) repository() *dynalimit.Repository {
-	repo, err := dynalimit.NewRepository(w.client, "limits-"+w.suffix, &dynalimit.RepositoryOptions{Now: w.clock.now})
+	repo, err := dynalimit.NewRepository(w.client, "limits-"+w.suffix, &dynalimit.RepositoryOptions{Now: w.clock.now, Principal: "ops@example.com"})
 	require.NoError(w.t, err)
 	return repo
 }

@@ -69,7 +69,7 @@ type load struct {
 }
 
 func newLoad(client dynalimit.DynamoDB, t task) (*load, error) {
-	repo, err := dynalimit.NewRepository(client, t.Table, nil)
+	repo, err := dynalimit.NewRepository(client, t.Table, &dynalimit.RepositoryOptions{Principal: "bench"})
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func (st *store) serve() error {
 // fill writes the limit and makes the buckets: full but for a token that a call
 // took and gave back, or empty.
 func (st *store) fill(ctx context.Context) error {
-	repo, err := dynalimit.NewRepository(st.client, st.table, nil)
+	repo, err := dynalimit.NewRepository(st.client, st.table, &dynalimit.RepositoryOptions{Principal: "bench"})
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func suffer(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy,
 
 // open makes the table, its limits and its buckets.
 func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.UnavailablePolicy, buckets int) (*dynalimit.RateLimiter, error) {
-	repo, err := dynalimit.NewRepository(client, tableName, nil)
+	repo, err := dynalimit.NewRepository(client, tableName, &dynalimit.RepositoryOptions{Principal: "bench"})
 	if err != nil {
 		return nil, err
 	}

@@ -181,7 +181,7 @@ func (w *world) prepare(ctx context.Context) error {
 }
 
 func (w *world) open(opts ...func(*dynalimit.Options)) (*dynalimit.RateLimiter, *dynalimit.Repository, error) {
-	repo, err := dynalimit.NewRepository(w.db.Client(), table, nil)
+	repo, err := dynalimit.NewRepository(w.db.Client(), table, &dynalimit.RepositoryOptions{Principal: "bench"})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -51,7 +51,7 @@ func run(ctx context.Context, s *screen) (err error) {
 // setUp makes the tables, the limits and the budget.
 func (t *tour) setUp(ctx context.Context, db *ddbmem.DB) error {
 	client := db.Client() // production: dynamodb.NewFromConfig(cfg)
-	repo, err := dynalimit.NewRepository(client, "limits", nil)
+	repo, err := dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com"})
 	if err != nil {
 		return err
 	}

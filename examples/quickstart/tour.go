@@ -34,7 +34,7 @@ type tour struct {
 }
 
 // namespace keeps the tour apart from what else the table holds.
-var namespace = &dynalimit.RepositoryOptions{Namespace: "quickstart"}
+var namespace = &dynalimit.RepositoryOptions{Namespace: "quickstart", Principal: "quickstart"}
 
 // play shows all scenes.
 func play(ctx context.Context, e *engine, s *screen) (err error) {

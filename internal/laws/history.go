@@ -121,7 +121,7 @@ func newHistory(t *testing.T, seed uint64, mode Mode, in Inside) *history {
 	}
 	h.db.OnWrite(h.oracle.committed)
 	var err error
-	h.operator, err = dynalimit.NewRepository(h.db.Client(), table, &dynalimit.RepositoryOptions{Now: time.Now})
+	h.operator, err = dynalimit.NewRepository(h.db.Client(), table, &dynalimit.RepositoryOptions{Now: time.Now, Principal: "ops@example.com"})
 	require.NoError(t, err)
 	ctx := quietly(t.Context())
 	require.NoError(t, h.operator.CreateTable(ctx))

@@ -45,6 +45,9 @@ func NewKeys(namespace string) Keys {
 	return Keys{prefix: namespace + "/"}
 }
 
+// Prefix begins every partition key: the namespace's, "" without one.
+func (k Keys) Prefix() string { return k.prefix }
+
 func (k Keys) entity(id string) string { return k.prefix + "ENTITY#" + id }
 
 // Bucket is the key of an entity's bucket for a resource.

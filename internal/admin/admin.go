@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// Admin changes the items of one namespace of a table. Its fields are set once, before it
+// is used; it is safe for concurrent use.
+type Admin struct {
+	Table *table.Table
+	Keys  schema.Keys
+	// Now is DynamoDB's time, as far as it is known.
+	Now func() time.Time
+	// IDs draws the ids of events.
+	IDs *audit.IDs
+	// Events says where events lie and how long they are kept.
+	Events audit.Layout
+}
+
+// Deed is a change as it is recorded.
+type Deed struct {
+	// By is the principal, empty for nobody known.
+	By string
+	// Action is what is done, for example "limits_set".
+	Action string
+	// Target is what is changed, as events name it; Resource is the resource, if any.
+	Target, Resource string
+	// Before and After are the fields of what is changed.
+	Before, After audit.Fields
+}
+
+// Record is the part of a transaction that puts the event of a deed. Its key proves that
+// the transaction was made.
+func (a *Admin) Record(d Deed) (types.TransactWriteItem, schema.Key, error) {
+	changes, err := audit.Diff(d.Before, d.After)
+	if err != nil {
+		return types.TransactWriteItem{}, schema.Key{}, err
+	}
+	now := a.Now()
+	item := a.Events.Item(audit.Event{
+		ID: a.IDs.New(now), Time: now, Principal: d.By, Action: d.Action, Target: d.Target, Resource: d.Resource, Changes: changes,
+	})
+	return a.Table.Put(item, schema.Statement{}), schema.KeyOf(item), nil
+}
+
+// propose is a proposal of writes with the event of a deed.
+func (a *Admin) propose(d Deed, writes ...types.TransactWriteItem) (table.Proposal, error) {
+	event, proof, err := a.Record(d)
+	if err != nil {
+		return table.Proposal{}, err
+	}
+	return table.Proposal{Writes: append(writes, event), Proof: proof}, nil
+}

@@ -1,0 +1,30 @@
+package problem
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrTable matches a *TableError.
+var ErrTable = errors.New("dynalimit: table missing or unusable")
+
+// TableError says that the table is missing or is not one of ours.
+type TableError struct {
+	// Table is the name that was given to NewRepository.
+	Table string
+	// Reason says what is wrong and how to make it right.
+	Reason string
+	// Err is the SDK's error.
+	Err error
+}
+
+// Error names the table and how to make it right.
+func (e *TableError) Error() string {
+	return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Reason)
+}
+
+// Unwrap returns the cause.
+func (e *TableError) Unwrap() error { return e.Err }
+
+// Is matches ErrTable.
+func (e *TableError) Is(target error) bool { return target == ErrTable }

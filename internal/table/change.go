@@ -1,0 +1,130 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Tries bounds how often a change is tried again because another change was made
+// meanwhile.
+const Tries = 8
+
+// Proposal is a change that is made if its conditions hold: all of it, or nothing.
+type Proposal struct {
+	// Writes are the parts of one transaction, at most 100. Without any, nothing is to
+	// be done.
+	Writes []types.TransactWriteItem
+	// Proof is the key of an item that this proposal alone puts: when no answer came,
+	// the item tells that the change was made. The zero Key is none.
+	Proof schema.Key
+}
+
+// Change proposes a change and makes it. If others were in the way, it proposes again:
+// propose reads afresh what it depends on. An error of propose ends the change.
+//
+// Every change is a transaction, because the SDK gives a transaction a client token that
+// stays the same when it retries: a change whose answer was lost is not made twice, and
+// is not mistaken for somebody else's.
+func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal, error)) error {
+	for attempt := 1; ; attempt++ {
+		p, err := propose()
+		if err != nil || len(p.Writes) == 0 {
+			return err
+		}
+		v, err := t.Transact(ctx, p.Writes)
+		switch {
+		case v == ddb.Landed:
+			return nil
+		case v == ddb.Unconfirmed:
+			return t.unanswered(ctx, op, p, err)
+		case v != ddb.Refused && v != ddb.Conflicted && v != ddb.Throttled && v != ddb.Unsent:
+			return t.Failure(op, err)
+		case attempt == Tries:
+			return t.Unavailable(op, fmt.Errorf("others were in the way in each of %d tries: %w", attempt, err))
+		}
+		if !Backoff.Pause(ctx, attempt) {
+			return t.Unavailable(op, fmt.Errorf("%w; the last try: %w", ctx.Err(), err))
+		}
+	}
+}
+
+// unanswered is the outcome of a change that no answer came to: none if its proof is
+// there, an error that says that it may have been made if not. The look survives the
+// end of ctx, because a change that was made must not be reported as doubtful.
+func (t *Table) unanswered(ctx context.Context, op string, p Proposal, cause error) error {
+	if p.Proof != (schema.Key{}) {
+		item, err := t.Get(context.WithoutCancel(ctx), op, p.Proof)
+		if err == nil && item != nil {
+			return nil
+		}
+	}
+	if ctx.Err() != nil && !errors.Is(cause, ctx.Err()) {
+		cause = fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	failure := t.Unavailable(op, cause)
+	failure.Unconfirmed = true
+	return failure
+}
+
+// Transact sends one transaction.
+func (t *Table) Transact(ctx context.Context, writes []types.TransactWriteItem) (ddb.Verdict, error) {
+	_, err := t.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
+	return Judge(err), err
+}
+
+// Put is the part of a transaction that puts an item on a condition; the zero Statement
+// is none.
+func (t *Table) Put(item schema.Item, st schema.Statement) types.TransactWriteItem {
+	put := &types.Put{TableName: &t.Name, Item: item}
+	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = condition(st)
+	return types.TransactWriteItem{Put: put}
+}
+
+// Delete is the part of a transaction that deletes an item on a condition.
+func (t *Table) Delete(key schema.Key, st schema.Statement) types.TransactWriteItem {
+	del := &types.Delete{TableName: &t.Name, Key: key.Attributes()}
+	del.ConditionExpression, del.ExpressionAttributeNames, del.ExpressionAttributeValues = condition(st)
+	return types.TransactWriteItem{Delete: del}
+}
+
+// Check is the part of a transaction that requires a condition of an item.
+func (t *Table) Check(key schema.Key, st schema.Statement) types.TransactWriteItem {
+	check := &types.ConditionCheck{TableName: &t.Name, Key: key.Attributes()}
+	check.ConditionExpression, check.ExpressionAttributeNames, check.ExpressionAttributeValues = condition(st)
+	return types.TransactWriteItem{ConditionCheck: check}
+}
+
+// Update is the part of a transaction that updates an item.
+func (t *Table) Update(key schema.Key, st schema.Statement) types.TransactWriteItem {
+	up := &types.Update{TableName: &t.Name, Key: key.Attributes(), UpdateExpression: &st.Update}
+	up.ConditionExpression, up.ExpressionAttributeNames, up.ExpressionAttributeValues = condition(st)
+	if len(st.Values) > 0 { // those of the update, without a condition
+		up.ExpressionAttributeValues = st.Values
+	}
+	if len(st.Names) > 0 {
+		up.ExpressionAttributeNames = st.Names
+	}
+	return types.TransactWriteItem{Update: up}
+}
+
+// condition is the condition of a statement as a transaction takes it: DynamoDB refuses
+// empty maps.
+func condition(st schema.Statement) (expression *string, names map[string]string, values schema.Item) {
+	if st.Condition == "" {
+		return nil, nil, nil
+	}
+	if len(st.Names) > 0 {
+		names = st.Names
+	}
+	if len(st.Values) > 0 {
+		values = st.Values
+	}
+	return &st.Condition, names, values
+}

@@ -1,0 +1,83 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
+)
+
+// Judge says what an error of a request means for a write.
+func Judge(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
+
+// Failure turns an error of a request into one that users see: a *problem.TableError for
+// a missing or foreign table, a *problem.UnavailableError for a failure of the store;
+// every other error is wrapped. The error of a context can still be recognised.
+func (t *Table) Failure(op string, err error) error {
+	if err == nil || errors.Is(err, problem.ErrUnavailable) || errors.Is(err, problem.ErrTable) {
+		return err
+	}
+	if reason := fault(err); reason != "" {
+		return &problem.TableError{Table: t.Name, Err: err, Reason: reason}
+	}
+	if v := Judge(err); v.Unavailable() {
+		return t.Unavailable(op, err)
+	}
+	return &requestError{op: op, err: err}
+}
+
+// Unavailable is the error of a request that the store did not serve.
+func (t *Table) Unavailable(op string, err error) *problem.UnavailableError {
+	u := &problem.UnavailableError{Op: op, Err: err}
+	if t.RetryAfter != nil {
+		u.RetryAfter = t.RetryAfter()
+	}
+	return u
+}
+
+// fault says what is wrong with the table of the request that failed; "" if nothing is.
+func fault(err error) string {
+	var missing *types.ResourceNotFoundException
+	if errors.As(err, &missing) {
+		return "does not exist here; check the name, region and endpoint, or create it with Repository.CreateTable"
+	}
+	var api smithy.APIError
+	if !errors.As(err, &api) || api.ErrorCode() != "ValidationException" {
+		return ""
+	}
+	for words, reason := range foreignWords {
+		if strings.Contains(api.ErrorMessage(), words) {
+			return reason
+		}
+	}
+	return ""
+}
+
+const (
+	foreignKeys  = "has other keys than PK and SK (strings); name another table, or create one with Repository.CreateTable"
+	missingIndex = "lacks an index; add those of Repository.TableInput"
+)
+
+// foreignWords are DynamoDB's for a table that is not one of ours.
+var foreignWords = map[string]string{
+	"key element does not match the schema":       foreignKeys,
+	"number of conditions on the keys is invalid": foreignKeys,
+	"Missing the key":                             foreignKeys,
+	"does not have the specified index":           missingIndex,
+}
+
+// requestError is a request that DynamoDB refused because it, or a setting, is wrong: a
+// missing permission, or a bug. It never fails open.
+type requestError struct {
+	op  string
+	err error
+}
+
+func (e *requestError) Error() string { return "dynalimit: " + e.op + ": " + e.err.Error() }
+
+func (e *requestError) Unwrap() error { return e.err }

@@ -1,0 +1,80 @@
+package table
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Client is what a table is read and changed with.
+type Client interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// Table is one table. Its fields are set once, before it is used.
+type Table struct {
+	Client Client
+	// Name is the table's name or ARN.
+	Name string
+	// RetryAfter returns the time until a table that does not answer is asked again; 0
+	// when that is not known. If it is nil, it never is.
+	RetryAfter func() time.Duration
+}
+
+// Backoff is the wait between the tries of administrative work.
+var Backoff = ddb.Backoff{First: 25 * time.Millisecond, Most: time.Second}
+
+// Get reads one item consistently; nil when it does not exist. The SDK may retry reads:
+// they are idempotent.
+func (t *Table) Get(ctx context.Context, op string, key schema.Key) (schema.Item, error) {
+	out, err := t.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.Name, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return nil, t.Failure(op, err)
+	}
+	if len(out.Item) == 0 {
+		return nil, nil
+	}
+	return out.Item, nil
+}
+
+// batches are the table's requests of many items.
+func (t *Table) batches() ddb.Batches[schema.Key] {
+	return ddb.Batches[schema.Key]{Table: t.Name, Backoff: Backoff, KeyOf: schema.KeyOf}
+}
+
+// BatchGet reads items consistently; an absent one has no entry.
+func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+	found, err := t.batches().Get(ctx, t.Client, keys)
+	return found, t.Failure(op, err)
+}
+
+// BatchDelete removes items, which need not exist. Deletions are idempotent, so the SDK
+// may retry them.
+func (t *Table) BatchDelete(ctx context.Context, op string, keys []schema.Key) error {
+	return t.Failure(op, t.batches().Delete(ctx, t.Client, keys))
+}
+
+// UpdateIf updates an item if the statement's condition holds; if it does not, nothing is
+// done, and that is no error. It must be one that may be sent twice.
+func (t *Table) UpdateIf(ctx context.Context, op string, key schema.Key, st schema.Statement) error {
+	_, err := t.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &t.Name, Key: key.Attributes(),
+		UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+	})
+	if Judge(err) == ddb.Refused {
+		return nil
+	}
+	return t.Failure(op, err)
+}

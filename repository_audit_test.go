@@ -1,0 +1,203 @@
+package dynalimit
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// trail are the events of a query.
+func trail(t *testing.T, r *Repository, q AuditQuery) []AuditEvent {
+	t.Helper()
+	events, err := collect(r.AuditEvents(t.Context(), q))
+	require.NoError(t, err)
+	return events
+}
+
+// Each change of configuration tells who made it and what differs.
+func TestEventsTellWhatChanged(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, &RepositoryOptions{Now: noon}).As("ann@example.com")
+		require.NoError(t, r.SetEntityLimits(t.Context(), "key-1", "gpt-4", []Limit{PerMinute("rpm", 10)}))
+		require.NoError(t, r.As("ben").SetEntityLimits(t.Context(), "key-1", "gpt-4", []Limit{PerMinute("rpm", 20)}))
+		require.NoError(t, r.DeleteEntityLimits(t.Context(), "key-1", "gpt-4"))
+		require.NoError(t, r.DeleteEntityLimits(t.Context(), "key-1", "gpt-4"), "nothing is there: no event")
+		events := trail(t, r, AuditQuery{Target: "key-1"})
+		require.Len(t, events, 3)
+		const ten = `[{"name":"rpm","capacity":10,"burst":10,"refill_amount":10,"refill_period_seconds":60}]`
+		for i, want := range []struct{ principal, action, before, after string }{
+			{"ann@example.com", "limits_set", "", ten},
+			{"ben", "limits_set", ten, strings.ReplaceAll(ten, "10", "20")},
+			{"ann@example.com", "limits_deleted", strings.ReplaceAll(ten, "10", "20"), ""},
+		} {
+			assert.Equal(t, want.principal, events[i].Principal)
+			assert.Equal(t, want.action, events[i].Action)
+			assert.Equal(t, "gpt-4", events[i].Resource)
+			assert.Equal(t, noon(), events[i].Time)
+			require.Len(t, events[i].Changes, 1)
+			assert.Equal(t, "limits", events[i].Changes[0].Field)
+			assertSameJSON(t, want.before, events[i].Changes[0].Before)
+			assertSameJSON(t, want.after, events[i].Changes[0].After)
+		}
+	})
+}
+
+func assertSameJSON(t *testing.T, want string, got json.RawMessage) {
+	t.Helper()
+	if want == "" {
+		assert.Nil(t, got)
+		return
+	}
+	assert.JSONEq(t, want, string(got))
+}
+
+// Events are found by target, principal and time, over days and pages.
+func TestEventsAreFound(t *testing.T) {
+	clock := newHandClock()
+	e := memEngine(t, ddbmem.WithClock(clock.now))
+	r := e.repository(t, &RepositoryOptions{Now: clock.now})
+	began := clock.now()
+	for range 3 {
+		for range table.PageSize/2 + 10 {
+			require.NoError(t, r.As("ann").SetResourceLimits(t.Context(), "gpt-4", oneLimit))
+			clock.advance(time.Second)
+			require.NoError(t, r.As("ben").SetSystemLimits(t.Context(), oneLimit, nil))
+		}
+		clock.advance(24 * time.Hour)
+	}
+	const each = 3 * (table.PageSize/2 + 10)
+	assert.Len(t, trail(t, r, AuditQuery{Target: AuditSystem}), each)
+	assert.Len(t, trail(t, r, AuditQuery{Target: AuditResource("gpt-4"), Principal: "ben"}), 0)
+	assert.Len(t, trail(t, r, AuditQuery{Principal: "ann"}), each)
+	all := trail(t, r, AuditQuery{})
+	require.Len(t, all, 2*each)
+	for i := range all[1:] {
+		require.Less(t, all[i].ID, all[i+1].ID)
+	}
+	assert.Len(t, trail(t, r, AuditQuery{From: began, To: began}), 1)
+	assert.Len(t, trail(t, r, AuditQuery{From: began, To: began.Add(time.Second)}), 3, "both ends are included")
+	assert.Len(t, trail(t, r, AuditQuery{Target: AuditSystem, From: began, To: began.Add(time.Second)}), 1)
+	first := 0
+	for _, err := range r.AuditEvents(t.Context(), AuditQuery{}) {
+		require.NoError(t, err)
+		first++
+		break
+	}
+	assert.Equal(t, 1, first)
+	clock.advance(91 * 24 * time.Hour)
+	assert.Empty(t, trail(t, r, AuditQuery{}), "older than what is kept")
+	_, err := collect(r.AuditEvents(t.Context(), AuditQuery{From: began, To: began.Add(-time.Second)}))
+	require.ErrorContains(t, err, "query.To")
+}
+
+// A namespace sees its own events alone.
+func TestEventsStayInTheirNamespace(t *testing.T) {
+	e := memEngine(t)
+	name := newTable()
+	eu, us := e.open(t, name, &RepositoryOptions{Namespace: "eu"}), e.open(t, name, &RepositoryOptions{Namespace: "us"})
+	require.NoError(t, eu.CreateTable(t.Context()))
+	require.NoError(t, eu.SetSystemLimits(t.Context(), oneLimit, nil))
+	assert.Len(t, trail(t, eu, AuditQuery{}), 1)
+	assert.Empty(t, trail(t, us, AuditQuery{}))
+	assert.Empty(t, trail(t, us, AuditQuery{Target: AuditSystem}))
+}
+
+// Who makes a change is known before anything is asked of the table.
+func TestChangesNeedAPrincipal(t *testing.T) {
+	e := memEngine(t, ddbmem.WithLog())
+	r := e.repository(t, nil)
+	for principal, part := range map[string]string{"": "Repository.As", "a\nb": "can be seen", strings.Repeat("x", 257): "257 characters"} {
+		before := e.db.Meter()
+		var v *ValidationError
+		require.ErrorAs(t, r.As(principal).SetSystemLimits(t.Context(), oneLimit, nil), &v)
+		assert.Equal(t, "principal", v.Field)
+		assert.Contains(t, v.Reason, part)
+		assert.Zero(t, e.db.Meter().Sub(before).Requests())
+	}
+	_, err := NewRepository(e.client(), "limits", &RepositoryOptions{Principal: "a\x00"})
+	require.ErrorContains(t, err, "options.Principal")
+	open, err := NewRepository(e.client(), r.table, &RepositoryOptions{AllowAnonymous: true})
+	require.NoError(t, err)
+	require.NoError(t, open.SetSystemLimits(t.Context(), oneLimit, nil))
+	events := trail(t, open, AuditQuery{Target: AuditSystem})
+	require.Len(t, events, 1)
+	assert.Empty(t, events[0].Principal)
+	var none *Repository
+	require.Error(t, none.As("x").SetSystemLimits(t.Context(), oneLimit, nil))
+}
+
+// Events expire after their retention, or never.
+func TestEventsExpire(t *testing.T) {
+	e := memEngine(t)
+	for retention, want := range map[time.Duration]any{
+		0: schema.Number(noon().Add(90 * 24 * time.Hour).Unix()), time.Hour: schema.Number(noon().Add(time.Hour).Unix()), -1: nil,
+	} {
+		r := e.repository(t, &RepositoryOptions{Now: noon, AuditRetention: retention})
+		require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, nil))
+		events := trail(t, r, AuditQuery{Target: AuditSystem})
+		require.Len(t, events, 1)
+		item, err := r.store.Get(t.Context(), "test", schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#" + events[0].ID})
+		require.NoError(t, err)
+		if want == nil {
+			assert.NotContains(t, item, schema.TTL)
+		} else {
+			assert.Equal(t, want, item[schema.TTL])
+		}
+	}
+}
+
+// There is no change without its event and no event without its change, whatever becomes
+// of the requests: each version of a configuration has one event, which says it.
+func TestChangesAndEventsAreOne(t *testing.T) {
+	lost := ddbmem.Fault{Lose: true}
+	for name, faults := range map[string][]ddbmem.Fault{
+		"lost answers":  {lost, {}, lost},
+		"conflicts":     {{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {}}}}, {}},
+		"throttling":    {{Error: &ddbmem.Error{Code: "ThrottlingException"}}, {}},
+		"slow":          {{After: 1500 * time.Millisecond}, {}},
+		"never arrives": {{Before: 1500 * time.Millisecond}, {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := memEngine(t)
+				r := e.repository(t, nil)
+				var writes atomic.Int64
+				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+					if q.Operation != "TransactWriteItems" {
+						return ddbmem.Fault{}
+					}
+					return faults[int(writes.Add(1))%len(faults)]
+				})
+				for n := range int64(20) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%5)*500*time.Millisecond)
+					_ = r.SetSystemLimits(ctx, []Limit{PerMinute("rpm", n+1)}, nil)
+					cancel()
+				}
+				e.db.SetFaults(nil)
+				synctest.Wait()
+				item, err := r.store.Get(t.Context(), "test", r.keys.SystemConfig())
+				require.NoError(t, err)
+				events := trail(t, r, AuditQuery{Target: AuditSystem})
+				assert.Len(t, events, int(schema.ConfigVersion(item)))
+				assert.NotEmpty(t, events)
+				var last json.RawMessage
+				for _, event := range events {
+					require.Len(t, event.Changes, 1)
+					assert.Equal(t, string(last), string(event.Changes[0].Before), "each begins where the one before it ended")
+					last = event.Changes[0].After
+				}
+			})
+		})
+	}
+}
