@@ -101,7 +101,7 @@ func TestVersionIsReadWithTheConfiguration(t *testing.T) {
 	e := memEngine(t, ddbmem.WithClock(clock.now))
 	require.NoError(t, e.open(t, "limits", nil).CreateTable(t.Context()))
 	wire := record(e.db)
-	repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Now: clock.now})
+	repo, err := NewRepository(e.client(wire.through), "limits", &RepositoryOptions{Principal: tester, Now: clock.now})
 	require.NoError(t, err)
 	s := (&process{engine: e, t: t, clock: clock}).on(repo, &Options{Limits: []Limit{rpm}})
 	s.acquire("user-1", Amounts{"rpm": 1})
