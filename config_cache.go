@@ -224,7 +224,7 @@ func (r *Repository) readPlan(ctx context.Context, plan, resource string) (own, 
 		return nil, nil, err
 	}
 	ofResource, ofAll := r.keys.PlanConfig(plan, resource), r.keys.PlanConfig(plan, "")
-	found, err := r.batchGet(ctx, "read the plan", []schema.Key{ofResource, ofAll})
+	found, err := r.store.BatchGet(ctx, "read the plan", []schema.Key{ofResource, ofAll})
 	if err != nil {
 		return nil, nil, err
 	}
