@@ -22,10 +22,6 @@ type resolvedConfig struct {
 	// level is the level that won: where the limits came from, or which is unlimited; ""
 	// when no level says either.
 	level ConfigLevel
-	// blocked is the level that admits nothing, "" for none.
-	blocked ConfigLevel
-	// plan is the plan that the entity's record names, "" for none.
-	plan string
 	// permanent means that the limits are the entity's own, so that its bucket has no
 	// ttl.
 	permanent bool
@@ -34,9 +30,9 @@ type resolvedConfig struct {
 	// cascade and parentID are those of the entity's record.
 	cascade  bool
 	parentID string
-	// onUnavailable is the policy of the most specific level that has one, and
-	// systemPolicy the system's own; "" for none.
-	onUnavailable, systemPolicy UnavailablePolicy
+	// onUnavailable is the policy of the most specific level that has one, "" for none.
+	onUnavailable UnavailablePolicy
+	*rareConfig
 	// readAt and tick were taken before the read: the corrected time in
 	// milliseconds and the repository's tick.
 	readAt, tick int64
@@ -45,6 +41,27 @@ type resolvedConfig struct {
 	// fallback is what the limits of a limiter make of it, for an entity
 	// without any.
 	fallback atomic.Pointer[compiledFallback]
+}
+
+// rareConfig is what most configurations say nothing of: those share one, so that it
+// takes no room in a cache of many.
+type rareConfig struct {
+	// blocked is the level that admits nothing, "" for none.
+	blocked ConfigLevel
+	// plan is the plan that the entity's record names, "" for none.
+	plan string
+	// systemPolicy is the system's own policy, "" for none.
+	systemPolicy UnavailablePolicy
+}
+
+var nothingRare rareConfig
+
+// orShared is c, or the one that all share if c says nothing.
+func (c rareConfig) orShared() *rareConfig {
+	if c == nothingRare {
+		return &nothingRare
+	}
+	return &c
 }
 
 // configItems are the items a configuration is resolved from; nil for one that
@@ -65,11 +82,12 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 	}
 	record := schema.DecodeEntity(items.meta)
 	cfg := &resolvedConfig{
-		limits: limits, level: ConfigLevel(v.Level), blocked: ConfigLevel(v.Blocked), plan: record.Plan,
+		limits: limits, level: ConfigLevel(v.Level),
 		permanent: v.Level.OfEntity() && len(limits) > 0, unlimited: v.Unlimited,
 		cascade: record.Cascade, parentID: record.ParentID,
-		onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
-		readAt: items.readAt, tick: items.tick,
+		onUnavailable: UnavailablePolicy(v.Policy),
+		rareConfig:    rareConfig{blocked: ConfigLevel(v.Blocked), plan: record.Plan, systemPolicy: UnavailablePolicy(v.SystemPolicy)}.orShared(),
+		readAt:        items.readAt, tick: items.tick,
 	}
 	if len(limits) > 0 {
 		cfg.compiled = newBucketConfig(limits, cfg.level, cfg.permanent, cfg.readAt, cfg.tick)
