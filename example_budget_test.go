@@ -19,7 +19,7 @@ const (
 func newKeeper(enforcement budget.Enforcement) *budget.Keeper {
 	ctx := context.Background()
 	keeper := must(budget.New(ddbmem.New().Client(), budget.Tables{}, &budget.Options{
-		Now: standingStill.Now,
+		Now: standingStill.Now, Principal: "deploy@example.com",
 		Models: map[string]string{
 			"premium":  "anthropic.claude-3-5-sonnet-20241022-v2:0",
 			"standard": "anthropic.claude-3-5-haiku-20241022-v1:0",

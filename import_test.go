@@ -164,7 +164,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget",
-		project: []string{"internal/cache", "internal/ddb", "internal/problem"},
+		project: []string{"internal/audit", "internal/cache", "internal/ddb", "internal/problem"},
 		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},

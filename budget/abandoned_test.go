@@ -172,7 +172,7 @@ func TestCloseGivesBackAbandonedReservations(t *testing.T) {
 		require.Error(t, err)
 		db.SetFaults(nil)
 		require.NoError(t, k.Close(t.Context()))
-		other, err := New(db.Client(), Tables{}, &Options{Models: fixtureModels})
+		other, err := New(db.Client(), Tables{}, &Options{Principal: tester, Models: fixtureModels})
 		require.NoError(t, err)
 		assert.Zero(t, heldNow(t, other))
 		require.NoError(t, other.Close(t.Context()))

@@ -64,15 +64,16 @@ func (a Adjustment) validate() error {
 // It is applied once under its ID: sent again, it answers what was applied,
 // marked Duplicate; with other contents it is ErrConflict. What Adjust returns
 // has the ID and the day in it, with an error too: after an *UnavailableError
-// send just that again.
+// send just that again. One that is applied has one AuditEvent, one that is not has none.
 func (k *Keeper) Adjust(ctx context.Context, org, app string, a Adjustment) (Adjustment, error) {
-	if err := k.usable(ctx); err != nil {
+	by, err := k.author(ctx)
+	if err != nil {
 		return Adjustment{}, err
 	}
-	return k.charges.adjust(ctx, org, app, a)
+	return k.charges.adjust(ctx, by, org, app, a)
 }
 
-func (c *charges) adjust(ctx context.Context, org, app string, a Adjustment) (Adjustment, error) {
+func (c *charges) adjust(ctx context.Context, by, org, app string, a Adjustment) (Adjustment, error) {
 	if a.ID == "" {
 		a.ID = store.NewID()
 	}
@@ -97,7 +98,10 @@ func (c *charges) adjust(ctx context.Context, org, app string, a Adjustment) (Ad
 		return a, err
 	}
 	a.App, a.At, a.Duplicate = app, now, false
-	o := c.newAdjustment(t, a, anyDay)
+	o, err := c.newAdjustment(by, t, a, anyDay)
+	if err != nil {
+		return a, err
+	}
 	if err := c.write(ctx, o); err != nil {
 		return a, asUnavailable("Adjust", err)
 	}
@@ -112,11 +116,16 @@ func (c *charges) adjust(ctx context.Context, org, app string, a Adjustment) (Ad
 }
 
 // newAdjustment is the operation that applies a to the counters of its day.
-func (c *charges) newAdjustment(t *tenant, a Adjustment, anyDay bool) *ledger.Operation {
+func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool) (*ledger.Operation, error) {
+	tr := c.admin.trail
+	event, err := tr.event(a.At, AuditEvent{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.fields())
+	if err != nil {
+		return nil, err
+	}
 	return t.account(t.calendar.Of(a.Day), a.Label, a.Day).Adjustment(ledger.Adjustment{
 		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, Reason: a.Reason, At: a.At,
-		Change: money.FromMicros(a.DeltaMicros), AnyDay: anyDay,
-	}, t.calendar.Reopens(a.Day, a.At))
+		Change: money.FromMicros(a.DeltaMicros), AnyDay: anyDay, Event: tr.layout.Item(event),
+	}, t.calendar.Reopens(a.Day, a.At)), nil
 }
 
 // dayOrToday checks a day that is not in the future.

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
-	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
@@ -23,22 +24,27 @@ const configTries = 10
 // PutOrg creates or replaces an organisation's configuration; credentials are
 // left alone. A change of Timezone, Scope or Enforcement begins with a new day,
 // at Org.ChangesAt: until then the running day goes on, and nothing spent is
-// refunded. Every app must stay valid under it. Bad input is a
-// *ValidationError.
+// refunded. Every app must stay valid under it. It raises the version and writes
+// an AuditEvent, also when nothing differs. Bad input is a *ValidationError.
 func (k *Keeper) PutOrg(ctx context.Context, org Org) (Org, error) {
-	if err := k.usable(ctx); err != nil {
+	by, err := k.author(ctx)
+	if err != nil {
 		return Org{}, err
 	}
-	return k.admin.putOrg(ctx, org)
+	return k.admin.putOrg(ctx, by, org)
 }
 
-func (adm *administration) putOrg(ctx context.Context, org Org) (Org, error) {
+func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org, error) {
 	org = org.withDefaults()
 	if err := org.validate(); err != nil {
 		return Org{}, err
 	}
 	writer := store.NewID()
-	stored, err := retryPut(ctx, func() (orgItem, error) { return adm.putOrgOnce(ctx, org, writer) })
+	var stored orgItem
+	err := adm.commit(ctx, func() (c *change, err error) {
+		stored, c, err = adm.decideOrg(ctx, by, org, writer)
+		return c, err
+	})
 	adm.tenants.evict(org.ID)
 	if err != nil {
 		return Org{}, adminError("PutOrg", err)
@@ -46,49 +52,21 @@ func (adm *administration) putOrg(ctx context.Context, org Org) (Org, error) {
 	return stored.org(org.ID, adm.now()), nil
 }
 
-// retryPut repeats a read, a check and a write until the write lands or is refused for
-// good.
-func retryPut(ctx context.Context, put func() (orgItem, error)) (orgItem, error) {
-	var unanswered error // of a write
-	for n := 0; ; n++ {
-		stored, last := put()
-		err := last
-		if unanswered == nil && store.Unconfirmed(last) {
-			unanswered = last
-		} else if unanswered != nil && store.Diagnose(last).Unavailable() {
-			err = unanswered // that write may have landed, whatever failed since
-		}
-		switch {
-		case !mayRetryPut(last) || ctx.Err() != nil:
-			return stored, err
-		case n == configTries && store.Diagnose(last) == ddb.Refused:
-			return stored, fmt.Errorf("%w: %w", ErrConflict, errLostRace)
-		case n == configTries || store.GiveUp(ctx, n, last):
-			return stored, err
-		}
-	}
-}
-
-// mayRetryPut reports whether a put that failed with this error may succeed if it is
-// repeated.
-func mayRetryPut(err error) bool {
-	v := store.Diagnose(err)
-	return (v == ddb.Refused || v.Unavailable()) && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*ValidationError))
-}
-
-func (adm *administration) putOrgOnce(ctx context.Context, org Org, writer string) (orgItem, error) {
+// decideOrg is what an organisation's item becomes, and the change that makes it so; nil
+// if an earlier try of writer's, which was not answered, has made it so.
+func (adm *administration) decideOrg(ctx context.Context, by string, org Org, writer string) (orgItem, *change, error) {
 	now := adm.now()
 	seen, err := adm.loadOrg(ctx, org.ID)
 	fresh := errors.Is(err, ErrNotFound)
 	if err != nil && !fresh {
-		return orgItem{}, err
+		return orgItem{}, nil, err
 	}
-	if seen.Writer == writer { // an earlier, unanswered try landed
-		return seen, nil
+	if seen.Writer == writer {
+		return seen, nil, nil
 	}
 	apps, err := adm.loadApps(ctx, org.ID)
 	if err != nil {
-		return orgItem{}, err
+		return orgItem{}, nil, err
 	}
 	next := calendar.Regime{Zone: org.Timezone, Scope: org.Scope, Enforcement: org.Enforcement}
 	cal := calendar.Calendar{next}
@@ -100,7 +78,7 @@ func (adm *administration) putOrgOnce(ctx context.Context, org Org, writer strin
 	for _, id := range slices.Sorted(maps.Keys(apps)) {
 		a := apps[id].app(id)
 		if err := validateApp(org, a, cal.At(now).Scope, next.Scope); err != nil {
-			return orgItem{}, err
+			return orgItem{}, nil, err
 		}
 		labels, limits = union(labels, a.Ordering...), append(limits, a.Limits)
 	}
@@ -115,10 +93,24 @@ func (adm *administration) putOrgOnce(ctx context.Context, org Org, writer strin
 	}
 	item := newOrgItem(org, cal, created, now, seen.Version+1, writer)
 	item.Labels, item.AppsVersion = labels, seen.AppsVersion
-	if fresh {
-		return item, adm.writeOrg(ctx, org.ID, item, nil)
+	c, err := adm.orgChange(now, by, org.ID, item, seen)
+	return item, c, err
+}
+
+// orgChange writes an organisation's item in the place of the one that was seen, if there
+// was one.
+func (adm *administration) orgChange(now time.Time, by, id string, item, seen orgItem) (*change, error) {
+	e := AuditEvent{Principal: by, Action: actionOrgCreated, Target: id}
+	var before audit.Fields
+	if seen.Version != 0 {
+		e.Action, before = actionOrgUpdated, seen.org(id, now).fields()
 	}
-	return item, adm.writeOrg(ctx, org.ID, item, &seen)
+	event, err := adm.trail.event(now, e, before, item.org(id, now).fields())
+	if err != nil {
+		return nil, err
+	}
+	write, err := adm.writeOrg(id, item, seen)
+	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
 // validateApp checks the configuration in effect for an app, under every scope that is
@@ -137,15 +129,17 @@ func validateApp(org Org, app App, scopes ...Scope) error {
 }
 
 // PutApp creates or replaces an app's configuration. Nil and empty fields are
-// inherited from the organisation, which must exist.
+// inherited from the organisation, which must exist. It raises the version and writes
+// an AuditEvent, also when nothing differs.
 func (k *Keeper) PutApp(ctx context.Context, org string, app App) (App, error) {
-	if err := k.usable(ctx); err != nil {
+	by, err := k.author(ctx)
+	if err != nil {
 		return App{}, err
 	}
-	return k.admin.putApp(ctx, org, app)
+	return k.admin.putApp(ctx, by, org, app)
 }
 
-func (adm *administration) putApp(ctx context.Context, org string, app App) (App, error) {
+func (adm *administration) putApp(ctx context.Context, by, org string, app App) (App, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return App{}, err
 	}
@@ -155,10 +149,9 @@ func (adm *administration) putApp(ctx context.Context, org string, app App) (App
 	app.Limits = withPeriods(app.Limits)
 	writer := store.NewID()
 	var stored appItem
-	_, err := retryPut(ctx, func() (orgItem, error) {
-		var err error
-		stored, err = adm.putAppOnce(ctx, org, app, writer)
-		return orgItem{}, err
+	err := adm.commit(ctx, func() (c *change, err error) {
+		stored, c, err = adm.decideApp(ctx, by, org, app, writer)
+		return c, err
 	})
 	adm.tenants.evict(org)
 	if err != nil {
@@ -167,24 +160,25 @@ func (adm *administration) putApp(ctx context.Context, org string, app App) (App
 	return stored.app(app.ID), nil
 }
 
-func (adm *administration) putAppOnce(ctx context.Context, org string, app App, writer string) (appItem, error) {
+// decideApp is decideOrg for an app, which changes its organisation's item too.
+func (adm *administration) decideApp(ctx context.Context, by, org string, app App, writer string) (appItem, *change, error) {
 	now := adm.now()
 	o, err := adm.loadOrg(ctx, org)
 	if err != nil {
-		return appItem{}, err
+		return appItem{}, nil, err
 	}
 	apps, err := adm.loadApps(ctx, org)
 	if err != nil {
-		return appItem{}, err
+		return appItem{}, nil, err
 	}
 	seen := apps[app.ID]
 	if seen.Writer == writer {
-		return seen, nil
+		return seen, nil, nil
 	}
 	whole, cal := o.org(org, now), o.calendar()
 	last := cal[len(cal)-1]
 	if err := validateApp(whole, app, cal.At(now).Scope, last.Scope); err != nil {
-		return appItem{}, err
+		return appItem{}, nil, err
 	}
 	if last.Enforcement == Hard {
 		apps[app.ID] = appItem{configItem: newConfigItem(app, now, now, 0, "")}
@@ -201,7 +195,24 @@ func (adm *administration) putAppOnce(ctx context.Context, org string, app App, 
 	}
 	o.Labels = union(o.Labels, app.Ordering...)
 	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
-	return item, adm.writeApp(ctx, org, app.ID, item, seen, o, store.NewID())
+	c, err := adm.appChange(now, AuditEvent{Principal: by, Target: org, Resource: app.ID}, item, seen, o)
+	return item, c, err
+}
+
+// appChange writes an app's item in the place of the one that was seen, with what it
+// changes in its organisation. One that was only registered, by a call of the app, was
+// nobody's configuration.
+func (adm *administration) appChange(now time.Time, e AuditEvent, item, seen appItem, o orgItem) (*change, error) {
+	e.Action = actionAppCreated
+	if seen.Version != 0 {
+		e.Action = actionAppUpdated
+	}
+	event, err := adm.trail.event(now, e, seen.app(e.Resource).fields(), item.app(e.Resource).fields())
+	if err != nil {
+		return nil, err
+	}
+	writes, err := adm.writeApp(e.Target, e.Resource, item, seen, o)
+	return &change{writes, event}, err
 }
 
 func adminError(operation string, err error) error {

@@ -8,17 +8,18 @@ import (
 )
 
 // administration keeps organisations, apps, prices and overrides in the control
-// table.
+// table, and the events of their changes.
 type administration struct {
 	store   *store.Store
 	now     func() time.Time
 	own     priceLayers       // options and catalog
 	models  map[string]string // Options.Models
 	tenants *tenants          // evicted where they are written
+	trail   *trail            // makes the events of changes
 }
 
 func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
-	a := &administration{store: s, now: now, own: own, models: opts.Models}
+	a := &administration{store: s, now: now, own: own, models: opts.Models, trail: newTrail(opts.AuditRetention)}
 	a.tenants = newTenants(a.loadTenant, now, opts, life, tables)
 	return a
 }

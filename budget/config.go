@@ -48,12 +48,12 @@ type Org struct {
 	Scope    Scope  // Defaults to ScopeApp
 	// Ordering is the labels from the preferred to the last resort, 1 to 16.
 	Ordering []string
-	// Quotas are in µ$ per day, 0 to 10^12, one for every label of Ordering.
+	// Quotas are in µ$ per day, 0 to 10^12, one for every label of Ordering; at most 128.
 	Quotas map[string]int64
-	// Limits are further quotas; all must pass. Defaults to none.
+	// Limits are further quotas, at most 128; all must pass. Defaults to none.
 	Limits []PeriodQuota
-	// Models gives labels their model id. Missing ones default to those of
-	// Options.Models.
+	// Models gives labels their model id, at most 128. Missing ones default to those
+	// of Options.Models.
 	Models map[string]string
 	// TightPercent of a quota is where mode TIGHT begins, 50 to 100. Defaults to
 	// 95.
@@ -105,6 +105,7 @@ type App struct {
 const (
 	maxQuota  = 1_000_000_000_000
 	maxLabels = 16
+	maxParts  = 128 // quotas, limits or models: an event has those before and after
 	maxShards = 256
 	maxName   = 256
 	maxStatus = 32
@@ -266,6 +267,9 @@ func (p policy) validateOrdering() error {
 }
 
 func (p policy) validateQuotas() error {
+	if len(p.quotas) > maxParts {
+		return invalidConfig("quotas", "%d quotas are more than %d", len(p.quotas), maxParts)
+	}
 	for _, label := range slices.Sorted(maps.Keys(p.quotas)) {
 		if q := p.quotas[label]; q < 0 || q > maxQuota {
 			return invalidConfig("quotas."+label, "%d µ$ is not within 0 to %d", q, int64(maxQuota))
@@ -278,6 +282,9 @@ func (p policy) validateQuotas() error {
 }
 
 func (p policy) validateModels() error {
+	if len(p.models) > maxParts {
+		return invalidConfig("models", "%d models are more than %d", len(p.models), maxParts)
+	}
 	for label, model := range p.models {
 		if !namePattern.MatchString(label) || model == "" || len(model) > maxName || !utf8.ValidString(model) {
 			return invalidConfig("models."+label, "%q is not a model id for a label", model)
@@ -287,6 +294,9 @@ func (p policy) validateModels() error {
 }
 
 func (p policy) validateLimits() error {
+	if len(p.limits) > maxParts {
+		return invalidConfig("limits", "%d limits are more than %d", len(p.limits), maxParts)
+	}
 	seen := map[ledger.Limit]bool{}
 	for _, l := range p.limits {
 		if err := l.validate(); err != nil {

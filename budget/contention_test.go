@@ -57,7 +57,7 @@ func TestHardModeUnderContention(t *testing.T) {
 			org.Quotas["premium"] = maxQuota
 			var keepers []*Keeper
 			for range processes {
-				k, err := New(db.Client(), Tables{}, &Options{Models: fixtureModels})
+				k, err := New(db.Client(), Tables{}, &Options{Principal: tester, Models: fixtureModels})
 				require.NoError(t, err)
 				keepers = append(keepers, k)
 			}

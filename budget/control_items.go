@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
@@ -220,64 +219,58 @@ func (adm *administration) appIDs(ctx context.Context, org string) ([]string, er
 	return slices.Collect(maps.Keys(apps)), err
 }
 
-// writeOrg writes an organisation if nobody else changed it or its apps since it
-// was read.
-func (adm *administration) writeOrg(ctx context.Context, id string, item orgItem, seen *orgItem) error {
+// writeOrg is the write of an organisation if nobody else changed it or its apps since it
+// was read; one that was not there has no version.
+func (adm *administration) writeOrg(id string, item, seen orgItem) (types.TransactWriteItem, error) {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
-		return err
+		return types.TransactWriteItem{}, err
 	}
 	cond := "attribute_not_exists(#v)"
 	names["#v"] = "cfg_version"
-	if seen != nil {
+	if seen.Version != 0 {
 		cond = "#v = :seen AND #apps = :apps"
 		names["#apps"] = "apps_version"
 		values[":seen"], values[":apps"] = store.Int(seen.Version), store.Int(seen.AppsVersion)
 	}
-	_, err = adm.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	return types.TransactWriteItem{Update: &types.Update{
 		TableName: &adm.store.Control, Key: orgKey(id).Attributes(), UpdateExpression: &expression,
 		ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, store.Once)
-	return err
+	}}, nil
 }
 
-// writeApp writes an app together with what it changes in its organisation.
-func (adm *administration) writeApp(ctx context.Context, org, app string, item appItem, seen appItem, o orgItem, token string) error {
+// writeApp is the write of an app together with what it changes in its organisation.
+func (adm *administration) writeApp(org, app string, item, seen appItem, o orgItem) ([]types.TransactWriteItem, error) {
 	expression, names, values, err := setAll(item, optionalConfig...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	names["#v"] = "cfg_version"
 	cond := "attribute_not_exists(#v) OR #v = :seen"
 	values[":seen"] = store.Int(seen.Version)
 	calendar, err := attributevalue.Marshal(o.Calendar)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	orgUpdate := "SET #cal = :cal ADD #apps :one, #labels :labels"
 	orgValues := store.Item{
 		":cal": calendar, ":one": store.Int(1), ":seen": store.Int(o.Version), ":apps": store.Int(o.AppsVersion),
 		":labels": &types.AttributeValueMemberSS{Value: o.Labels},
 	}
-	_, err = adm.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
-		ClientRequestToken: &token,
-		TransactItems: []types.TransactWriteItem{
-			{Update: &types.Update{
-				TableName: &adm.store.Control, Key: orgKey(org).Attributes(), UpdateExpression: &orgUpdate,
-				ConditionExpression: aws.String("#v = :seen AND #apps = :apps"),
-				ExpressionAttributeNames: map[string]string{
-					"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels", "#cal": "calendar",
-				},
-				ExpressionAttributeValues: orgValues,
-			}},
-			{Update: &types.Update{
-				TableName: &adm.store.Control, Key: appKey(org, app).Attributes(), UpdateExpression: &expression,
-				ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
-			}},
-		},
-	}, store.Once)
-	return err
+	return []types.TransactWriteItem{
+		{Update: &types.Update{
+			TableName: &adm.store.Control, Key: orgKey(org).Attributes(), UpdateExpression: &orgUpdate,
+			ConditionExpression: aws.String("#v = :seen AND #apps = :apps"),
+			ExpressionAttributeNames: map[string]string{
+				"#v": "cfg_version", "#apps": "apps_version", "#labels": "labels", "#cal": "calendar",
+			},
+			ExpressionAttributeValues: orgValues,
+		}},
+		{Update: &types.Update{
+			TableName: &adm.store.Control, Key: appKey(org, app).Attributes(), UpdateExpression: &expression,
+			ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+		}},
+	}, nil
 }
 
 // union adds labels to a sorted set.

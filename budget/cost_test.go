@@ -116,7 +116,40 @@ func TestCostOfOperations(t *testing.T) {
 			return func() {
 				require.NoError(t, adjust(ctx, w.a, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "r"}))
 			}
-		}, cost{1, 4, 0}},
+		}, cost{1, 6, 0}},
+		{"put an organisation", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			return func() { w.org(hardOrg()) }
+		}, cost{3, 4, 2}},
+		{"put an app", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			return func() {
+				_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
+				require.NoError(t, err)
+			}
+		}, cost{3, 6, 2}},
+		{"override", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.recommend(w.a, appA)
+			return func() { require.NoError(t, w.a.Override(ctx, orgO, appA, "economy", fixtureNow.Add(time.Hour))) }
+		}, cost{2, 4, 1}},
+		{"clear an override", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			require.NoError(t, w.a.Override(ctx, orgO, appA, "economy", fixtureNow.Add(time.Hour)))
+			return func() { require.NoError(t, w.a.ClearOverride(ctx, orgO, appA)) }
+		}, cost{2, 4, 1}},
+		{"clear no override", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			return func() { require.NoError(t, w.a.ClearOverride(ctx, orgO, appA)) }
+		}, cost{1, 0, 1}},
+		{"put prices", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			return func() {
+				require.NoError(t, w.a.PutPrices(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: 1, Output: 1}}))
+			}
+		}, cost{2, 4, 1}},
+		{"list 100 changes", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			for i := range 99 {
+				o := fixtureOrg()
+				o.Quotas["premium"] = int64(i)
+				w.org(o)
+			}
+			return func() { assert.Len(t, eventsOf(t, w.a, orgO), 100) }
+		}, cost{1, 0, 9}},
 		{"totals of today, 8 shards of 3 labels", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
 			return func() { _, _ = w.a.Totals(ctx, orgO, appA, "") }
@@ -155,7 +188,7 @@ func TestFiveHundredSubmitsASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := ddbmem.New()
 		client := db.Client()
-		k, err := New(client, Tables{}, &Options{Models: fixtureModels})
+		k, err := New(client, Tables{}, &Options{Principal: tester, Models: fixtureModels})
 		require.NoError(t, err)
 		ctx := t.Context()
 		require.NoError(t, k.CreateTables(ctx))

@@ -21,7 +21,7 @@ func newKeeper(enforcement budget.Enforcement) *budget.Keeper {
 	now := time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
 	client := ddbmem.New().Client()
 	keeper, err := budget.New(client, budget.Tables{Control: "control", Usage: "usage"}, &budget.Options{
-		Now: func() time.Time { return now },
+		Now: func() time.Time { return now }, Principal: "deploy@example.com",
 		Models: map[string]string{
 			"premium":  "anthropic.claude-3-5-sonnet-20241022-v2:0",
 			"standard": "anthropic.claude-3-5-haiku-20241022-v1:0",

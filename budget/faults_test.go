@@ -68,7 +68,7 @@ func (f forgetful) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 // known by the writer's mark, and is no duplicate.
 func TestOwnItemsAreRecognised(t *testing.T) {
 	simulated(t, Options{}, hardOrg(), func(t *testing.T, db *ddbmem.DB, _ *Keeper) {
-		k, err := New(forgetful{db.Client()}, Tables{}, &Options{Models: fixtureModels})
+		k, err := New(forgetful{db.Client()}, Tables{}, &Options{Principal: tester, Models: fixtureModels})
 		require.NoError(t, err)
 		ctx := t.Context()
 		lose := func() { db.SetFaults(onWrite(1, ddbmem.Fault{Lose: true})) }
@@ -276,7 +276,7 @@ func TestCloseDrains(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 		_, err = k.Recommend(t.Context(), orgO, appA)
 		require.ErrorIs(t, err, ErrClosed)
-		other, err := New(db.Client(), Tables{}, &Options{Models: fixtureModels})
+		other, err := New(db.Client(), Tables{}, &Options{Principal: tester, Models: fixtureModels})
 		require.NoError(t, err)
 		got, err := other.Totals(t.Context(), orgO, appA, "")
 		require.NoError(t, err)

@@ -136,7 +136,7 @@ func (h *history) start(i int) {
 	if h.n(2) == 0 {
 		m.left.Store(int64(1 + h.n(12)))
 	}
-	k, err := New(m, Tables{}, &Options{Models: fixtureModels, OnEvent: func(context.Context, Event) {}})
+	k, err := New(m, Tables{}, &Options{Principal: tester, Models: fixtureModels, OnEvent: func(context.Context, Event) {}})
 	require.NoError(h.t, err)
 	h.nodes[i], h.lives[i] = k, m
 }
@@ -276,7 +276,7 @@ func (h *history) rest() {
 	}
 	synctest.Wait()
 	pass(3 * time.Minute)
-	k, err := New(h.db.Client(), Tables{}, &Options{Models: fixtureModels})
+	k, err := New(h.db.Client(), Tables{}, &Options{Principal: tester, Models: fixtureModels})
 	require.NoError(h.t, err)
 	_, err = k.Sweep(h.t.Context())
 	require.NoError(h.t, err)
@@ -326,7 +326,7 @@ func runHistory(t *testing.T, seed uint64) {
 	if h.n(3) == 0 {
 		h.org.Limits = []PeriodQuota{{Day, "", 150_000}, {Week, "premium", 400_000}, {Month, "", 600_000}}
 	}
-	setup, err := New(h.db.Client(), Tables{}, &Options{Models: fixtureModels})
+	setup, err := New(h.db.Client(), Tables{}, &Options{Principal: tester, Models: fixtureModels})
 	require.NoError(t, err)
 	require.NoError(t, setup.CreateTables(t.Context()))
 	_, err = setup.PutOrg(t.Context(), h.org)

@@ -25,8 +25,15 @@ import (
 // Recommend before a call says which label still has room. Reserve sets money aside for
 // the call, and the Hold's Settle counts what it cost; Submit counts a call that needed
 // no reservation. Totals and TagTotals read what was spent; Adjust corrects it by hand.
-// PutOrg, PutApp and PutPrices configure, and CreateTables makes the two tables.
+// PutOrg, PutApp and PutPrices configure, and CreateTables makes the two tables. As gives
+// a keeper that changes things in somebody's name, and Audit lists who changed what.
 type Keeper struct {
+	*core
+	principal string // who makes changes; empty: nobody known
+}
+
+// core is what a keeper and those of its As share: everything but the name.
+type core struct {
 	client  Client // of the tables themselves
 	store   *store.Store
 	clock   *ddb.Clock
@@ -78,7 +85,7 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Keeper{clock: ddb.NewClock(opts.Now, *opts.CorrectClock), opts: opts, life: background.New()}
+	k := &core{clock: ddb.NewClock(opts.Now, *opts.CorrectClock), opts: opts, life: background.New()}
 	k.connect(client, tables)
 	if opts.Spool != "" {
 		if k.spool, err = openSpool(opts.Spool); err != nil {
@@ -90,13 +97,13 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 		k.life.Begin(false)
 		go k.charges.replayLoop()
 	}
-	return k, nil
+	return &Keeper{core: k, principal: opts.Principal}, nil
 }
 
 // compose makes the parts of the keeper, each from the parts below it. The ledger and
 // the administration know no other part; the standing reads both; charges write what the
 // standing allows.
-func (k *Keeper) compose(own priceLayers) {
+func (k *core) compose(own priceLayers) {
 	k.admin = newAdministration(k.store, k.now, own, k.opts, k.life, k.tables)
 	k.tenants = k.admin.tenants
 	k.standing = newStanding(k.store, k.admin, k.opts, k.now, k.life)
@@ -112,11 +119,11 @@ func (k *Keeper) compose(own priceLayers) {
 	}
 }
 
-func (k *Keeper) now() time.Time { return k.clock.Now() }
+func (k *core) now() time.Time { return k.clock.Now() }
 
 // Close waits until everything accepted is written and every event found is
-// delivered, or ctx ends. Calls made afterwards fail with ErrClosed; a second Close
-// does nothing.
+// delivered, or ctx ends. Calls made afterwards fail with ErrClosed, also those of the
+// keepers of As, which are the same one; a second Close does nothing.
 func (k *Keeper) Close(ctx context.Context) error {
 	err := k.usable(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
@@ -158,9 +159,23 @@ type Options struct {
 	// time; it also stays in the file Spool + ".refused". A line that cannot be
 	// read comes as a record with nothing but a Refusal. Nil: the file alone has it.
 	OnRefused func(SpooledUsage, error)
+	// Principal is who makes the changes that an administrator makes, as their events
+	// tell: 1 to 256 characters that can be seen, such as an ARN, an address or a
+	// service's name. Keeper.As gives a keeper with another. Defaults to nobody: then
+	// changes are refused, unless AllowAnonymous is set.
+	Principal string
+	// AllowAnonymous lets changes be made without a principal; their events name
+	// nobody. Defaults to false.
+	AllowAnonymous bool
+	// AuditRetention is how long the events of changes are kept; below zero for
+	// ever. Defaults to 90 days.
+	AuditRetention time.Duration
 	// Logger gets what no caller is told. Defaults to discarding.
 	Logger *slog.Logger
 }
+
+// defaultRetention is Options.AuditRetention unless it is set.
+const defaultRetention = 90 * 24 * time.Hour
 
 func (o Options) withDefaults() Options {
 	if o.CorrectClock == nil {
@@ -178,6 +193,7 @@ func (o Options) withDefaults() Options {
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Second)
 	o.Linger = cmp.Or(o.Linger, 40*time.Millisecond)
 	o.SpoolInterval = cmp.Or(o.SpoolInterval, 5*time.Second)
+	o.AuditRetention = cmp.Or(o.AuditRetention, defaultRetention)
 	o.OnUnavailable.Recommend = cmp.Or(o.OnUnavailable.Recommend, Allow)
 	o.OnUnavailable.Reserve = cmp.Or(o.OnUnavailable.Reserve, Refuse)
 	if o.OnUnavailable.Submit == PolicyDefault {
@@ -198,6 +214,11 @@ func (o Options) validate() error {
 	}
 	if err := o.validModels(); err != nil {
 		return err
+	}
+	if o.Principal != "" {
+		if reason := audit.CheckPrincipal(o.Principal); reason != "" {
+			return invalid("options.principal", "%s", reason)
+		}
 	}
 	switch {
 	case o.Metering < MeteringStrict || o.Metering > MeteringNone:

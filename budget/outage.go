@@ -30,7 +30,7 @@ type Health struct {
 // Health says how the keeper stands with the store. It makes no request. A keeper that
 // New did not make is not Ready.
 func (k *Keeper) Health() Health {
-	if k == nil || k.ledger == nil {
+	if k == nil || k.core == nil {
 		return Health{}
 	}
 	s := k.tables.usage.State()
@@ -47,7 +47,7 @@ func (k *Keeper) Health() Health {
 
 // connect makes the store over a user's client. While a table is known not to
 // answer its requests fail at once; one goroutine asks it in the background.
-func (k *Keeper) connect(client Client, tables Tables) {
+func (k *core) connect(client Client, tables Tables) {
 	var patient *ddb.Client
 	breaker := func(table string) *ddb.Breaker {
 		return ddb.NewBreaker(ddb.BreakerOptions{

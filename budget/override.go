@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -27,15 +29,16 @@ func decodeOverride(item store.Item) (override, error) {
 // too. A hard quota is not lifted by it: once the label has no room, the choice
 // is the usual one; raise the quota to go on. It survives a PUT; other
 // processes follow within Options.ConfigTTL. A label whose model has no price is
-// a *ValidationError.
+// a *ValidationError. It writes an AuditEvent, unless just that is in force already.
 func (k *Keeper) Override(ctx context.Context, org, app, label string, until time.Time) error {
-	if err := k.usable(ctx); err != nil {
+	by, err := k.author(ctx)
+	if err != nil {
 		return err
 	}
-	return k.admin.override(ctx, org, app, label, until)
+	return k.admin.override(ctx, by, org, app, label, until)
 }
 
-func (adm *administration) override(ctx context.Context, org, app, label string, until time.Time) error {
+func (adm *administration) override(ctx context.Context, by, org, app, label string, until time.Time) error {
 	if err := validTarget(org, app); err != nil {
 		return err
 	}
@@ -53,29 +56,61 @@ func (adm *administration) override(ctx context.Context, org, app, label string,
 	if _, _, err := t.cost(label, Tokens{}, now); err != nil {
 		return err
 	}
-	item := overrideKey(org, app).Attributes()
-	item[store.AttrLabel], item[attrUntil] = store.String(label), store.Int(until.UnixMilli())
-	item[store.AttrTTL] = store.Int(until.Unix() + 1)
-	err = store.Retry(ctx, func() error { return adm.store.Put(ctx, adm.store.Control, item, "", nil, nil) })
-	adm.tenants.evict(org)
-	return failure("Override", err)
+	return adm.setOverride(ctx, "Override", AuditEvent{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label, until})
 }
 
-// ClearOverride ends an override; there need not be one.
+// ClearOverride ends an override; there need not be one. It writes an AuditEvent if there
+// was one.
 func (k *Keeper) ClearOverride(ctx context.Context, org, app string) error {
-	if err := k.usable(ctx); err != nil {
+	by, err := k.author(ctx)
+	if err != nil {
 		return err
 	}
-	return k.admin.clearOverride(ctx, org, app)
+	return k.admin.clearOverride(ctx, by, org, app)
 }
 
-func (adm *administration) clearOverride(ctx context.Context, org, app string) error {
+func (adm *administration) clearOverride(ctx context.Context, by, org, app string) error {
 	if err := validTarget(org, app); err != nil {
 		return err
 	}
-	err := adm.store.Delete(ctx, adm.store.Control, overrideKey(org, app))
-	adm.tenants.evict(org)
-	return failure("ClearOverride", err)
+	return adm.setOverride(ctx, "ClearOverride", AuditEvent{Principal: by, Action: actionOverrideCleared, Target: org, Resource: app}, override{})
+}
+
+// setOverride makes an override that of an app; the zero one is none.
+func (adm *administration) setOverride(ctx context.Context, operation string, e AuditEvent, next override) error {
+	err := adm.commit(ctx, func() (*change, error) { return adm.decideOverride(ctx, e, next) })
+	adm.tenants.evict(e.Target)
+	return adminError(operation, err)
+}
+
+// decideOverride is the change from the override that an app has; nil if it is the same.
+func (adm *administration) decideOverride(ctx context.Context, e AuditEvent, next override) (*change, error) {
+	key := overrideKey(e.Target, e.Resource)
+	seen, err := adm.store.Get(ctx, adm.store.Control, key)
+	if err != nil {
+		return nil, err
+	}
+	last, err := decodeOverride(seen)
+	if err != nil {
+		return nil, err
+	}
+	now := adm.now()
+	next.until = time.UnixMilli(next.until.UnixMilli()) // as it is stored
+	event, err := adm.trail.event(now, e, last.fields(now), next.fields(now))
+	if err != nil || len(event.Changes) == 0 {
+		return nil, err
+	}
+	if next.label != "" {
+		item := key.Attributes()
+		item[store.AttrLabel], item[attrUntil] = store.String(next.label), store.Int(next.until.UnixMilli())
+		item[store.AttrTTL] = store.Int(next.until.Unix() + 1)
+		return &change{[]types.TransactWriteItem{adm.putAsSeen(item, seen, store.AttrLabel, attrUntil)}, event}, nil
+	}
+	condition, names, values := asSeen(seen, store.AttrLabel, attrUntil)
+	return &change{[]types.TransactWriteItem{{Delete: &types.Delete{
+		TableName: &adm.store.Control, Key: key.Attributes(),
+		ConditionExpression: &condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	}}}, event}, nil
 }
 
 func invalidLabel(label string) error {

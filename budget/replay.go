@@ -16,7 +16,7 @@ const unknownAfter = dedupFor - time.Hour
 
 // Spooled is the number of records that wait in the spool.
 func (k *Keeper) Spooled() int {
-	if k == nil || k.ledger == nil {
+	if k == nil || k.core == nil {
 		return 0
 	}
 	return k.charges.spooled()

@@ -63,7 +63,7 @@ func TestTokenIsOfOneTransaction(t *testing.T) {
 			assert.Equal(t, []string{all[0], all[0], all[0]}, all)
 		}
 
-		other, err := New(db.Client(), Tables{}, &Options{Models: fixtureModels})
+		other, err := New(db.Client(), Tables{}, &Options{Principal: tester, Models: fixtureModels})
 		require.NoError(t, err)
 		_, err = other.Reserve(t.Context(), orgO, appA, "premium", 9_000_000, time.Hour) // and k does not know
 		require.NoError(t, err)

@@ -39,6 +39,8 @@ const (
 	standardModel = "anthropic.claude-3-5-haiku-20241022-v1:0"
 	economyModel  = "anthropic.claude-3-haiku-20240307-v1:0"
 	microModel    = "amazon.nova-micro-v1:0"
+
+	tester = "ann@example.com" // makes the changes of tests
 )
 
 var fixtureNow = time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
@@ -162,7 +164,11 @@ func engines(t *testing.T, test func(t *testing.T, w *world)) {
 func newWorld(t testing.TB, adapt ...func(*Options)) *world {
 	w := &world{t: t, clock: newClock()}
 	w.db = ddbmem.New(ddbmem.WithClock(w.clock.now))
-	t.Cleanup(func() { w.db.Close() })
+	changes := watchChanges(w.db)
+	t.Cleanup(func() {
+		w.db.Close()
+		changes.check(t)
+	})
 	w.client = w.db.Client()
 	var opts Options
 	for _, f := range adapt {
@@ -182,7 +188,7 @@ func (w *world) start(opts *Options) {
 // keeper adds a node.
 func (w *world) keeper(opts *Options) *Keeper {
 	o := *opts
-	o.Now = w.clock.now
+	o.Now, o.Principal = w.clock.now, cmp.Or(o.Principal, tester)
 	// A world runs in real time, on a machine that may be busy: no test of one
 	// waits for the time of a call to be over.
 	o.RequestTimeout, o.Timeout = cmp.Or(o.RequestTimeout, 10*time.Second), cmp.Or(o.Timeout, 20*time.Second)
@@ -302,7 +308,8 @@ func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *
 	synctest.Test(t, func(t *testing.T) {
 		pass(time.Until(fixtureNow))
 		db := ddbmem.New()
-		opts.Models = fixtureModels
+		changes := watchChanges(db)
+		opts.Models, opts.Principal = fixtureModels, cmp.Or(opts.Principal, tester)
 		k, err := New(db.Client(), Tables{}, &opts)
 		require.NoError(t, err)
 		require.NoError(t, k.CreateTables(t.Context()))
@@ -312,6 +319,7 @@ func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *
 		db.SetFaults(nil)
 		require.NoError(t, k.Close(context.Background()))
 		db.Close()
+		changes.check(t)
 	})
 }
 

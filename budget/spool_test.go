@@ -84,7 +84,7 @@ func TestSpoolSurvivesACrash(t *testing.T) {
 		back(db, k)
 		pass(20 * time.Hour)
 		var refused []string
-		again, err := New(db.Client(), Tables{}, &Options{Models: fixtureModels, Spool: path, OnRefused: func(u SpooledUsage, err error) {
+		again, err := New(db.Client(), Tables{}, &Options{Principal: tester, Models: fixtureModels, Spool: path, OnRefused: func(u SpooledUsage, err error) {
 			refused = append(refused, u.Usage.Label)
 		}})
 		require.NoError(t, err)

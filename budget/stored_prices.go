@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -22,23 +23,51 @@ type priceRow struct {
 	CacheWrite1h  int64      `dynamodbav:"cache_write_1h,omitempty"`
 }
 
-func decodePrices(item store.Item) ([]Price, error) {
-	var stored struct {
-		Rows []priceRow `dynamodbav:"rows"`
+// newPriceRow is a price as it is stored.
+func newPriceRow(p Price) priceRow {
+	r := priceRow{
+		Model: p.Model, Scope: p.Scope, Input: p.Input, Output: p.Output,
+		CacheRead: p.CacheRead, CacheWrite5m: p.CacheWrite5m, CacheWrite1h: p.CacheWrite1h,
 	}
+	if !p.EffectiveFrom.IsZero() {
+		r.EffectiveFrom = p.EffectiveFrom.Unix()
+	}
+	return r
+}
+
+// price is the inverse of newPriceRow.
+func (r priceRow) price() Price {
+	p := Price{Model: r.Model, Scope: r.Scope, Rates: Rates{
+		Input: r.Input, Output: r.Output, CacheRead: r.CacheRead, CacheWrite5m: r.CacheWrite5m, CacheWrite1h: r.CacheWrite1h,
+	}}
+	if r.EffectiveFrom != 0 {
+		p.EffectiveFrom = time.Unix(r.EffectiveFrom, 0)
+	}
+	return p
+}
+
+// priceRows is the item of a model's prices.
+type priceRows struct {
+	Rows []priceRow `dynamodbav:"rows"`
+}
+
+// attrRows is where an item has its prices.
+const attrRows = "rows"
+
+func (r priceRows) prices() []Price {
+	prices := make([]Price, len(r.Rows))
+	for i, row := range r.Rows {
+		prices[i] = row.price()
+	}
+	return prices
+}
+
+func decodePrices(item store.Item) ([]Price, error) {
+	var stored priceRows
 	if err := attributevalue.UnmarshalMap(item, &stored); err != nil {
 		return nil, fmt.Errorf("%w: prices: %w", store.ErrMalformed, err)
 	}
-	rows := make([]Price, len(stored.Rows))
-	for i, r := range stored.Rows {
-		rows[i] = Price{Model: r.Model, Scope: r.Scope, Rates: Rates{
-			Input: r.Input, Output: r.Output, CacheRead: r.CacheRead, CacheWrite5m: r.CacheWrite5m, CacheWrite1h: r.CacheWrite1h,
-		}}
-		if r.EffectiveFrom != 0 {
-			rows[i].EffectiveFrom = time.Unix(r.EffectiveFrom, 0)
-		}
-	}
-	return rows, nil
+	return stored.prices(), nil
 }
 
 // Prices are the stored prices of one model, in the order they were put; those
@@ -63,23 +92,30 @@ func (adm *administration) prices(ctx context.Context, model string) ([]Price, e
 	return rows, failure("Prices", err)
 }
 
-// PutPrices replaces the stored prices of one model, for all organisations; a
-// version of a model is a model of its own. They come before Options.Prices and the catalog. No rows: back to those.
+// maxPrices bounds the stored prices of a model: their event has those before and after.
+const maxPrices = 500
+
+// PutPrices replaces the stored prices of one model, at most 500, for all organisations; a
+// version of a model is a model of its own. They come before Options.Prices and the
+// catalog. No rows: back to those. It writes an AuditEvent of PriceTarget(model), unless
+// just those prices are stored already.
 func (k *Keeper) PutPrices(ctx context.Context, model string, rows ...Price) error {
-	if err := k.usable(ctx); err != nil {
+	by, err := k.author(ctx)
+	if err != nil {
 		return err
 	}
-	return k.admin.putPrices(ctx, model, rows...)
+	return k.admin.putPrices(ctx, by, model, rows...)
 }
 
-func (adm *administration) putPrices(ctx context.Context, model string, rows ...Price) error {
+func (adm *administration) putPrices(ctx context.Context, by, model string, rows ...Price) error {
 	name, _ := splitModel(model)
 	if name == "" {
 		return invalidConfig("model", "%q is not a model id", model)
 	}
-	stored := struct {
-		Rows []priceRow `dynamodbav:"rows"`
-	}{Rows: []priceRow{}}
+	if len(rows) > maxPrices {
+		return invalidConfig("prices", "%d prices are more than %d for one model", len(rows), maxPrices)
+	}
+	next := priceRows{Rows: []priceRow{}}
 	for _, p := range rows {
 		if err := p.validate(); err != nil {
 			return err
@@ -87,22 +123,33 @@ func (adm *administration) putPrices(ctx context.Context, model string, rows ...
 		if p = p.normal(); p.Model != name {
 			return invalidConfig("model", "a row for %q among those of %q", p.Model, name)
 		}
-		r := priceRow{
-			Model: p.Model, Scope: p.Scope, Input: p.Input, Output: p.Output,
-			CacheRead: p.CacheRead, CacheWrite5m: p.CacheWrite5m, CacheWrite1h: p.CacheWrite1h,
-		}
-		if !p.EffectiveFrom.IsZero() {
-			r.EffectiveFrom = p.EffectiveFrom.Unix()
-		}
-		stored.Rows = append(stored.Rows, r)
+		next.Rows = append(next.Rows, newPriceRow(p))
 	}
-	item, err := attributevalue.MarshalMap(stored)
-	if err != nil {
-		return err
-	}
-	key := priceKey(name)
-	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
-	err = store.Retry(ctx, func() error { return adm.store.Put(ctx, adm.store.Control, item, "", nil, nil) })
+	err := adm.commit(ctx, func() (*change, error) { return adm.decidePrices(ctx, by, name, next) })
 	adm.tenants.evictAll()
-	return failure("PutPrices", err)
+	return adminError("PutPrices", err)
+}
+
+// decidePrices is the change from the stored prices of a model; nil if they are the same.
+func (adm *administration) decidePrices(ctx context.Context, by, name string, next priceRows) (*change, error) {
+	key := priceKey(name)
+	seen, err := adm.store.Get(ctx, adm.store.Control, key)
+	if err != nil {
+		return nil, err
+	}
+	last, err := decodePrices(seen)
+	if err != nil {
+		return nil, err
+	}
+	e := AuditEvent{Principal: by, Action: actionPricesSet, Target: PriceTarget(name)}
+	event, err := adm.trail.event(adm.now(), e, priceFields(last), priceFields(next.prices()))
+	if err != nil || len(event.Changes) == 0 {
+		return nil, err
+	}
+	item, err := attributevalue.MarshalMap(next)
+	if err != nil {
+		return nil, err
+	}
+	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
+	return &change{[]types.TransactWriteItem{adm.putAsSeen(item, seen, attrRows)}, event}, nil
 }

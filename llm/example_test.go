@@ -37,7 +37,7 @@ func newGuard() (*llm.Guard, *dynalimit.RateLimiter, *budget.Keeper) {
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{
 		Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 20_000)},
 	}))
-	keeper := must(budget.New(client, budget.Tables{}, &budget.Options{Now: now}))
+	keeper := must(budget.New(client, budget.Tables{}, &budget.Options{Now: now, Principal: "deploy@example.com"}))
 	check(keeper.CreateTables(ctx))
 	must(keeper.PutOrg(ctx, budget.Org{
 		ID: acme, Timezone: "Europe/Berlin", Enforcement: budget.Hard,

@@ -139,7 +139,7 @@ func (w *world) limits(limits ...dynalimit.Limit) {
 }
 
 func (w *world) newKeeper(adapt ...func(*budget.Options)) *budget.Keeper {
-	o := budget.Options{Now: w.clock.now, Models: map[string]string{"premium": premiumModel, "standard": standardModel}}
+	o := budget.Options{Now: w.clock.now, Principal: "tests", Models: map[string]string{"premium": premiumModel, "standard": standardModel}}
 	for _, f := range adapt {
 		f(&o)
 	}

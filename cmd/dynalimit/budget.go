@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/user"
 	"syscall"
 	"time"
 
@@ -29,6 +30,7 @@ type budgetCmd struct {
 	Control      string `help:"Table of configuration and prices." default:"control"`
 	Usage        string `help:"Table of counters, records and holds." default:"usage"`
 	CreateTables bool   `help:"Create the two tables if they are missing."`
+	Principal    string `help:"Who makes the changes, as their events are to tell. Default: your user name and this machine's." env:"DYNALIMIT_PRINCIPAL" placeholder:"NAME"`
 	JSON         bool   `name:"json" help:"Print JSON, amounts in micro-dollars, for programs."`
 
 	Orgs     orgsCmd     `cmd:"" help:"List, show and configure organisations."`
@@ -89,6 +91,22 @@ func clockOf(ctx context.Context) func() time.Time {
 	return time.Now
 }
 
+// principal is who makes the changes; empty if nobody says and the system does not know.
+func (b *budgetCmd) principal() string {
+	if b.Principal != "" {
+		return b.Principal
+	}
+	who, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return who.Username
+	}
+	return who.Username + "@" + host
+}
+
 // with runs a command on a keeper of the tables.
 func (b *budgetCmd) with(ctx context.Context, run func(*budget.Keeper) error) error {
 	client, err := b.client(ctx)
@@ -104,7 +122,7 @@ func (b *budgetCmd) with(ctx context.Context, run func(*budget.Keeper) error) er
 		err = keeper.CreateTables(ctx)
 	}
 	if err == nil {
-		err = run(keeper)
+		err = run(keeper.As(b.principal()))
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -245,6 +246,32 @@ func TestBudgetNeedsARegion(t *testing.T) {
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "--region")
 	assert.Contains(t, stderr, "--endpoint")
+}
+
+// TestChangesNameWhoMadeThem: the user of this machine, unless somebody else is named.
+func TestChangesNameWhoMadeThem(t *testing.T) {
+	t.Setenv("DYNALIMIT_PRINCIPAL", "")
+	s := newShell(t)
+	s.must("orgs", "put", acme, "--create-tables", "--ordering", "a", "--quota", "a=1")
+	s.must("quotas", "set", acme, "a=2", "--principal", "ann@example.com")
+	t.Setenv("DYNALIMIT_PRINCIPAL", "deploy")
+	s.must("apps", "put", acme, "chat")
+	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{Now: s.clock})
+	require.NoError(t, err)
+	who := map[string]string{}
+	for e, err := range keeper.Audit(t.Context(), acme, time.Time{}, time.Time{}) {
+		require.NoError(t, err)
+		who[e.Action] = e.Principal
+	}
+	require.NoError(t, keeper.Close(t.Context()))
+	me, err := user.Current()
+	require.NoError(t, err)
+	assert.Contains(t, who["org_created"], me.Username)
+	assert.Equal(t, []string{"ann@example.com", "deploy"}, []string{who["org_updated"], who["app_created"]})
+
+	code, _, stderr := s.run("quotas", "set", acme, "a=3", "--principal", "a\tb")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "--principal")
 }
 
 // TestBudgetTablesHaveNames: two budgets in one account.

@@ -53,7 +53,7 @@ func run(ctx context.Context, out io.Writer, colour bool) (err error) {
 	db := ddbmem.New(ddbmem.WithClock(c.now))
 	defer db.Close()
 	s := &simulation{clock: c, chart: chart{out: out, colour: colour, quota: 4_000_000}}
-	s.keeper, err = budget.New(db.Client(), budget.Tables{}, &budget.Options{Now: c.now, OnEvent: s.chart.event})
+	s.keeper, err = budget.New(db.Client(), budget.Tables{}, &budget.Options{Now: c.now, Principal: "examples/budget", OnEvent: s.chart.event})
 	if err != nil {
 		return err
 	}

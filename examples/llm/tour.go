@@ -62,7 +62,7 @@ func (t *tour) setUp(ctx context.Context, db *ddbmem.DB) error {
 	if t.limiter, err = dynalimit.New(repo, &dynalimit.Options{Limits: limits}); err != nil {
 		return err
 	}
-	if t.keeper, err = budget.New(client, budget.Tables{}, nil); err != nil {
+	if t.keeper, err = budget.New(client, budget.Tables{}, &budget.Options{Principal: "examples/llm"}); err != nil {
 		return err
 	}
 	if err := t.keeper.CreateTables(ctx); err != nil {

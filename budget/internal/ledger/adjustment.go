@@ -17,6 +17,7 @@ type Adjustment struct {
 	At     time.Time   // when it was first sent
 	Change money.Picos // above zero a charge, below a credit
 	AnyDay bool        // no day was named: the first one stands
+	Event  store.Item  // is put into the control table with it; nil: nothing is
 	writer string
 }
 

@@ -31,9 +31,12 @@ func (a Account) Submission(r Record, tags map[string]string, late bool) *Operat
 	return o
 }
 
-// Adjustment makes the operation that applies an audited credit or charge.
+// Adjustment makes the operation that applies an audited credit or charge. It has a lane
+// of its own beside the account's, for it needs the control table too: calls do not wait
+// while that does not answer.
 func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
 	o := a.op(opAdjust)
+	o.lane += "##adjust"
 	adj.writer = o.writer
 	o.adjust, o.reopens = &adj, a.reopened(late)
 	return o

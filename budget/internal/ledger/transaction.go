@@ -16,6 +16,7 @@ const (
 	deleteHold                 // if present
 	barHold                    // if absent: a hold of nothing
 	putAudit                   // if absent
+	putEvent                   // always, into the control table
 	addCounter                 // if used stays within the bound, when there is one
 	reopenDay                  // always
 )
@@ -98,6 +99,9 @@ func (o *Operation) items() []write {
 		}
 	case opAdjust:
 		items = append(items, write{kind: putAudit, key: o.adjust.key(o.Org), op: o})
+		if o.adjust.Event != nil {
+			items = append(items, write{kind: putEvent, key: store.KeyOf(o.adjust.Event), op: o})
+		}
 	}
 	return items
 }

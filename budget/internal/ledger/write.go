@@ -23,6 +23,10 @@ func (t *transaction) send(ctx context.Context, s *store.Store, token string, no
 		TransactItems:      make([]types.TransactWriteItem, len(t.items)),
 	}
 	for i, it := range t.items {
+		if it.kind == putEvent { // of an id of its own
+			in.TransactItems[i].Put = &types.Put{TableName: &s.Control, Item: it.op.adjust.Event}
+			continue
+		}
 		in.TransactItems[i] = t.write(s.Usage, it, nowSec)
 	}
 	_, err := s.Client.TransactWriteItems(ctx, in, store.Once)

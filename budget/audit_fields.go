@@ -1,0 +1,95 @@
+package budget
+
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/audit"
+)
+
+// What events say of a configuration: each field by name, so that nothing is told that
+// was not meant to be. Credentials are never among them.
+
+// fields are those of an organisation's configuration.
+func (o Org) fields() audit.Fields {
+	f := configFields(App{
+		Ordering: o.Ordering, Quotas: o.Quotas, Limits: o.Limits, Models: o.Models, TightPercent: o.TightPercent,
+		RefreshNormal: o.RefreshNormal, RefreshTight: o.RefreshTight,
+	})
+	f["org_name"] = present(o.Name)
+	f["timezone"], f["quota_scope"], f["enforcement"] = o.Timezone, o.Scope, o.Enforcement
+	f["agg_shard_count"], f["sticky_fallback_enabled"] = o.Shards, o.Sticky
+	return f
+}
+
+// fields are those of an app's own configuration.
+func (a App) fields() audit.Fields {
+	f := configFields(a)
+	f["app_name"] = present(a.Name)
+	return f
+}
+
+// configFields are those that organisations and apps have.
+func configFields(a App) audit.Fields {
+	f := audit.Fields{
+		"tight_mode_threshold_pct":     present(a.TightPercent),
+		"refresh_interval_normal_secs": present(int64(a.RefreshNormal / time.Second)),
+		"refresh_interval_tight_secs":  present(int64(a.RefreshTight / time.Second)),
+	}
+	if len(a.Ordering) > 0 {
+		f["model_ordering"] = a.Ordering
+	}
+	if len(a.Quotas) > 0 {
+		f["quotas"] = a.Quotas
+	}
+	if len(a.Limits) > 0 {
+		f["limits"] = a.Limits
+	}
+	if len(a.Models) > 0 {
+		f["models"] = a.Models
+	}
+	return f
+}
+
+// present is a value, or nil for the zero one: the field is absent.
+func present[T comparable](v T) any {
+	var none T
+	if v == none {
+		return nil
+	}
+	return v
+}
+
+// fields are those of an override; of one that is over, none.
+func (o override) fields(now time.Time) audit.Fields {
+	if !now.Before(o.until) {
+		return nil
+	}
+	return audit.Fields{"label": o.label, "until": o.until.UTC().Format(time.RFC3339Nano)}
+}
+
+// priceText is a price as events tell it, without the model's name: that is the target.
+type priceText struct {
+	Scope         PriceScope `json:"scope,omitempty"`
+	EffectiveFrom string     `json:"effective_from,omitempty"`
+	Rates
+}
+
+// priceFields are the stored prices of a model.
+func priceFields(prices []Price) audit.Fields {
+	rows := make([]priceText, len(prices))
+	for i, p := range prices {
+		rows[i] = priceText{Scope: p.Scope, Rates: p.Rates}
+		if !p.EffectiveFrom.IsZero() {
+			rows[i].EffectiveFrom = p.EffectiveFrom.UTC().Format(time.RFC3339)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return audit.Fields{"prices": rows}
+}
+
+// fields are those of an adjustment.
+func (a Adjustment) fields() audit.Fields {
+	return audit.Fields{"id": a.ID, "label": a.Label, "day": a.Day, "delta_micros": a.DeltaMicros, "reason": a.Reason}
+}
