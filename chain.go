@@ -109,7 +109,7 @@ func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patie
 		}
 		policy = cmp.Or(policy, resolved.onUnavailable)
 		if resolved.blocked != "" && p != nil {
-			return c, policy, blockedBy(id, r.resource, resolved)
+			return c, cmp.Or(policy, l.opts.OnUnavailable), blockedBy(id, r.resource, resolved)
 		}
 		cfg, err := l.levelConfig(r, id, resolved)
 		if err != nil {
