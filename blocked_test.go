@@ -175,6 +175,29 @@ func TestBlockEndsWaits(t *testing.T) {
 	}
 }
 
+// A waiter looks again when the oldest of what it knows is past its TTL, not only when
+// its own level's is.
+func TestBlockOfAParentReadEarlierEndsAWait(t *testing.T) {
+	inFamily(t, func(t *testing.T, s *process) {
+		s.says(ofSystem, limited(Amounts{"rpm": 100_000}))
+		s.says(schema.ConfigOwner{Entity: "key"}, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 86_400}}})
+		s.acquire("org", Amounts{"rpm": 1})
+		ttl := s.repo.configs.ttl()
+		elapse(ttl * 2 / 3)
+		s.acquire("key", Amounts{"rpm": 1})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.limiter.Wait(t.Context(), "key", model, Amounts{"rpm": 1})
+			ended <- err
+		}()
+		elapse(time.Second)
+		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
+		began := time.Now()
+		isBlocked(t, <-ended, "org", LevelEntityDefault)
+		assert.LessOrEqual(t, time.Since(began), ttl/3)
+	})
+}
+
 // A block that is known outlasts an outage, whatever the policy and however long.
 func TestBlockedInAnOutage(t *testing.T) {
 	virtual(t, &Options{OnUnavailable: Allow, Limits: []Limit{PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {

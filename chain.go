@@ -260,9 +260,8 @@ func (l *RateLimiter) checkKnown(r *request, c *cascade) error {
 			return l.unknownLimit(r, name, c.configs())
 		}
 	}
-	if known == 0 && len(r.amounts) > 0 {
-		return invalid("amounts", "name no limit of entity %q on resource %q, so that nothing would limit the call; the limits are %q: name one of them (WithIgnoreUnknown skips unknown names beside known ones)",
-			r.entity, r.resource, limitNames(c.configs()))
+	if known == 0 && len(r.amounts) > 0 { // nothing would limit the call
+		return l.unknownLimit(r, r.amounts.names()[0], c.configs())
 	}
 	return nil
 }

@@ -44,7 +44,9 @@ func TestUnlimitedAcquiresAskNobodyWhenWarm(t *testing.T) {
 	s = s.on(s.repo, &Options{Observer: heard})
 	cold := s.used(func() { s.acquire("user-1", Amounts{"rpm": 1}) })
 	assert.Equal(t, int64(1), cold.Requests())
-	warm := s.used(func() { require.NoError(t, s.acquire("user-1", Amounts{"rpm": 1}).Settle(t.Context(), Amounts{"rpm": 2})) })
+	warm := s.used(func() {
+		require.NoError(t, s.acquire("user-1", Amounts{"rpm": 1}).Settle(t.Context(), Amounts{"rpm": 2}))
+	})
 	assert.Zero(t, warm.Requests())
 	assert.Contains(t, heard.take()[1], "memory")
 }
