@@ -54,25 +54,25 @@ type change struct {
 // commit repeats a decision and its write until the write lands or is refused for good.
 // decide reads what there is and returns what to write under conditions on what it read;
 // nil: there is nothing to write. A write that may have landed is sent again unchanged
-// with its token, so that it lands once, and its event with it.
+// with its token, so that it lands once, and its event with it: a refusal says that it has
+// not.
 func (adm *administration) commit(ctx context.Context, decide func() (*change, error)) error {
-	var doubt error // of a write that was not answered
 	for n := 0; ; n++ {
 		c, err := decide()
 		if c == nil && err == nil {
 			return nil
 		}
-		wrote := err == nil
-		if wrote {
-			err = adm.send(ctx, c, &doubt)
-		} else if doubt != nil && store.Diagnose(err).Unavailable() {
-			err = doubt // that write may have landed, whatever failed since
-		}
-		refused := wrote && store.Diagnose(err) == ddb.Refused
-		switch {
-		case err == nil, ctx.Err() != nil, !refused && !mayReadAgain(wrote, err):
+		overtaken := false
+		if err == nil {
+			err = adm.send(ctx, c)
+			overtaken = store.Diagnose(err) == ddb.Refused
+		} else if !mayReadAgain(err) {
 			return err
-		case n == configTries && refused:
+		}
+		switch {
+		case c != nil && !overtaken, ctx.Err() != nil:
+			return err
+		case n == configTries && overtaken:
 			return fmt.Errorf("%w: %w", ErrConflict, errLostRace)
 		case n == configTries || store.GiveUp(ctx, n, err):
 			return err
@@ -81,14 +81,13 @@ func (adm *administration) commit(ctx context.Context, decide func() (*change, e
 }
 
 // mayReadAgain reports whether a decision that failed with this error may succeed if it
-// is repeated: it could not be made, for nothing was read. A write is sent again by send.
-func mayReadAgain(wrote bool, err error) bool {
-	return !wrote && store.Diagnose(err).Unavailable() && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*ValidationError))
+// is repeated, because the store could not be read.
+func mayReadAgain(err error) bool {
+	return store.Diagnose(err).Unavailable() && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*ValidationError))
 }
 
-// send writes a change and its event in one transaction, until it is answered. It notes
-// that a try was not.
-func (adm *administration) send(ctx context.Context, c *change, doubt *error) error {
+// send writes a change and its event in one transaction, until it is answered.
+func (adm *administration) send(ctx context.Context, c *change) error {
 	token := store.NewID()
 	writes := append(c.writes, types.TransactWriteItem{Put: &types.Put{
 		TableName: &adm.store.Control, Item: adm.trail.layout.Item(c.event),
@@ -97,9 +96,6 @@ func (adm *administration) send(ctx context.Context, c *change, doubt *error) er
 		_, err := adm.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
 			ClientRequestToken: &token, TransactItems: writes,
 		}, store.Once)
-		if store.Unconfirmed(err) {
-			*doubt = err
-		}
 		return err
 	})
 }

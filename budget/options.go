@@ -206,18 +206,9 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	if err := o.validTimes(); err != nil {
-		return err
-	}
-	if err := o.OnUnavailable.validate(); err != nil {
-		return err
-	}
-	if err := o.validModels(); err != nil {
-		return err
-	}
-	if o.Principal != "" {
-		if reason := audit.CheckPrincipal(o.Principal); reason != "" {
-			return invalid("options.principal", "%s", reason)
+	for _, check := range []func() error{o.validTimes, o.OnUnavailable.validate, o.validModels, o.validPrincipal} {
+		if err := check(); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -237,6 +228,16 @@ func (o Options) validModels() error {
 		if !namePattern.MatchString(label) || model == "" {
 			return invalid("options.models."+label, "%q is not a model id for a label", model)
 		}
+	}
+	return nil
+}
+
+func (o Options) validPrincipal() error {
+	if o.Principal == "" {
+		return nil
+	}
+	if reason := audit.CheckPrincipal(o.Principal); reason != "" {
+		return invalid("options.principal", "%s", reason)
 	}
 	return nil
 }
