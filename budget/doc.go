@@ -9,4 +9,7 @@
 //
 // Amounts are exact: a price is in micro-dollars per million tokens, so tokens
 // times price is a whole number of pico-dollars, and sums are compared as such.
+//
+// What an administrator changes is changed in somebody's name ([Options].Principal,
+// [Keeper.As]), and its event is written with it ([Keeper.Audit]).
 package budget

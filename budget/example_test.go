@@ -120,3 +120,29 @@ func ExampleKeeper_History() {
 	// 20260122 12345
 	// 20260123 0
 }
+
+// Every change by an administrator has an event, written with it.
+func ExampleKeeper_Audit() {
+	ctx := context.Background()
+	keeper := newKeeper(budget.Soft)
+	defer func() { check(keeper.Close(ctx)) }()
+	_, err := keeper.As("ann@example.com").PutApp(ctx, exampleOrg, budget.App{ID: "chat", Quotas: map[string]int64{"premium": 20_000, "standard": 10_000}})
+	check(err)
+	_, err = keeper.As("bob@example.com").PutApp(ctx, exampleOrg, budget.App{ID: "chat", Quotas: map[string]int64{"premium": 20_000, "standard": 90_000}})
+	check(err)
+	for event, err := range keeper.Audit(ctx, exampleOrg, time.Time{}, time.Time{}) {
+		check(err)
+		if event.Resource != "chat" {
+			continue
+		}
+		fmt.Println(event.Time.Format(time.DateTime), event.Principal, event.Action)
+		for _, c := range event.Changes {
+			fmt.Printf("  %s: %s -> %s\n", c.Field, c.Before, c.After)
+		}
+	}
+	// Output:
+	// 2026-01-23 15:30:45 ann@example.com app_created
+	//   quotas:  -> {"premium":20000,"standard":10000}
+	// 2026-01-23 15:30:45 bob@example.com app_updated
+	//   quotas: {"premium":20000,"standard":10000} -> {"premium":20000,"standard":90000}
+}
