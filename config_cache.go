@@ -192,16 +192,16 @@ func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBuc
 	if withBucket {
 		keys = append(keys, bucket)
 	}
-	version, due := r.keys.Version(), r.versionDue()
-	if due {
-		keys = append(keys, version)
-	}
-	found, err := r.store.BatchGet(ctx, "read the configuration", keys)
+	found, err := r.readCurrent(ctx, keys)
 	if err != nil {
 		return nil, nil, err
 	}
-	if due {
-		if err := r.noteVersion(ctx, found[version]); err != nil {
+	turned, err := r.takeOver(ctx, key, withBucket && found[bucket] == nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if turned {
+		if found, err = r.readCurrent(ctx, keys); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -212,6 +212,20 @@ func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBuc
 		return nil, nil, err
 	}
 	return items, found[bucket], nil
+}
+
+// readCurrent reads the items of a configuration, and with them, where it is due, the
+// version record.
+func (r *Repository) readCurrent(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
+	version, due := r.keys.Version(), r.versionDue()
+	if due {
+		keys = append(keys, version)
+	}
+	found, err := r.store.BatchGet(ctx, "read the configuration", keys)
+	if err == nil && due {
+		err = r.noteVersion(ctx, found[version])
+	}
+	return found, err
 }
 
 // readPlan reads the items of a plan for a resource and for every resource; it asks

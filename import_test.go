@@ -44,7 +44,7 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"internal/admin", "internal/audit", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/plan",
+			"internal/admin", "internal/audit", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/legacy", "internal/plan",
 			"internal/problem", "internal/schema", "internal/table",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
@@ -123,6 +123,13 @@ var importTable = []importRow{
 		project: []string{"internal/audit", "internal/bucket", "internal/ddb", "internal/problem", "internal/schema", "internal/table"},
 		others:  []string{sdk},
 		reason:  "what administrators change, with its events: no call of a limiter passes here",
+	},
+	{
+		folder:  "internal/legacy",
+		std:     append([]string{"context", "crypto/rand", "iter"}, pureStd...),
+		project: []string{"internal/ddb", "internal/plan", "internal/schema", "internal/table"},
+		others:  []string{sdk, "golang.org/x/sync"},
+		reason:  "it turns items of an older layout by the table that it is given; it knows neither limiters nor who administers them",
 	},
 	{
 		folder: "internal/problem",

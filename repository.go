@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/legacy"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
@@ -117,8 +118,11 @@ type connection struct {
 	configs   *configCache
 	sets      *schema.LimitSets
 	readable  bool // for zae-limiter: Compatible
-	// version is what the version record said.
+	// version is what the version record said. turner turns items of the layout before
+	// composite items, and looks remembers where it found none.
 	version tableVersion
+	turner  *legacy.Turner
+	looks   *legacyLooks
 	// anonymous lets changes be made by nobody known.
 	anonymous bool
 	// ticks orders, within the process, the start of config reads and the
@@ -168,6 +172,7 @@ func (o RepositoryOptions) connect(client DynamoDB, name string) *Repository {
 	r.store = &table.Table{Client: watched, Name: name, RetryAfter: r.breaker.RetryAfter}
 	events := audit.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
 	r.admin = &admin.Admin{Table: r.store, Keys: r.keys, Now: clock.Now, IDs: new(audit.IDs), Events: events}
+	r.turner, r.looks = &legacy.Turner{Table: r.store, Now: clock.NowMS}, newLegacyLooks(o.ConfigCacheSize)
 	r.configs.useStaleDuring(r.outage, o.MaxStale)
 	return r
 }

@@ -45,9 +45,12 @@ func (b buckets) Update(ctx context.Context, key schema.Item, st schema.Statemen
 	return lane.Answer{Verdict: landed, Image: image, Seen: true}
 }
 
-// Create puts a bucket that must not exist yet.
+// Create puts a bucket that must not exist yet, in whichever layout.
 func (b buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	r := b.repo
+	if a, turned := r.turnBeforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
+		return a
+	}
 	item := c.Item()
 	_, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &r.table,
@@ -79,6 +82,10 @@ func (r *Repository) readBucket(ctx context.Context, key schema.Item, hint *sche
 // bucketTransaction is a transaction that charges several buckets.
 type bucketTransaction struct {
 	items []types.TransactWriteItem
+	// creates are the buckets that it makes, by their places among the items. sent means
+	// that it was sent before.
+	creates map[int]*schema.Create
+	sent    bool
 	// token lets DynamoDB recognise a repetition, for ten minutes.
 	token string
 }
@@ -88,6 +95,10 @@ func (r *Repository) join(t *bucketTransaction, at *lane.Lane, w *plan.Write, o 
 	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
 	if w.Kind == plan.Create {
 		w.Create.Keys, w.Create.Entity, w.Create.Resource, w.Create.OpID = r.keys, at.Entity, at.Resource, o.ID
+		if t.creates == nil {
+			t.creates = map[int]*schema.Create{}
+		}
+		t.creates[len(t.items)] = w.Create
 		t.items = append(t.items, types.TransactWriteItem{Put: &types.Put{
 			TableName: &r.table, Item: w.Create.Item(), ConditionExpression: aws.String(schema.CreateCondition),
 			ReturnValuesOnConditionCheckFailure: allOld,
@@ -111,6 +122,12 @@ func (r *Repository) join(t *bucketTransaction, at *lane.Lane, w *plan.Write, o 
 // transactBuckets sends one transaction, once. It returns the items of failed conditions
 // as images, by their index in the transaction.
 func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, slot int) (verdict, map[int]*schema.Image, error) {
+	if !t.sent {
+		if v, images, err := r.turnBeforeCreates(ctx, t, slot); v != landed {
+			return v, images, err
+		}
+		t.sent = true
+	}
 	_, err := r.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.items, ClientRequestToken: &t.token}, withoutRetries...)
 	if err == nil {
 		return landed, nil, nil
@@ -128,6 +145,26 @@ func (r *Repository) transactBuckets(ctx context.Context, t *bucketTransaction, 
 		d.Verdict = failed
 	}
 	return d.Verdict, images, r.store.Failure("charge in a transaction", err)
+}
+
+// turnBeforeCreates turns the buckets of limits that a transaction would make anew. If
+// there are any, it refuses the transaction with what they became.
+func (r *Repository) turnBeforeCreates(ctx context.Context, t *bucketTransaction, slot int) (verdict, map[int]*schema.Image, error) {
+	images := map[int]*schema.Image{}
+	for i, c := range t.creates {
+		a, turned := r.turnBeforeCreate(ctx, c.Entity, c.Resource, nil, slot)
+		switch {
+		case !turned:
+		case a.Verdict == refused:
+			images[i] = a.Image
+		default:
+			return a.Verdict, nil, a.Err
+		}
+	}
+	if len(images) > 0 {
+		return refused, images, nil
+	}
+	return landed, nil, nil
 }
 
 // refusal turns the error of a write into an answer.

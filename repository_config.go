@@ -188,6 +188,9 @@ func entityOwner(entity, resource string) (schema.ConfigOwner, error) {
 }
 
 func (r *Repository) getLimits(ctx context.Context, level ConfigLevel, owner schema.ConfigOwner) ([]Limit, schema.Item, error) {
+	if err := r.mayRead(ctx, owner); err != nil {
+		return nil, nil, err
+	}
 	item, err := r.store.Get(ctx, "read limits", r.keys.Config(owner))
 	if err != nil {
 		return nil, nil, err
@@ -260,6 +263,9 @@ func (r *Repository) deleteLimits(ctx context.Context, owner schema.ConfigOwner)
 func (r *Repository) changeConfig(ctx context.Context, op string, owner schema.ConfigOwner, edit admin.Edit) error {
 	by, err := r.mayChange(ctx)
 	if err != nil {
+		return err
+	}
+	if _, err := r.takeOverConfig(ctx, owner); err != nil && !isValidation(err) { // what cannot be read is replaced
 		return err
 	}
 	r.evictConfig(owner)

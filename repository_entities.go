@@ -235,6 +235,9 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string) error {
 	r.configs.evict(owned)
 	defer r.configs.evict(owned)
 
+	if err := r.takeOverEntity(ctx, id); err != nil {
+		return err
+	}
 	partition := table.Query{Op: op, Hash: schema.PK, Value: r.keys.Entity(id), Prefix: schema.ConfigsOf}
 	configs, err := r.store.Keys(ctx, partition)
 	if err != nil {

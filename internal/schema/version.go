@@ -170,3 +170,30 @@ func parseVersion(s string) (n versionNumber, ok bool) {
 	}
 	return n, true
 }
+
+// MarkedVersion is the version item with the marker, and the condition that old, which it
+// takes the place of, is as it was read; nil for none. A layout that is older than the
+// client's is the client's from then on.
+func (k Keys) MarkedVersion(old Item, layout, client, writer string, now time.Time) (Item, Statement) {
+	record, _ := DecodeVersion(old)
+	if standing := record.Standing(layout, client); standing == Missing || standing == Older {
+		record.Schema = layout
+	}
+	if record.ClientMin == "" {
+		record.ClientMin = "0.0.0"
+	}
+	record.CompositeOnly, record.UpdatedBy, record.UpdatedAt = true, writer, now
+	item := k.EncodeVersion(record)
+	if record.Lambda != "" {
+		item[attrLambdaVersion] = String(record.Lambda)
+	}
+	if old == nil {
+		return item, Statement{Condition: CreateCondition}
+	}
+	for name, value := range old {
+		if item[name] == nil && name != attrNested {
+			item[name] = value
+		}
+	}
+	return item, legacyUnchanged(old, attrSchemaVersion, attrUpdatedAt, attrUpdatedBy)
+}

@@ -1,0 +1,50 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// The actions of a migration to today's layout, as events name them.
+const (
+	MigrationStarted  = "migration_started"
+	MigrationFinished = "migration_finished"
+)
+
+// RecordMigration records that a migration starts, or ended, with what it found.
+func (a *Admin) RecordMigration(ctx context.Context, by, op, action string, found audit.Fields) error {
+	return a.Table.Change(ctx, op, func() (table.Proposal, error) {
+		return a.propose(Deed{By: by, Action: action, Target: audit.System, After: found})
+	})
+}
+
+// MarkMigrated writes into the version record that no item of an older layout is left,
+// with the event that the migration ended. mark makes the record from the one that is
+// there, nil for none, with the condition that it still is. It returns the record.
+func (a *Admin) MarkMigrated(ctx context.Context, by, op string, found audit.Fields, mark func(old schema.Item, now time.Time) (schema.Item, schema.Statement)) (marked schema.Item, err error) {
+	err = a.Table.Change(ctx, op, func() (table.Proposal, error) {
+		old, err := a.Table.Get(ctx, op, a.Keys.Version())
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		item, unchanged := mark(old, a.Now())
+		marked = item
+		was, _ := schema.DecodeVersion(old)
+		is, _ := schema.DecodeVersion(item)
+		before := audit.Fields{"composite_only": was.CompositeOnly}
+		if was.Schema != "" {
+			before["schema_version"] = was.Schema
+		}
+		after := audit.Fields{"composite_only": is.CompositeOnly, "schema_version": is.Schema}
+		for name, value := range found {
+			after[name] = value
+		}
+		d := Deed{By: by, Action: MigrationFinished, Target: audit.System, Before: before, After: after}
+		return a.propose(d, a.Table.Put(item, unchanged))
+	})
+	return marked, err
+}

@@ -1,0 +1,295 @@
+package legacy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+const (
+	// mostPasses is how often the table is looked through before the items that keep
+	// appearing are taken for those of a writer that lives.
+	mostPasses = 8
+	// atOnce is how many buckets and configurations are turned at a time.
+	atOnce = 8
+	// mostNamed is how many malformed items a report names.
+	mostNamed = 20
+
+	opScan = "look through the table"
+)
+
+// ErrWriters means that items of the older layout keep appearing.
+var ErrWriters = errors.New("items of the older layout keep appearing: stop their writers, and migrate again")
+
+// ErrMalformed means that some items of the older layout cannot be understood.
+var ErrMalformed = errors.New("items of the older layout cannot be read: correct or delete them, and migrate again")
+
+// Report is what a migration did; a dry run says what one would do, by one pass.
+type Report struct {
+	// DryRun means that nothing was written.
+	DryRun bool
+	// Complete means that a whole pass found no item of the older layout, and that the
+	// table's version record says so: no client looks for any from then on.
+	Complete bool
+	// Passes is how often the table was looked through; 0 for a table whose record said
+	// before that nothing is left.
+	Passes int
+	// Scanned is how many items were looked at, in all passes.
+	Scanned int64
+	// Buckets and Configs are how many of today's items were made.
+	Buckets, Configs int
+	// Found is how many items of the older layout the passes met, one for each limit:
+	// always Turned + Superseded + Elsewhere + Unreadable.
+	Found int
+	// Turned is how many of them became part of today's items. A dry run counts those
+	// here that would be Superseded.
+	Turned int
+	// Superseded were deleted because today's item was there already.
+	Superseded int
+	// Elsewhere were turned by others, as calls met them, between the look and the write.
+	Elsewhere int
+	// Unreadable cannot be understood and were left; Malformed says of the first of them
+	// what is wrong.
+	Unreadable int
+	Malformed  []string
+	// Left is how many the last pass met; 0 when the migration is complete. A dry run
+	// turns none.
+	Left int
+	// LastWrite is the latest refill of a bucket of the older layout that was met: no
+	// writer of that layout admitted anything later to those. Zero if none was met.
+	LastWrite time.Time
+}
+
+// Progress is how far a migration is.
+type Progress struct {
+	// Pass counts from 1.
+	Pass int
+	// Scanned is how many items were looked at, and Found how many of them are of the
+	// older layout, both in all passes.
+	Scanned int64
+	Found   int
+}
+
+// Migration turns everything in a table that is of the older layout, whatever its
+// namespace. It keeps no state but the table's: a run that was killed is run again.
+type Migration struct {
+	Turner *Turner
+	DryRun bool
+	// OnProgress is told after each page that was read, by the goroutine that runs the
+	// migration; nil for nobody.
+	OnProgress func(Progress)
+
+	mu     sync.Mutex
+	report Report
+}
+
+// Run looks through the table until a pass finds nothing. It fails with ErrMalformed or
+// ErrWriters when none would; the report says how far it came, whatever the error.
+func (m *Migration) Run(ctx context.Context) (Report, error) {
+	m.report = Report{DryRun: m.DryRun}
+	for {
+		m.report.Passes++
+		before := m.report
+		err := m.pass(ctx)
+		m.report.Left = m.report.Found - before.Found
+		switch {
+		case err != nil:
+			return m.report, err
+		case m.DryRun || m.report.Left == 0:
+			return m.report, nil
+		case m.report.Left == m.report.Unreadable-before.Unreadable:
+			return m.report, fmt.Errorf("dynalimit: %w: %s", ErrMalformed, m.report.Malformed[0])
+		case m.report.Passes == mostPasses:
+			return m.report, fmt.Errorf("dynalimit: %w; the last was written at %s", ErrWriters, m.report.LastWrite.UTC().Format(time.RFC3339))
+		}
+	}
+}
+
+// pass looks through the table once. The items of a bucket, or of a configuration, lie
+// next to each other, whatever page they are on.
+func (m *Migration) pass(ctx context.Context) error {
+	turning, turnCtx := errgroup.WithContext(ctx)
+	turning.SetLimit(atOnce)
+	var g group
+	for item, err := range m.items(turnCtx) {
+		if err != nil {
+			return cmp.Or(turning.Wait(), err) // the first ended turnCtx
+		}
+		of, ok := schema.LegacyOf(schema.KeyOf(item))
+		if !ok {
+			continue
+		}
+		if g.found > 0 && g.of.Composite() != of.Composite() {
+			turning.Go(m.turner(turnCtx, g))
+			g = group{}
+		}
+		g.add(of, item)
+	}
+	if g.found > 0 {
+		turning.Go(m.turner(turnCtx, g))
+	}
+	err := turning.Wait()
+	m.tell(0)
+	return err
+}
+
+// items are those of the table that may be of the older layout.
+func (m *Migration) items(ctx context.Context) iter.Seq2[schema.Item, error] {
+	return func(yield func(schema.Item, error) bool) {
+		in := m.scan()
+		for {
+			out, err := m.page(ctx, in)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !table.YieldAll(out.Items, yield) {
+				return
+			}
+			m.tell(int64(out.ScannedCount))
+			if len(out.LastEvaluatedKey) == 0 {
+				return
+			}
+			in.ExclusiveStartKey = out.LastEvaluatedKey
+		}
+	}
+}
+
+// group is what one pass met of a bucket, or of a configuration.
+type group struct {
+	of        schema.Legacy
+	found     int
+	lastWrite int64
+	malformed error
+}
+
+func (g *group) add(of schema.Legacy, item schema.Item) {
+	g.of = of
+	g.found++
+	var err error
+	if of.IsBucket {
+		var b schema.LegacyBucket
+		b, err = schema.DecodeLegacyBucket(item)
+		g.lastWrite = max(g.lastWrite, b.Refilled)
+	} else {
+		_, err = schema.DecodeLegacyLimit(item)
+	}
+	if err != nil {
+		g.malformed = &MalformedError{err}
+	}
+}
+
+// scan asks for what may be of the older layout, as it is now.
+func (m *Migration) scan() *dynamodb.ScanInput {
+	return &dynamodb.ScanInput{
+		TableName: &m.Turner.Table.Name, ConsistentRead: aws.Bool(true),
+		FilterExpression:         aws.String("begins_with(#0, :0) OR begins_with(#0, :1)"),
+		ExpressionAttributeNames: map[string]string{"#0": schema.SK},
+		ExpressionAttributeValues: schema.Item{
+			":0": schema.String(schema.LegacyBuckets), ":1": schema.String(schema.LegacyLimits),
+		},
+	}
+}
+
+// page reads a page of the table. It is patient: a table that is busy has no room for
+// this now and then.
+func (m *Migration) page(ctx context.Context, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
+	err = patiently(ctx, func() (err error) {
+		out, err = m.Turner.Table.Client.Scan(ctx, in)
+		return m.Turner.Table.Failure(opScan, err)
+	})
+	return out, err
+}
+
+// patiently tries again what the store did not serve.
+func patiently(ctx context.Context, try func() error) error {
+	for n := 1; ; n++ {
+		err := try()
+		if err == nil || !verdictOf(err).Unavailable() || n == table.Tries || !table.Backoff.Pause(ctx, n) {
+			return err
+		}
+	}
+}
+
+// turner turns a group.
+func (m *Migration) turner(ctx context.Context, g group) func() error {
+	return func() error {
+		var turned Turned
+		err := g.malformed
+		if err == nil && !m.DryRun {
+			err = patiently(ctx, func() (err error) {
+				turned, err = m.turn(ctx, g.of)
+				return err
+			})
+		}
+		var malformed *MalformedError
+		if err != nil && !errors.As(err, &malformed) {
+			return err
+		}
+		m.book(g, turned, malformed)
+		return nil
+	}
+}
+
+func (m *Migration) turn(ctx context.Context, of schema.Legacy) (Turned, error) {
+	if of.IsBucket {
+		return m.Turner.Bucket(ctx, of)
+	}
+	return m.Turner.Config(ctx, of)
+}
+
+// book adds to the report what became of a group.
+func (m *Migration) book(g group, turned Turned, malformed *MalformedError) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := &m.report
+	r.Found += g.found
+	if last := time.UnixMilli(g.lastWrite).UTC(); g.lastWrite > 0 && last.After(r.LastWrite) {
+		r.LastWrite = last
+	}
+	if malformed != nil {
+		r.Unreadable += g.found
+		if len(r.Malformed) < mostNamed {
+			r.Malformed = append(r.Malformed, malformed.Error())
+		}
+		return
+	}
+	if r.DryRun {
+		turned.Limits = g.found
+	}
+	here := min(turned.Limits, g.found)
+	r.Elsewhere += g.found - here
+	switch {
+	case turned.Superseded:
+		r.Superseded += here
+		return
+	case here == 0:
+		return
+	case g.of.IsBucket:
+		r.Buckets++
+	default:
+		r.Configs++
+	}
+	r.Turned += here
+}
+
+func (m *Migration) tell(scanned int64) {
+	m.mu.Lock()
+	m.report.Scanned += scanned
+	p := Progress{Pass: m.report.Passes, Scanned: m.report.Scanned, Found: m.report.Found}
+	m.mu.Unlock()
+	if m.OnProgress != nil {
+		m.OnProgress(p)
+	}
+}

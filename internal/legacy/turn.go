@@ -1,0 +1,261 @@
+package legacy
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+const (
+	// mostLimits is how many limits one transaction can turn: it has room for 100 parts,
+	// and needs one to put what they become and one to list it.
+	mostLimits = 98
+	// idSize is how long the id of a bucket is.
+	idSize = 9
+
+	opBucket = "turn a bucket of the older layout into today's"
+	opConfig = "turn limits of the older layout into today's"
+)
+
+// Turner turns items of one table. Its fields are set once, before it is used.
+type Turner struct {
+	Table *table.Table
+	// Now is DynamoDB's time in milliseconds, as far as it is known.
+	Now func() int64
+}
+
+// MalformedError is an item of the older layout that cannot be understood, and so cannot
+// be turned.
+type MalformedError struct{ Err error }
+
+// Error names the item.
+func (e *MalformedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *MalformedError) Unwrap() error { return e.Err }
+
+// Turned is what became of the items of one bucket, or of one configuration.
+type Turned struct {
+	// Item is the composite item, nil if there is none: then there was nothing to turn.
+	Item schema.Item
+	// Limits is how many items of the older layout were there, and are no more. If
+	// Superseded is set, the composite item was there already and won.
+	Limits     int
+	Superseded bool
+}
+
+// BucketOnce turns the buckets of an entity's limits for a resource, by one read and at
+// most one transaction. The verdict is Refused if the composite bucket is there, turned or
+// not; Landed if there is no bucket at all, so that one may be made; Conflicted if
+// somebody was in the way. Any other verdict comes with its error: the read or the
+// transaction failed, and nothing was turned, or, with Unsent, may have been.
+func (t *Turner) BucketOnce(ctx context.Context, of schema.Legacy) (Turned, ddb.Verdict, error) {
+	turned, p, err := t.proposeBucket(ctx, of)
+	if err != nil {
+		return Turned{}, unsentIfUnconfirmed(verdictOf(err)), err
+	}
+	if len(p.Writes) > 0 && !turned.Superseded {
+		v, err := t.Table.Transact(ctx, p.Writes)
+		switch v {
+		case ddb.Landed:
+		case ddb.Refused: // another was faster, or an older writer lives: look again
+			return Turned{}, ddb.Conflicted, t.Table.Unavailable(opBucket, err)
+		default:
+			return Turned{}, unsentIfUnconfirmed(v), t.Table.Failure(opBucket, err)
+		}
+	}
+	if turned.Item == nil {
+		return turned, ddb.Landed, nil
+	}
+	return turned, ddb.Refused, nil
+}
+
+func verdictOf(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
+
+// unsentIfUnconfirmed is the verdict about the write that was to follow: it was not sent,
+// and whether the turning landed will be seen by who looks again.
+func unsentIfUnconfirmed(v ddb.Verdict) ddb.Verdict {
+	if v == ddb.Unconfirmed || v == ddb.Landed {
+		return ddb.Unsent
+	}
+	return v
+}
+
+// Bucket turns the buckets of an entity's limits for a resource. If others are in the
+// way, it looks again.
+func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
+	var turned Turned
+	err := t.Table.Change(ctx, opBucket, func() (p table.Proposal, err error) {
+		turned, p, err = t.proposeBucket(ctx, of)
+		return p, err
+	})
+	if err != nil {
+		return Turned{}, err
+	}
+	return turned, nil
+}
+
+// proposeBucket reads a bucket, in whichever layout, and proposes to turn it.
+func (t *Turner) proposeBucket(ctx context.Context, of schema.Legacy) (turned Turned, p table.Proposal, err error) {
+	prefix := schema.LegacyBucketPrefix(of.Owner.Resource)
+	q := table.Query{
+		Op: opBucket, Hash: schema.PK, Value: of.Keys.Entity(of.Owner.Entity), Whole: true,
+		From: of.Composite().SK, To: prefix + "~", // '#' comes before all that names are made of, '~' after
+	}
+	var limits []schema.LegacyBucket
+	for item, err := range t.Table.Items(ctx, q) {
+		if err != nil {
+			return Turned{}, p, err
+		}
+		if schema.KeyOf(item) == of.Composite() {
+			turned.Item = item
+			continue
+		}
+		limit, err := schema.DecodeLegacyBucket(item)
+		if err != nil {
+			return Turned{}, p, &MalformedError{err}
+		}
+		limits = append(limits, limit)
+		p.Writes = append(p.Writes, t.Table.Delete(limit.Key, limit.Unchanged))
+	}
+	turned.Limits, turned.Superseded = len(limits), len(limits) > 0 && turned.Item != nil
+	if err := tooMany(of, len(limits)); err != nil || len(limits) == 0 || turned.Superseded {
+		return turned, p, err
+	}
+	turned.Item = t.composed(of, limits)
+	put := t.Table.Put(turned.Item, schema.Statement{Condition: schema.CreateCondition})
+	p.Writes = append([]types.TransactWriteItem{put}, p.Writes...)
+	return turned, p, nil
+}
+
+// composed is the bucket that takes the place of the limits'. It expires as one that is
+// made anew at their levels, unless they never expire.
+func (t *Turner) composed(of schema.Legacy, limits []schema.LegacyBucket) schema.Item {
+	now := t.Now()
+	c := schema.ComposeBucket(of, limits, now)
+	expires := true
+	for i := range limits {
+		expires = expires && limits[i].TTL > 0
+	}
+	if expires {
+		c.TTL = plan.Expiry(now, c.Limits)
+	}
+	c.OpID = make([]byte, idSize)
+	_, _ = rand.Read(c.OpID) // never fails
+	return c.Item()
+}
+
+func tooMany(of schema.Legacy, limits int) error {
+	if limits <= mostLimits {
+		return nil
+	}
+	key := of.Composite()
+	return &MalformedError{fmt.Errorf("%d limits are to become the item %q, %q; one transaction turns at most %d", limits, key.PK, key.SK, mostLimits)}
+}
+
+// Configs turns the limits of every configuration in a partition: an entity's for each
+// resource, a resource's or the system's. It returns what it turned. Limits that cannot be
+// understood do not keep it from the others; their error is returned in the end.
+func (t *Turner) Configs(ctx context.Context, partition string) (all []Turned, err error) {
+	q := table.Query{Op: opConfig, Hash: schema.PK, Value: partition, Prefix: schema.LegacyLimits}
+	keys, err := t.Table.Keys(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[schema.ConfigOwner]bool{}
+	for _, key := range keys {
+		of, ok := schema.LegacyOf(key)
+		if !ok || seen[of.Owner] {
+			continue
+		}
+		seen[of.Owner] = true
+		turned, turnErr := t.Config(ctx, of)
+		if turnErr != nil {
+			err = turnErr
+			continue
+		}
+		all = append(all, turned)
+	}
+	return all, err
+}
+
+// Config turns the limits of an owner into its configuration. If others are in the way,
+// it looks again. A configuration that says what limits the owner wins: then the limits
+// only go.
+func (t *Turner) Config(ctx context.Context, of schema.Legacy) (Turned, error) {
+	var turned Turned
+	err := t.Table.Change(ctx, opConfig, func() (p table.Proposal, err error) {
+		turned, p, err = t.proposeConfig(ctx, of)
+		return p, err
+	})
+	if err != nil {
+		return Turned{}, err
+	}
+	return turned, nil
+}
+
+func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Turned, p table.Proposal, err error) {
+	limits, err := t.limitsOf(ctx, of)
+	if err != nil || len(limits) == 0 {
+		return Turned{}, p, err
+	}
+	key := of.Composite()
+	stored, err := t.Table.Get(ctx, opConfig, key)
+	if err != nil {
+		return Turned{}, p, err
+	}
+	for i := range limits {
+		p.Writes = append(p.Writes, t.Table.Delete(limits[i].Key, limits[i].Unchanged))
+	}
+	turned = Turned{Item: stored, Limits: len(limits), Superseded: true}
+	c, ok, err := schema.ComposeConfig(stored, limits)
+	if err != nil {
+		return Turned{}, table.Proposal{}, &MalformedError{fmt.Errorf("item %q, %q: %w", key.PK, key.SK, err)}
+	}
+	if ok {
+		turned.Item, turned.Superseded = of.Keys.EncodeConfig(of.Owner, stored, c), false
+		p.Writes = append(p.Writes, t.Table.Put(turned.Item, schema.ConfigUnchanged(stored)))
+		p.Writes = append(p.Writes, t.listed(of, stored)...)
+	}
+	return turned, p, tooMany(of, len(limits))
+}
+
+// limitsOf are the limits of an owner in the older layout.
+func (t *Turner) limitsOf(ctx context.Context, of schema.Legacy) ([]schema.LegacyLimit, error) {
+	q := table.Query{Op: opConfig, Hash: schema.PK, Value: of.Composite().PK, Prefix: schema.LegacyLimits, Whole: true}
+	if of.Owner.Entity != "" {
+		q.Prefix += of.Owner.Resource + "#"
+	}
+	var limits []schema.LegacyLimit
+	for item, err := range t.Table.Items(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := schema.LegacyOf(schema.KeyOf(item)); !ok {
+			continue
+		}
+		limit, err := schema.DecodeLegacyLimit(item)
+		if err != nil {
+			return nil, &MalformedError{err}
+		}
+		limits = append(limits, limit)
+	}
+	return limits, nil
+}
+
+// listed is the part of a transaction that lists a configuration for tools; an entity's is
+// counted if none was stored.
+func (t *Turner) listed(of schema.Legacy, stored schema.Item) []types.TransactWriteItem {
+	key, st, ok := of.Keys.Register(of.Owner, false)
+	if !ok || of.Owner.Entity != "" && stored != nil {
+		return nil
+	}
+	return []types.TransactWriteItem{t.Table.Update(key, st)}
+}

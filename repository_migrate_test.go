@@ -1,0 +1,286 @@
+package dynalimit
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// A migration turns what each version wrote, says so in the version record, and finds
+// nothing the next time.
+func TestMigrate(t *testing.T) {
+	for version, want := range map[string]MigrateReport{
+		"0.5": {Buckets: 1, Configs: 2, Found: 5, Turned: 5},
+		"0.6": {Buckets: 2, Configs: 4, Found: 8, Turned: 8},
+		"0.7": {Configs: 1, Found: 1, Turned: 1},
+	} {
+		t.Run(version, func(t *testing.T) {
+			testEngines(t, func(t *testing.T, e *engine) {
+				clock := legacyClock()
+				r := legacyTable(t, e, version, &RepositoryOptions{Now: clock.now}).As("ann")
+				before := scan(t, r)
+
+				dry, err := r.Migrate(t.Context(), &MigrateOptions{DryRun: true})
+				require.NoError(t, err)
+				if want.Buckets > 0 {
+					want.LastWrite = legacyNoon()
+				}
+				first := want
+				first.DryRun, first.Passes, first.Left, first.Scanned = true, 1, want.Found, int64(len(before))
+				assert.Equal(t, first, dry)
+				assert.ElementsMatch(t, before, scan(t, r), "a dry run writes nothing")
+
+				var told []MigrateProgress
+				done, err := r.Migrate(t.Context(), &MigrateOptions{OnProgress: func(p MigrateProgress) { told = append(told, p) }})
+				require.NoError(t, err)
+				want.Complete, want.Passes, want.Scanned = true, 2, done.Scanned
+				assert.Equal(t, want, done)
+				assert.Empty(t, legacyKeys(t, r))
+				require.NotEmpty(t, told)
+				assert.Equal(t, MigrateProgress{Pass: 2, Scanned: done.Scanned, Found: want.Found}, told[len(told)-1])
+
+				item, err := r.store.Get(t.Context(), "test", r.keys.Version())
+				require.NoError(t, err)
+				record, _ := schema.DecodeVersion(item)
+				assert.Equal(t, schema.VersionRecord{
+					Schema: "0.8.0", ClientMin: "0.0.0", Lambda: record.Lambda, CompositeOnly: true, UpdatedBy: "dynalimit", UpdatedAt: legacyNoon(),
+				}, record)
+				assert.NotContains(t, item, "data")
+
+				after := scan(t, r)
+				again, err := r.Migrate(t.Context(), nil)
+				require.NoError(t, err)
+				assert.Equal(t, MigrateReport{Complete: true}, again)
+				assert.ElementsMatch(t, after, scan(t, r), "a second run does nothing")
+
+				events := trail(t, r, AuditQuery{Target: AuditSystem})
+				require.Len(t, events, 2)
+				assert.Equal(t, "migration_started", events[0].Action)
+				assert.Equal(t, "migration_finished", events[1].Action)
+				fields := map[string]string{}
+				for _, c := range events[1].Changes {
+					fields[c.Field] = string(c.After)
+				}
+				assert.Equal(t, "ann", events[1].Principal)
+				assert.Equal(t, "true", fields["composite_only"])
+				assert.Equal(t, fmt.Sprint(want.Found), fields["found"])
+				if version == "0.7" {
+					assert.JSONEq(t, `"0.8.0"`, fields["schema_version"])
+				}
+			})
+		})
+	}
+}
+
+// What is turned by a migration is worth what it was.
+func TestMigrateKeepsLevels(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := legacyProcess(t, e, "0.6", nil)
+		s.clock.advance(10 * time.Second)
+		_, err := s.repo.Migrate(t.Context(), nil)
+		require.NoError(t, err)
+		assert.Equal(t, int64(16), s.level("key-1", "rpm"), "100 a minute for 10 s")
+		assert.Equal(t, int64(-584), s.level("key-1", "tpm"), "10,000 a minute for 11.5 s, from -2,500")
+		assert.Equal(t, int64(670), s.level("proj-1", "rpm"), "1,000 a minute for 10.25 s, from 500")
+		assert.Greater(t, s.image("key-1").TTL, s.clock.now().Unix())
+		s.deny("key-1", Amounts{"rpm": 17})
+		s.acquire("key-1", Amounts{"rpm": 16})
+	})
+}
+
+// On a table that is empty, or that a limiter of today has used, a migration finds that
+// nothing is left, and no client looks from then on.
+func TestMigrateMarksATableOfToday(t *testing.T) {
+	e := memEngine(t)
+	r := e.open(t, "limits", &RepositoryOptions{Principal: tester})
+	tableOnly(t, e, r)
+	report, err := r.Migrate(t.Context(), nil)
+	require.NoError(t, err)
+	assert.Equal(t, 1, report.Passes)
+	assert.True(t, report.Complete)
+	wire := record(e.db)
+	repo, err := NewRepository(e.client(wire.through), "limits", nil)
+	require.NoError(t, err)
+	l, err := New(repo, &Options{Limits: []Limit{rpm}})
+	require.NoError(t, err)
+	_, err = l.Acquire(t.Context(), "u", model, Amounts{"rpm": 1})
+	require.NoError(t, err)
+	require.NoError(t, l.Close(t.Context()))
+	assert.Len(t, wire.take(), 2)
+}
+
+// What may not be done is refused before anything is written.
+func TestMigrateIsRefused(t *testing.T) {
+	e := memEngine(t)
+	r := legacyTable(t, e, "0.6", nil)
+	before := scan(t, r)
+	_, err := r.As("").Migrate(t.Context(), nil)
+	requireInvalid(t, err, "principal")
+	_, err = r.As("").Migrate(t.Context(), &MigrateOptions{DryRun: true})
+	require.NoError(t, err, "who only looks need not say who he is")
+	assert.ElementsMatch(t, before, scan(t, r))
+	versioned(t, r, map[string]string{"schema_version": "2.0.0"})
+	_, err = r.As("ann").Migrate(t.Context(), nil)
+	require.ErrorIs(t, err, ErrVersion)
+	_, err = (*Repository)(nil).Migrate(t.Context(), nil)
+	requireInvalid(t, err, "repository")
+}
+
+// Items that cannot be read are named, keep nothing else from being turned, and keep the
+// record from saying that nothing is left.
+func TestMigrateNamesWhatItCannotRead(t *testing.T) {
+	e := memEngine(t)
+	r := legacyTable(t, e, "0.6", &RepositoryOptions{Principal: tester})
+	wrong := exhausted(schema.Keys{}, "broken", noon())
+	wrong["refill_period_ms"] = schema.Number(0)
+	put(t, r, wrong)
+	report, err := r.Migrate(t.Context(), nil)
+	require.ErrorIs(t, err, ErrLegacyMalformed)
+	require.ErrorContains(t, err, "ENTITY#broken")
+	require.Len(t, report.Malformed, 2, "in each pass")
+	assert.Equal(t, 1, report.Left)
+	assert.Equal(t, report.Found, report.Turned+report.Superseded+report.Elsewhere+report.Unreadable)
+	assert.False(t, report.Complete)
+	assert.Len(t, legacyKeys(t, r), 1)
+	assert.False(t, r.compositeOnly())
+
+	require.NoError(t, r.store.BatchDelete(t.Context(), "test", []schema.Key{schema.KeyOf(wrong)}))
+	report, err = r.Migrate(t.Context(), nil)
+	require.NoError(t, err)
+	assert.True(t, report.Complete)
+	assert.Len(t, trail(t, r, AuditQuery{Target: AuditSystem}), 4)
+}
+
+// Writers of the older layout that live are told of: the record does not say that
+// nothing is left.
+func TestMigrateTellsOfWriters(t *testing.T) {
+	e := memEngine(t)
+	r := legacyTable(t, e, "0.6", &RepositoryOptions{Principal: tester})
+	other := e.open(t, r.table, nil)
+	n := 0
+	report, err := r.Migrate(t.Context(), &MigrateOptions{OnProgress: func(MigrateProgress) {
+		n++
+		put(t, other, exhausted(schema.Keys{}, fmt.Sprintf("late-%d", n), noon()))
+	}})
+	require.ErrorIs(t, err, ErrLegacyWriters)
+	assert.Equal(t, 8, report.Passes)
+	assert.False(t, report.Complete)
+	assert.Equal(t, report.Found, report.Turned)
+}
+
+// Today's items that are there already win; what they supersede goes.
+func TestMigrateRemovesWhatIsSuperseded(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &Options{Limits: []Limit{rpm}})
+		s.acquire("user-1", Amounts{"rpm": 40})
+		versioned(t, s.repo, map[string]string{"schema_version": "0.8.0"})
+		put(t, s.repo, exhausted(schema.Keys{}, "user-1", s.clock.now()))
+		report, err := s.repo.Migrate(t.Context(), nil)
+		require.NoError(t, err)
+		assert.Equal(t, 1, report.Superseded)
+		assert.Zero(t, report.Turned)
+		assert.True(t, report.Complete)
+		assert.Empty(t, legacyKeys(t, s.repo))
+		assert.Equal(t, int64(60), s.level("user-1", "rpm"))
+	})
+}
+
+// 1,000 buckets of the older layout, takers that never stop, and a migration that is
+// killed again and again, with faults all the while: nobody is admitted more than was left
+// and what is refilled, and nothing of the older layout is left behind.
+func TestMigrateIsKilledAgainAndAgain(t *testing.T) {
+	const buckets, takers, kills = 1000, 8, 20
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.open(t, "limits", &RepositoryOptions{Principal: tester})
+		tableOnly(t, e, r)
+		began := time.Now()
+		left := make([]int64, buckets)
+		random := rand.New(rand.NewPCG(7, 11))
+		for i := range buckets {
+			left[i] = random.Int64N(8)
+			item := exhausted(schema.Keys{}, fmt.Sprintf("user-%d", i), began)
+			item["tokens_milli"] = schema.Number(left[i] * milli)
+			put(t, r, item)
+		}
+		require.NoError(t, e.open(t, "limits", &RepositoryOptions{Principal: tester}).SetSystemLimits(t.Context(), []Limit{rpm}, nil))
+		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			f := ddbmem.Fault{Before: time.Duration(rand.N(3)+1) * time.Millisecond}
+			if q.Operation == "TransactWriteItems" {
+				switch rand.N(20) {
+				case 0:
+					f.Lose = true
+				case 1:
+					f.Error = cancelled("None", "TransactionConflict")
+				case 2:
+					f.Error = cancelled("ThrottlingError", "None")
+				}
+			}
+			return f
+		})
+
+		admitted := make([]int64, buckets)
+		var mu sync.Mutex
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range takers {
+			l, err := New(e.open(t, "limits", nil), nil)
+			require.NoError(t, err)
+			wg.Go(func() {
+				defer func() { assert.NoError(t, l.Close(context.WithoutCancel(ctx))) }()
+				for ctx.Err() == nil {
+					i := rand.N(buckets)
+					if _, err := l.Acquire(t.Context(), fmt.Sprintf("user-%d", i), model, Amounts{"rpm": 1}); err == nil {
+						mu.Lock()
+						admitted[i]++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		migrator := e.open(t, "limits", &RepositoryOptions{Principal: tester})
+		for range kills {
+			killed, cancel := context.WithTimeout(t.Context(), time.Duration(rand.N(18)+4)*time.Millisecond)
+			report, err := migrator.Migrate(killed, nil)
+			cancel()
+			assert.Equal(t, report.Found, report.Turned+report.Superseded+report.Elsewhere+report.Unreadable)
+			require.Error(t, err, "it is killed before its end")
+		}
+		before := len(legacyKeys(t, r))
+		assert.Positive(t, before)
+		report, err := migrator.Migrate(t.Context(), nil)
+		require.NoError(t, err)
+		assert.True(t, report.Complete)
+		assert.LessOrEqual(t, report.Found, before)
+		elapse(200 * time.Millisecond)
+		stop()
+		wg.Wait()
+		e.db.SetFaults(nil)
+		e.db.Wait()
+
+		assert.Empty(t, legacyKeys(t, r))
+		refilled := time.Since(began).Milliseconds() * 100 / 60_000
+		var all, most int64
+		for i := range buckets {
+			assert.LessOrEqual(t, admitted[i], left[i]+refilled, "user-%d, of which %d were left", i, left[i])
+			all, most = all+admitted[i], most+left[i]
+		}
+		assert.Positive(t, all)
+		t.Logf("%d admitted of %d left and %d refilled each, in %v; %d were left for the last run", all, most, refilled, time.Since(began), before)
+		after := scan(t, r)
+		again, err := migrator.Migrate(t.Context(), nil)
+		require.NoError(t, err)
+		assert.Equal(t, MigrateReport{Complete: true}, again)
+		assert.ElementsMatch(t, after, scan(t, r), "a second run does nothing")
+	})
+}
