@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -14,8 +15,14 @@ import (
 type Report struct {
 	// Allowed means that the acquire would be admitted.
 	Allowed bool
+	// Blocked says what admits nothing, and where; nil if nothing is blocked. Then
+	// no bucket was read and there are no Statuses.
+	Blocked *BlockedError
+	// Unlimited means that no bucket would be charged, because every level that could
+	// be is unlimited. Then there are no Statuses.
+	Unlimited bool
 	// RetryAfter is the exact wait until it would be admitted; 0 if it would be now,
-	// Never if an amount exceeds a burst.
+	// Never if an amount exceeds a burst, or if the entity is blocked.
 	RetryAfter time.Duration
 	// OnUnavailable is what the call would do if DynamoDB did not answer.
 	OnUnavailable UnavailablePolicy
@@ -26,7 +33,8 @@ type Report struct {
 }
 
 // Check is a dry run of Acquire: it reads every level's bucket and writes
-// nothing. Amounts may be empty. Errors as of Acquire, but a denial is a report.
+// nothing. Amounts may be empty. Errors as of Acquire, but a denial is a report, and so
+// is a block.
 func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Report, error) {
 	if err := l.usable(ctx); err != nil {
 		return nil, err
@@ -36,10 +44,13 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 		return nil, err
 	}
 	readings, policy, err := l.read(ctx, r)
+	if blocked, ok := errors.AsType[*BlockedError](err); ok {
+		return &Report{Blocked: blocked, RetryAfter: Never, OnUnavailable: policy}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Allowed: true, OnUnavailable: policy}
+	report := &Report{Allowed: true, Unlimited: len(readings) == 0, OnUnavailable: policy}
 	for _, shown := range readings {
 		for i := range shown.Config.Limits {
 			name := shown.Config.Limits[i].Name
@@ -53,12 +64,16 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 }
 
 // Available returns how many whole tokens of each limit an acquire could take
-// now: the least of the entity and its parents, never below 0. Errors as of
-// Acquire.
+// now: the least of the entity and its parents, never below 0. A limit that only
+// unlimited levels have is not among them. Errors as of Acquire, *BlockedError among
+// them.
 func (l *RateLimiter) Available(ctx context.Context, entity, resource string) (Amounts, error) {
 	report, err := l.Check(ctx, entity, resource, nil)
 	if err != nil {
 		return nil, err
+	}
+	if report.Blocked != nil {
+		return nil, report.Blocked
 	}
 	available := Amounts{}
 	for _, s := range report.Statuses {
@@ -73,11 +88,15 @@ func (l *RateLimiter) Available(ctx context.Context, entity, resource string) (A
 
 // TimeUntilAvailable returns the exact wait until the amounts fit at the entity
 // and its parents, with no other traffic: 0 when they fit now. Errors as of
-// Acquire; a *LimitExceededError that is ErrExceedsBurst when they never will.
+// Acquire, *BlockedError among them; a *LimitExceededError that is ErrExceedsBurst when
+// they never will.
 func (l *RateLimiter) TimeUntilAvailable(ctx context.Context, entity, resource string, amounts Amounts) (time.Duration, error) {
 	report, err := l.Check(ctx, entity, resource, amounts)
 	if err != nil {
 		return 0, err
+	}
+	if report.Blocked != nil {
+		return 0, report.Blocked
 	}
 	if report.RetryAfter == Never {
 		return 0, newLimitExceeded(entity, resource, report.Statuses)
@@ -96,11 +115,22 @@ func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOpti
 }
 
 // read reads the buckets of an entity and its parents, under the configuration that an
-// acquire would use.
+// acquire would use. It starts again, as an acquire does, if a limit was removed
+// meanwhile.
 func (l *RateLimiter) read(ctx context.Context, r request) ([]levelReading, UnavailablePolicy, error) {
 	if l.closed.Load() {
 		return nil, "", ErrClosed
 	}
+	for try := 1; ; try++ {
+		readings, policy, err := l.readOnce(ctx, r)
+		if _, outdated := errors.AsType[*outdatedError](err); try == maxOutdated || !outdated {
+			return readings, policy, err
+		}
+	}
+}
+
+// readOnce reads once, under the configuration that is known now.
+func (l *RateLimiter) readOnce(ctx context.Context, r request) ([]levelReading, UnavailablePolicy, error) {
 	c, policy, err := l.chain(ctx, &r, cascade{}, &patience{})
 	if err != nil {
 		return nil, policy, err

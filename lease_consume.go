@@ -48,7 +48,7 @@ func (lease *Lease) consume(ctx context.Context, amounts Amounts) error {
 	if err := lease.checkTarget(lease.known(plan.Plus(lease.consumed, signedOf(amounts)))); err != nil {
 		return err
 	}
-	var c cascade
+	c := cascade{unlimited: lease.unlimited}
 	for i := range lease.levels {
 		c = c.with(lease.levels[i].lane, lease.levels[i].cfg, amounts)
 	}

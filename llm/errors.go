@@ -28,14 +28,15 @@ func invalid(field, format string, args ...any) error {
 	return &ValidationError{Package: "llm", Field: field, Code: budget.CodeInvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-// DeniedError says that a call does not fit a limit or a quota now. Nothing was
-// consumed. errors.Is finds dynalimit.ErrLimitExceeded or
+// DeniedError says that a call does not fit a limit or a quota now, or is blocked. Nothing
+// was consumed. errors.Is finds dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked or
 // budget.ErrQuotaExceeded in it, errors.As their details.
 type DeniedError struct {
 	// RetryAfter is how long to wait before the same call can be admitted:
 	// exact for a limit; for a budget until the holds in its way end or the quota
 	// is reset; dynalimit.Never when the prompt alone exceeds a limit's burst, when
-	// the estimate exceeds the quota itself, or when no label has a price.
+	// the estimate exceeds the quota itself, when no label has a price, or when the
+	// entity is blocked.
 	RetryAfter time.Duration
 	// Err is the denial, joined by what could not be given back.
 	Err error
@@ -70,7 +71,7 @@ func denied(err error, now time.Time) error {
 	if at, ok := budget.RetryAt(err); ok {
 		return &DeniedError{RetryAfter: max(0, at.Sub(now)), Err: err}
 	}
-	if errors.Is(err, budget.ErrQuotaExceeded) {
+	if errors.Is(err, budget.ErrQuotaExceeded) || errors.Is(err, dynalimit.ErrBlocked) {
 		return &DeniedError{RetryAfter: dynalimit.Never, Err: err}
 	}
 	return err

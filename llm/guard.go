@@ -115,7 +115,7 @@ func New(opts *Options) (*Guard, error) {
 // consumes nothing. The Call must be settled or rolled back; `defer
 // call.Rollback(ctx)` is safe.
 //
-// Errors: *DeniedError with dynalimit.ErrLimitExceeded or
+// Errors: *DeniedError with dynalimit.ErrLimitExceeded, dynalimit.ErrBlocked or
 // budget.ErrQuotaExceeded, *ValidationError of this package and of the other
 // two, *dynalimit.UnavailableError, *budget.UnavailableError, and ctx's own.
 func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {

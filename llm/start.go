@@ -106,11 +106,12 @@ func (r Request) need() (n need, err error) {
 	return n, err
 }
 
-// acquire takes the estimate of every limit. One that exceeds a burst is
-// lowered to it, but not below what the prompt takes.
+// acquire takes the estimate of every limit that the entity has. One that exceeds a
+// burst is lowered to it, but not below what the prompt takes.
 func (g *Guard) acquire(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
+	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
 	for {
-		lease, err := g.opts.Limiter.Acquire(ctx, r.Entity, r.Resource, n.estimate, r.AcquireOptions...)
+		lease, err := g.opts.Limiter.Acquire(ctx, r.Entity, r.Resource, n.estimate, opts...)
 		if err == nil || !capped(n.estimate, n.prompt, err) {
 			return lease, err
 		}

@@ -221,3 +221,33 @@ func TestLoadingIsNotReadAgainJustAfterARead(t *testing.T) {
 		assert.Equal(t, 2, v.n)
 	})
 }
+
+// Values that match go; reads under way go too, because it is not known what they bring,
+// and who asks next reads again, whatever else is kept.
+func TestLoadingEvictsByValue(t *testing.T) {
+	all := func(name) bool { return true }
+	odd := func(v *version) bool { return v.n%2 == 1 }
+	synctest.Test(t, func(t *testing.T) {
+		c, s := loading(t, Options[*version]{Grace: ttl}), &store{}
+		gets(t, c, s, 1, loadTakes)
+		c.EvictValues(func(k name) bool { return k != "a" }, odd)
+		gets(t, c, s, 1, 0)
+		c.EvictValues(all, odd)
+		gets(t, c, s, 2, loadTakes)
+		c.EvictValues(all, odd)
+		gets(t, c, s, 2, 0)
+		assert.Equal(t, int64(1), c.Stats().Evictions)
+
+		elapse(ttl)
+		old := make(chan *version)
+		go func() {
+			v, _ := c.Get(t.Context(), "a", s.load)
+			old <- v
+		}()
+		synctest.Wait()
+		c.EvictValues(all, odd)
+		gets(t, c, s, 4, loadTakes) // not the third, which began before
+		assert.Equal(t, 3, (<-old).n)
+		gets(t, c, s, 4, 0)
+	})
+}

@@ -51,6 +51,6 @@ func Unknown(won Level) string {
 // won, and what to do.
 func NotInForce(won, hidden Level) string {
 	w := texts[won]
-	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: add the limit to the list that won %s, or leave the name out (WithIgnoreUnknown skips names that no list in force has)",
+	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: add the limit to the list that won %s, or leave the name out (WithIgnoreUnknown skips it beside names that the list in force has)",
 		w.list, texts[hidden].list, w.set)
 }

@@ -1,0 +1,232 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+var blocked = schema.ConfigItem{Blocked: true}
+
+// isBlocked checks that an error is a block of an entity, at a level.
+func isBlocked(t *testing.T, err error, entity string, level ConfigLevel) {
+	t.Helper()
+	var b *BlockedError
+	require.ErrorAs(t, err, &b)
+	require.ErrorIs(t, err, ErrBlocked)
+	assert.Equal(t, entity, b.EntityID)
+	assert.Equal(t, model, b.Resource)
+	assert.Equal(t, level, b.Level)
+	assert.Equal(t, level == LevelPlan || level == LevelPlanDefault, b.Plan == "pro")
+	assert.ErrorContains(t, err, string(level))
+	assert.NotErrorIs(t, err, ErrLimitExceeded)
+	_, ok := RetryAfter(errors.Join(errors.New("other"), err))
+	assert.False(t, ok, "no wait helps")
+}
+
+// A block at any level wins over all that more specific levels say.
+func TestBlockedAtAnyLevel(t *testing.T) {
+	for level, owner := range ofLevel {
+		for name, above := range map[string]schema.ConfigItem{"limited": limited(Amounts{"rpm": 10}), "unlimited": unlimited} {
+			t.Run(string(level)+" below "+name, func(t *testing.T) {
+				testEngines(t, func(t *testing.T, e *engine) {
+					s := onPlan(t, e, perMinute())
+					for l, o := range ofLevel {
+						if l != level {
+							s.says(o, above)
+						}
+					}
+					s.says(owner, blocked)
+					_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+					isBlocked(t, err, "user-1", level)
+					_, err = s.limiter.Wait(t.Context(), "user-1", model, Amounts{"rpm": 1})
+					isBlocked(t, err, "user-1", level)
+					err = s.limiter.Do(t.Context(), "user-1", model, Amounts{"rpm": 1}, func(context.Context, *Lease) error {
+						assert.Fail(t, "called")
+						return nil
+					})
+					isBlocked(t, err, "user-1", level)
+					_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithLimits(PerMinute("rpm", 5)), WithOnUnavailable(Allow))
+					isBlocked(t, err, "user-1", level)
+					assert.Nil(t, s.item("user-1"))
+				})
+			})
+		}
+	}
+}
+
+func TestBlockedNamesTheMostSpecificLevel(t *testing.T) {
+	s := memProcess(t, nil)
+	s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+	s.says(ofPlanDefault, blocked)
+	s.says(ofSystem, blocked)
+	_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+	isBlocked(t, err, "user-1", LevelPlanDefault)
+}
+
+// A blocked parent blocks who cascades to it, and nothing is charged at any level.
+func TestBlockedParentOfACascade(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "project", "org")
+		s.enrols(schema.EntityRecord{ID: "loner", ParentID: "org"})
+		s.says(schema.ConfigOwner{Entity: "key"}, unlimited)
+		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
+		for _, id := range []string{"key", "project", "org"} {
+			_, err := s.limiter.Acquire(t.Context(), id, model, Amounts{"rpm": 1})
+			isBlocked(t, err, "org", LevelEntityDefault)
+		}
+		s.acquire("loner", Amounts{"rpm": 1})
+		for _, id := range []string{"key", "project", "org"} {
+			assert.Nil(t, s.item(id), id)
+		}
+	})
+}
+
+func TestBlockedIsReported(t *testing.T) {
+	s := memProcess(t, perMinute())
+	s.says(ofEntity, blocked)
+	report, err := s.limiter.Check(t.Context(), "user-1", model, Amounts{"rpm": 1})
+	require.NoError(t, err)
+	assert.Equal(t, &Report{
+		Blocked: &BlockedError{EntityID: "user-1", Resource: model, Level: LevelEntity}, RetryAfter: Never, OnUnavailable: Block,
+	}, report)
+	_, err = s.limiter.Available(t.Context(), "user-1", model)
+	isBlocked(t, err, "user-1", LevelEntity)
+	_, err = s.limiter.TimeUntilAvailable(t.Context(), "user-1", model, Amounts{"rpm": 1})
+	isBlocked(t, err, "user-1", LevelEntity)
+}
+
+// Leases that are out when the block comes can be corrected, and take nothing more.
+func TestBlockedWhileALeaseIsOut(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		a, b := s.acquire("key", Amounts{"rpm": 10}), s.acquire("key", Amounts{"rpm": 10})
+		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
+		s.repo.evictConfig(schema.ConfigOwner{Entity: "org"})
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1})
+		isBlocked(t, err, "org", LevelEntityDefault)
+		isBlocked(t, a.Consume(t.Context(), Amounts{"rpm": 1}), "org", LevelEntityDefault)
+		require.NoError(t, a.Adjust(t.Context(), Amounts{"rpm": 5}))
+		require.NoError(t, a.Settle(t.Context(), Amounts{"rpm": 12}))
+		require.NoError(t, b.Rollback(t.Context()))
+		assert.Equal(t, int64(88), s.level("key", "rpm"))
+		assert.Equal(t, int64(88), s.level("org", "rpm"))
+	})
+}
+
+func TestBlockIsInForceWithinOneTTL(t *testing.T) {
+	for name, opts := range map[string]*Options{"plain": {}, "with Prefetch": {Prefetch: time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts.Limits = []Limit{PerSecond("rpm", 1000)}
+				s := liveProcess(t, memEngine(t), opts)
+				for range 300 { // with Prefetch, much is debited ahead
+					s.acquire("user-1", Amounts{"rpm": 1})
+					elapse(10 * time.Millisecond)
+				}
+				s.says(ofSystem, blocked)
+				for began := time.Now(); ; elapse(10 * time.Millisecond) {
+					_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+					if err != nil {
+						isBlocked(t, err, "user-1", LevelSystem)
+						break
+					}
+					require.LessOrEqual(t, time.Since(began), s.repo.configs.ttl())
+				}
+				_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+				isBlocked(t, err, "user-1", LevelSystem)
+			})
+		})
+	}
+}
+
+// Whoever waits in line, at its head or behind it, hears of the block within one TTL.
+func TestBlockEndsWaits(t *testing.T) {
+	for name, owner := range map[string]schema.ConfigOwner{"the entity": {Entity: "key"}, "its parent": {Entity: "org"}} {
+		t.Run(name, func(t *testing.T) {
+			inFamily(t, func(t *testing.T, s *process) {
+				s.says(ofSystem, limited(Amounts{"rpm": 100_000}))
+				s.says(schema.ConfigOwner{Entity: "key"}, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 86_400}}})
+				s.acquire("key", Amounts{"rpm": 1})
+				ended := make(chan error, 3)
+				for range 3 {
+					go func() {
+						_, err := s.limiter.Wait(t.Context(), "key", model, Amounts{"rpm": 1})
+						ended <- err
+					}()
+				}
+				elapse(10 * time.Minute)
+				s.says(owner, blocked)
+				began := time.Now()
+				for range 3 {
+					isBlocked(t, <-ended, owner.Entity, LevelEntityDefault)
+				}
+				assert.LessOrEqual(t, time.Since(began), s.repo.configs.ttl()+leastRecheck)
+			})
+		})
+	}
+}
+
+// A waiter looks again when the oldest of what it knows is past its TTL, not only when
+// its own level's is.
+func TestBlockOfAParentReadEarlierEndsAWait(t *testing.T) {
+	inFamily(t, func(t *testing.T, s *process) {
+		s.says(ofSystem, limited(Amounts{"rpm": 100_000}))
+		s.says(schema.ConfigOwner{Entity: "key"}, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 86_400}}})
+		s.acquire("org", Amounts{"rpm": 1})
+		ttl := s.repo.configs.ttl()
+		elapse(ttl * 2 / 3)
+		s.acquire("key", Amounts{"rpm": 1})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.limiter.Wait(t.Context(), "key", model, Amounts{"rpm": 1})
+			ended <- err
+		}()
+		elapse(time.Second)
+		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
+		began := time.Now()
+		isBlocked(t, <-ended, "org", LevelEntityDefault)
+		assert.LessOrEqual(t, time.Since(began), ttl/3)
+	})
+}
+
+// A block that is known outlasts an outage, whatever the policy and however long.
+func TestBlockedInAnOutage(t *testing.T) {
+	virtual(t, &Options{OnUnavailable: Allow, Limits: []Limit{PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
+		s.says(ofEntity, blocked)
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		isBlocked(t, err, "user-1", LevelEntity)
+		s.down(ddbmem.Fault{Drop: true})
+		for range 4 {
+			_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+			isBlocked(t, err, "user-1", LevelEntity)
+			s.clock.advance(30 * time.Minute)
+		}
+		assert.True(t, s.acquire("user-2", Amounts{"rpm": 1}).Degraded())
+		s.recovers()
+	})
+}
+
+// What was admitted while nothing was known is charged, although the entity turns out to
+// be blocked.
+func TestBlockedAfterAnAdmissionWithoutConfiguration(t *testing.T) {
+	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
+		s.says(ofEntity, schema.ConfigItem{Blocked: true, Limits: limited(Amounts{"rpm": 10}).Limits})
+		s.down(ddbmem.Fault{Drop: true})
+		lease := s.acquire("user-1", Amounts{"rpm": 3})
+		assert.True(t, lease.Degraded())
+		s.recovers()
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		isBlocked(t, err, "user-1", LevelEntity)
+		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 3}))
+		assert.Equal(t, int64(7), s.level("user-1", "rpm"))
+	})
+}

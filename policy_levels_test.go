@@ -1,0 +1,65 @@
+package dynalimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// The policy is that of the most specific level that has one; a call's own comes first.
+func TestPolicyOfTheMostSpecificLevel(t *testing.T) {
+	for _, level := range []ConfigLevel{LevelSystem, LevelResource, LevelPlanDefault, LevelPlan, LevelEntityDefault, LevelEntity} {
+		t.Run(string(level), func(t *testing.T) {
+			virtual(t, nil, func(t *testing.T, s *process) {
+				s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+				s.says(ofSystem, schema.ConfigItem{OnUnavailable: "block", Limits: limited(Amounts{"rpm": 10}).Limits})
+				c := schema.ConfigItem{OnUnavailable: "allow"}
+				if level == LevelSystem {
+					c.Limits = limited(Amounts{"rpm": 10}).Limits
+				}
+				s.says(ofLevel[level], c)
+				s.acquire("user-1", Amounts{"rpm": 1})
+				report, err := s.limiter.Check(t.Context(), "user-1", model, nil)
+				require.NoError(t, err)
+				assert.Equal(t, Allow, report.OnUnavailable)
+				s.down(ddbmem.Fault{Drop: true})
+				for range 3 { // at first the bucket does not answer, then the table is known not to
+					assert.True(t, s.acquire("user-1", Amounts{"rpm": 1}).Degraded())
+					elapse(5 * time.Second)
+				}
+				require.True(t, s.limiter.Health().Open)
+				_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(Block))
+				require.ErrorIs(t, err, ErrUnavailable)
+				assert.Equal(t, level == LevelSystem, s.limiter.Health().Ready, "Ready is about who has no policy of its own")
+				s.recovers()
+			})
+		})
+	}
+}
+
+// The call's entity decides; a parent's policy counts where no level of the entity has
+// one.
+func TestPolicyOfAParent(t *testing.T) {
+	virtual(t, nil, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "careful", ParentID: "org", Cascade: true}))
+		s.says(ofResource, limited(Amounts{"rpm": 100}))
+		s.says(schema.ConfigOwner{Entity: "org"}, schema.ConfigItem{OnUnavailable: "allow"})
+		s.says(schema.ConfigOwner{Entity: "careful"}, schema.ConfigItem{OnUnavailable: "block"})
+		s.acquire("key", Amounts{"rpm": 1})
+		s.acquire("careful", Amounts{"rpm": 1})
+		s.down(ddbmem.Fault{Drop: true})
+		for range 3 {
+			assert.True(t, s.acquire("key", Amounts{"rpm": 1}).Degraded())
+			_, err := s.limiter.Acquire(t.Context(), "careful", model, Amounts{"rpm": 1})
+			require.ErrorIs(t, err, ErrUnavailable)
+			elapse(5 * time.Second)
+		}
+		s.recovers()
+	})
+}

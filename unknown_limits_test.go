@@ -1,0 +1,94 @@
+package dynalimit
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Naming a limit that a level has, but not the one that won, says which level won, which
+// one has it, and what to do.
+func TestHiddenLimitIsTold(t *testing.T) {
+	s := memProcess(t, &Options{Limits: []Limit{PerMinute("usd", 5)}})
+	s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+	s.says(ofSystem, limited(Amounts{"rps": 1, "images": 1}))
+	s.says(ofResource, limited(Amounts{"rps": 1, "tpm": 1}))
+	for _, test := range []struct {
+		won                 ConfigLevel
+		limit, hidden, lift string
+	}{
+		{LevelPlanDefault, "tpm", "level resource", "SetPlanLimits"},
+		{LevelPlanDefault, "images", "level system", "SetPlanLimits"},
+		{LevelPlanDefault, "usd", "level options", "SetPlanLimits"},
+		{LevelPlan, "rps", "level resource", "SetPlanLimits"},
+		{LevelEntity, "rps", "level resource", "SetEntityLimits"},
+	} {
+		s.says(ofLevel[test.won], limited(Amounts{"rpm": 10}))
+		p := s.peer(&Options{Limits: []Limit{PerMinute("usd", 5)}})
+		lease := p.acquire("user-1", Amounts{"rpm": 1})
+		_, err := p.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1, test.limit: 1}, WithLimits(PerDay("tpd", 5)))
+		for _, err := range []error{err, lease.Adjust(t.Context(), Amounts{test.limit: 1}), lease.Consume(t.Context(), Amounts{test.limit: 1})} {
+			requireInvalid(t, err, "amounts["+test.limit+"]")
+			assert.ErrorContains(t, err, "(level "+string(test.won)+") won")
+			assert.ErrorContains(t, err, "("+test.hidden+"), which has it")
+			assert.ErrorContains(t, err, "Repository."+test.lift)
+			assert.ErrorContains(t, err, "WithIgnoreUnknown")
+		}
+		_, err = p.limiter.Check(t.Context(), "user-1", model, Amounts{test.limit: 1})
+		requireInvalid(t, err, "amounts["+test.limit+"]")
+	}
+}
+
+// A limit that a parent has is not hidden: it is charged there.
+func TestLimitHiddenAtTheChildAndInForceAtTheParent(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		s.says(schema.ConfigOwner{Entity: "key"}, limited(Amounts{"rps": 10}))
+		assert.Equal(t, []string{"org tpm"}, holders(s.acquire("key", Amounts{"tpm": 1}).Statuses()))
+	})
+}
+
+func TestWithIgnoreUnknownSkipsNamesThatNoLevelHas(t *testing.T) {
+	bothModes(t, func(t *testing.T, s *process) {
+		s.family("key", "org")
+		s.says(schema.ConfigOwner{Entity: "key"}, limited(Amounts{"rpm": 10}))
+		lease := s.acquire("key", Amounts{"rpm": 1, "tpm": 500, "images": 3}, WithIgnoreUnknown())
+		assert.Equal(t, []string{"key rpm", "org rpm", "org tpm"}, holders(lease.Statuses()))
+		assert.Equal(t, Amounts{"rpm": 1, "tpm": 500}, lease.Consumed(), "it holds nothing of the others")
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 100, "images": -5}))
+		require.NoError(t, lease.Consume(t.Context(), Amounts{"tpm": 100, "images": 1}))
+		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 1, "tpm": 300, "images": 9}))
+		assert.Equal(t, int64(9700), s.level("org", "tpm"))
+		report, err := s.limiter.Check(t.Context(), "key", model, Amounts{"rpm": 1, "images": 1}, WithIgnoreUnknown())
+		require.NoError(t, err)
+		assert.True(t, report.Allowed)
+	})
+}
+
+// A call that nothing would limit is refused, whatever it ignores.
+func TestWithIgnoreUnknownNeedsOneLimit(t *testing.T) {
+	s := memProcess(t, perMinute())
+	_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"images": 1, "audio": 1}, WithIgnoreUnknown())
+	requireInvalid(t, err, "amounts[audio]")
+	_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"images": 1, "rpm": 0}, WithIgnoreUnknown())
+	require.NoError(t, err, "it names one, though it takes nothing of it")
+	_, err = memProcess(t, nil).limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithIgnoreUnknown())
+	requireInvalid(t, err, "limits")
+}
+
+// A lease that was admitted before anything was known passes over what it learns to be
+// unknown.
+func TestWithIgnoreUnknownAfterAnAdmissionWithoutConfiguration(t *testing.T) {
+	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
+		s.says(ofSystem, limited(Amounts{"rpm": 10}))
+		s.down(ddbmem.Fault{Drop: true})
+		lease := s.acquire("user-1", Amounts{"rpm": 3, "images": 1}, WithIgnoreUnknown())
+		s.recovers()
+		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 2, "images": 4}))
+		assert.Equal(t, int64(8), s.level("user-1", "rpm"))
+	})
+}
