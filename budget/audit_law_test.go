@@ -34,7 +34,7 @@ func watchChanges(db *ddbmem.DB) *changes {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		switch {
-		case strings.HasPrefix(key.SK, "#AUDIT#"):
+		case strings.HasPrefix(key.SK, "#AUDIT#") && w.New["action"] != nil && w.New["principal"] != nil:
 			c.events[w.RequestSeq]++
 		case administered(key, w.New):
 			c.changed[w.RequestSeq] = key.PK + " " + key.SK

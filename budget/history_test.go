@@ -319,6 +319,7 @@ func (h *history) check(k *Keeper) {
 
 func runHistory(t *testing.T, seed uint64) {
 	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), db: ddbmem.New(), org: fixtureOrg()}
+	changes := watchChanges(h.db)
 	h.org.Quotas["premium"] = 100_000
 	if h.n(3) > 0 {
 		h.org.Enforcement = Hard
@@ -339,10 +340,12 @@ func runHistory(t *testing.T, seed uint64) {
 		h.step()
 	}
 	h.rest()
+	changes.check(t)
 }
 
-// TestHistories: at rest, used is what the calls cost, each counted once, and
-// no hold is open; whatever was lost, late, refused or killed on the way.
+// TestHistories: at rest, used is what the calls cost, each counted once, no hold is
+// open, and every change has its event; whatever was lost, late, refused or killed on the
+// way.
 func TestHistories(t *testing.T) {
 	n := 100
 	if s := os.Getenv("DYNALIMIT_HISTORIES"); s != "" {
