@@ -116,24 +116,7 @@ func (c *resolvedConfig) charged() string {
 	return c.parentID
 }
 
-// storedPolicy is the policy in an item; "" if there is none, or an unknown one.
-func storedPolicy(item schema.Item) UnavailablePolicy {
-	if p := UnavailablePolicy(schema.DecodePolicy(item)); p == Block || p == Allow || p == Local {
-		return p
-	}
-	return ""
-}
-
 func storedField(level ConfigLevel) string { return "stored limits of level " + string(level) }
-
-// storedLimits reads the limits of a configuration item and checks them.
-func storedLimits(level ConfigLevel, item schema.Item) ([]Limit, error) {
-	c, err := schema.DecodeConfig(item)
-	if err != nil {
-		return nil, invalid(storedField(level), "cannot be read: %v; set them again", err)
-	}
-	return limitsOf(level, c.Limits)
-}
 
 // limitsOf are the stored limits of a level as users write them, checked.
 func limitsOf(level ConfigLevel, stored []schema.ConfigLimit) ([]Limit, error) {

@@ -68,11 +68,12 @@ func TestEventsAreFound(t *testing.T) {
 	e := memEngine(t, ddbmem.WithClock(clock.now))
 	r := e.repository(t, &RepositoryOptions{Now: clock.now})
 	began := clock.now()
-	for range 3 {
-		for range table.PageSize/2 + 10 {
-			require.NoError(t, r.As("ann").SetResourceLimits(t.Context(), "gpt-4", oneLimit))
+	for day := range int64(3) {
+		for n := range int64(table.PageSize/2 + 10) {
+			limits := []Limit{PerMinute("rpm", 1000*day+n+1)}
+			require.NoError(t, r.As("ann").SetResourceLimits(t.Context(), "gpt-4", limits))
 			clock.advance(time.Second)
-			require.NoError(t, r.As("ben").SetSystemLimits(t.Context(), oneLimit, nil))
+			require.NoError(t, r.As("ben").SetSystemLimits(t.Context(), limits, nil))
 		}
 		clock.advance(24 * time.Hour)
 	}

@@ -2,13 +2,13 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // SystemOptions is what system configuration holds besides limits.
@@ -22,119 +22,98 @@ type SystemOptions struct {
 // none of its own. With nil options the stored ones are kept; else they are
 // replaced too. Limits are in force in this process at once, in others within
 // their ConfigTTL. It fails with a *ValidationError before anything is written.
+// To store again what is stored writes nothing.
 func (r *Repository) SetSystemLimits(ctx context.Context, limits []Limit, opts *SystemOptions) error {
 	if err := r.usable(ctx); err != nil {
 		return err
 	}
 	if opts != nil {
-		switch opts.OnUnavailable {
-		case "", Block, Allow, Local:
-		default:
-			return invalid("options.OnUnavailable", "is %q; give %q, %q, %q or nothing", opts.OnUnavailable, Block, Allow, Local)
+		if err := checkPolicy("options.OnUnavailable", opts.OnUnavailable); err != nil {
+			return err
 		}
 	}
-	return r.setLimits(ctx, schema.ConfigOwner{}, limits, opts)
+	return r.setLimits(ctx, Scope{}, limits, opts)
 }
 
 // GetSystemLimits returns the system's limits, sorted by name and none if there
 // are none, and its options.
 func (r *Repository) GetSystemLimits(ctx context.Context) ([]Limit, SystemOptions, error) {
-	if err := r.usable(ctx); err != nil {
-		return nil, SystemOptions{}, err
-	}
-	limits, item, err := r.getLimits(ctx, LevelSystem, schema.ConfigOwner{})
-	return limits, SystemOptions{OnUnavailable: storedPolicy(item)}, err
+	c, err := r.GetConfig(ctx, Scope{})
+	return c.Limits, SystemOptions{OnUnavailable: c.OnUnavailable}, err
 }
 
 // DeleteSystemLimits removes the system's limits and options. Removing what is
-// not there is no error.
+// not there is no error. A system that is blocked stays so: see SetBlocked.
 func (r *Repository) DeleteSystemLimits(ctx context.Context) error {
-	if err := r.usable(ctx); err != nil {
-		return err
-	}
-	return r.deleteLimits(ctx, schema.ConfigOwner{})
+	return r.deleteLimits(ctx, Scope{})
 }
 
 // SetResourceLimits replaces the limits of every entity on a resource, for those
-// without limits of their own. See SetSystemLimits.
+// without limits of their own or of their plan. See SetSystemLimits.
 func (r *Repository) SetResourceLimits(ctx context.Context, resource string, limits []Limit) error {
-	if err := r.usable(ctx); err != nil {
+	if err := r.usableFor(ctx, resource); err != nil {
 		return err
 	}
-	if err := checkResource(resource); err != nil {
-		return err
-	}
-	return r.setLimits(ctx, schema.ConfigOwner{Resource: resource}, limits, nil)
+	return r.setLimits(ctx, Scope{Resource: resource}, limits, nil)
 }
 
 // GetResourceLimits returns the limits of a resource, sorted by name; none if
 // there are none.
 func (r *Repository) GetResourceLimits(ctx context.Context, resource string) ([]Limit, error) {
-	if err := r.usable(ctx); err != nil {
+	if err := r.usableFor(ctx, resource); err != nil {
 		return nil, err
 	}
-	if err := checkResource(resource); err != nil {
-		return nil, err
-	}
-	limits, _, err := r.getLimits(ctx, LevelResource, schema.ConfigOwner{Resource: resource})
-	return limits, err
+	c, err := r.GetConfig(ctx, Scope{Resource: resource})
+	return c.Limits, err
 }
 
 // DeleteResourceLimits removes the limits of a resource. Removing what is not
-// there is no error.
+// there is no error. A resource that is blocked stays so.
 func (r *Repository) DeleteResourceLimits(ctx context.Context, resource string) error {
-	if err := r.usable(ctx); err != nil {
+	if err := r.usableFor(ctx, resource); err != nil {
 		return err
 	}
-	if err := checkResource(resource); err != nil {
-		return err
-	}
-	return r.deleteLimits(ctx, schema.ConfigOwner{Resource: resource})
+	return r.deleteLimits(ctx, Scope{Resource: resource})
+}
+
+// SetPlanLimits replaces the limits of the entities on a plan, for a resource; the
+// resource "" is the plan's default, for every resource it has no limits for. They apply
+// to entities without limits of their own, and hide those of the resource and the system.
+// See SetSystemLimits and Entity.Plan.
+func (r *Repository) SetPlanLimits(ctx context.Context, plan, resource string, limits []Limit) error {
+	return r.setLimitsOf(ctx, "plan", plan, Scope{Plan: plan, Resource: resource}, limits)
+}
+
+// GetPlanLimits returns the limits of a plan on a resource ("": its default), sorted by
+// name; none if it has none there.
+func (r *Repository) GetPlanLimits(ctx context.Context, plan, resource string) ([]Limit, error) {
+	return r.getLimitsOf(ctx, "plan", plan, Scope{Plan: plan, Resource: resource})
+}
+
+// DeletePlanLimits removes the limits of a plan on a resource ("": its default). Removing
+// what is not there is no error. Entities stay on the plan. A plan that is blocked stays
+// so.
+func (r *Repository) DeletePlanLimits(ctx context.Context, plan, resource string) error {
+	return r.deleteLimitsOf(ctx, "plan", plan, Scope{Plan: plan, Resource: resource})
 }
 
 // SetEntityLimits replaces the limits of an entity on a resource; the resource
 // "" is the entity's default, for every resource it has no limits for. The
 // entity needs no record. See SetSystemLimits.
 func (r *Repository) SetEntityLimits(ctx context.Context, entity, resource string, limits []Limit) error {
-	if err := r.usable(ctx); err != nil {
-		return err
-	}
-	owner, err := entityOwner(entity, resource)
-	if err != nil {
-		return err
-	}
-	return r.setLimits(ctx, owner, limits, nil)
+	return r.setLimitsOf(ctx, "entity", entity, Scope{Entity: entity, Resource: resource}, limits)
 }
 
 // GetEntityLimits returns the limits of an entity on a resource ("": its
 // default), sorted by name; none if it has none of its own there.
 func (r *Repository) GetEntityLimits(ctx context.Context, entity, resource string) ([]Limit, error) {
-	if err := r.usable(ctx); err != nil {
-		return nil, err
-	}
-	owner, err := entityOwner(entity, resource)
-	if err != nil {
-		return nil, err
-	}
-	level := LevelEntity
-	if owner.Resource == schema.DefaultResource {
-		level = LevelEntityDefault
-	}
-	limits, _, err := r.getLimits(ctx, level, owner)
-	return limits, err
+	return r.getLimitsOf(ctx, "entity", entity, Scope{Entity: entity, Resource: resource})
 }
 
 // DeleteEntityLimits removes the limits of an entity on a resource ("": its
-// default). Removing what is not there is no error.
+// default). Removing what is not there is no error. An entity that is blocked stays so.
 func (r *Repository) DeleteEntityLimits(ctx context.Context, entity, resource string) error {
-	if err := r.usable(ctx); err != nil {
-		return err
-	}
-	owner, err := entityOwner(entity, resource)
-	if err != nil {
-		return err
-	}
-	return r.deleteLimits(ctx, owner)
+	return r.deleteLimitsOf(ctx, "entity", entity, Scope{Entity: entity, Resource: resource})
 }
 
 // EntitiesWithLimits lists the entities that have limits of their own for a
@@ -144,68 +123,62 @@ func (r *Repository) EntitiesWithLimits(ctx context.Context, resource string) it
 	if err := r.usable(ctx); err != nil {
 		return problem.List[string](err)
 	}
-	return func(yield func(string, error) bool) {
-		if resource != "" {
-			if err := checkResource(resource); err != nil {
-				yield("", err)
-				return
-			}
-		}
-		q := table.Query{
-			Op: "list entities with limits", Index: schema.IndexEntityConfigs,
-			Hash: schema.GSI3PK, Value: r.keys.EntityConfigs(resource),
-		}
-		for page, err := range r.store.Pages(ctx, q) {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			if !table.YieldAll(configuredEntities(page.Items), yield) {
-				return
-			}
-		}
-	}
-}
-
-func configuredEntities(items []schema.Item) []string {
-	ids := make([]string, len(items))
-	for i, item := range items {
-		ids[i] = schema.ConfiguredEntity(item)
-	}
-	return ids
-}
-
-func entityOwner(entity, resource string) (schema.ConfigOwner, error) {
-	if err := checkEntityID("entity", entity); err != nil {
-		return schema.ConfigOwner{}, err
-	}
-	if resource != "" && resource != schema.DefaultResource {
+	if resource != "" {
 		if err := checkResource(resource); err != nil {
-			return schema.ConfigOwner{}, err
+			return problem.List[string](err)
 		}
 	}
-	return schema.ConfigOwner{Entity: entity, Resource: resource}.Normal(), nil
+	return r.admin.EntitiesWithConfig(ctx, resource)
 }
 
-func (r *Repository) getLimits(ctx context.Context, level ConfigLevel, owner schema.ConfigOwner) ([]Limit, schema.Item, error) {
-	if err := r.mayRead(ctx, owner); err != nil {
-		return nil, nil, err
+// usableFor is usable, for a call about a resource.
+func (r *Repository) usableFor(ctx context.Context, resource string) error {
+	if err := r.usable(ctx); err != nil {
+		return err
 	}
-	item, err := r.store.Get(ctx, "read limits", r.keys.Config(owner))
-	if err != nil {
-		return nil, nil, err
+	return checkResource(resource)
+}
+
+// usableOf is usable, for a call about an entity or a plan, which needs a name.
+func (r *Repository) usableOf(ctx context.Context, field, id string, at Scope) error {
+	if err := r.usable(ctx); err != nil {
+		return err
 	}
-	limits, err := storedLimits(level, item)
-	return limits, item, err
+	if err := checkEntityID(field, id); err != nil {
+		return err
+	}
+	return at.check("")
+}
+
+func (r *Repository) setLimitsOf(ctx context.Context, field, id string, at Scope, limits []Limit) error {
+	if err := r.usableOf(ctx, field, id, at); err != nil {
+		return err
+	}
+	return r.setLimits(ctx, at, limits, nil)
+}
+
+func (r *Repository) getLimitsOf(ctx context.Context, field, id string, at Scope) ([]Limit, error) {
+	if err := r.usableOf(ctx, field, id, at); err != nil {
+		return nil, err
+	}
+	c, err := r.GetConfig(ctx, at)
+	return c.Limits, err
+}
+
+func (r *Repository) deleteLimitsOf(ctx context.Context, field, id string, at Scope) error {
+	if err := r.usableOf(ctx, field, id, at); err != nil {
+		return err
+	}
+	return r.deleteLimits(ctx, at)
 }
 
 // configLimits checks limits that are to be stored.
-func configLimits(limits []Limit) ([]schema.ConfigLimit, error) {
-	limits, err := normalizeLimits("limits", limits)
+func configLimits(field string, limits []Limit) ([]schema.ConfigLimit, error) {
+	limits, err := normalizeLimits(field, limits)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkStored("limits", limits); err != nil {
+	if err := checkStored(field, limits); err != nil {
 		return nil, err
 	}
 	out := make([]schema.ConfigLimit, len(limits))
@@ -216,6 +189,73 @@ func configLimits(limits []Limit) ([]schema.ConfigLimit, error) {
 		}
 	}
 	return out, nil
+}
+
+// setLimits replaces the limits of a level, and the options when given.
+func (r *Repository) setLimits(ctx context.Context, at Scope, limits []Limit, opts *SystemOptions) error {
+	stored, err := configLimits("limits", limits)
+	if err != nil {
+		return err
+	}
+	if err := r.compatible(at.Resource, "limits", limits); err != nil {
+		return err
+	}
+	return r.changeConfig(ctx, "set limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+		next := schema.ConfigItem{Limits: stored}
+		if old != nil {
+			next.OnUnavailable, next.Blocked = old.OnUnavailable, old.Blocked
+		}
+		if opts != nil {
+			next.OnUnavailable = string(opts.OnUnavailable)
+		}
+		return &next, nil
+	})
+}
+
+// deleteLimits removes what a level says, but for being blocked: nobody is to be let in
+// by a call that does not speak of it.
+func (r *Repository) deleteLimits(ctx context.Context, at Scope) error {
+	return r.changeConfig(ctx, "delete limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+		if old != nil && old.Blocked {
+			return &schema.ConfigItem{Blocked: true}, nil
+		}
+		return nil, nil
+	})
+}
+
+// changeConfig changes what a level says.
+func (r *Repository) changeConfig(ctx context.Context, op string, at Scope, edit admin.Edit) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	_, err := r.editConfig(ctx, op, at, edit)
+	return err
+}
+
+// editConfig changes what a level says, and returns what is stored. It evicts the cache
+// before and after, because a read that began before the write ended may have seen the
+// old item.
+func (r *Repository) editConfig(ctx context.Context, op string, at Scope, edit admin.Edit) (*schema.ConfigItem, error) {
+	by, err := r.mayChange(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owner := at.owner()
+	if err := r.takeOverBeforeChange(ctx, owner); err != nil {
+		return nil, err
+	}
+	r.evictConfig(owner)
+	defer r.evictConfig(owner)
+	return r.admin.ChangeConfig(ctx, by, op, owner, edit)
+}
+
+// takeOverBeforeChange turns limits of the layout before composite items into today's,
+// before they are changed. What cannot be read is replaced.
+func (r *Repository) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwner) error {
+	if _, err := r.takeOverConfig(ctx, owner); err != nil && !isValidation(err) {
+		return err
+	}
+	return nil
 }
 
 // evictConfig forgets the configurations that the owner's record is part of.
@@ -232,43 +272,6 @@ func (r *Repository) evictConfig(o schema.ConfigOwner) {
 	r.configs.evict(match)
 }
 
-// setLimits replaces the owner's limits, and the options when given.
-func (r *Repository) setLimits(ctx context.Context, owner schema.ConfigOwner, limits []Limit, opts *SystemOptions) error {
-	stored, err := configLimits(limits)
-	if err != nil {
-		return err
-	}
-	if err := r.compatible(owner.Resource, "limits", limits); err != nil {
-		return err
-	}
-	return r.changeConfig(ctx, "set limits", owner, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
-		next := schema.ConfigItem{Limits: stored}
-		if old != nil {
-			next.OnUnavailable, next.Blocked = old.OnUnavailable, old.Blocked
-		}
-		if opts != nil {
-			next.OnUnavailable = string(opts.OnUnavailable)
-		}
-		return &next, nil
-	})
-}
-
-// deleteLimits removes the owner's configuration.
-func (r *Repository) deleteLimits(ctx context.Context, owner schema.ConfigOwner) error {
-	return r.changeConfig(ctx, "delete limits", owner, func(*schema.ConfigItem) (*schema.ConfigItem, error) { return nil, nil })
-}
-
-// changeConfig changes the owner's configuration. It evicts the cache before and after,
-// because a read that began before the write ended may have seen the old item.
-func (r *Repository) changeConfig(ctx context.Context, op string, owner schema.ConfigOwner, edit admin.Edit) error {
-	by, err := r.mayChange(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := r.takeOverConfig(ctx, owner); err != nil && !isValidation(err) { // what cannot be read is replaced
-		return err
-	}
-	r.evictConfig(owner)
-	defer r.evictConfig(owner)
-	return r.admin.ChangeConfig(ctx, by, op, owner, edit)
-}
+// ErrConflict matches the error of a change that was planned on what is stored no more:
+// *ConfigConflictError, *EntityConflictError.
+var ErrConflict = errors.New("dynalimit: changed meanwhile")

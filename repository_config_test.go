@@ -114,7 +114,7 @@ func TestSystemOptions(t *testing.T) {
 	require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, &SystemOptions{}))
 	assert.Empty(t, policy())
 	err := r.SetSystemLimits(t.Context(), oneLimit, &SystemOptions{OnUnavailable: "ALLOW"})
-	require.ErrorContains(t, err, `invalid options.OnUnavailable: is "ALLOW"; give "block", "allow", "local" or nothing`)
+	require.ErrorContains(t, err, `invalid options.OnUnavailable: is "ALLOW"; give dynalimit.Block, dynalimit.Allow or dynalimit.Local`)
 }
 
 func TestSetLimitsRefusesBeforeWriting(t *testing.T) {

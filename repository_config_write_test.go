@@ -20,9 +20,11 @@ func TestSetLimitsCountsEveryWrite(t *testing.T) {
 	const writers = 5
 	write := func(t *testing.T, e *engine, r *Repository) {
 		var wg sync.WaitGroup
-		for range writers {
+		for n := range int64(writers) {
 			own := e.open(t, r.table, nil)
-			wg.Go(func() { assert.NoError(t, own.SetEntityLimits(t.Context(), "a", "gpt-4", twoLimits)) })
+			wg.Go(func() {
+				assert.NoError(t, own.SetEntityLimits(t.Context(), "a", "gpt-4", []Limit{PerMinute("rpm", n+1)}))
+			})
 		}
 		wg.Wait()
 		item, err := r.store.Get(t.Context(), "test", r.keys.EntityConfig("a", "gpt-4"))

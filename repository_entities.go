@@ -245,7 +245,7 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string) error {
 	}
 	for _, key := range configs {
 		resource, _ := schema.ConfigResource(key.SK)
-		if err := r.deleteLimits(ctx, schema.ConfigOwner{Entity: id, Resource: resource}); err != nil {
+		if _, err := r.putConfig(ctx, Scope{Entity: id, Resource: resource}, LimitConfig{Version: AnyVersion}, nil); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -61,45 +62,113 @@ func configFields(c *schema.ConfigItem) audit.Fields {
 }
 
 // Edit makes an owner's next configuration from the stored one, nil for none. It returns
-// nil to remove it, and the stored one to leave it as it is. An error ends the change.
+// nil to remove it. An error ends the change.
 type Edit func(stored *schema.ConfigItem) (*schema.ConfigItem, error)
 
+// malformed is a stored configuration that cannot be understood.
+type malformed struct{ error }
+
+func (m malformed) Unwrap() error { return m.error }
+
+// Malformed is why a stored configuration cannot be understood; false for another error.
+func Malformed(err error) (reason error, ok bool) {
+	m, ok := errors.AsType[malformed](err)
+	return m.error, ok
+}
+
 // Config reads an owner's configuration; nil for none.
-func (a *Admin) Config(ctx context.Context, op string, owner schema.ConfigOwner) (*schema.ConfigItem, schema.Item, error) {
+func (a *Admin) Config(ctx context.Context, op string, owner schema.ConfigOwner) (*schema.ConfigItem, error) {
 	item, err := a.Table.Get(ctx, op, a.Keys.Config(owner))
 	if err != nil || item == nil {
-		return nil, nil, err
+		return nil, err
 	}
 	c, err := schema.DecodeConfig(item)
-	return &c, item, err
+	if err != nil {
+		return nil, malformed{err}
+	}
+	return &c, nil
 }
 
 // ChangeConfig writes what edit makes of an owner's configuration, on the condition that
-// nobody wrote it meanwhile; if somebody did, edit is asked again.
-func (a *Admin) ChangeConfig(ctx context.Context, by, op string, owner schema.ConfigOwner, edit Edit) error {
-	owner = owner.Normal()
-	removed := false
+// nobody wrote it meanwhile; if somebody did, edit is asked again. It returns what is
+// stored then; nil for nothing. Nothing is written if that is what was stored before.
+func (a *Admin) ChangeConfig(ctx context.Context, by, op string, owner schema.ConfigOwner, edit Edit) (*schema.ConfigItem, error) {
+	c := configChange{owner: owner.Normal(), edit: edit}
 	err := a.Table.Change(ctx, op, func() (table.Proposal, error) {
-		item, err := a.Table.Get(ctx, op, a.Keys.Config(owner))
+		item, err := a.Table.Get(ctx, op, a.Keys.Config(c.owner))
 		if err != nil {
 			return table.Proposal{}, err
 		}
-		var stored *schema.ConfigItem
-		if item != nil {
-			stored = new(schema.ConfigItem)
-			*stored = readable(item)
-		}
-		next, err := edit(stored)
-		if err != nil || next == stored {
+		if err := c.plan(item); err != nil || !c.changes {
 			return table.Proposal{}, err
 		}
-		removed = next == nil
-		return a.proposeConfig(by, owner, item, stored, next)
+		p := table.Proposal{}
+		if err := a.addConfig(&p, by, &c); err != nil {
+			return p, err
+		}
+		p.Writes = append(p.Writes, a.registrations([]*configChange{&c})...)
+		return p, nil
 	})
-	if err != nil || !removed || owner.Entity == "" {
+	if err != nil {
+		return nil, err
+	}
+	return c.next, a.tidy(ctx, op, []*configChange{&c})
+}
+
+// configChange is a change of one configuration under way.
+type configChange struct {
+	owner schema.ConfigOwner
+	edit  Edit
+	// item and stored are what was read, next what is to be stored; nil for nothing.
+	item         schema.Item
+	stored, next *schema.ConfigItem
+	changes      bool
+	// stillListed means that the resource is to be removed from the list afterwards.
+	stillListed bool
+}
+
+// ofResource reports whether the configuration is a resource's for every entity.
+func (c *configChange) ofResource() bool {
+	return c.owner.Entity == "" && c.owner.Plan == "" && c.owner.Resource != ""
+}
+
+// plan asks what is to become of what was read.
+func (c *configChange) plan(item schema.Item) error {
+	c.item, c.stored, c.stillListed = item, nil, false
+	if item != nil {
+		stored := readable(item)
+		c.stored = &stored
+	}
+	next, err := c.edit(c.stored)
+	if err != nil {
+		c.changes = false
 		return err
 	}
-	return a.uncount(ctx, op, owner)
+	c.next = nil
+	if next != nil {
+		n := *next
+		n.Version = schema.ConfigVersion(item)
+		if c.changes = c.stored == nil || !n.Same(*c.stored); c.changes {
+			n.Version++
+		}
+		c.next = &n
+		return nil
+	}
+	c.changes = c.stored != nil
+	return nil
+}
+
+// counts is by how much the change alters the number of entities with limits.
+func (c *configChange) counts() int64 {
+	switch {
+	case !c.changes || c.owner.Entity == "":
+		return 0
+	case c.stored == nil:
+		return 1
+	case c.next == nil:
+		return -1
+	}
+	return 0
 }
 
 // readable is a stored configuration as far as it can be understood: one that cannot is
@@ -112,42 +181,98 @@ func readable(item schema.Item) schema.ConfigItem {
 	return c
 }
 
-// proposeConfig is the transaction that replaces a configuration, or removes it if next
-// is nil.
-func (a *Admin) proposeConfig(by string, owner schema.ConfigOwner, item schema.Item, stored, next *schema.ConfigItem) (table.Proposal, error) {
-	unchanged := schema.ConfigUnchanged(item)
-	d := Deed{By: by, Action: LimitsSet, Target: TargetOf(owner), Resource: owner.Resource, Before: configFields(stored), After: configFields(next)}
-	var writes []types.TransactWriteItem
-	if next == nil {
+// addConfig adds a change, with its event, to a proposal.
+func (a *Admin) addConfig(p *table.Proposal, by string, c *configChange) error {
+	d := Deed{By: by, Action: LimitsSet, Target: TargetOf(c.owner), Resource: c.owner.Resource, Before: configFields(c.stored), After: configFields(c.next)}
+	unchanged := schema.ConfigUnchanged(c.item)
+	write := a.Table.Delete(a.Keys.Config(c.owner), unchanged)
+	if c.next == nil {
 		d.Action = LimitsDeleted
-		writes = append(writes, a.Table.Delete(a.Keys.Config(owner), unchanged))
 	} else {
-		c := *next
-		c.Version = schema.ConfigVersion(item) + 1
-		writes = append(writes, a.Table.Put(a.Keys.EncodeConfig(owner, item, c), unchanged))
+		write = a.Table.Put(a.Keys.EncodeConfig(c.owner, c.item, *c.next), unchanged)
 	}
-	if owner.Entity == "" || item == nil || next == nil { // an entity's is counted when it is first set
-		writes = append(writes, a.register(owner, next == nil)...)
+	event, proof, err := a.Record(d)
+	if err != nil {
+		return err
 	}
-	return a.propose(d, writes...)
+	p.Writes, p.Proof = append(p.Writes, write, event), proof
+	return nil
 }
 
-// register is the part of a transaction that lists the owner's limits for tools, or
-// removes them from the list.
-func (a *Admin) register(owner schema.ConfigOwner, remove bool) []types.TransactWriteItem {
-	key, st, ok := a.Keys.Register(owner, remove)
-	if !ok {
-		return nil
+// registrations are the parts of a transaction that count entities with limits, and list
+// resources with limits, for tools: one for each item of those lists.
+func (a *Admin) registrations(changes []*configChange) []types.TransactWriteItem {
+	counts := map[string]int64{}
+	for _, c := range changes {
+		if n := c.counts(); n != 0 {
+			counts[c.owner.Resource] += n
+		}
 	}
-	return []types.TransactWriteItem{a.Table.Update(key, st)}
+	var writes []types.TransactWriteItem
+	if st, ok := schema.CountConfigs(counts); ok {
+		writes = append(writes, a.Table.Update(a.Keys.EntityResources(), st))
+	}
+	return append(writes, a.listings(changes)...)
 }
 
-// uncount removes the count of a resource if no entity has limits for it any more. A
-// count that came back meanwhile is kept.
-func (a *Admin) uncount(ctx context.Context, op string, owner schema.ConfigOwner) error {
-	key, _, ok := a.Keys.Register(owner, true)
-	if !ok {
+// listings is the part of a transaction that changes the list of resources with limits,
+// if one does. One update cannot both add to a set and remove from it: then what is to be
+// removed is left to tidy.
+func (a *Admin) listings(changes []*configChange) []types.TransactWriteItem {
+	var listed, unlisted []string
+	var removals []*configChange
+	for _, c := range changes {
+		switch {
+		case !c.changes || !c.ofResource():
+		case c.next != nil:
+			listed = append(listed, c.owner.Resource)
+		default:
+			unlisted, removals = append(unlisted, c.owner.Resource), append(removals, c)
+		}
+	}
+	if len(listed) == 0 && len(unlisted) == 0 {
 		return nil
 	}
-	return a.Table.UpdateIf(ctx, op, key, schema.Uncount(owner.Resource))
+	if len(listed) == 0 {
+		return []types.TransactWriteItem{a.Table.Update(a.Keys.Resources(), schema.ListResources(unlisted, true))}
+	}
+	for _, c := range removals {
+		c.stillListed = true
+	}
+	return []types.TransactWriteItem{a.Table.Update(a.Keys.Resources(), schema.ListResources(listed, false))}
+}
+
+// tidy removes the counts of resources that no entity has limits for any more, and from
+// the list the resources whose removal was left to it. What came back meanwhile is kept.
+func (a *Admin) tidy(ctx context.Context, op string, changes []*configChange) error {
+	done := map[string]bool{}
+	for _, c := range changes {
+		if c.stillListed {
+			if err := a.unlist(ctx, op, c.owner); err != nil {
+				return err
+			}
+		}
+		if c.counts() >= 0 || done[c.owner.Resource] || !schema.Countable(c.owner.Resource) {
+			continue
+		}
+		done[c.owner.Resource] = true
+		if err := a.Table.UpdateIf(ctx, op, a.Keys.EntityResources(), schema.Uncount(c.owner.Resource)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlist removes a resource from the list unless it has a configuration.
+func (a *Admin) unlist(ctx context.Context, op string, owner schema.ConfigOwner) error {
+	return a.Table.Change(ctx, op, func() (table.Proposal, error) {
+		item, err := a.Table.Get(ctx, op, a.Keys.Config(owner))
+		if err != nil || item != nil {
+			return table.Proposal{}, err
+		}
+		return table.Proposal{Writes: []types.TransactWriteItem{
+			a.Table.Check(a.Keys.Config(owner), schema.Absent()),
+			a.Table.Update(a.Keys.Resources(), schema.ListResources([]string{owner.Resource}, true)),
+		}}, nil
+	})
 }

@@ -253,9 +253,13 @@ func (t *Turner) limitsOf(ctx context.Context, of schema.Legacy) ([]schema.Legac
 // listed is the part of a transaction that lists a configuration for tools; an entity's is
 // counted if none was stored.
 func (t *Turner) listed(of schema.Legacy, stored schema.Item) []types.TransactWriteItem {
-	key, st, ok := of.Keys.Register(of.Owner, false)
-	if !ok || of.Owner.Entity != "" && stored != nil {
-		return nil
+	switch owner := of.Owner.Normal(); {
+	case owner.Entity != "" && stored == nil:
+		if st, ok := schema.CountConfigs(map[string]int64{owner.Resource: 1}); ok {
+			return []types.TransactWriteItem{t.Table.Update(of.Keys.EntityResources(), st)}
+		}
+	case owner.Entity == "" && owner.Resource != "":
+		return []types.TransactWriteItem{t.Table.Update(of.Keys.Resources(), schema.ListResources([]string{owner.Resource}, false))}
 	}
-	return []types.TransactWriteItem{t.Table.Update(key, st)}
+	return nil
 }

@@ -48,6 +48,20 @@ type ConfigItem struct {
 	Version int64
 }
 
+// Same says whether two configurations say the same, whatever their versions.
+func (c ConfigItem) Same(other ConfigItem) bool {
+	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
+		slices.Equal(c.Limits, other.Limits)
+}
+
+// OrNone is the configuration, nil if it says nothing.
+func (c ConfigItem) OrNone() *ConfigItem {
+	if c.Same(ConfigItem{}) {
+		return nil
+	}
+	return &c
+}
+
 // ConfigOwner says whose configuration an item holds: an entity's for a resource, a
 // plan's for a resource, a resource's (no entity, no plan), or the system's (none of
 // them). An entity or a plan without a resource means its default. An owner never has
@@ -97,6 +111,7 @@ func (k Keys) EncodeConfig(o ConfigOwner, old Item, c ConfigItem) Item {
 	}
 	if o.Plan != "" {
 		item[attrPlan] = String(o.Plan)
+		item[GSI3PK], item[GSI3SK] = String(k.Plans()), String(o.Plan+"#"+o.Resource)
 	}
 	for _, l := range c.Limits {
 		prefix := limitPrefix + l.Name + "_"

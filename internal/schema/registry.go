@@ -1,6 +1,12 @@
 package schema
 
-import "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
 
 const (
 	skResources       = "#RESOURCES"
@@ -15,29 +21,54 @@ func (k Keys) Resources() Key { return Key{k.prefix + "SYSTEM#", skResources} }
 // entities with limits for it.
 func (k Keys) EntityResources() Key { return Key{k.prefix + "SYSTEM#", skEntityResources} }
 
-// Register returns the update that lists the owner's limits, or removes them
-// from the list; ok is false for an owner that is not listed: the system, a plan, and a
-// resource whose name cannot be counted under, for it is a key's.
-func (k Keys) Register(o ConfigOwner, remove bool) (key Key, st Statement, ok bool) {
-	o = o.Normal()
+// Plans is the partition of the index that lists the configurations of plans.
+func (k Keys) Plans() string { return k.prefix + "PLANS#" }
+
+// Countable says whether entities with limits for a resource can be counted: not under a
+// name that is a key's.
+func Countable(resource string) bool { return resource != PK && resource != SK }
+
+// CountConfigs returns the update that adds to the numbers of entities with limits, by
+// resource; false if nothing is to be counted.
+func CountConfigs(counts map[string]int64) (Statement, bool) {
 	b := newStatementBuilder()
-	switch {
-	case o.Plan != "" || o.Resource == "" || o.Entity != "" && (o.Resource == PK || o.Resource == SK):
-		return Key{}, Statement{}, false
-	case o.Entity == "":
-		verb := "ADD "
-		if remove {
-			verb = "DELETE "
+	for _, resource := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[resource]; n != 0 && Countable(resource) {
+			b.addNumber(resource, n)
 		}
-		update := verb + b.name(attrResources) + " " + b.value(&types.AttributeValueMemberSS{Value: []string{o.Resource}})
-		return k.Resources(), Statement{Update: update, Names: b.names, Values: b.values}, true
 	}
-	n := int64(1)
+	return b.build(), len(b.add) > 0
+}
+
+// ListResources returns the update that adds resources to the set of those with limits,
+// or removes them from it.
+func ListResources(names []string, remove bool) Statement {
+	b := newStatementBuilder()
+	verb := "ADD "
 	if remove {
-		n = -1
+		verb = "DELETE "
 	}
-	b.addNumber(o.Resource, n)
-	return k.EntityResources(), b.build(), true
+	update := verb + b.name(attrResources) + " " + b.value(&types.AttributeValueMemberSS{Value: names})
+	return Statement{Update: update, Names: b.names, Values: b.values}
+}
+
+// Absent is the condition that an item does not exist.
+func Absent() Statement {
+	b := newStatementBuilder()
+	b.absent(PK)
+	return Statement{Condition: b.build().Condition, Names: b.names}
+}
+
+// CountedResources are the resources that entities have limits for, by name.
+func CountedResources(item Item) []string {
+	var resources []string
+	for name, v := range item {
+		if n, ok := v.(*types.AttributeValueMemberN); ok && n.Value != "0" && !strings.HasPrefix(n.Value, "-") {
+			resources = append(resources, name)
+		}
+	}
+	slices.Sort(resources)
+	return resources
 }
 
 // ResourceNames lists the resources that have limits.

@@ -8,56 +8,30 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestRegister(t *testing.T) {
-	k := NewKeys("eu")
-	gpt := &types.AttributeValueMemberSS{Value: []string{"org/gpt-4"}}
-	for _, test := range []struct {
-		name   string
-		owner  ConfigOwner
-		remove bool
-		key    Key
-		st     Statement
-	}{
-		{
-			"a resource",
-			ConfigOwner{Resource: "org/gpt-4"},
-			false,
-			Key{"eu/SYSTEM#", "#RESOURCES"},
-			Statement{Update: "ADD #0 :0", Names: map[string]string{"#0": "resources"}, Values: Item{":0": gpt}},
-		},
-		{
-			"a resource, removed",
-			ConfigOwner{Resource: "org/gpt-4"},
-			true,
-			Key{"eu/SYSTEM#", "#RESOURCES"},
-			Statement{Update: "DELETE #0 :0", Names: map[string]string{"#0": "resources"}, Values: Item{":0": gpt}},
-		},
-		{
-			"an entity",
-			ConfigOwner{Entity: "a", Resource: "org/gpt-4"},
-			false,
-			Key{"eu/SYSTEM#", "#ENTITY_CONFIG_RESOURCES"},
-			Statement{Update: "ADD #0 :0", Names: map[string]string{"#0": "org/gpt-4"}, Values: Item{":0": Number(1)}},
-		},
-		{
-			"an entity's default, removed",
-			ConfigOwner{Entity: "a"},
-			true,
-			Key{"eu/SYSTEM#", "#ENTITY_CONFIG_RESOURCES"},
-			Statement{Update: "ADD #0 :0", Names: map[string]string{"#0": "_default_"}, Values: Item{":0": Number(-1)}},
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			key, st, ok := k.Register(test.owner, test.remove)
-			assert.True(t, ok)
-			assert.Equal(t, test.key, key)
-			assert.Equal(t, test.st, st)
-		})
+func TestListResources(t *testing.T) {
+	names := []string{"gpt-4", "org/gpt-4"}
+	for verb, remove := range map[string]bool{"ADD": false, "DELETE": true} {
+		assert.Equal(t, Statement{
+			Update: verb + " #0 :0", Names: map[string]string{"#0": "resources"},
+			Values: Item{":0": &types.AttributeValueMemberSS{Value: names}},
+		}, ListResources(names, remove))
 	}
-	for _, unlisted := range []ConfigOwner{{}, {Entity: "a", Resource: "PK"}, {Entity: "a", Resource: "SK"}} {
-		_, _, ok := k.Register(unlisted, false)
-		assert.False(t, ok, unlisted)
+}
+
+// Each resource is counted once, and none under a name that is a key's.
+func TestCountConfigs(t *testing.T) {
+	st, ok := CountConfigs(map[string]int64{"org/gpt-4": 3, "_default_": -1, "same": 0, "PK": 1, "SK": 1})
+	assert.True(t, ok)
+	assert.Equal(t, Statement{
+		Update: "ADD #0 :0, #1 :1", Names: map[string]string{"#0": "_default_", "#1": "org/gpt-4"}, Values: Item{":0": Number(-1), ":1": Number(3)},
+	}, st)
+	for _, nothing := range []map[string]int64{nil, {"PK": 1}, {"gpt-4": 0}} {
+		_, ok = CountConfigs(nothing)
+		assert.False(t, ok)
 	}
+	assert.Equal(t, []string{"_default_", "gpt-4"}, CountedResources(Item{
+		PK: String("SYSTEM#"), "gpt-4": Number(2), "_default_": Number(1), "gone": Number(0), "lost": Number(-1),
+	}))
 }
 
 func TestUncount(t *testing.T) {

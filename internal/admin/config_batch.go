@@ -1,0 +1,103 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// ConfigEdit is a change of one owner's configuration.
+type ConfigEdit struct {
+	Owner schema.ConfigOwner
+	Edit  Edit
+}
+
+// batchOfConfigs is how many changes go in one transaction: each is a write and an event,
+// and the lists for tools are two more of the 100 that DynamoDB takes.
+const batchOfConfigs = 45
+
+// ChangeConfigs is ChangeConfig for many owners, each once: as many as fit in each
+// transaction, so that lists for tools are written once for all of them. It returns an
+// error for each, nil for one that was made. Once the store does not serve, or ctx has
+// ended, the rest is left undone with that error.
+func (a *Admin) ChangeConfigs(ctx context.Context, by, op string, edits []ConfigEdit) []error {
+	errs := make([]error, 0, len(edits))
+	var down error
+	for chunk := range slices.Chunk(edits, batchOfConfigs) {
+		if down != nil {
+			for range chunk {
+				errs = append(errs, down)
+			}
+			continue
+		}
+		results, err := a.changeTogether(ctx, by, op, chunk)
+		if err != nil {
+			down = a.stops(ctx, err)
+		}
+		errs = append(errs, results...)
+	}
+	return errs
+}
+
+// stops is the error for what comes after a failed transaction; nil to go on.
+func (a *Admin) stops(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, problem.ErrUnavailable) || errors.Is(err, problem.ErrTable) {
+		return err
+	}
+	return nil
+}
+
+// changeTogether makes changes in one transaction. Those whose edit refuses are left out.
+// It also returns the error of the transaction itself.
+func (a *Admin) changeTogether(ctx context.Context, by, op string, edits []ConfigEdit) (errs []error, failed error) {
+	b := configBatch{changes: make([]*configChange, len(edits)), errs: make([]error, len(edits)), keys: make([]schema.Key, len(edits))}
+	for i, e := range edits {
+		b.changes[i] = &configChange{owner: e.Owner.Normal(), edit: e.Edit}
+		b.keys[i] = a.Keys.Config(b.changes[i].owner)
+	}
+	failed = a.Table.Change(ctx, op, func() (table.Proposal, error) { return a.proposeTogether(ctx, by, op, &b) })
+	if failed == nil {
+		failed = a.tidy(ctx, op, b.changes)
+	}
+	for i, c := range b.changes {
+		if failed != nil && b.errs[i] == nil && c.changes {
+			b.errs[i] = failed
+		}
+	}
+	return b.errs, failed
+}
+
+// configBatch is many changes under way, each with its key and its error.
+type configBatch struct {
+	changes []*configChange
+	keys    []schema.Key
+	errs    []error
+}
+
+// proposeTogether is the transaction of those changes that their edits do not refuse.
+func (a *Admin) proposeTogether(ctx context.Context, by, op string, b *configBatch) (table.Proposal, error) {
+	var p table.Proposal
+	items, err := a.Table.BatchGet(ctx, op, b.keys)
+	if err != nil {
+		for i, c := range b.changes {
+			c.changes = b.errs[i] == nil // what was refused before stays refused
+		}
+		return p, err
+	}
+	for i, c := range b.changes {
+		if b.errs[i] = c.plan(items[b.keys[i]]); b.errs[i] != nil || !c.changes {
+			continue
+		}
+		if b.errs[i] = a.addConfig(&p, by, c); b.errs[i] != nil {
+			c.changes = false
+		}
+	}
+	if len(p.Writes) > 0 {
+		p.Writes = append(p.Writes, a.registrations(b.changes)...)
+	}
+	return p, nil
+}

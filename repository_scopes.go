@@ -1,0 +1,268 @@
+package dynalimit
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/dynalimit/dynalimit/internal/admin"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// ConfigConflictError says that a level of configuration was changed by somebody else
+// since it was read. Nothing was written.
+type ConfigConflictError struct {
+	// Scope is the level.
+	Scope Scope
+	// Yours is what was to be stored; its Version is the one that was read.
+	Yours LimitConfig
+	// Stored is what is stored now; its Version is 0 when nothing is.
+	Stored LimitConfig
+}
+
+// Error names the level and both versions.
+func (e *ConfigConflictError) Error() string {
+	return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again with GetConfig, and decide anew", e.Scope, e.Stored.Version, e.Yours.Version)
+}
+
+// Is matches ErrConflict.
+func (e *ConfigConflictError) Is(target error) bool { return target == ErrConflict }
+
+// GetConfig returns what a level of configuration says; the zero LimitConfig, of Version
+// 0, if nothing is stored. It is read consistently, not from the cache.
+func (r *Repository) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
+	if err := r.usable(ctx); err != nil {
+		return LimitConfig{}, err
+	}
+	if err := at.check("scope."); err != nil {
+		return LimitConfig{}, err
+	}
+	if err := r.mayRead(ctx, at.owner()); err != nil {
+		return LimitConfig{}, err
+	}
+	stored, err := r.admin.Config(ctx, "read limits", at.owner())
+	if err != nil {
+		return LimitConfig{}, malformedConfig(at, err)
+	}
+	return configOf(at.level(), stored)
+}
+
+// SetConfig replaces what a level says by c, limits and all, if what is stored has c's
+// Version: the one that GetConfig returned, 0 for nothing stored, or AnyVersion. It
+// returns c with its new Version; to store again what is stored writes nothing. It fails
+// with a *ConfigConflictError that shows both if somebody changed the level meanwhile,
+// and with a *ValidationError for bad input.
+func (r *Repository) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitConfig, error) {
+	if err := r.usable(ctx); err != nil {
+		return LimitConfig{}, err
+	}
+	next, err := r.checkConfig(at, c, "")
+	if err != nil {
+		return LimitConfig{}, err
+	}
+	return r.putConfig(ctx, at, c, &next)
+}
+
+// DeleteConfig removes what a level says, being blocked too, if what is stored has the
+// version, or with AnyVersion. Removing what is not there is no error. It fails with a
+// *ConfigConflictError if somebody changed the level meanwhile.
+func (r *Repository) DeleteConfig(ctx context.Context, at Scope, version int64) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	if err := at.check("scope."); err != nil {
+		return err
+	}
+	if version < AnyVersion {
+		return invalid("version", "is %d; give the version that was read, 0 for none, or AnyVersion", version)
+	}
+	_, err := r.putConfig(ctx, at, LimitConfig{Version: version}, nil)
+	return err
+}
+
+// SetBlocked blocks a level, or lifts that: nothing else that it says is changed. A
+// blocked level admits no call, whatever more specific levels say: Acquire fails with
+// ErrBlocked. It is in force in this process at once, in others within their ConfigTTL.
+func (r *Repository) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	if err := at.check("scope."); err != nil {
+		return err
+	}
+	return r.changeConfig(ctx, "set blocked", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+		next := schema.ConfigItem{}
+		if old != nil {
+			next = *old
+		}
+		next.Blocked = blocked
+		return next.OrNone(), nil
+	})
+}
+
+// SetUnlimited makes a level unlimited instead of what limits it has: for what it is
+// about, neither less specific levels nor Options.Limits apply. Parents that a call
+// charges too keep their limits. SetLimits methods end it.
+func (r *Repository) SetUnlimited(ctx context.Context, at Scope) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	if err := at.check("scope."); err != nil {
+		return err
+	}
+	return r.changeConfig(ctx, "set unlimited", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+		next := schema.ConfigItem{Unlimited: true}
+		if old != nil {
+			next.OnUnavailable, next.Blocked = old.OnUnavailable, old.Blocked
+		}
+		return &next, nil
+	})
+}
+
+// SetConfigs makes many changes, each like SetConfig or DeleteConfig: as many as fit in
+// each transaction, so that a thousand take seconds. Changes of one transaction are made
+// together; those whose level was changed meanwhile are left out. It returns an error for
+// each change, nil for one that was made, in their order, or a single error if the input
+// is bad: then nothing was written. A call that failed can be repeated.
+func (r *Repository) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error, error) {
+	if err := r.usable(ctx); err != nil {
+		return nil, err
+	}
+	edits := make([]admin.ConfigEdit, len(changes))
+	for i, c := range changes {
+		edit, err := r.editOf(c, fmt.Sprintf("changes[%d].", i))
+		if err != nil {
+			return nil, err
+		}
+		edits[i] = edit
+	}
+	if twice, ok := sameScope(changes); ok {
+		return nil, invalid("changes", "change %s twice; give each level once", twice)
+	}
+	by, err := r.mayChange(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range edits {
+		if err := r.takeOverBeforeChange(ctx, edits[i].Owner); err != nil {
+			return nil, err
+		}
+	}
+	evict := func() {
+		for i := range edits {
+			r.evictConfig(edits[i].Owner)
+		}
+	}
+	evict()
+	defer evict()
+	return r.admin.ChangeConfigs(ctx, by, "set limits", edits), nil
+}
+
+// editOf is a checked change. Fields are named with a prefix.
+func (r *Repository) editOf(c ScopedConfig, prefix string) (admin.ConfigEdit, error) {
+	edit := admin.ConfigEdit{Owner: c.Scope.owner()}
+	if c.Delete {
+		if err := c.Scope.check(prefix + "scope."); err != nil {
+			return edit, err
+		}
+		if c.Config.says() {
+			return edit, invalid(prefix+"delete", "is set beside a configuration; leave one of them out")
+		}
+		edit.Edit = c.Config.replacing(c.Scope, nil)
+		return edit, nil
+	}
+	next, err := r.checkConfig(c.Scope, c.Config, prefix)
+	edit.Edit = c.Config.replacing(c.Scope, &next)
+	return edit, err
+}
+
+// checkConfig refuses a configuration that cannot be stored.
+func (r *Repository) checkConfig(at Scope, c LimitConfig, prefix string) (schema.ConfigItem, error) {
+	if err := at.check(prefix + "scope."); err != nil {
+		return schema.ConfigItem{}, err
+	}
+	item, err := c.stored(prefix + "config.")
+	if err != nil {
+		return schema.ConfigItem{}, err
+	}
+	return item, r.compatible(at.Resource, prefix+"config.limits", c.Limits)
+}
+
+// replacing makes next of what is stored, nil to remove it, if its version is c's.
+func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) admin.Edit {
+	return func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
+		var version int64
+		if stored != nil {
+			version = stored.Version
+		}
+		if c.Version != AnyVersion && c.Version != version {
+			now, err := configOf(at.level(), stored)
+			if err != nil { // what is stored cannot be shown: its version can
+				now = LimitConfig{Version: version}
+			}
+			return nil, &ConfigConflictError{Scope: at.normal(), Yours: c, Stored: now}
+		}
+		return next, nil
+	}
+}
+
+// putConfig replaces what a level says, if its version is c's, and returns what is stored.
+func (r *Repository) putConfig(ctx context.Context, at Scope, c LimitConfig, next *schema.ConfigItem) (LimitConfig, error) {
+	stored, err := r.editConfig(ctx, "set limits", at, c.replacing(at, next))
+	if err != nil {
+		return LimitConfig{}, err
+	}
+	return configOf(at.level(), stored)
+}
+
+// malformedConfig is an error that says which level cannot be read.
+func malformedConfig(at Scope, err error) error {
+	if reason, ok := admin.Malformed(err); ok {
+		return invalid(storedField(at.level()), "cannot be read: %v; set them again", reason)
+	}
+	return err
+}
+
+// Scopes lists every level of configuration that says anything: the system, resources,
+// plans, entities. Lists and indexes are read, which may lag behind a change by a moment.
+// A level that zae-limiter wrote is listed as it lists it.
+func (r *Repository) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
+	if err := r.usable(ctx); err != nil {
+		return problem.List[Scope](err)
+	}
+	return func(yield func(Scope, error) bool) {
+		for owner, err := range r.admin.Owners(ctx) {
+			if !yield(scopeOf(owner), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Plans lists the plans that have any configuration, by name. An index is read, which may
+// lag behind a change by a moment.
+func (r *Repository) Plans(ctx context.Context) iter.Seq2[string, error] {
+	if err := r.usable(ctx); err != nil {
+		return problem.List[string](err)
+	}
+	return func(yield func(string, error) bool) {
+		last := ""
+		for owner, err := range r.admin.PlanOwners(ctx) {
+			if err == nil && owner.Plan == last {
+				continue
+			}
+			if last = owner.Plan; !yield(owner.Plan, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Resources lists the resources that have limits for every entity, by name.
+func (r *Repository) Resources(ctx context.Context) iter.Seq2[string, error] {
+	if err := r.usable(ctx); err != nil {
+		return problem.List[string](err)
+	}
+	return r.admin.Resources(ctx)
+}

@@ -1,0 +1,332 @@
+package dynalimit
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// everyScope is one of each kind.
+var everyScope = []Scope{
+	{}, {Resource: "gpt-4"}, {Plan: "pro"}, {Plan: "pro", Resource: "gpt-4"}, {Entity: "key-1"}, {Entity: "key-1", Resource: "gpt-4"},
+}
+
+// A configuration is read as it was stored, at every level, and its version counts.
+func TestConfigsAreReadAsStored(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		for _, at := range everyScope {
+			none, err := r.GetConfig(t.Context(), at)
+			require.NoError(t, err)
+			assert.Equal(t, LimitConfig{}, none)
+			version := int64(0)
+			for _, want := range []LimitConfig{
+				{Limits: twoLimits, OnUnavailable: Local},
+				{Unlimited: true, Blocked: true},
+				{Blocked: true},
+				{OnUnavailable: Allow},
+				{Limits: oneLimit, Blocked: true},
+			} {
+				want.Version = version
+				stored, err := r.SetConfig(t.Context(), at, want)
+				require.NoError(t, err, at)
+				version++
+				assert.Equal(t, version, stored.Version)
+				got, err := r.GetConfig(t.Context(), at)
+				require.NoError(t, err)
+				assert.Equal(t, stored, got)
+				want.Version = version
+				assert.Equal(t, want, got)
+				again, err := r.SetConfig(t.Context(), at, want)
+				require.NoError(t, err)
+				assert.Equal(t, version, again.Version, "nothing changed: nothing is written")
+			}
+			require.NoError(t, r.DeleteConfig(t.Context(), at, version))
+			require.NoError(t, r.DeleteConfig(t.Context(), at, AnyVersion), "nothing is there")
+			assert.Len(t, trail(t, r, AuditQuery{Target: targetOf(at)}), 6, at)
+			none, err = r.GetConfig(t.Context(), at)
+			require.NoError(t, err)
+			assert.Equal(t, LimitConfig{}, none)
+			r = e.repository(t, nil)
+		}
+	})
+}
+
+func targetOf(at Scope) string {
+	switch {
+	case at.Entity != "":
+		return at.Entity
+	case at.Plan != "":
+		return AuditPlan(at.Plan)
+	case at.Resource != "":
+		return AuditResource(at.Resource)
+	}
+	return AuditSystem
+}
+
+// Of two administrators who edit one level, one wins, and the other is shown both.
+func TestOneOfTwoAdministratorsWins(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		at := Scope{Entity: "key-1", Resource: "gpt-4"}
+		read, err := r.SetConfig(t.Context(), at, LimitConfig{Limits: []Limit{PerMinute("rpm", 1)}})
+		require.NoError(t, err)
+		var won atomic.Int64
+		var conflicts sync.Map
+		var group sync.WaitGroup
+		for n := range int64(8) {
+			group.Go(func() {
+				mine := read
+				mine.Limits = []Limit{PerMinute("rpm", 100+n)}
+				_, err := r.As(fmt.Sprint("admin-", n)).SetConfig(context.WithoutCancel(t.Context()), at, mine)
+				if err == nil {
+					won.Store(100 + n)
+					return
+				}
+				conflicts.Store(n, err)
+			})
+		}
+		group.Wait()
+		lost := 0
+		conflicts.Range(func(n, err any) bool {
+			lost++
+			var c *ConfigConflictError
+			assert.ErrorAs(t, err.(error), &c)
+			assert.ErrorIs(t, err.(error), ErrConflict)
+			assert.Equal(t, at, c.Scope)
+			assert.Equal(t, 100+n.(int64), c.Yours.Limits[0].Capacity)
+			assert.Equal(t, int64(1), c.Yours.Version)
+			assert.Equal(t, won.Load(), c.Stored.Limits[0].Capacity)
+			assert.Equal(t, int64(2), c.Stored.Version)
+			return true
+		})
+		assert.Equal(t, 7, lost)
+		assert.Len(t, trail(t, r, AuditQuery{Target: "key-1"}), 2)
+		require.ErrorIs(t, r.DeleteConfig(t.Context(), at, 1), ErrConflict)
+		require.ErrorIs(t, r.DeleteConfig(t.Context(), at, 0), ErrConflict)
+		require.NoError(t, r.DeleteConfig(t.Context(), at, 2))
+		_, err = r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit, Version: 2})
+		require.ErrorIs(t, err, ErrConflict, "removed meanwhile")
+	})
+}
+
+// The setters of limits leave a block and a policy as they are.
+func TestSettersKeepWhatTheyDoNotSpeakOf(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	for _, at := range everyScope {
+		_, err := r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit, Blocked: true, OnUnavailable: Local})
+		require.NoError(t, err)
+		require.NoError(t, r.setLimits(t.Context(), at, twoLimits, nil))
+		got, err := r.GetConfig(t.Context(), at)
+		require.NoError(t, err)
+		assert.Equal(t, LimitConfig{Limits: twoLimits, Blocked: true, OnUnavailable: Local, Version: 2}, got)
+		require.NoError(t, r.SetUnlimited(t.Context(), at))
+		got, err = r.GetConfig(t.Context(), at)
+		require.NoError(t, err)
+		assert.Equal(t, LimitConfig{Unlimited: true, Blocked: true, OnUnavailable: Local, Version: 3}, got)
+		require.NoError(t, r.deleteLimits(t.Context(), at))
+		got, err = r.GetConfig(t.Context(), at)
+		require.NoError(t, err)
+		assert.Equal(t, LimitConfig{Blocked: true, Version: 4}, got, "whoever removes limits lets nobody in")
+		require.NoError(t, r.SetBlocked(t.Context(), at, false))
+		got, err = r.GetConfig(t.Context(), at)
+		require.NoError(t, err)
+		assert.Equal(t, LimitConfig{}, got)
+		require.NoError(t, r.SetBlocked(t.Context(), at, false), "it says nothing already")
+		require.NoError(t, r.SetBlocked(t.Context(), at, true))
+		require.NoError(t, r.DeleteConfig(t.Context(), at, AnyVersion))
+	}
+	require.NoError(t, r.SetPlanLimits(t.Context(), "pro", "", oneLimit))
+	limits, err := r.GetPlanLimits(t.Context(), "pro", "")
+	require.NoError(t, err)
+	assert.Equal(t, oneLimit, limits)
+	require.NoError(t, r.DeletePlanLimits(t.Context(), "pro", ""))
+	limits, err = r.GetPlanLimits(t.Context(), "pro", "_default_")
+	require.NoError(t, err)
+	assert.Empty(t, limits)
+}
+
+// Bad input names the field, and nothing is asked of the table.
+func TestConfigsAreChecked(t *testing.T) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	before := e.db.Meter()
+	good := LimitConfig{Limits: oneLimit}
+	set := func(at Scope, c LimitConfig) error { return second(r.SetConfig(t.Context(), at, c)) }
+	many := func(list ...ScopedConfig) error { return second(r.SetConfigs(t.Context(), list)) }
+	for field, err := range map[string]error{
+		"scope.plan":                 set(Scope{Entity: "a", Plan: "b"}, good),
+		"scope.entity":               set(Scope{Entity: "a#b"}, good),
+		"scope.resource":             set(Scope{Resource: "a b"}, good),
+		"config.limits":              set(Scope{}, LimitConfig{}),
+		"config.unlimited":           set(Scope{}, LimitConfig{Limits: oneLimit, Unlimited: true}),
+		"config.onUnavailable":       set(Scope{}, LimitConfig{OnUnavailable: "maybe"}),
+		"config.version":             set(Scope{}, LimitConfig{Limits: oneLimit, Version: -2}),
+		"version":                    r.DeleteConfig(t.Context(), Scope{}, -2),
+		"plan":                       r.SetPlanLimits(t.Context(), "", "", oneLimit),
+		"changes[1].config.limits":   many(ScopedConfig{Config: good}, ScopedConfig{Scope: Scope{Plan: "p"}}),
+		"changes[0].delete":          many(ScopedConfig{Config: good, Delete: true}),
+		"changes[0].scope.resource":  many(ScopedConfig{Scope: Scope{Resource: "#"}, Delete: true}),
+		"changes":                    many(ScopedConfig{Scope: Scope{Entity: "a"}, Config: good}, ScopedConfig{Scope: Scope{Entity: "a", Resource: "_default_"}, Config: good}),
+		"limits":                     r.SetPlanLimits(t.Context(), "pro", "", nil),
+		"options.OnUnavailable":      r.SetSystemLimits(t.Context(), oneLimit, &SystemOptions{OnUnavailable: "maybe"}),
+		"config.limits.RefillPeriod": set(Scope{}, LimitConfig{Limits: []Limit{{Name: "a", Capacity: 1, RefillPeriod: 1500 * time.Millisecond}}}),
+	} {
+		var v *ValidationError
+		require.ErrorAs(t, err, &v, field)
+		assert.Equal(t, field, v.Field)
+	}
+	assert.Zero(t, e.db.Meter().Sub(before).Requests())
+	_, err := r.As("").SetConfigs(t.Context(), []ScopedConfig{{Config: good}})
+	require.ErrorContains(t, err, "principal")
+}
+
+// Many changes go in few transactions, which count once. One whose level was changed
+// meanwhile is left out alone.
+func TestManyConfigsInFewTransactions(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		const n = 2*45 + 7
+		var changes []ScopedConfig
+		for i := range n {
+			changes = append(changes, ScopedConfig{Scope: Scope{Entity: "key-" + strconv.Itoa(i), Resource: "gpt-4"}, Config: LimitConfig{Limits: oneLimit}})
+		}
+		require.NoError(t, r.SetEntityLimits(t.Context(), "key-3", "gpt-4", twoLimits))
+		errs, err := r.SetConfigs(t.Context(), changes)
+		require.NoError(t, err)
+		require.Len(t, errs, n)
+		for i, err := range errs {
+			if i == 3 {
+				require.ErrorIs(t, err, ErrConflict)
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		if e.db != nil {
+			counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
+			require.NoError(t, err)
+			assert.Equal(t, schema.Number(n), counts["gpt-4"])
+		}
+		ids, err := collect(r.EntitiesWithLimits(t.Context(), "gpt-4"))
+		require.NoError(t, err)
+		assert.Len(t, ids, n)
+		assert.Len(t, trail(t, r, AuditQuery{}), n)
+
+		for i := range changes {
+			changes[i].Config, changes[i].Delete = LimitConfig{Version: AnyVersion}, true
+		}
+		changes = append(changes, ScopedConfig{Scope: Scope{Resource: "new"}, Config: LimitConfig{Limits: oneLimit}})
+		errs, err = r.SetConfigs(t.Context(), changes)
+		require.NoError(t, err)
+		assert.Equal(t, make([]error, n+1), errs)
+		counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
+		require.NoError(t, err)
+		assert.NotContains(t, counts, "gpt-4")
+	})
+}
+
+// A resource that is removed beside another that is set leaves the list all the same.
+func TestResourcesAreListedAndUnlistedTogether(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	require.NoError(t, r.SetResourceLimits(t.Context(), "old", oneLimit))
+	require.NoError(t, r.SetResourceLimits(t.Context(), "older", oneLimit))
+	errs, err := r.SetConfigs(t.Context(), []ScopedConfig{
+		{Scope: Scope{Resource: "old"}, Delete: true, Config: LimitConfig{Version: AnyVersion}},
+		{Scope: Scope{Resource: "new"}, Config: LimitConfig{Blocked: true}},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, []error{nil, nil}, errs)
+	names, err := collect(r.Resources(t.Context()))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"new", "older"}, names)
+}
+
+// Every level that says anything is listed.
+func TestScopesAreListed(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		none, err := collect(r.Scopes(t.Context()))
+		require.NoError(t, err)
+		assert.Empty(t, none)
+		want := append([]Scope{}, everyScope...)
+		want = append(want, Scope{Plan: "free"}, Scope{Entity: "key-2"})
+		for _, at := range want {
+			_, err := r.SetConfig(t.Context(), at, LimitConfig{Blocked: true})
+			require.NoError(t, err)
+		}
+		got, err := collect(r.Scopes(t.Context()))
+		require.NoError(t, err)
+		assert.ElementsMatch(t, want, got)
+		plans, err := collect(r.Plans(t.Context()))
+		require.NoError(t, err)
+		assert.Equal(t, []string{"free", "pro"}, plans)
+	})
+}
+
+// A level whose item cannot be understood is said to be so, and can be replaced.
+func TestMalformedConfigIsReplaced(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	item := r.keys.EncodeConfig(schema.ConfigOwner{Resource: "gpt-4"}, nil, schema.ConfigItem{Version: 7})
+	item["l_rpm_cp"] = schema.String("many")
+	_, err := r.store.Transact(t.Context(), single(r.store.Put(item, schema.Statement{})))
+	require.NoError(t, err)
+	at := Scope{Resource: "gpt-4"}
+	_, err = r.GetConfig(t.Context(), at)
+	require.ErrorContains(t, err, "stored limits of level resource")
+	_, err = r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit})
+	var c *ConfigConflictError
+	require.ErrorAs(t, err, &c)
+	assert.Equal(t, int64(7), c.Stored.Version)
+	_, err = r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit, Version: 7})
+	require.NoError(t, err)
+}
+
+func single[T any](v T) []T { return []T{v} }
+
+// Once the store does not serve, the rest of many changes is not tried; each says whether
+// it was made, and a repeat makes the rest.
+func TestManyConfigsAreResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		var changes []ScopedConfig
+		for i := range 300 {
+			changes = append(changes, ScopedConfig{Scope: Scope{Entity: "key-" + strconv.Itoa(i)}, Config: LimitConfig{Limits: oneLimit}})
+		}
+		var writes atomic.Int64
+		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Drop: q.Operation == "TransactWriteItems" && writes.Add(1) > 3}
+		})
+		errs, err := r.SetConfigs(t.Context(), changes)
+		require.NoError(t, err)
+		made := 0
+		for _, err := range errs {
+			if err == nil {
+				made++
+			} else {
+				require.ErrorIs(t, err, ErrUnavailable)
+			}
+		}
+		assert.Equal(t, 3*45, made)
+		e.db.SetFaults(nil)
+		assert.Len(t, trail(t, r, AuditQuery{}), made)
+		for i := range changes {
+			changes[i].Config.Version = AnyVersion
+		}
+		errs, err = r.SetConfigs(t.Context(), changes)
+		require.NoError(t, err)
+		assert.Equal(t, make([]error, len(changes)), errs)
+		assert.Len(t, trail(t, r, AuditQuery{}), len(changes), "what is stored already is not written again")
+	})
+}
