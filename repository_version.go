@@ -61,7 +61,7 @@ func (e *VersionError) Is(target error) bool { return target == ErrVersion }
 // tableVersion is what the table's version record said when it was last read.
 type tableVersion struct {
 	seen atomic.Pointer[versionSeen]
-	warn sync.Once
+	told sync.Once
 }
 
 type versionSeen struct {
@@ -90,12 +90,15 @@ func (r *Repository) noteVersion(ctx context.Context, item schema.Item) error {
 	seen := &versionSeen{at: r.clock.Source(), compositeOnly: record.CompositeOnly}
 	switch record.Standing(schemaVersion, clientVersion) {
 	case schema.Current:
+		if !record.CompositeOnly {
+			r.tellVersion(ctx, slog.LevelInfo, record, "items of an older layout are looked for, which costs queries; Repository.Migrate, once, ends that")
+		}
 	case schema.Missing:
-		r.warnVersion(ctx, record, "the table has no version record: which layout it has is not known; call Repository.CreateTable, which writes one")
+		r.tellVersion(ctx, slog.LevelWarn, record, "the table has no version record: which layout it has is not known; Repository.CreateTable or Repository.Migrate writes one")
 	case schema.Older:
-		r.warnVersion(ctx, record, "the table has an older layout: items of it are turned into today's as they are met; stop the writers of the older version")
+		r.tellVersion(ctx, slog.LevelWarn, record, "the table has an older layout: items of it are turned into today's as they are met; stop the writers of the older version, and run Repository.Migrate")
 	case schema.Newer:
-		r.warnVersion(ctx, record, "the table has a newer layout: what it adds is not known here; use a newer version of dynalimit")
+		r.tellVersion(ctx, slog.LevelWarn, record, "the table has a newer layout: what it adds is not known here; use a newer version of dynalimit")
 	case schema.Incompatible:
 		seen.err = r.versionError(record, "use a version of dynalimit that knows the table's layout, or another table")
 	case schema.ClientTooOld:
@@ -112,10 +115,10 @@ func (r *Repository) versionError(v schema.VersionRecord, reason string) *Versio
 	return &VersionError{Table: r.table, Schema: v.Schema, ClientMin: v.ClientMin, KnownSchema: schemaVersion, Client: clientVersion, Reason: reason}
 }
 
-// warnVersion tells the operator once in the life of the repository.
-func (r *Repository) warnVersion(ctx context.Context, v schema.VersionRecord, text string) {
-	r.version.warn.Do(func() {
-		r.log.WarnContext(ctx, text, slog.String("table", r.table), slog.String("layout", v.Schema), slog.String("known", schemaVersion))
+// tellVersion tells the operator once in the life of the repository.
+func (r *Repository) tellVersion(ctx context.Context, level slog.Level, v schema.VersionRecord, text string) {
+	r.version.told.Do(func() {
+		r.log.Log(ctx, level, text, slog.String("table", r.table), slog.String("layout", v.Schema), slog.String("known", schemaVersion))
 	})
 }
 
