@@ -196,7 +196,7 @@ func TestDocumentedPermissions(t *testing.T) {
 }
 
 // actions are the IAM actions of what was asked. A transaction needs those of
-// its parts: ours put, update and delete.
+// its parts: ours put, update, delete and check conditions.
 func actions(m ddbmem.Meter) []string {
 	asked := map[string]bool{}
 	for operation := range m.Operations {
@@ -207,8 +207,8 @@ func actions(m ddbmem.Meter) []string {
 			asked["dynamodb:"+operation] = true
 		}
 	}
-	if asked["dynamodb:CreateTable"] { // administration: its transactions delete as well
-		asked["dynamodb:DeleteItem"] = true
+	if asked["dynamodb:CreateTable"] { // administration: its transactions delete and check as well
+		asked["dynamodb:DeleteItem"], asked["dynamodb:ConditionCheckItem"] = true, true
 	}
 	names := make([]string, 0, len(asked))
 	for name := range asked {
