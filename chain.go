@@ -15,7 +15,7 @@ import (
 )
 
 // maxDepth bounds the levels of an entity and its parents.
-const maxDepth = 8
+const maxDepth = schema.MaxDepth
 
 // cascade is what a call charges: the buckets of its entity and, if that cascades, of
 // its parents, child first. It is all that a denial from memory needs and lies on the

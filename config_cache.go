@@ -207,7 +207,7 @@ func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBuc
 	}
 	items.meta, items.Resource, items.System = found[meta], found[resource], found[system]
 	items.Entity, items.EntityDefault = mostSpecific(found, entity, entityDefault)
-	items.Plan, items.PlanDefault, err = r.readPlan(ctx, schema.DecodeEntity(items.meta).Plan, key.resource)
+	items.Plan, items.PlanDefault, err = r.readPlan(ctx, schema.DecodeLink(items.meta).Plan, key.resource)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -80,7 +80,7 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	record := schema.DecodeEntity(items.meta)
+	record := schema.DecodeLink(items.meta)
 	cfg := &resolvedConfig{
 		limits: limits, level: ConfigLevel(v.Level),
 		permanent: v.Level.OfEntity() && len(limits) > 0, unlimited: v.Unlimited,

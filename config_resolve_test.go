@@ -62,7 +62,7 @@ func TestResolveConfigFirstLevelWins(t *testing.T) {
 }
 
 func TestResolveConfigReadsTheRecord(t *testing.T) {
-	meta := schema.Keys{}.EncodeEntity(schema.EntityRecord{ID: "key-1", ParentID: "proj-1", Cascade: true})
+	meta := schema.Keys{}.EncodeEntity(schema.EntityRecord{ID: "key-1", ParentID: "proj-1", Cascade: true}, nil)
 	got, err := resolveConfig(&configItems{meta: meta})
 	require.NoError(t, err)
 	assert.Equal(t, "proj-1", got.parentID)

@@ -33,9 +33,12 @@ var (
 	// ErrClosed is returned by a limiter after Close.
 	ErrClosed = errors.New("dynalimit: the limiter is closed; make a new one with New")
 	// ErrNotFound is returned for an entity record that does not exist.
-	ErrNotFound = errors.New("dynalimit: not found")
+	ErrNotFound = problem.ErrNotFound
 	// ErrExists is returned by CreateEntity for an entity that has a record.
-	ErrExists = errors.New("dynalimit: already exists")
+	ErrExists = problem.ErrExists
+	// ErrConflict matches the error of a change that was planned on what is stored no
+	// more: *ConfigConflictError, *EntityConflictError.
+	ErrConflict = errors.New("dynalimit: changed meanwhile")
 	// ErrTable matches a *TableError.
 	ErrTable = problem.ErrTable
 	// ErrUnconfirmed matches an *UnconfirmedError.

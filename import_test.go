@@ -93,7 +93,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/schema",
-		std:     append([]string{"encoding/json", "regexp"}, pureStd...),
+		std:     append([]string{"encoding/json", "hash/fnv", "regexp"}, pureStd...),
 		project: []string{"internal/bucket"},
 		others:  []string{sdk + "/aws", sdk + "/service/dynamodb/types"},
 		reason:  "keys, attributes and expressions are values; whoever sends them is elsewhere",

@@ -89,10 +89,18 @@ type Entity struct {
 	// letters, digits and _ . - : @, starting with a letter or digit, at most 256.
 	// Parents do not pass theirs on. Defaults to none.
 	Plan string
-	// Metadata is free text for people and tools; the limiter ignores it.
-	Metadata map[string]string
-	// CreatedAt is when the record was written; zero before that.
+	// Metadata is any JSON value for people and tools, at most 16 KB and 24 levels deep;
+	// the limiter ignores it. It is returned byte for byte as it was given; what another
+	// tool stored is returned as JSON. Defaults to none.
+	Metadata json.RawMessage
+	// CreatedAt is when the record was made, in whole seconds; zero before that.
 	CreatedAt time.Time
+	// Version counts the changes of the record: UpdateEntity asks for the one that was
+	// read. It is 0 for a record that another tool made.
+	Version int64
+	// Deleting means that the entity's deletion has begun: DeleteEntity is to be called
+	// again. Writing ignores it.
+	Deleting bool
 }
 
 // ConfigLevel says where a limit came from.

@@ -50,7 +50,7 @@ func limited(limits Amounts) schema.ConfigItem {
 // enrols stores an entity's record, as another process does.
 func (s *process) enrols(e schema.EntityRecord) {
 	s.t.Helper()
-	put(s.t, s.repo, s.repo.keys.EncodeEntity(e))
+	put(s.t, s.repo, s.repo.keys.EncodeEntity(e, nil))
 }
 
 // onPlan is a process on whose table user-1 is on the plan pro.

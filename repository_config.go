@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"time"
 
@@ -271,7 +270,3 @@ func (r *Repository) evictConfig(o schema.ConfigOwner) {
 	}
 	r.configs.evict(match)
 }
-
-// ErrConflict matches the error of a change that was planned on what is stored no more:
-// *ConfigConflictError, *EntityConflictError.
-var ErrConflict = errors.New("dynalimit: changed meanwhile")

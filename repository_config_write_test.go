@@ -118,7 +118,7 @@ func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
 			func(c *resolvedConfig) bool { return c.parentID == "team-1" },
 		},
 		"an entity's end": {
-			"BatchWriteItem",
+			"TransactWriteItems",
 			func(ctx context.Context, r *Repository) error { return r.DeleteEntity(ctx, "user-1") },
 			func(c *resolvedConfig) bool { return c.parentID == "" },
 		},
@@ -127,7 +127,7 @@ func TestChangesDropAFillBetweenReadAndWrite(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memEngine(t)
 				r := e.repository(t, nil)
-				if test.operation == "BatchWriteItem" {
+				if name == "an entity's end" {
 					require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "user-1", ParentID: "team-1"}))
 				}
 				e.db.SetFaults(on(test.operation, ddbmem.Fault{Before: 900 * time.Millisecond})) // most of the time it has

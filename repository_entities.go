@@ -2,38 +2,36 @@ package dynalimit
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
-	"strings"
+	"slices"
 	"unicode/utf8"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-const (
-	// maxName and maxMetadata bound an entity's free text, in bytes: the
-	// record and its copy in the children index stay cheap to read.
-	maxName, maxMetadata = 1024, 64 << 10
-	// maxMetadataKey bounds the name of one entry, in bytes.
-	maxMetadataKey = 255
-)
+// maxName bounds an entity's name, in bytes: the record and its copy in the children
+// index stay cheap to read.
+const maxName = 1024
 
-// CreateEntity writes an entity's record, so that it has a parent, a name and
-// metadata; limits need none. CreatedAt is set to now, in whole seconds. It
-// fails with ErrExists when there is a record, and with a *ValidationError for
-// bad input, a cycle of parents or a chain deeper than 8 levels. The parent
-// needs no record. Children made before their parent are counted, by an index that
-// may lag a moment behind and as far as 100 of them tell; where a chain becomes
-// deeper all the same, an acquire charges the 8 nearest levels.
+// CreateEntity writes an entity's record, so that it has a parent, a plan, a name and
+// metadata; limits need none. CreatedAt is set to now, in whole seconds, and Version to 1.
+// It fails with ErrExists when there is a record, and with a *ValidationError for
+// bad input, a parent that is being deleted, a cycle of parents or a chain deeper than 8
+// levels. The parent needs no record.
 //
-// The write is a transaction of one: its client token stays the same when the
-// SDK retries, so a lost answer does not turn into ErrExists.
+// However many records are made and moved at once, there is never a cycle, and no chain
+// of records deeper than 8. Two things can still make one deeper: a child that the index
+// of children does not show yet, which may take a moment, and a parent whose record is
+// made after its children's, of which 100 are looked at. Then an acquire charges the 8
+// nearest levels.
 func (r *Repository) CreateEntity(ctx context.Context, e Entity) error {
 	if err := r.usable(ctx); err != nil {
 		return err
@@ -41,34 +39,55 @@ func (r *Repository) CreateEntity(ctx context.Context, e Entity) error {
 	if err := checkEntity(e); err != nil {
 		return err
 	}
-	if err := r.checkVersion(ctx); err != nil {
+	return r.changeEntity(ctx, e.ID, func(by string) error {
+		return r.admin.CreateEntity(ctx, by, recordOf(e))
+	})
+}
+
+// UpdateEntity replaces the name, the metadata, the parent, the cascade and the plan of an
+// entity, and returns the record as it is then; ID, Version and CreatedAt are those that
+// GetEntity returned. If somebody changed the record since, it fails with an
+// *EntityConflictError that shows both. It fails with ErrNotFound when there is no record,
+// and with a *ValidationError as CreateEntity does. Writing what is stored already does
+// nothing.
+//
+// What the entity's buckets hold stays. The new parent and plan are in force in this
+// process at once, in others within their ConfigTTL.
+func (r *Repository) UpdateEntity(ctx context.Context, e Entity) (Entity, error) {
+	if err := r.usable(ctx); err != nil {
+		return Entity{}, err
+	}
+	if err := checkEntity(e); err != nil {
+		return Entity{}, err
+	}
+	if e.Version < 0 {
+		return Entity{}, invalid("entity.Version", "is %d; give the one that GetEntity returned", e.Version)
+	}
+	var updated schema.EntityRecord
+	err := r.changeEntity(ctx, e.ID, func(by string) (err error) {
+		updated, err = r.admin.UpdateEntity(ctx, by, recordOf(e))
+		return err
+	})
+	if conflict, ok := errors.AsType[*admin.EntityConflict](err); ok {
+		return Entity{}, &EntityConflictError{Yours: e, Stored: entityOf(conflict.Stored)}
+	}
+	if err != nil {
+		return Entity{}, err
+	}
+	return entityOf(updated), nil
+}
+
+// changeEntity changes an entity's record, in somebody's name. It evicts the cache before
+// and after, because a read that began before the write ended may have seen the old one.
+func (r *Repository) changeEntity(ctx context.Context, id string, change func(by string) error) error {
+	by, err := r.mayChange(ctx)
+	if err != nil {
 		return err
 	}
-	if err := r.checkParents(ctx, e); err != nil {
-		return err
-	}
-	owned := func(k configKey) bool { return k.entity == e.ID }
+	owned := func(k configKey) bool { return k.entity == id }
 	r.configs.evict(owned)
 	defer r.configs.evict(owned)
-	item := r.keys.EncodeEntity(schema.EntityRecord{
-		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, Metadata: e.Metadata, CreatedAt: r.clock.Now(),
-	})
-	for attempt := 1; ; attempt++ {
-		v, err := r.store.Transact(ctx, []types.TransactWriteItem{{Put: &types.Put{
-			TableName: &r.table, Item: item, ConditionExpression: aws.String(schema.CreateCondition),
-		}}})
-		switch {
-		case v == landed:
-			return nil
-		case v == refused:
-			return fmt.Errorf("%w: entity %q has a record; delete it first", ErrExists, e.ID)
-		case v != conflicted && v != throttled && v != unsent || attempt == table.Tries:
-			return r.store.Failure("create the entity", err)
-		}
-		if !table.Backoff.Pause(ctx, attempt) {
-			return r.store.Failure("create the entity", err)
-		}
-	}
+	return change(by)
 }
 
 func checkEntity(e Entity) error {
@@ -94,96 +113,30 @@ func checkEntity(e Entity) error {
 	if len(e.Name) > maxName || !utf8.ValidString(e.Name) {
 		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), maxName)
 	}
-	return checkMetadata(e.Metadata)
-}
-
-func checkMetadata(metadata map[string]string) error {
-	size := 0
-	for name, value := range metadata {
-		if name == "" || len(name) > maxMetadataKey || !utf8.ValidString(name) {
-			return invalid("entity.Metadata", "has the key %q; give keys of 1 to %d bytes of UTF-8", name, maxMetadataKey)
-		}
-		if !utf8.ValidString(value) {
-			return invalid("entity.Metadata["+name+"]", "is not UTF-8; encode it, for example as base64")
-		}
-		size += len(name) + len(value)
-	}
-	if size > maxMetadata {
-		return invalid("entity.Metadata", "has %d bytes; at most %d are allowed", size, maxMetadata)
+	if reason := schema.CheckMetadata(e.Metadata); reason != "" {
+		return invalid("entity.Metadata", "%s", reason)
 	}
 	return nil
 }
 
-// checkParents walks up from the parent: the entity must not be met again, and
-// the chain must end within the depth a cascade follows.
-func (r *Repository) checkParents(ctx context.Context, e Entity) error {
-	chain := []string{e.ID}
-	for id := e.ParentID; id != ""; {
-		chain = append(chain, id)
-		if id == e.ID {
-			return invalid("entity.ParentID", "makes a cycle: %s; choose a parent outside it", strings.Join(chain, " → "))
-		}
-		if len(chain) > maxDepth {
-			return invalid("entity.ParentID", "makes a chain deeper than %d levels: %s; choose a parent higher up", maxDepth, strings.Join(chain, " → "))
-		}
-		item, err := r.store.Get(ctx, "read the parents", r.keys.Meta(id))
-		if err != nil {
-			return err
-		}
-		id = schema.DecodeEntity(item).ParentID
+// recordOf is an entity as its record says it.
+func recordOf(e Entity) schema.EntityRecord {
+	return schema.EntityRecord{
+		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan,
+		Metadata: slices.Clone(e.Metadata), CreatedAt: e.CreatedAt, Version: e.Version,
 	}
-	if e.ParentID == "" {
-		return nil
-	}
-	return r.checkChildren(ctx, e.ID, len(chain))
 }
 
-// mostDescendants bounds how many entities are asked for their children.
-const mostDescendants = 100
-
-// checkChildren walks down from an entity that is on so many levels of its chain:
-// records may have been made before their parent's.
-func (r *Repository) checkChildren(ctx context.Context, id string, levels int) error {
-	asked := 0
-	for generation := []string{id}; len(generation) > 0; levels++ {
-		if levels > maxDepth {
-			return invalid("entity.ParentID", "makes a chain deeper than %d levels: %s and others are %d levels below the top; choose a parent higher up", maxDepth, generation[0], levels)
-		}
-		var next []string
-		for _, parent := range generation {
-			if asked++; asked > mostDescendants {
-				break
-			}
-			ids, err := r.someChildren(ctx, parent)
-			if err != nil {
-				return err
-			}
-			next = append(next, ids...)
-		}
-		generation = next
+// entityOf is an entity as users see it.
+func entityOf(e schema.EntityRecord) Entity {
+	return Entity{
+		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan,
+		Metadata: e.Metadata, CreatedAt: e.CreatedAt, Version: e.Version, Deleting: e.Deleting,
 	}
-	return nil
-}
-
-// someChildren are the ids of the first children, as many as are asked for theirs.
-func (r *Repository) someChildren(ctx context.Context, id string) ([]string, error) {
-	for page, err := range r.store.Pages(ctx, r.children(id)) {
-		if err != nil {
-			return nil, err
-		}
-		var ids []string
-		for _, item := range page.Items[:min(len(page.Items), mostDescendants)] {
-			if child, ok := schema.Child(item); ok {
-				ids = append(ids, child)
-			}
-		}
-		return ids, nil
-	}
-	return nil, nil
 }
 
 // GetEntity returns an entity's record. It fails with ErrNotFound when there is
-// none.
+// none, and when its deletion has begun and was not finished: the error says which.
 func (r *Repository) GetEntity(ctx context.Context, id string) (Entity, error) {
 	if err := r.usable(ctx); err != nil {
 		return Entity{}, err
@@ -191,28 +144,21 @@ func (r *Repository) GetEntity(ctx context.Context, id string) (Entity, error) {
 	if err := checkEntityID("id", id); err != nil {
 		return Entity{}, err
 	}
-	item, err := r.store.Get(ctx, "read the entity", r.keys.Meta(id))
+	e, _, err := r.admin.Entity(ctx, "read the entity", id)
 	if err != nil {
 		return Entity{}, err
 	}
-	if item == nil {
-		return Entity{}, fmt.Errorf("%w: entity %q has no record; make one with CreateEntity", ErrNotFound, id)
-	}
-	return entityOf(id, item), nil
-}
-
-func entityOf(id string, item schema.Item) Entity {
-	e := schema.DecodeEntity(item)
-	return Entity{ID: id, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, Metadata: e.Metadata, CreatedAt: e.CreatedAt}
+	return entityOf(e), nil
 }
 
 // DeleteEntity removes an entity's limits, buckets and record; what was recorded
 // about its usage stays until it expires. Deleting what is not there is no
-// error, and a call that failed can be repeated: the record goes last. An entity
-// with children is refused with a *ValidationError that says how many.
+// error. An entity with children is refused with a *ValidationError that says how many.
 //
-// Deletions are idempotent, so the SDK may retry them; counts are changed in
-// the transaction that removes the limits.
+// The first request marks the record and writes the event; from then on GetEntity does
+// not find the entity, and it gets no children. A call that failed after that is to be
+// repeated: the record goes last. A lease that is still out gives nothing back, also if
+// another call of the entity made a new bucket meanwhile.
 func (r *Repository) DeleteEntity(ctx context.Context, id string) error {
 	if err := r.usable(ctx); err != nil {
 		return err
@@ -220,61 +166,12 @@ func (r *Repository) DeleteEntity(ctx context.Context, id string) error {
 	if err := checkEntityID("id", id); err != nil {
 		return err
 	}
-	if err := r.checkVersion(ctx); err != nil {
-		return err
-	}
-	const op = "delete the entity"
-	children, err := r.countChildren(ctx, id)
-	if err != nil {
-		return err
-	}
-	if children > 0 {
-		return invalid("id", "%q has children (%d); delete them first, and create those to keep with another parent", id, children)
-	}
-	owned := func(k configKey) bool { return k.entity == id }
-	r.configs.evict(owned)
-	defer r.configs.evict(owned)
-
-	if err := r.takeOverEntity(ctx, id); err != nil {
-		return err
-	}
-	partition := table.Query{Op: op, Hash: schema.PK, Value: r.keys.Entity(id), Prefix: schema.ConfigsOf}
-	configs, err := r.store.Keys(ctx, partition)
-	if err != nil {
-		return err
-	}
-	for _, key := range configs {
-		resource, _ := schema.ConfigResource(key.SK)
-		if _, err := r.putConfig(ctx, Scope{Entity: id, Resource: resource}, LimitConfig{Version: AnyVersion}, nil); err != nil {
+	return r.changeEntity(ctx, id, func(by string) error {
+		if err := r.takeOverEntity(ctx, id); err != nil {
 			return err
 		}
-	}
-	partition.Prefix = schema.BucketsOf
-	buckets, err := r.store.Keys(ctx, partition)
-	if err != nil {
-		return err
-	}
-	if err := r.store.BatchDelete(ctx, op, buckets); err != nil {
-		return err
-	}
-	return r.store.BatchDelete(ctx, op, []schema.Key{r.keys.Meta(id)})
-}
-
-func (r *Repository) countChildren(ctx context.Context, id string) (int64, error) {
-	q := r.children(id)
-	q.Count = true
-	var n int64
-	for page, err := range r.store.Pages(ctx, q) {
-		if err != nil {
-			return 0, err
-		}
-		n += int64(page.Count)
-	}
-	return n, nil
-}
-
-func (r *Repository) children(id string) table.Query {
-	return table.Query{Op: "list the children", Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: r.keys.Parent(id)}
+		return r.admin.DeleteEntity(ctx, by, id)
+	})
 }
 
 // Children lists the entities whose parent is id, in the order of their ids. An
@@ -289,49 +186,115 @@ func (r *Repository) Children(ctx context.Context, id string) iter.Seq2[Entity, 
 			yield(Entity{}, err)
 			return
 		}
-		for page, err := range r.store.Pages(ctx, r.children(id)) {
-			var entities []Entity
-			if err == nil {
-				entities, err = r.pageEntities(ctx, page)
+		r.listEntities(ctx, r.admin.Children(id), func(item schema.Item) string {
+			child, _ := schema.Child(item)
+			return child
+		}, yield)
+	}
+}
+
+// Entities lists the records of all entities, in no order of theirs. An index is read,
+// which may lag behind a change by a moment. It ends with an error when ctx does.
+//
+// It does not see entities without a record, nor records that another tool made, or a
+// version before this one: those are listed from their next UpdateEntity on. Children
+// finds them by their parent.
+func (r *Repository) Entities(ctx context.Context) iter.Seq2[Entity, error] {
+	if err := r.usable(ctx); err != nil {
+		return problem.List[Entity](err)
+	}
+	return func(yield func(Entity, error) bool) {
+		for shard := range schema.EntityShards {
+			q := table.Query{
+				Op: "list the entities", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: r.keys.Entities(shard),
 			}
-			if err != nil {
-				yield(Entity{}, err)
-				return
-			}
-			if !table.YieldAll(entities, yield) {
+			if !r.listEntities(ctx, q, schema.ListedEntity, yield) {
 				return
 			}
 		}
 	}
 }
 
-// pageEntities reads the entities of a page of the children index. An index
-// that another tool made may project keys alone: then the records are fetched.
-func (r *Repository) pageEntities(ctx context.Context, page *dynamodb.QueryOutput) ([]Entity, error) {
-	records := make([]schema.Item, len(page.Items))
+// listEntities yields the entities of a query of an index, whose items are named by id. It
+// is false once yield wants no more, or after an error.
+func (r *Repository) listEntities(ctx context.Context, q table.Query, id func(schema.Item) string, yield func(Entity, error) bool) bool {
+	for page, err := range r.store.Pages(ctx, q) {
+		var entities []Entity
+		if err == nil {
+			entities, err = r.pageEntities(ctx, q.Op, page, id)
+		}
+		if err != nil {
+			yield(Entity{}, err)
+			return false
+		}
+		if !table.YieldAll(entities, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// pageEntities reads the entities of a page of an index. What the index does not project
+// is fetched.
+func (r *Repository) pageEntities(ctx context.Context, op string, page *dynamodb.QueryOutput, id func(schema.Item) string) ([]Entity, error) {
 	var missing []schema.Key
-	for i, item := range page.Items {
-		records[i] = item
+	for _, item := range page.Items {
 		if !schema.HasEntity(item) {
 			missing = append(missing, schema.KeyOf(item))
 		}
 	}
+	var found map[schema.Key]schema.Item
 	if len(missing) > 0 {
-		found, err := r.store.BatchGet(ctx, "list the children", missing)
-		if err != nil {
+		var err error
+		if found, err = r.store.BatchGet(ctx, op, missing); err != nil {
 			return nil, err
 		}
-		for i, item := range page.Items {
-			if !schema.HasEntity(item) {
-				records[i] = found[schema.KeyOf(item)]
-			}
-		}
 	}
-	entities := make([]Entity, 0, len(records))
-	for i, record := range records {
-		if id, ok := schema.Child(page.Items[i]); ok && record != nil { // nil: deleted since the index was read
-			entities = append(entities, entityOf(id, record))
+	entities := make([]Entity, 0, len(page.Items))
+	for _, item := range page.Items {
+		record := item
+		if !schema.HasEntity(item) {
+			record = found[schema.KeyOf(item)]
+		}
+		if id := id(item); id != "" && record != nil { // nil: deleted since the index was read
+			e := schema.DecodeEntity(record)
+			e.ID = id
+			entities = append(entities, entityOf(e))
 		}
 	}
 	return entities, nil
+}
+
+// EntityConflictError says that an entity was changed since it was read: UpdateEntity
+// changed nothing. Read it again, or decide from Stored.
+type EntityConflictError struct {
+	// Yours is what was to be written.
+	Yours Entity
+	// Stored is what is stored.
+	Stored Entity
+}
+
+// Error shows what is stored and what was to be written instead.
+func (e *EntityConflictError) Error() string {
+	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: stored is %s, yours is %s; read it again and decide anew",
+		e.Stored.ID, e.Stored.text(), e.Yours.text())
+}
+
+// Is matches ErrConflict.
+func (e *EntityConflictError) Is(target error) bool { return target == ErrConflict }
+
+// text shows the entity in errors.
+func (e Entity) text() string {
+	text, err := json.Marshal(struct {
+		Version  int64           `json:"version"`
+		Name     string          `json:"name,omitempty"`
+		Parent   string          `json:"parent,omitempty"`
+		Cascade  bool            `json:"cascade,omitempty"`
+		Plan     string          `json:"plan,omitempty"`
+		Metadata json.RawMessage `json:"metadata,omitempty"`
+	}{e.Version, e.Name, e.ParentID, e.Cascade, e.Plan, e.Metadata})
+	if err != nil {
+		return fmt.Sprintf("version %d", e.Version)
+	}
+	return string(text)
 }

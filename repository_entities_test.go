@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func TestEntityLifecycle(t *testing.T) {
 		r := e.repository(t, &RepositoryOptions{Now: noon})
 		want := Entity{
 			ID: "key-1", Name: "Key one", ParentID: "proj-1", Cascade: true,
-			Plan: "pro", Metadata: map[string]string{"team": "search", "empty": ""}, CreatedAt: noon(),
+			Plan: "pro", Metadata: json.RawMessage(`{"team": "search", "empty": "", "list": [1.50, null]}`), CreatedAt: noon(), Version: 1,
 		}
 		_, err := r.GetEntity(t.Context(), "key-1")
 		require.ErrorIs(t, err, ErrNotFound)
@@ -59,24 +60,28 @@ func TestCreateEntityRefusesBadInput(t *testing.T) {
 	r := e.repository(t, nil)
 	before := e.db.Meter()
 	for field, entity := range map[string]Entity{
-		"entity.Plan":              {ID: "a", Plan: "no plan"},
-		"entity.ID":                {},
-		"entity.ID (hash)":         {ID: "a#b"},
-		"entity.ParentID":          {ID: "a", ParentID: "b c"},
-		"entity.Cascade":           {ID: "a", Cascade: true},
-		"entity.ParentID (self)":   {ID: "a", ParentID: "a"},
-		"entity.Name":              {ID: "a", Name: strings.Repeat("x", maxName+1)},
-		"entity.Name (UTF-8)":      {ID: "a", Name: "\xff"},
-		"entity.Metadata (key)":    {ID: "a", Metadata: map[string]string{"": "x"}},
-		"entity.Metadata (long)":   {ID: "a", Metadata: map[string]string{strings.Repeat("k", maxMetadataKey+1): "x"}},
-		"entity.Metadata (large)":  {ID: "a", Metadata: map[string]string{"k": strings.Repeat("x", maxMetadata)}},
-		"entity.Metadata[k] UTF-8": {ID: "a", Metadata: map[string]string{"k": "\xff"}},
+		"entity.Plan":             {ID: "a", Plan: "no plan"},
+		"entity.ID":               {},
+		"entity.ID (hash)":        {ID: "a#b"},
+		"entity.ParentID":         {ID: "a", ParentID: "b c"},
+		"entity.Cascade":          {ID: "a", Cascade: true},
+		"entity.ParentID (self)":  {ID: "a", ParentID: "a"},
+		"entity.Name":             {ID: "a", Name: strings.Repeat("x", maxName+1)},
+		"entity.Name (UTF-8)":     {ID: "a", Name: "\xff"},
+		"entity.Metadata (none)":  {ID: "a", Metadata: json.RawMessage(" ")},
+		"entity.Metadata (half)":  {ID: "a", Metadata: json.RawMessage(`{"k":`)},
+		"entity.Metadata (two)":   {ID: "a", Metadata: json.RawMessage(`{} {}`)},
+		"entity.Metadata (large)": {ID: "a", Metadata: json.RawMessage(`"` + strings.Repeat("x", schema.MaxMetadata-1) + `"`)},
+		"entity.Metadata (deep)":  {ID: "a", Metadata: json.RawMessage(strings.Repeat("[", 25) + strings.Repeat("]", 25))},
+		"entity.Metadata (UTF-8)": {ID: "a", Metadata: json.RawMessage("\"\xff\"")},
 	} {
-		err := r.CreateEntity(t.Context(), entity)
-		var invalid *ValidationError
-		require.ErrorAs(t, err, &invalid, field)
-		assert.Contains(t, field, invalid.Field)
+		for _, err := range []error{r.CreateEntity(t.Context(), entity), second(r.UpdateEntity(t.Context(), entity))} {
+			var invalid *ValidationError
+			require.ErrorAs(t, err, &invalid, field)
+			assert.Contains(t, field, invalid.Field)
+		}
 	}
+	assert.True(t, isValidation(second(r.UpdateEntity(t.Context(), Entity{ID: "a", Version: -1}))))
 	assert.Zero(t, e.db.Meter().Sub(before).Requests(), "nothing is asked, nothing is written")
 	for _, err := range []error{r.DeleteEntity(t.Context(), ""), second(r.GetEntity(t.Context(), "")), second(collect(r.Children(t.Context(), "")))} {
 		assert.True(t, isValidation(err))
@@ -210,7 +215,7 @@ func TestChildrenFollowsPagesAndStops(t *testing.T) {
 		for i := range 2*table.PageSize + 10 {
 			id := fmt.Sprintf("key-%04d", i)
 			want = append(want, id)
-			put(t, r, r.keys.EncodeEntity(schema.EntityRecord{ID: id, ParentID: "p"}))
+			put(t, r, r.keys.EncodeEntity(schema.EntityRecord{ID: id, ParentID: "p"}, nil))
 		}
 		children, err := collect(r.Children(t.Context(), "p"))
 		require.NoError(t, err)
@@ -242,7 +247,7 @@ func TestChildrenOfAnIndexWithKeysAlone(t *testing.T) {
 		require.NoError(t, r.CreateTable(t.Context()), "other projections are accepted")
 		var want []Entity
 		for i := range 3 {
-			child := Entity{ID: fmt.Sprint("k", i), Name: "n", ParentID: "p", CreatedAt: noon(), Metadata: map[string]string{"i": fmt.Sprint(i)}}
+			child := Entity{ID: fmt.Sprint("k", i), Name: "n", ParentID: "p", CreatedAt: noon(), Version: 1, Metadata: json.RawMessage(fmt.Sprint(i))}
 			want = append(want, child)
 			require.NoError(t, r.CreateEntity(t.Context(), child))
 		}
@@ -263,6 +268,7 @@ func TestEntitiesReportFailures(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memEngine(t)
 				r := e.repository(t, nil)
+				put(t, r, r.keys.Bucket("a", "gpt-4").Attributes())
 				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 					if q.Operation == operation {
 						return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError", Message: "down"}}
@@ -290,7 +296,10 @@ func TestEntityRequests(t *testing.T) {
 		do     func() error
 	}{
 		{"create_entity", func() error {
-			return r.CreateEntity(t.Context(), Entity{ID: "key-1", Name: "Key one", ParentID: "proj-1", Cascade: true, Metadata: map[string]string{"team": "search"}})
+			return r.CreateEntity(t.Context(), Entity{ID: "key-1", Name: "Key one", ParentID: "proj-1", Cascade: true, Metadata: json.RawMessage(`{"team":"search"}`)})
+		}},
+		{"update_entity", func() error {
+			return second(r.UpdateEntity(t.Context(), Entity{ID: "key-1", Name: "Key 1", ParentID: "proj-1", Plan: "pro", Version: 1}))
 		}},
 		{"get_entity", func() error { return second(r.GetEntity(t.Context(), "key-1")) }},
 		{"children", func() error { return second(collect(r.Children(t.Context(), "proj-1"))) }},
@@ -299,6 +308,7 @@ func TestEntityRequests(t *testing.T) {
 			require.NoError(t, err)
 			return r.DeleteEntity(t.Context(), "key-1")
 		}},
+		{"delete_entity_absent", func() error { return r.DeleteEntity(t.Context(), "key-1") }},
 	} {
 		require.NoError(t, step.do(), step.golden)
 		assertGolden(t, step.golden, wire.take())

@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"encoding/json"
 	"os"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func TestForeignTableIsAdministered(t *testing.T) {
 		assert.Equal(t, []Entity{key}, children)
 		project, err := r.GetEntity(t.Context(), "proj-1")
 		require.NoError(t, err)
-		assert.Equal(t, Entity{ID: "proj-1", Name: "Production", Metadata: map[string]string{"team": "search"}, CreatedAt: created}, project)
+		assert.Equal(t, Entity{ID: "proj-1", Name: "Production", Metadata: json.RawMessage(`{"team":"search"}`), CreatedAt: created}, project)
 
 		require.NoError(t, r.SetEntityLimits(t.Context(), "key-1", "claude-3", oneLimit))
 		item, err := r.store.Get(t.Context(), "test", r.keys.EntityConfig("key-1", "claude-3"))

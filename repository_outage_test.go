@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -56,7 +57,8 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			return err
 		},
 		"TransactWriteItems": func(ctx context.Context, r *Repository) error {
-			return r.CreateEntity(ctx, Entity{ID: "user-1"})
+			_, err := r.store.Transact(ctx, []types.TransactWriteItem{r.store.Delete(r.keys.Meta("user-1"), schema.Statement{})})
+			return err
 		},
 		"UpdateItem": func(ctx context.Context, r *Repository) error { return r.probe(ctx, r.absentKey()) },
 		"PutItem":    func(ctx context.Context, r *Repository) error { return r.writeVersion(ctx, false) },

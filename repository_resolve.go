@@ -1,6 +1,10 @@
 package dynalimit
 
-import "context"
+import (
+	"context"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
 
 // ResolvedLimits is what the stored configuration says about an entity on a resource, and
 // at which level. It is a plain value.
@@ -68,7 +72,7 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	if err != nil {
 		return ResolvedLimits{}, err
 	}
-	record := entityOf(entity, items.meta)
+	record := schema.DecodeLink(items.meta)
 	resolved := ResolvedLimits{
 		EntityID: entity, Resource: resource, Limits: limits, Level: ConfigLevel(v.Level), Plan: record.Plan,
 		Unlimited: v.Unlimited, Blocked: ConfigLevel(v.Blocked),

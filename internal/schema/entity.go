@@ -1,6 +1,9 @@
 package schema
 
 import (
+	"encoding/json"
+	"hash/fnv"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -10,53 +13,84 @@ import (
 
 // Attribute names of entity records.
 const (
-	attrName      = "name"
-	attrParentID  = "parent_id"
-	attrCascade   = "cascade"
-	attrMetadata  = "metadata"
-	attrPlan      = "plan"
-	attrCreatedAt = "created_at"
+	attrName         = "name"
+	attrParentID     = "parent_id"
+	attrCascade      = "cascade"
+	attrMetadata     = "metadata"
+	attrMetadataText = "metadata_json"
+	attrPlan         = "plan"
+	attrCreatedAt    = "created_at"
+	attrVersion      = "version"
+	attrDeleting     = "deleting"
+	attrAdoptions    = "adoptions"
 )
 
-// EntityAttributes are the attributes of an entity record besides its keys. No
-// acquire changes them.
-var EntityAttributes = []string{attrEntity, attrName, attrParentID, attrCascade, attrMetadata, attrCreatedAt, attrPlan}
+// EntityAttributes are the attributes of an entity record besides its keys, as the
+// children index has them. No acquire changes them.
+var EntityAttributes = []string{
+	attrEntity, attrName, attrParentID, attrCascade, attrMetadata, attrCreatedAt, attrPlan, attrMetadataText, attrVersion, attrDeleting,
+}
+
+// EntityShards is over how many partitions of an index the list of entities is spread.
+const EntityShards = 16
 
 // EntityRecord is what an entity's #META item says.
 type EntityRecord struct {
 	ID, Name, ParentID string
 	Cascade            bool
 	// Plan is the plan that it is on, "" for none.
-	Plan      string
-	Metadata  map[string]string
+	Plan string
+	// Metadata is JSON, nil for none.
+	Metadata  json.RawMessage
 	CreatedAt time.Time
+	// Version counts the changes of the record; 0 when it has no version.
+	Version int64
+	// Deleting marks an entity whose deletion has begun.
+	Deleting bool
 }
 
-// EncodeEntity returns the item of an entity record. One with a parent is
-// listed in the children index.
-func (k Keys) EncodeEntity(e EntityRecord) Item {
+// Entities is a partition of the index that lists the records of entities.
+func (k Keys) Entities(shard int) string { return k.prefix + "ENTITIES#" + strconv.Itoa(shard) }
+
+// EntityShard is the shard in which an entity is listed: the same for ever.
+func EntityShard(id string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id)) // never fails
+	return int(h.Sum32() % EntityShards)
+}
+
+// EncodeEntity returns the item of an entity record, listed among all entities and, with
+// a parent, in the children index. It keeps the attributes of old that it does not know;
+// old may be nil.
+func (k Keys) EncodeEntity(e EntityRecord, old Item) Item {
 	key := k.Meta(e.ID)
-	metadata := make(Item, len(e.Metadata))
-	for name, value := range e.Metadata {
-		metadata[name] = String(value)
+	item := make(Item, len(old)+13)
+	maps.Copy(item, old)
+	for _, name := range []string{GSI1PK, GSI1SK, attrPlan, attrMetadataText, attrDeleting} {
+		delete(item, name)
 	}
-	item := Item{
-		PK:            String(key.PK),
-		SK:            String(key.SK),
-		attrEntity:    String(e.ID),
-		attrName:      String(e.Name),
-		attrParentID:  &types.AttributeValueMemberNULL{Value: true},
-		attrCascade:   &types.AttributeValueMemberBOOL{Value: e.Cascade},
-		attrMetadata:  &types.AttributeValueMemberM{Value: metadata},
-		attrCreatedAt: String(e.CreatedAt.UTC().Format(time.RFC3339)),
+	item[PK], item[SK] = String(key.PK), String(key.SK)
+	item[GSI3PK], item[GSI3SK] = String(k.Entities(EntityShard(e.ID))), String(e.ID)
+	item[attrEntity], item[attrName] = String(e.ID), String(e.Name)
+	item[attrParentID] = &types.AttributeValueMemberNULL{Value: true}
+	item[attrCascade] = &types.AttributeValueMemberBOOL{Value: e.Cascade}
+	item[attrMetadata] = metadataMap(e.Metadata)
+	if old[attrCreatedAt] == nil {
+		item[attrCreatedAt] = String(e.CreatedAt.UTC().Format(time.RFC3339))
 	}
+	item[attrVersion] = Number(e.Version)
 	if e.ParentID != "" {
 		item[attrParentID] = String(e.ParentID)
-		item[GSI1PK] = String(k.Parent(e.ParentID))
-		item[GSI1SK] = String(childPrefix + e.ID)
+		item[GSI1PK], item[GSI1SK] = String(k.Parent(e.ParentID)), String(childPrefix+e.ID)
+	}
+	if len(e.Metadata) > 0 {
+		item[attrMetadataText] = String(string(e.Metadata))
 	}
 	if e.Plan != "" {
 		item[attrPlan] = String(e.Plan)
+	}
+	if e.Deleting {
+		item[attrDeleting] = &types.AttributeValueMemberBOOL{Value: true}
 	}
 	return item
 }
@@ -64,21 +98,71 @@ func (k Keys) EncodeEntity(e EntityRecord) Item {
 // DecodeEntity reads an entity record. What it cannot understand it leaves
 // empty: nothing but the parent, the cascade and the plan matter to a limit.
 func DecodeEntity(item Item) EntityRecord {
-	e := EntityRecord{
-		ID:       Text(item, attrEntity),
-		Name:     Text(item, attrName),
-		ParentID: Text(item, attrParentID),
-		Plan:     Text(item, attrPlan),
-		Metadata: decodeMetadata(item[attrMetadata]),
-	}
-	if b, ok := item[attrCascade].(*types.AttributeValueMemberBOOL); ok {
-		e.Cascade = b.Value
-	}
+	e := DecodeLink(item)
+	e.ID, e.Name, e.Metadata = Text(item, attrEntity), Text(item, attrName), decodeMetadata(item)
+	e.Version, _ = (&decoder{item: item}).number(attrVersion)
 	if t, err := time.Parse(time.RFC3339, Text(item, attrCreatedAt)); err == nil {
 		e.CreatedAt = t.UTC()
 	}
 	return e
 }
+
+// DecodeLink reads of an entity record what limits and chains of parents need, and
+// nothing else.
+func DecodeLink(item Item) EntityRecord {
+	e := EntityRecord{ParentID: Text(item, attrParentID), Plan: Text(item, attrPlan)}
+	e.Cascade, _ = mark(item, attrCascade)
+	deleting, err := mark(item, attrDeleting)
+	e.Deleting = deleting || err != nil
+	return e
+}
+
+// EntityUnchanged is the condition that an entity's record is as it was when old was
+// read, and that no entity was put below it meanwhile; nil for no record.
+func EntityUnchanged(old Item) Statement {
+	b := newStatementBuilder()
+	b.recordIs(old, attrVersion, attrCreatedAt, attrAdoptions)
+	return b.build()
+}
+
+// LinkUnchanged is the condition that an entity's record is of the version, and has the
+// parent, that it had when old was read; nil for no record.
+func LinkUnchanged(old Item) Statement {
+	b := newStatementBuilder()
+	b.recordIs(old, attrVersion, attrParentID)
+	return b.build()
+}
+
+// Adopt is LinkUnchanged with the update that counts an entity put below the record's.
+func Adopt(old Item) Statement {
+	b := newStatementBuilder()
+	b.recordIs(old, attrVersion, attrParentID)
+	b.addNumber(attrAdoptions, 1)
+	return b.build()
+}
+
+// recordIs requires attributes of a record to be as they were; nil for no record.
+func (b *statementBuilder) recordIs(old Item, attrs ...string) {
+	if old == nil {
+		b.absent(PK)
+		return
+	}
+	b.exists(PK)
+	for _, attr := range attrs {
+		if v := old[attr]; v != nil {
+			b.compare(attr, "=", v)
+		} else {
+			b.absent(attr)
+		}
+	}
+}
+
+// Listed says whether a record is listed among all entities, and has a version: one that
+// another tool made is not and has none.
+func Listed(item Item) bool { return item[GSI3PK] != nil && item[attrVersion] != nil }
+
+// ListedEntity is the entity named by an item of the index that lists all entities.
+func ListedEntity(item Item) string { return Text(item, GSI3SK) }
 
 // The sort keys of what an entity owns begin so.
 const (
@@ -90,64 +174,25 @@ const (
 // false for any other item.
 func ConfigResource(sk string) (string, bool) { return strings.CutPrefix(sk, skConfigPrefix) }
 
-// HasEntity says whether an item of the children index holds the record, and
-// not its keys alone.
-func HasEntity(item Item) bool { return item[attrEntity] != nil }
+// BucketResource returns the resource of a bucket's sort key, false for any other item.
+func BucketResource(sk string) (string, bool) {
+	resource, ok := strings.CutPrefix(sk, skBucketPrefix)
+	return resource, ok && resource != "" && !strings.Contains(resource, "#")
+}
+
+// HasEntity says whether an item of the children index holds the whole record. An index
+// that another tool made, or an earlier version, projects less; a record without a
+// version looks the same.
+func HasEntity(item Item) bool { return item[attrEntity] != nil && item[attrVersion] != nil }
 
 // Child is the entity named by an item of the children index.
 func Child(item Item) (string, bool) { return ChildID(Text(item, GSI1SK)) }
 
-// decodeMetadata reads a map of strings, plain or marshalled twice: then the map
-// and each value are maps of one entry, named by a type: {"M": {"team": {"S":
-// "search"}}}.
-func decodeMetadata(v types.AttributeValue) map[string]string {
-	m, ok := v.(*types.AttributeValueMemberM)
-	if !ok {
-		return nil
+// SameEntity says whether an item is a record that was read before, unchanged.
+func SameEntity(item, before Item) bool {
+	if item == nil || before == nil {
+		return item == nil && before == nil
 	}
-	values := m.Value
-	if inner, ok := values["M"].(*types.AttributeValueMemberM); ok && len(values) == 1 && allMaps(inner.Value) {
-		values = inner.Value
-	}
-	if len(values) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(values))
-	for name, value := range values {
-		if s, ok := metadataText(value); ok {
-			out[name] = s
-		}
-	}
-	return out
-}
-
-// allMaps says whether each value is a map, as in metadata marshalled twice.
-func allMaps(values Item) bool {
-	for _, v := range values {
-		if _, ok := v.(*types.AttributeValueMemberM); !ok {
-			return false
-		}
-	}
-	return true
-}
-
-func metadataText(v types.AttributeValue) (string, bool) {
-	switch v := v.(type) {
-	case *types.AttributeValueMemberS:
-		return v.Value, true
-	case *types.AttributeValueMemberN:
-		return v.Value, true
-	case *types.AttributeValueMemberBOOL:
-		return strconv.FormatBool(v.Value), true
-	case *types.AttributeValueMemberM:
-		if len(v.Value) != 1 {
-			return "", false
-		}
-		for kind, inner := range v.Value {
-			if kind == "S" || kind == "N" || kind == "BOOL" {
-				return metadataText(inner)
-			}
-		}
-	}
-	return "", false
+	x, y := DecodeEntity(item), DecodeEntity(before)
+	return x.Version == y.Version && x.Deleting == y.Deleting && Text(item, attrCreatedAt) == Text(before, attrCreatedAt)
 }

@@ -15,6 +15,8 @@ const (
 	// left the configuration and have not refilled yet: a claim of as many fits
 	// the 4 KB and the 300 operators of an expression.
 	MaxStored = 2 * MaxLimits
+	// MaxDepth bounds the levels of an entity and its parents.
+	MaxDepth = 8
 )
 
 // CheckEntity says what is wrong with an entity id, or "" if nothing is.

@@ -11,8 +11,8 @@ import (
 )
 
 // FromJSON turns a JSON value into an attribute that a person can read in the table. A
-// number that DynamoDB cannot hold as written becomes its text. What is not JSON
-// becomes text too.
+// number that DynamoDB cannot hold as written becomes its text, and so does an object with
+// a nameless entry. What is not JSON becomes text too.
 func FromJSON(text json.RawMessage) types.AttributeValue {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -41,6 +41,10 @@ func attributeOf(v any) types.AttributeValue {
 		}
 		return &types.AttributeValueMemberL{Value: list}
 	case map[string]any:
+		if _, unnamed := v[""]; unnamed { // no name of an entry in DynamoDB
+			text, _ := json.Marshal(v) // it was read from JSON
+			return String(string(text))
+		}
 		m := make(Item, len(v))
 		for name, value := range v {
 			m[name] = attributeOf(value)

@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// ancestor is a parent, or a parent's parent, as its record was read; nil for none.
+type ancestor struct {
+	id   string
+	item schema.Item
+}
+
+// invalid is the error for input that cannot be.
+func invalid(field, format string, args ...any) *problem.ValidationError {
+	return &problem.ValidationError{Package: "dynalimit", Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+}
+
+// walk goes up from an entity's parent. The entity must not be met again, no deletion may
+// have begun, and the chain must end within the depth that a cascade follows.
+func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ancestor, error) {
+	const field = "entity.ParentID"
+	chain := []string{id}
+	var above []ancestor
+	for next := parent; next != ""; {
+		chain = append(chain, next)
+		if next == id {
+			return nil, invalid(field, "makes a cycle: %s; choose a parent outside it", strings.Join(chain, " → "))
+		}
+		if len(chain) > schema.MaxDepth {
+			return nil, invalid(field, "makes a chain deeper than %d levels: %s; choose a parent higher up", schema.MaxDepth, strings.Join(chain, " → "))
+		}
+		item, err := read(next)
+		if err != nil {
+			return nil, err
+		}
+		link := schema.DecodeLink(item)
+		if link.Deleting {
+			return nil, invalid(field, "%q is being deleted; choose another parent, or finish that with DeleteEntity and begin anew", next)
+		}
+		above = append(above, ancestor{next, item})
+		next = link.ParentID
+	}
+	return above, nil
+}
+
+// ancestors are the parents of an entity under a new parent, if it may have that.
+func (a *Admin) ancestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
+	above, err := walk(id, parent, func(id string) (schema.Item, error) { return a.Table.Get(ctx, op, a.Keys.Meta(id)) })
+	if err != nil || parent == "" {
+		return nil, err
+	}
+	return above, a.checkBelow(ctx, id, 1+len(above))
+}
+
+// adopt are the parts of a transaction that require the ancestors to be what they were
+// when they were walked, and that let a move of one of them, which walks down to what is
+// below it, see that something was put there meanwhile.
+func (a *Admin) adopt(above []ancestor) []types.TransactWriteItem {
+	writes := make([]types.TransactWriteItem, 0, len(above))
+	for _, p := range above {
+		key := a.Keys.Meta(p.id)
+		if p.item == nil {
+			writes = append(writes, a.Table.Check(key, schema.LinkUnchanged(nil)))
+		} else {
+			writes = append(writes, a.Table.Update(key, schema.Adopt(p.item)))
+		}
+	}
+	return writes
+}
+
+// mostDescendants bounds how many entities are asked for their children.
+const mostDescendants = 100
+
+// checkBelow walks down from an entity that is on so many levels of its chain: it may
+// have children, also before it has a record.
+func (a *Admin) checkBelow(ctx context.Context, id string, levels int) error {
+	asked := 0
+	for generation := []string{id}; len(generation) > 0; levels++ {
+		if levels > schema.MaxDepth {
+			return invalid("entity.ParentID", "makes a chain deeper than %d levels: %s and others are %d levels below the top; choose a parent higher up", schema.MaxDepth, generation[0], levels)
+		}
+		var next []string
+		for _, parent := range generation {
+			if asked++; asked > mostDescendants {
+				break
+			}
+			ids, err := a.someChildren(ctx, parent)
+			if err != nil {
+				return err
+			}
+			next = append(next, ids...)
+		}
+		generation = next
+	}
+	return nil
+}
+
+// Children is the query of an entity's children.
+func (a *Admin) Children(id string) table.Query {
+	return table.Query{Op: "list the children", Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: a.Keys.Parent(id)}
+}
+
+// someChildren are the ids of the first children, as many as are asked for theirs.
+func (a *Admin) someChildren(ctx context.Context, id string) ([]string, error) {
+	for page, err := range a.Table.Pages(ctx, a.Children(id)) {
+		if err != nil {
+			return nil, err
+		}
+		var ids []string
+		for _, item := range page.Items[:min(len(page.Items), mostDescendants)] {
+			if child, ok := schema.Child(item); ok {
+				ids = append(ids, child)
+			}
+		}
+		return ids, nil
+	}
+	return nil, nil
+}
+
+// countChildren is how many children an entity has.
+func (a *Admin) countChildren(ctx context.Context, id string) (int64, error) {
+	q := a.Children(id)
+	q.Count = true
+	var n int64
+	for page, err := range a.Table.Pages(ctx, q) {
+		if err != nil {
+			return 0, err
+		}
+		n += int64(page.Count)
+	}
+	return n, nil
+}

@@ -1,0 +1,137 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// The actions of entities, as events name them.
+const (
+	EntityCreated = "entity_created"
+	EntityUpdated = "entity_updated"
+	EntityDeleted = "entity_deleted"
+)
+
+// EntityConflict says that a record is not of the version that a change was planned on.
+type EntityConflict struct{ Stored schema.EntityRecord }
+
+// Error names both versions.
+func (e *EntityConflict) Error() string {
+	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: it is of version %d", e.Stored.ID, e.Stored.Version)
+}
+
+// entityFields are the fields of a record as events show them.
+func entityFields(e schema.EntityRecord) audit.Fields {
+	fields := audit.Fields{"cascade": e.Cascade}
+	for name, text := range map[string]string{"name": e.Name, "parent_id": e.ParentID, "plan": e.Plan} {
+		if text != "" {
+			fields[name] = text
+		}
+	}
+	if len(e.Metadata) > 0 {
+		fields["metadata"] = e.Metadata
+	}
+	return fields
+}
+
+// exists is the error for an entity that cannot be created, because there is a record.
+func exists(id string, item schema.Item) error {
+	if schema.DecodeLink(item).Deleting {
+		return fmt.Errorf("%w: entity %q is being deleted; finish that with DeleteEntity, then create it", problem.ErrExists, id)
+	}
+	return fmt.Errorf("%w: entity %q has a record; change it with UpdateEntity, or delete it first", problem.ErrExists, id)
+}
+
+// CreateEntity writes an entity's record if it has none. It is created now.
+func (a *Admin) CreateEntity(ctx context.Context, by string, e schema.EntityRecord) error {
+	const op = "create the entity"
+	e.CreatedAt, e.Version = a.Now(), 1
+	key, refused := a.Keys.Meta(e.ID), false
+	return a.Table.Change(ctx, op, func() (table.Proposal, error) {
+		if refused { // by a record, or because of an ancestor
+			item, err := a.Table.Get(ctx, op, key)
+			if err == nil && item != nil {
+				err = exists(e.ID, item)
+			}
+			if err != nil {
+				return table.Proposal{}, err
+			}
+		}
+		refused = true
+		above, err := a.ancestors(ctx, op, e.ID, e.ParentID)
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		put := a.Table.Put(a.Keys.EncodeEntity(e, nil), schema.EntityUnchanged(nil))
+		return a.propose(Deed{By: by, Action: EntityCreated, Target: e.ID, After: entityFields(e)}, slices.Insert(a.adopt(above), 0, put)...)
+	})
+}
+
+// Entity reads an entity's record. It fails with problem.ErrNotFound for none, and for
+// one whose deletion has begun.
+func (a *Admin) Entity(ctx context.Context, op, id string) (schema.EntityRecord, schema.Item, error) {
+	item, err := a.Table.Get(ctx, op, a.Keys.Meta(id))
+	if err != nil {
+		return schema.EntityRecord{}, nil, err
+	}
+	e := schema.DecodeEntity(item)
+	e.ID = id
+	switch {
+	case item == nil:
+		return e, nil, fmt.Errorf("%w: entity %q has no record; make one with CreateEntity", problem.ErrNotFound, id)
+	case e.Deleting:
+		return e, nil, fmt.Errorf("%w: entity %q is being deleted; finish that with DeleteEntity", problem.ErrNotFound, id)
+	}
+	return e, item, nil
+}
+
+// UpdateEntity replaces what an entity's record says, if the record is of e's version. It
+// returns the record as it is then. It fails with an *EntityConflict.
+func (a *Admin) UpdateEntity(ctx context.Context, by string, e schema.EntityRecord) (schema.EntityRecord, error) {
+	const op = "update the entity"
+	next := e
+	err := a.Table.Change(ctx, op, func() (table.Proposal, error) {
+		stored, item, err := a.Entity(ctx, op, e.ID)
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		if stored.Version != e.Version || !e.CreatedAt.IsZero() && !e.CreatedAt.Equal(stored.CreatedAt) {
+			return table.Proposal{}, &EntityConflict{stored}
+		}
+		next.CreatedAt, next.Version = stored.CreatedAt, stored.Version
+		if sameEntity(next, stored) && schema.Listed(item) {
+			return table.Proposal{}, nil
+		}
+		next.Version++
+		return a.proposeUpdate(ctx, op, by, item, stored, next)
+	})
+	if err != nil {
+		return schema.EntityRecord{}, err
+	}
+	return next, nil
+}
+
+func sameEntity(x, y schema.EntityRecord) bool {
+	return x.Name == y.Name && x.ParentID == y.ParentID && x.Cascade == y.Cascade && x.Plan == y.Plan && bytes.Equal(x.Metadata, y.Metadata)
+}
+
+// proposeUpdate is the transaction that replaces a record.
+func (a *Admin) proposeUpdate(ctx context.Context, op, by string, item schema.Item, stored, next schema.EntityRecord) (table.Proposal, error) {
+	var above []ancestor
+	if next.ParentID != stored.ParentID {
+		var err error
+		if above, err = a.ancestors(ctx, op, next.ID, next.ParentID); err != nil {
+			return table.Proposal{}, err
+		}
+	}
+	put := a.Table.Put(a.Keys.EncodeEntity(next, item), schema.EntityUnchanged(item))
+	d := Deed{By: by, Action: EntityUpdated, Target: next.ID, Before: entityFields(stored), After: entityFields(next)}
+	return a.propose(d, slices.Insert(a.adopt(above), 0, put)...)
+}

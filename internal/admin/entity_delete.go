@@ -1,0 +1,154 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// errFinished ends a deletion that another call has finished.
+var errFinished = errors.New("the deletion was finished by another call")
+
+// DeleteEntity removes an entity's limits, buckets and record. The first transaction
+// marks the record, making one if there is none, and writes the event: from then on the
+// deletion can only be finished, by this call or another, and the record goes last.
+func (a *Admin) DeleteEntity(ctx context.Context, by, id string) error {
+	const op = "delete the entity"
+	marked, err := a.markDeleted(ctx, op, by, id)
+	if err != nil || marked == nil {
+		return err
+	}
+	err = a.deleteMarked(ctx, op, by, id, marked)
+	if errors.Is(err, errFinished) {
+		return nil
+	}
+	return err
+}
+
+// markDeleted marks an entity and returns the record with the mark; nil if nothing is
+// there.
+func (a *Admin) markDeleted(ctx context.Context, op, by, id string) (marked schema.Item, err error) {
+	err = a.Table.Change(ctx, op, func() (table.Proposal, error) {
+		marked = nil
+		item, err := a.Table.Get(ctx, op, a.Keys.Meta(id))
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		e := schema.DecodeEntity(item)
+		if e.Deleting {
+			marked = item
+			return table.Proposal{}, nil
+		}
+		deletable, err := a.deletable(ctx, op, id, item)
+		if err != nil || !deletable {
+			return table.Proposal{}, err
+		}
+		d := Deed{By: by, Action: EntityDeleted, Target: id}
+		if item != nil {
+			d.Before = entityFields(e)
+		} else {
+			e.CreatedAt = a.Now()
+		}
+		e.ID, e.Deleting, e.Version = id, true, e.Version+1
+		marked = a.Keys.EncodeEntity(e, item)
+		return a.propose(d, a.Table.Put(marked, schema.EntityUnchanged(item)))
+	})
+	return marked, err
+}
+
+// deletable says whether there is anything to delete. It fails for an entity with
+// children.
+func (a *Admin) deletable(ctx context.Context, op, id string, item schema.Item) (bool, error) {
+	children, err := a.countChildren(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if children > 0 {
+		return false, invalid("id", "%q has children (%d); delete them first, or give those to keep another parent with UpdateEntity", id, children)
+	}
+	if item != nil {
+		return true, nil
+	}
+	for _, prefix := range belongings {
+		for _, err := range a.Table.Items(ctx, a.owned(op, id, prefix)) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// belongings begin the sort keys of what goes with an entity. What was recorded about its
+// usage, and that an operation was done, stay until they expire.
+var belongings = []string{schema.ConfigsOf, schema.LegacyLimits, schema.BucketsOf}
+
+// owned is the query of what an entity owns.
+func (a *Admin) owned(op, id, prefix string) table.Query {
+	return table.Query{Op: op, Hash: schema.PK, Value: a.Keys.Entity(id), Prefix: prefix}
+}
+
+// deleteMarked removes what belongs to a marked entity, and then its record.
+func (a *Admin) deleteMarked(ctx context.Context, op, by, id string, marked schema.Item) error {
+	for _, prefix := range belongings {
+		keys, err := a.Table.Keys(ctx, a.owned(op, id, prefix))
+		if err != nil {
+			return err
+		}
+		if prefix != schema.ConfigsOf {
+			if err := a.Table.BatchDelete(ctx, op, keys); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, key := range keys {
+			resource, _ := schema.ConfigResource(key.SK)
+			if err := a.deleteLimits(ctx, op, by, schema.ConfigOwner{Entity: id, Resource: resource}, marked); err != nil {
+				return err
+			}
+		}
+	}
+	return a.deleteRecord(ctx, op, id, marked)
+}
+
+// deleteLimits removes a configuration of a marked entity, while it is marked.
+func (a *Admin) deleteLimits(ctx context.Context, op, by string, owner schema.ConfigOwner, marked schema.Item) error {
+	meta, config := a.Keys.Meta(owner.Entity), a.Keys.Config(owner)
+	c := configChange{owner: owner, edit: func(*schema.ConfigItem) (*schema.ConfigItem, error) { return nil, nil }}
+	err := a.Table.Change(ctx, op, func() (p table.Proposal, err error) {
+		found, err := a.Table.BatchGet(ctx, op, []schema.Key{meta, config})
+		if err != nil {
+			return p, err
+		}
+		if !schema.SameEntity(found[meta], marked) {
+			return p, errFinished
+		}
+		if err := c.plan(found[config]); err != nil || !c.changes {
+			return p, err
+		}
+		if err := a.addConfig(&p, by, &c); err != nil {
+			return p, err
+		}
+		p.Writes = append(p.Writes, a.registrations([]*configChange{&c})...)
+		p.Writes = append(p.Writes, a.Table.Check(meta, schema.EntityUnchanged(marked)))
+		return p, nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.tidy(ctx, op, []*configChange{&c})
+}
+
+// deleteRecord removes the record of a marked entity, unless another call did.
+func (a *Admin) deleteRecord(ctx context.Context, op, id string, marked schema.Item) error {
+	key := a.Keys.Meta(id)
+	return a.Table.Change(ctx, op, func() (table.Proposal, error) {
+		item, err := a.Table.Get(ctx, op, key)
+		if err != nil || !schema.SameEntity(item, marked) {
+			return table.Proposal{}, err
+		}
+		var p table.Proposal
+		p.Writes = append(p.Writes, a.Table.Delete(key, schema.EntityUnchanged(marked)))
+		return p, nil
+	})
+}

@@ -1,0 +1,159 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	// MaxMetadata bounds an entity's metadata in bytes: they are stored as text and as a
+	// map, in the children index too, and in the event of each change.
+	MaxMetadata = 16 << 10
+	// MaxMetadataDepth bounds how deep its values are nested: DynamoDB takes 32 levels,
+	// and an event needs some for itself.
+	MaxMetadataDepth = 24
+)
+
+// CheckMetadata says what is wrong with metadata, or "" if nothing is. None are fine.
+func CheckMetadata(text json.RawMessage) string {
+	switch {
+	case len(text) == 0:
+		return ""
+	case len(text) > MaxMetadata:
+		return fmt.Sprintf("has %d bytes; at most %d are allowed", len(text), MaxMetadata)
+	case !utf8.Valid(text):
+		return "is not UTF-8; encode it, for example as base64 in a string"
+	case !json.Valid(text):
+		return "is not JSON; give one value, such as {\"team\":\"search\"}"
+	}
+	if depth := nesting(text); depth > MaxMetadataDepth {
+		return fmt.Sprintf("is nested %d deep; at most %d levels are allowed", depth, MaxMetadataDepth)
+	}
+	return ""
+}
+
+// nesting is how deep the arrays and objects of a JSON text are nested.
+func nesting(text json.RawMessage) int {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	depth, deepest := 0, 0
+	for {
+		token, err := d.Token()
+		if err != nil { // the end: it is valid
+			return deepest
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+			deepest = max(deepest, depth)
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+	}
+}
+
+// metadataMap is metadata for tools that know a map: empty if they are no object.
+func metadataMap(text json.RawMessage) types.AttributeValue {
+	if len(text) > 0 {
+		if m, ok := FromJSON(text).(*types.AttributeValueMemberM); ok {
+			return m
+		}
+	}
+	return &types.AttributeValueMemberM{Value: Item{}}
+}
+
+// decodeMetadata are a record's metadata as they were given, or as JSON what another tool
+// stored as a map; nil for none.
+func decodeMetadata(item Item) json.RawMessage {
+	if text := Text(item, attrMetadataText); text != "" && json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	m, ok := item[attrMetadata].(*types.AttributeValueMemberM)
+	if !ok || len(m.Value) == 0 {
+		return nil
+	}
+	if once, ok := unmarshalMap(m.Value); ok {
+		m = once
+	}
+	if len(m.Value) == 0 {
+		return nil
+	}
+	return ToJSON(m)
+}
+
+// unmarshalMap undoes that a map was marshalled twice, as zae-limiter does: then each
+// value is a map of one entry, named by a type: {"team": {"S": "search"}}. The map itself
+// may be one too: {"M": {"team": {"S": "search"}}}. It is false for any other map.
+func unmarshalMap(values Item) (*types.AttributeValueMemberM, bool) {
+	if inner, ok := values["M"].(*types.AttributeValueMemberM); ok && len(values) == 1 {
+		if m, ok := unmarshalValues(inner.Value); ok {
+			return m, true
+		}
+	}
+	return unmarshalValues(values)
+}
+
+func unmarshalValues(values Item) (*types.AttributeValueMemberM, bool) {
+	m := make(Item, len(values))
+	for name, value := range values {
+		v, ok := unmarshal(value)
+		if !ok {
+			return nil, false
+		}
+		m[name] = v
+	}
+	return &types.AttributeValueMemberM{Value: m}, true
+}
+
+// unmarshal is a value that was marshalled twice, false for one that was not.
+//
+//nolint:cyclop // a flat switch: one case per type
+func unmarshal(value types.AttributeValue) (types.AttributeValue, bool) {
+	m, ok := value.(*types.AttributeValueMemberM)
+	if !ok || len(m.Value) != 1 {
+		return nil, false
+	}
+	for kind, inner := range m.Value {
+		switch v := inner.(type) {
+		case *types.AttributeValueMemberS:
+			if kind == "S" {
+				return v, true
+			}
+			return &types.AttributeValueMemberN{Value: v.Value}, kind == "N" && storable(v.Value)
+		case *types.AttributeValueMemberN:
+			return v, kind == "N"
+		case *types.AttributeValueMemberBOOL:
+			if kind == "NULL" {
+				return &types.AttributeValueMemberNULL{Value: true}, true
+			}
+			return v, kind == "BOOL"
+		case *types.AttributeValueMemberNULL:
+			return v, kind == "NULL"
+		case *types.AttributeValueMemberM:
+			if kind == "M" {
+				return unmarshalValues(v.Value)
+			}
+		case *types.AttributeValueMemberL:
+			if kind == "L" {
+				return unmarshalList(v.Value)
+			}
+		}
+	}
+	return nil, false
+}
+
+func unmarshalList(values []types.AttributeValue) (types.AttributeValue, bool) {
+	list := make([]types.AttributeValue, len(values))
+	for i, value := range values {
+		v, ok := unmarshal(value)
+		if !ok {
+			return nil, false
+		}
+		list[i] = v
+	}
+	return &types.AttributeValueMemberL{Value: list}, true
+}

@@ -1,0 +1,561 @@
+package dynalimit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+func TestUpdateEntity(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, &RepositoryOptions{Now: noon})
+		_, err := r.UpdateEntity(t.Context(), Entity{ID: "key-1"})
+		require.ErrorIs(t, err, ErrNotFound)
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "key-1", ParentID: "a", Cascade: true, Plan: "free", Metadata: json.RawMessage(`1`)}))
+		read, err := r.GetEntity(t.Context(), "key-1")
+		require.NoError(t, err)
+		want := Entity{ID: "key-1", Name: "Key", ParentID: "b", Plan: "pro", Metadata: json.RawMessage(`{"a": 1}`), CreatedAt: noon(), Version: 2}
+		yours := want
+		yours.Version = read.Version
+		got, err := r.UpdateEntity(t.Context(), yours)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		got, err = r.GetEntity(t.Context(), "key-1")
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		for parent, children := range map[string][]Entity{"a": nil, "b": {want}} {
+			found, err := collect(r.Children(t.Context(), parent))
+			require.NoError(t, err)
+			assert.Equal(t, children, found)
+		}
+
+		_, err = r.UpdateEntity(t.Context(), yours)
+		conflict, ok := errors.AsType[*EntityConflictError](err)
+		require.True(t, ok, "%v", err)
+		require.ErrorIs(t, err, ErrConflict)
+		assert.Equal(t, EntityConflictError{Yours: yours, Stored: want}, *conflict)
+		assert.ErrorContains(t, err, `stored is {"version":2,"name":"Key","parent":"b","plan":"pro","metadata":{"a":1}}, yours is {"version":1,`)
+		again, err := r.UpdateEntity(t.Context(), want)
+		require.NoError(t, err)
+		assert.Equal(t, want, again, "nothing differs: nothing is written")
+
+		made := want
+		made.CreatedAt = noon().Add(time.Second)
+		_, err = r.UpdateEntity(t.Context(), made)
+		require.ErrorIs(t, err, ErrConflict, "it was deleted and made anew")
+
+		events := trail(t, r, AuditQuery{Target: "key-1"})
+		require.Len(t, events, 2)
+		assert.Equal(t, "entity_created", events[0].Action)
+		assert.Equal(t, "entity_updated", events[1].Action)
+		changes := map[string][2]string{}
+		for _, c := range events[1].Changes {
+			changes[c.Field] = [2]string{string(c.Before), string(c.After)}
+		}
+		assert.Equal(t, map[string][2]string{
+			"cascade": {"true", "false"}, "metadata": {"1", `{"a":1}`}, "name": {"", `"Key"`},
+			"parent_id": {`"a"`, `"b"`}, "plan": {`"free"`, `"pro"`},
+		}, changes)
+	})
+}
+
+// What a bucket holds stays, and the parent is another one at once.
+func TestBucketsKeepWhatTheyHoldWhenTheEntityChanges(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		s.family("user-1", "project-1")
+		s.acquire("user-1", Amounts{"rpm": 40})
+		before := s.item("user-1")
+		read, err := s.repo.GetEntity(t.Context(), "user-1")
+		require.NoError(t, err)
+		read.ParentID, read.Name = "project-2", "moved"
+		_, err = s.repo.UpdateEntity(t.Context(), read)
+		require.NoError(t, err)
+		assert.Equal(t, before, s.item("user-1"))
+		s.deny("user-1", Amounts{"rpm": 61})
+		s.acquire("user-1", Amounts{"rpm": 60})
+		report, err := s.limiter.Check(t.Context(), "project-2", model, nil)
+		require.NoError(t, err)
+		assert.EqualValues(t, 40, report.Statuses[0].Remaining)
+	})
+}
+
+// A record of another tool has no version; its first change gives it one, lists it among
+// all entities, and keeps what it held besides.
+func TestUpdateOfARecordOfAnotherTool(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := zaeTable(t, e, nil)
+		all, err := collect(r.Entities(t.Context()))
+		require.NoError(t, err)
+		assert.Empty(t, all)
+		before, err := r.store.Get(t.Context(), "test", r.keys.Meta("key-1"))
+		require.NoError(t, err)
+		read, err := r.GetEntity(t.Context(), "key-1")
+		require.NoError(t, err)
+		assert.Zero(t, read.Version)
+		updated, err := r.UpdateEntity(t.Context(), read)
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, updated.Version)
+		after, err := r.store.Get(t.Context(), "test", r.keys.Meta("key-1"))
+		require.NoError(t, err)
+		for name, value := range before {
+			assert.Equal(t, value, after[name], name)
+		}
+		all, err = collect(r.Entities(t.Context()))
+		require.NoError(t, err)
+		assert.Equal(t, []Entity{updated}, all)
+	})
+}
+
+// jitter makes transactions arrive up to 20 ms late, so that reads and writes of many
+// callers interleave.
+func jitter(q *ddbmem.Request) ddbmem.Fault {
+	return ddbmem.Fault{Before: time.Duration(rand.IntN(20)) * time.Millisecond}
+}
+
+// However many entities are moved at once, there is no cycle, and no chain deeper than
+// those that a cascade follows.
+func TestRacingMovesMakeNoCycleAndNoDeepChain(t *testing.T) {
+	for _, n := range []int{3, 12} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := memEngine(t)
+				r := e.repository(t, nil)
+				name := func(i int) string { return fmt.Sprint("e", i) }
+				var keys []schema.Key
+				for i := range n {
+					keys = append(keys, r.keys.Meta(name(i)))
+					require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: name(i)}))
+				}
+				e.db.SetFaults(jitter)
+				var moved, refused atomic.Int64
+				var movers sync.WaitGroup
+				for range 8 {
+					movers.Go(func() {
+						for range 60 {
+							from, to := name(rand.IntN(n)), name(rand.IntN(n))
+							read, err := r.GetEntity(t.Context(), from)
+							if !assert.NoError(t, err) {
+								return
+							}
+							if read.ParentID = to; from == to {
+								read.ParentID = ""
+							}
+							switch _, err = r.UpdateEntity(t.Context(), read); {
+							case err == nil:
+								moved.Add(1)
+								assertForest(t, r, keys)
+							case isValidation(err):
+								refused.Add(1)
+							default:
+								assert.True(t, errors.Is(err, ErrConflict) || errors.Is(err, ErrUnavailable), "%v", err)
+							}
+						}
+					})
+				}
+				movers.Wait()
+				assert.NotZero(t, moved.Load())
+				assert.NotZero(t, refused.Load())
+			})
+		})
+	}
+}
+
+// assertForest checks that the records of keys, which one request reads, are in no cycle
+// and in no chain that is too deep.
+func assertForest(t *testing.T, r *Repository, keys []schema.Key) {
+	t.Helper()
+	found, err := r.store.BatchGet(t.Context(), "test", keys)
+	if !assert.NoError(t, err) {
+		return
+	}
+	for _, key := range keys {
+		var chain []string
+		for at := key; at != r.keys.Meta(""); at = r.keys.Meta(schema.DecodeLink(found[at]).ParentID) {
+			if chain = append(chain, at.PK); !assert.LessOrEqual(t, len(chain), maxDepth, "%v", chain) {
+				return
+			}
+		}
+	}
+}
+
+// between runs do once, before the first transaction arrives.
+func between(do func()) ddbmem.FaultFunc {
+	var once atomic.Bool
+	return func(q *ddbmem.Request) ddbmem.Fault {
+		if q.Operation == "TransactWriteItems" && once.CompareAndSwap(false, true) {
+			do()
+		}
+		return ddbmem.Fault{}
+	}
+}
+
+// A move sees what was put below the entity while it was decided.
+func TestAMoveSeesWhatWasPutBelowMeanwhile(t *testing.T) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	for i := 1; i < maxDepth; i++ {
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: fmt.Sprint(i + 1), ParentID: fmt.Sprint(i)}))
+	}
+	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "e"}))
+	e.db.SetFaults(between(func() { assert.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "c", ParentID: "e"})) }))
+	_, err := r.UpdateEntity(t.Context(), Entity{ID: "e", ParentID: "7", Version: 1})
+	require.ErrorContains(t, err, "deeper than 8 levels")
+	read, err := r.GetEntity(t.Context(), "e")
+	require.NoError(t, err)
+	assert.Empty(t, read.ParentID)
+	_, err = r.UpdateEntity(t.Context(), Entity{ID: "e", ParentID: "6", Version: 1})
+	require.NoError(t, err, "that its family grew is no conflict")
+}
+
+// An entity that gets a child while it is about to be deleted is not deleted, and one
+// whose deletion has begun gets none.
+func TestAChildAndTheDeletionOfItsParentRace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "p"}))
+		e.db.SetFaults(between(func() { assert.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "c", ParentID: "p"})) }))
+		require.ErrorContains(t, r.DeleteEntity(t.Context(), "p"), `"p" has children (1)`)
+		e.db.SetFaults(nil)
+		_, err := r.GetEntity(t.Context(), "p")
+		require.NoError(t, err)
+		require.NoError(t, r.DeleteEntity(t.Context(), "c"))
+
+		require.NoError(t, r.SetEntityLimits(t.Context(), "p", "", oneLimit))
+		var transactions atomic.Int64
+		e.db.SetFaults(between(func() {
+			e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { // the mark is made, and nothing else
+				if q.Operation == "TransactWriteItems" && transactions.Add(1) > 1 {
+					return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+				}
+				return ddbmem.Fault{}
+			})
+			assert.ErrorContains(t, r.DeleteEntity(t.Context(), "p"), "AccessDenied")
+			e.db.SetFaults(nil)
+		}))
+		err = r.CreateEntity(t.Context(), Entity{ID: "c", ParentID: "p"})
+		require.ErrorContains(t, err, `"p" is being deleted`)
+		assert.True(t, isValidation(err))
+		_, err = r.GetEntity(t.Context(), "c")
+		require.ErrorIs(t, err, ErrNotFound)
+	})
+}
+
+// A deletion that was cut at any request is finished by the next call, with one event.
+func TestDeletionsAreResumed(t *testing.T) {
+	for name, fault := range map[string]ddbmem.Fault{
+		"not executed": {Drop: true}, "answers lost": {Lose: true}, "refused": {Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for cut := int64(1); ; cut++ {
+					if deleteCut(t, cut, fault) {
+						assert.Greater(t, cut, int64(8))
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// deleteCut deletes an entity whose requests fail from one on, and again. It is true if
+// the first call did not get as far.
+func deleteCut(t *testing.T, cut int64, fault ddbmem.Fault) (whole bool) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a", Name: "A"}))
+	for _, resource := range []string{"", "gpt-4"} {
+		require.NoError(t, r.SetEntityLimits(t.Context(), "a", resource, oneLimit))
+		require.NoError(t, r.SetEntityLimits(t.Context(), "b", resource, oneLimit))
+	}
+	for i := range 30 {
+		put(t, r, r.keys.Bucket("a", fmt.Sprint(i)).Attributes())
+	}
+	var requests atomic.Int64
+	e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		if requests.Add(1) >= cut {
+			return fault
+		}
+		return ddbmem.Fault{}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	err := r.DeleteEntity(ctx, "a")
+	cancel()
+	e.db.SetFaults(nil)
+	whole = requests.Load() < cut
+	require.True(t, whole == (err == nil) || fault.Lose, "%d: %v", cut, err)
+	if found, err := r.GetEntity(t.Context(), "a"); err == nil {
+		assert.False(t, found.Deleting)
+		assert.Empty(t, trail(t, r, AuditQuery{Target: "a", Principal: "cleaner"}))
+	} else {
+		require.ErrorIs(t, err, ErrNotFound)
+		assertMarked(t, r, strings.Contains(err.Error(), "is being deleted; finish that with DeleteEntity"))
+	}
+	require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+	assert.Empty(t, partition(t, r, "a"))
+	_, err = r.GetEntity(t.Context(), "a")
+	require.ErrorContains(t, err, "has no record")
+	var actions []string
+	for _, event := range trail(t, r, AuditQuery{Target: "a"}) {
+		actions = append(actions, strings.TrimSpace(event.Action+" "+event.Resource))
+	}
+	slices.Sort(actions)
+	assert.Equal(t, []string{
+		"entity_created", "entity_deleted", "limits_deleted _default_", "limits_deleted gpt-4", "limits_set _default_", "limits_set gpt-4",
+	}, actions, cut)
+	counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
+	require.NoError(t, err)
+	assert.Equal(t, schema.Number(1), counts["gpt-4"])
+	assert.Equal(t, schema.Number(1), counts["_default_"])
+	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
+	return whole
+}
+
+// assertMarked checks what can be done with an entity whose deletion has begun.
+func assertMarked(t *testing.T, r *Repository, marked bool) {
+	t.Helper()
+	all, err := collect(r.Entities(t.Context()))
+	require.NoError(t, err)
+	if !marked {
+		assert.Empty(t, all)
+		return
+	}
+	require.Len(t, all, 1)
+	assert.True(t, all[0].Deleting)
+	err = r.CreateEntity(t.Context(), Entity{ID: "a"})
+	require.ErrorIs(t, err, ErrExists)
+	require.ErrorContains(t, err, "finish that with DeleteEntity")
+	_, err = r.UpdateEntity(t.Context(), all[0])
+	require.ErrorIs(t, err, ErrNotFound)
+}
+
+// An entity without a record is deleted too, with its event; where nothing is, nothing is
+// recorded.
+func TestDeleteEntityWithoutARecord(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+		assert.Empty(t, trail(t, r, AuditQuery{Target: "a"}))
+		put(t, r, r.keys.Bucket("a", model).Attributes())
+		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+		assert.Empty(t, partition(t, r, "a"))
+		events := trail(t, r, AuditQuery{Target: "a"})
+		require.Len(t, events, 1)
+		assert.Equal(t, "entity_deleted", events[0].Action)
+	})
+}
+
+// A call that deletes what another call deleted, and that was made anew meanwhile, leaves
+// the new one alone.
+func TestALateDeletionLeavesANewEntityAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
+		require.NoError(t, r.SetEntityLimits(t.Context(), "a", "", oneLimit))
+		var transactions atomic.Int64
+		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			if q.Operation == "TransactWriteItems" && transactions.Add(1) == 2 { // the first marks
+				e.db.SetFaults(nil)
+				assert.NoError(t, r.DeleteEntity(t.Context(), "a"))
+				assert.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a", Name: "new"}))
+				assert.NoError(t, r.SetEntityLimits(t.Context(), "a", "", oneLimit))
+			}
+			return ddbmem.Fault{}
+		})
+		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+		read, err := r.GetEntity(t.Context(), "a")
+		require.NoError(t, err)
+		assert.Equal(t, "new", read.Name)
+		limits, err := r.GetEntityLimits(t.Context(), "a", "")
+		require.NoError(t, err)
+		assert.Equal(t, oneLimit, limits)
+	})
+}
+
+// What a lease took before its entity was deleted is not given back, neither to nothing
+// nor to the bucket of an acquire after that.
+func TestLeasesOfADeletedEntityGiveNothingBack(t *testing.T) {
+	for name, anew := range map[string]bool{"no bucket": false, "a new bucket": true} {
+		t.Run(name, func(t *testing.T) {
+			testEngines(t, func(t *testing.T, e *engine) {
+				s := newProcess(t, e, perMinute())
+				require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "user-1"}))
+				rolled, settled, adjusted := s.acquire("user-1", Amounts{"rpm": 20}), s.acquire("user-1", Amounts{"rpm": 20}), s.acquire("user-1", Amounts{"rpm": 20})
+				require.NoError(t, s.repo.DeleteEntity(t.Context(), "user-1"))
+				if anew {
+					s.peer(perMinute()).acquire("user-1", Amounts{"rpm": 90})
+				}
+				_ = rolled.Rollback(t.Context())
+				_ = settled.Settle(t.Context(), Amounts{"rpm": 1})
+				_ = adjusted.Adjust(t.Context(), Amounts{"rpm": -19})
+				if !anew {
+					assert.Nil(t, s.item("user-1"))
+					return
+				}
+				assert.Equal(t, schema.Number(10_000), s.item("user-1")["b_rpm_tk"])
+				s.deny("user-1", Amounts{"rpm": 11})
+			})
+		})
+	}
+}
+
+// There is no change of an entity without its event and no event without its change,
+// whatever becomes of the requests: the events of an entity, one after another, tell what
+// its record says.
+func TestEntitiesAndTheirEventsAreOne(t *testing.T) {
+	lost := ddbmem.Fault{Lose: true}
+	for name, faults := range map[string][]ddbmem.Fault{
+		"lost answers":  {lost, {}, lost},
+		"conflicts":     {{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {}}}}, {}},
+		"throttling":    {{Error: &ddbmem.Error{Code: "ThrottlingException"}}, {}},
+		"slow":          {{After: 1500 * time.Millisecond}, {}},
+		"never arrives": {{Before: 1500 * time.Millisecond}, {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := memEngine(t)
+				r := e.repository(t, nil)
+				var writes atomic.Int64
+				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+					if q.Operation != "TransactWriteItems" {
+						return ddbmem.Fault{}
+					}
+					return faults[int(writes.Add(1))%len(faults)]
+				})
+				for n := range 60 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%5+1)*500*time.Millisecond)
+					id := fmt.Sprint("e", n%3)
+					read, err := r.GetEntity(ctx, id)
+					switch {
+					case n%20 > 16:
+						_ = r.DeleteEntity(ctx, id)
+					case err == nil:
+						read.Name, read.Metadata = fmt.Sprint("name ", n), json.RawMessage(fmt.Sprint(n))
+						_, _ = r.UpdateEntity(ctx, read)
+					default:
+						_ = r.CreateEntity(ctx, Entity{ID: id, Name: fmt.Sprint("new ", n), ParentID: "p"})
+					}
+					cancel()
+				}
+				e.db.SetFaults(nil)
+				synctest.Wait()
+				for n := range 3 {
+					id := fmt.Sprint("e", n)
+					item, err := r.store.Get(t.Context(), "test", r.keys.Meta(id))
+					require.NoError(t, err)
+					told, events := replay(t, r, id)
+					assert.NotEmpty(t, events)
+					if record := schema.DecodeEntity(item); item == nil || record.Deleting {
+						assert.Empty(t, told)
+					} else {
+						want := map[string]string{"name": `"` + record.Name + `"`, "cascade": "false", "parent_id": `"p"`}
+						if record.Metadata != nil {
+							want["metadata"] = string(record.Metadata)
+						}
+						assert.Equal(t, want, told)
+					}
+				}
+			})
+		})
+	}
+}
+
+// replay is what the events of an entity say that it is. Each begins where the one before
+// it ended.
+func replay(t *testing.T, r *Repository, id string) (fields map[string]string, events []AuditEvent) {
+	t.Helper()
+	fields = map[string]string{}
+	events = trail(t, r, AuditQuery{Target: id})
+	for _, event := range events {
+		for _, c := range event.Changes {
+			require.Equal(t, fields[c.Field], string(c.Before), "%s of %s", c.Field, event.Action)
+			if fields[c.Field] = string(c.After); c.After == nil {
+				delete(fields, c.Field)
+			}
+		}
+		if event.Action == "entity_deleted" {
+			require.Empty(t, fields)
+		}
+	}
+	return fields, events
+}
+
+// Every entity is listed, page by page, in its namespace alone.
+func TestEntitiesListsThemAll(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		name := newTable()
+		eu, us := e.open(t, name, &RepositoryOptions{Namespace: "eu", Now: noon}), e.open(t, name, &RepositoryOptions{Namespace: "us"})
+		require.NoError(t, eu.CreateTable(t.Context()))
+		e.deleteAfter(t, name)
+		var items []schema.Item
+		var want []string
+		for i := range 2000 {
+			id := fmt.Sprintf("key-%04d", i)
+			want = append(want, id)
+			items = append(items, eu.keys.EncodeEntity(schema.EntityRecord{ID: id, Metadata: json.RawMessage(`[]`), Version: 1, CreatedAt: noon()}, nil))
+		}
+		put(t, eu, items...)
+		require.NoError(t, us.CreateEntity(t.Context(), Entity{ID: "other"}))
+		require.NoError(t, eu.SetEntityLimits(t.Context(), "no-record", "", oneLimit))
+		all, err := collect(eu.Entities(t.Context()))
+		require.NoError(t, err)
+		assert.Equal(t, want, slices.Sorted(slices.Values(ids(all))))
+		assert.Equal(t, Entity{ID: all[7].ID, Metadata: json.RawMessage(`[]`), Version: 1, CreatedAt: noon()}, all[7])
+		all, err = collect(us.Entities(t.Context()))
+		require.NoError(t, err)
+		assert.Equal(t, []string{"other"}, ids(all))
+
+		seen := 0
+		for _, err := range eu.Entities(t.Context()) {
+			require.NoError(t, err)
+			if seen++; seen == 150 {
+				break
+			}
+		}
+		assert.Equal(t, 150, seen)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = collect(eu.Entities(ctx))
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// A children index that projects what it did before records had a version returns them
+// whole.
+func TestChildrenOfAnIndexThatProjectsLess(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.open(t, newTable(), &RepositoryOptions{Now: noon})
+		in := r.TableInput()
+		in.GlobalSecondaryIndexes[0].Projection = &types.Projection{
+			ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: []string{"entity_id", "name", "parent_id", "cascade", "metadata", "created_at", "plan"},
+		}
+		_, err := e.client().CreateTable(t.Context(), in)
+		require.NoError(t, err)
+		e.deleteAfter(t, aws.ToString(in.TableName))
+		want := Entity{ID: "k", Name: "n", ParentID: "p", CreatedAt: noon(), Version: 1, Metadata: json.RawMessage(`{"a": 1.50}`)}
+		require.NoError(t, r.CreateEntity(t.Context(), want))
+		got, err := collect(r.Children(t.Context(), "p"))
+		require.NoError(t, err)
+		assert.Equal(t, []Entity{want}, got)
+	})
+}
