@@ -62,7 +62,8 @@ func applyOptions(opts []AcquireOption) acquireOptions {
 // they do not fit.
 //
 // Errors: *ValidationError for bad input, *LimitExceededError (also ErrExceedsBurst),
-// *BlockedError if the configuration admits nothing,
+// *BlockedError if the configuration admits nothing, *NamespaceError if the namespace is
+// not registered or deleted,
 // *UnavailableError if DynamoDB does not answer and the policy is Block,
 // *ContentionError if other clients change the bucket each time that it is to be
 // written, *TableError for a missing table, ErrClosed, and ctx's own. If a give-back
@@ -167,6 +168,9 @@ func (l *RateLimiter) acquireOnce(ctx context.Context, r request, at position) (
 		return nil, false, err
 	}
 	if l.lanes.Table.Open() {
+		if inactive := l.repo.namespace.inactive(); inactive != nil {
+			return nil, false, inactive
+		}
 		if policy, unlimited := l.remembered(&r); !policy.admits() && !unlimited {
 			return nil, false, l.unanswered(l.cause()) // nothing is made that would only be thrown away
 		}

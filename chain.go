@@ -153,14 +153,20 @@ func (l *RateLimiter) orBlocked(err error, r *request, id string, p *patience) e
 	return err
 }
 
-// blockFor is the block of a call that waits, or whose lease asks for more; nil if there
-// is none, or if the configuration cannot be read. oldest is when the oldest
+// blockFor is the block of a call that waits, or whose lease asks for more, or that its
+// namespace is inactive; nil if there is none, or if the configuration cannot be read. oldest is when the oldest
 // configuration of its levels was read.
 func (l *RateLimiter) blockFor(ctx context.Context, r *request) (oldest int64, block error) {
 	oldest = math.MaxInt64
+	if err := l.repo.refused(); err != nil {
+		return oldest, err
+	}
 	id := r.entity
 	for depth := 0; id != "" && depth < maxDepth; depth++ {
 		resolved, _, _, err := l.store.config(ctx, id, r.resource, time.Time{})
+		if inactive := l.repo.namespace.inactive(); inactive != nil {
+			return oldest, inactive
+		}
 		if err != nil {
 			return oldest, nil //nolint:nilerr // who reads the limits hears of it
 		}
@@ -175,12 +181,20 @@ func (l *RateLimiter) blockFor(ctx context.Context, r *request) (oldest int64, b
 // resolve returns the lane of a bucket and its stored configuration. If the bucket was
 // read with the configuration, the lane gets its image.
 func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, p *patience) (*lane.Lane, *resolvedConfig, error) {
+	if p != nil { // a lease that is out goes on
+		if err := l.repo.refused(); err != nil {
+			return nil, nil, err
+		}
+	}
 	if resolved := l.repo.known(entity, resource); resolved != nil {
 		l.keepSystemPolicy(resolved)
 		return l.lanes.Of(entity, resource), resolved, nil
 	}
 	asked := l.nowMS()
 	resolved, item, read, err := l.store.config(ctx, entity, resource, l.bound(ctx, p))
+	if p != nil {
+		err = l.repo.refusedBy(ctx, err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/cache"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -214,14 +215,22 @@ func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBuc
 	return items, found[bucket], nil
 }
 
-// readCurrent reads the items of a configuration, and with them, where it is due, the
-// version record.
+// readCurrent reads the items of a configuration, and with them the record of the
+// namespace and, where it is due, the version record.
 func (r *Repository) readCurrent(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	version, due := r.keys.Version(), r.versionDue()
 	if due {
 		keys = append(keys, version)
 	}
+	namespace, bound := r.keys.Namespace()
+	if bound {
+		keys = append(keys, namespace)
+	}
+	began, tick := r.clock.Source(), r.tick()
 	found, err := r.store.BatchGet(ctx, "read the configuration", keys)
+	if err == nil && bound {
+		r.namespace.note(&namespaceSeen{at: began, tick: tick, inactive: admin.Inactive(r.keys.Name(), found[namespace])})
+	}
 	if err == nil && due {
 		err = r.noteVersion(ctx, found[version])
 	}

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -85,6 +86,20 @@ func (e *engine) open(t *testing.T, table string, opts *RepositoryOptions) *Repo
 	r, err := NewRepository(e.client(), table, opts)
 	require.NoError(t, err)
 	return r.As(tester)
+}
+
+// namespaced is a repository on a table in a namespace, which is registered if it is not.
+func (e *engine) namespaced(t *testing.T, table, name string, opts *RepositoryOptions) *Repository {
+	t.Helper()
+	bare, bound := RepositoryOptions{}, RepositoryOptions{}
+	if opts != nil {
+		bare, bound = *opts, *opts
+	}
+	bare.Namespace, bound.Namespace = "", name
+	if err := e.open(t, table, &bare).RegisterNamespace(t.Context(), name); !errors.Is(err, ErrExists) {
+		require.NoError(t, err)
+	}
+	return e.open(t, table, &bound)
 }
 
 // deleteAfter removes a table from a shared engine when the test ends.

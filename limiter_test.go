@@ -192,9 +192,7 @@ func TestIdentifiersOfEveryLegalForm(t *testing.T) {
 func TestNamespacesShareATable(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
-		other, err := NewRepository(s.client(), s.repo.table, &RepositoryOptions{Principal: tester, Now: s.clock.now, Namespace: "eu"})
-		require.NoError(t, err)
-		eu := s.on(other, perMinute())
+		eu := s.on(e.namespaced(t, s.repo.table, "eu", &RepositoryOptions{Now: s.clock.now}), perMinute())
 		s.acquire("user-1", Amounts{"rpm": 100})
 		eu.acquire("user-1", Amounts{"rpm": 100})
 		s.deny("user-1", Amounts{"rpm": 1})

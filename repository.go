@@ -38,8 +38,11 @@ type DynamoDB interface {
 // RepositoryOptions configures a Repository. Every field is optional: the zero value,
 // and nil passed to NewRepository, give the defaults that the fields name.
 type RepositoryOptions struct {
-	// Namespace prefixes every partition key, so that several installations
-	// share a table. Defaults to none.
+	// Namespace is a tenant of the table: it prefixes every partition key, so that
+	// several share a table and none sees another's entities, limits, buckets or events.
+	// It has to be registered (Repository.RegisterNamespace, on a repository without a
+	// namespace): calls and changes in one that is not fail with a *NamespaceError, so
+	// that a misspelt name is no new tenant. Defaults to none.
 	Namespace string
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -49,7 +52,7 @@ type RepositoryOptions struct {
 	CorrectClock *bool
 	// ConfigTTL is how long resolved configuration is used before it is read
 	// again: a changed limit is in force everywhere within it. Defaults to
-	// 60 s.
+	// 60 s; in a namespace it is at most 5 minutes, because a purge waits for it.
 	ConfigTTL time.Duration
 	// MaxStale is how long resolved configuration is used past its TTL while the
 	// table does not answer. Defaults to an hour.
@@ -123,6 +126,8 @@ type connection struct {
 	version tableVersion
 	turner  *legacy.Turner
 	looks   *legacyLooks
+	// namespace is what the record of the namespace said, if there is one.
+	namespace namespaceState
 	// anonymous lets changes be made by nobody known.
 	anonymous bool
 	// ticks orders, within the process, the start of config reads and the
@@ -190,6 +195,9 @@ func (o RepositoryOptions) validate() error {
 		if d < 0 {
 			return invalid("options."+field, "is %v; give a positive duration, or 0 for the default", d)
 		}
+	}
+	if o.Namespace != "" && o.ConfigTTL > admin.LongestTTL {
+		return invalid("options.ConfigTTL", "is %v; with a Namespace give at most %v, because the purge of a deleted one waits until every limiter has noticed", o.ConfigTTL, admin.LongestTTL)
 	}
 	if o.Principal != "" {
 		if reason := audit.CheckPrincipal(o.Principal); reason != "" {

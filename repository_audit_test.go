@@ -105,9 +105,8 @@ func TestEventsAreFound(t *testing.T) {
 // A namespace sees its own events alone.
 func TestEventsStayInTheirNamespace(t *testing.T) {
 	e := memEngine(t)
-	name := newTable()
-	eu, us := e.open(t, name, &RepositoryOptions{Namespace: "eu"}), e.open(t, name, &RepositoryOptions{Namespace: "us"})
-	require.NoError(t, eu.CreateTable(t.Context()))
+	name := e.repository(t, nil).table
+	eu, us := e.namespaced(t, name, "eu", nil), e.namespaced(t, name, "us", nil)
 	require.NoError(t, eu.SetSystemLimits(t.Context(), oneLimit, nil))
 	assert.Len(t, trail(t, eu, AuditQuery{}), 1)
 	assert.Empty(t, trail(t, us, AuditQuery{}))

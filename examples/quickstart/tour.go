@@ -36,11 +36,28 @@ type tour struct {
 // namespace keeps the tour apart from what else the table holds.
 var namespace = &dynalimit.RepositoryOptions{Namespace: "quickstart", Principal: "quickstart"}
 
+// open makes the table and the namespace, if they are not there, and returns the
+// repository of the namespace.
+func open(ctx context.Context, e *engine) (*dynalimit.Repository, error) {
+	whole, err := dynalimit.NewRepository(e.client, e.table, &dynalimit.RepositoryOptions{Principal: namespace.Principal})
+	if err != nil {
+		return nil, err
+	}
+	if err := whole.CreateTable(ctx); err != nil {
+		return nil, err
+	}
+	// A namespace is registered once; a misspelt one is refused.
+	if err := whole.RegisterNamespace(ctx, namespace.Namespace); err != nil && !errors.Is(err, dynalimit.ErrExists) {
+		return nil, err
+	}
+	return dynalimit.NewRepository(e.client, e.table, namespace)
+}
+
 // play shows all scenes.
 func play(ctx context.Context, e *engine, s *screen) (err error) {
 	// A Repository is one table; a RateLimiter charges its buckets. Both are
 	// safe for concurrent use: one of each per process is enough.
-	repo, err := dynalimit.NewRepository(e.client, e.table, namespace)
+	repo, err := open(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -52,9 +69,6 @@ func play(ctx context.Context, e *engine, s *screen) (err error) {
 	if e.db == nil { // a table may be shared: ids of this run's own
 		run := "-" + strings.ToLower(rand.Text()[:4])
 		t.ana, t.ben, t.shop = t.ana+run, t.ben+run, t.shop+run
-	}
-	if err := repo.CreateTable(ctx); err != nil {
-		return err
 	}
 	defer func() { err = errors.Join(err, t.leave(ctx)) }()
 	if err := t.prepare(ctx); err != nil {

@@ -21,7 +21,7 @@ type Event struct {
 	// Action is what was done, for example "limits_set" or "org_updated".
 	Action string
 	// Target is what was changed. The limiter's: an entity's id, "$SYSTEM",
-	// "$RESOURCE:gpt-4" or "$PLAN:pro". A budget's: an organisation's id, or
+	// "$RESOURCE:gpt-4", "$PLAN:pro" or "$NAMESPACE:eu". A budget's: an organisation's id, or
 	// "$PRICE:" and a model.
 	Target string
 	// Resource is the part of the target that was changed: the limiter's resource, or

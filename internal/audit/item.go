@@ -32,6 +32,9 @@ const (
 	System         = "$SYSTEM"
 	resourcePrefix = "$RESOURCE:"
 	planPrefix     = "$PLAN:"
+	// namespacePrefix begins the targets of a namespace's life, whose events lie outside
+	// of it.
+	namespacePrefix = "$NAMESPACE:"
 	// PricePrefix begins the targets of changes of a budget's prices; the model follows.
 	PricePrefix = "$PRICE:"
 )
@@ -41,6 +44,9 @@ func ResourceTarget(resource string) string { return resourcePrefix + resource }
 
 // PlanTarget is the target of changes of a plan's limits.
 func PlanTarget(plan string) string { return planPrefix + plan }
+
+// NamespaceTarget is the target of what becomes of a namespace as a whole.
+func NamespaceTarget(name string) string { return namespacePrefix + name }
 
 // IndexShards is over how many partitions of the index the events of a day are spread.
 const IndexShards = 8

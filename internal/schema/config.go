@@ -156,9 +156,13 @@ func ConfigUnchanged(old Item) Statement {
 	default:
 		b.compare(attrConfigVersion, "=", version)
 	}
-	st := b.build()
+	return withoutEmptyValues(b.build())
+}
+
+// withoutEmptyValues is a statement without the empty map of values that DynamoDB refuses.
+func withoutEmptyValues(st Statement) Statement {
 	if len(st.Values) == 0 {
-		st.Values = nil // DynamoDB refuses an empty map
+		st.Values = nil
 	}
 	return st
 }

@@ -48,6 +48,9 @@ func NewKeys(namespace string) Keys {
 // Prefix begins every partition key: the namespace's, "" without one.
 func (k Keys) Prefix() string { return k.prefix }
 
+// Name is the namespace's, "" without one.
+func (k Keys) Name() string { return strings.TrimSuffix(k.prefix, "/") }
+
 func (k Keys) entity(id string) string { return k.prefix + "ENTITY#" + id }
 
 // Bucket is the key of an entity's bucket for a resource.

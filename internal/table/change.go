@@ -24,6 +24,9 @@ type Proposal struct {
 	// Proof is the key of an item that this proposal alone puts: when no answer came,
 	// the item tells that the change was made. The zero Key is none.
 	Proof schema.Key
+	// Refused is asked when a condition did not hold. Its error ends the change: no other
+	// try can succeed. If it is nil, the change is tried again.
+	Refused func(context.Context) error
 }
 
 // Change proposes a change and makes it. If others were in the way, it proposes again:
@@ -44,9 +47,14 @@ func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal,
 			return nil
 		case v == ddb.Unconfirmed:
 			return t.unanswered(ctx, op, p, err)
+		case v == ddb.Refused && p.Refused != nil:
+			if why := p.Refused(ctx); why != nil {
+				return why
+			}
 		case v != ddb.Refused && v != ddb.Conflicted && v != ddb.Throttled && v != ddb.Unsent:
 			return t.Failure(op, err)
-		case attempt == Tries:
+		}
+		if attempt == Tries {
 			return t.Unavailable(op, fmt.Errorf("others were in the way in each of %d tries: %w", attempt, err))
 		}
 		if !Backoff.Pause(ctx, attempt) {

@@ -1,0 +1,241 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// The actions of a namespace's life, as events name them.
+const (
+	NamespaceRegistered   = "namespace_registered"
+	NamespaceDeleted      = "namespace_deleted"
+	NamespaceRecovered    = "namespace_recovered"
+	NamespacePurgeStarted = "namespace_purge_started"
+	NamespacePurged       = "namespace_purged"
+)
+
+var (
+	// ErrNamespace matches every *NamespaceError.
+	ErrNamespace = errors.New("dynalimit: the state of the namespace does not allow it")
+	// ErrNamespaceDeleted matches a *NamespaceError of a namespace that was deleted, is
+	// being purged, or was purged.
+	ErrNamespaceDeleted = errors.New("dynalimit: the namespace is deleted")
+)
+
+// NamespaceError says that a namespace is not in the state that a call needs. Nothing was
+// consumed, and nothing written. It is no outage: no policy admits a call because of it.
+type NamespaceError struct {
+	// Namespace is its name.
+	Namespace string
+	// State is what it is; empty for one that was never registered.
+	State schema.NamespaceState
+	// Since is when it got this state, by DynamoDB's clock; zero for one that was never
+	// registered.
+	Since time.Time
+	// Reason says what to do.
+	Reason string
+}
+
+// Error names the namespace, its state, and what to do.
+func (e *NamespaceError) Error() string {
+	if e.State == "" {
+		return fmt.Sprintf("dynalimit: namespace %q is not registered: %s", e.Namespace, e.Reason)
+	}
+	return fmt.Sprintf("dynalimit: namespace %q is %s since %s: %s", e.Namespace, e.State, e.Since.UTC().Format(time.RFC3339), e.Reason)
+}
+
+// Is matches ErrNamespace, and ErrNamespaceDeleted once it was deleted.
+func (e *NamespaceError) Is(target error) bool {
+	return target == ErrNamespace || target == ErrNamespaceDeleted && e.State != "" && e.State != schema.NamespaceActive
+}
+
+// RetryIn is the longest wait and false, because no wait helps until an administrator has
+// acted.
+func (e *NamespaceError) RetryIn() (time.Duration, bool) { return math.MaxInt64, false }
+
+// LongestTTL bounds how long a limiter in a namespace uses a configuration, and with it the
+// namespace, before it looks again.
+const LongestTTL = 5 * time.Minute
+
+// What to do about a namespace that is not active.
+const (
+	registerIt = "check the name, or register it with Repository.RegisterNamespace"
+	recoverIt  = "an administrator can undo it with Repository.RecoverNamespace"
+	goneIt     = "that is final, and its name stays taken; use another name"
+)
+
+func namespaceError(name string, n schema.NamespaceRecord, reason string) *NamespaceError {
+	return &NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason}
+}
+
+// Inactive is why a namespace with this record, nil for none, may not be used; nil if it
+// may.
+func Inactive(name string, record schema.Item) *NamespaceError {
+	n, found := schema.DecodeNamespace(record)
+	switch {
+	case !found:
+		return namespaceError(name, n, registerIt)
+	case n.State == schema.NamespaceActive:
+		return nil
+	case n.State == schema.NamespaceDeleted:
+		return namespaceError(name, n, recoverIt)
+	}
+	return namespaceError(name, n, goneIt)
+}
+
+// namespaceActive fails if the namespace may not be changed.
+func (a *Admin) namespaceActive(ctx context.Context) error {
+	key, _ := a.Keys.Namespace()
+	item, err := a.Table.Get(ctx, "read the namespace", key)
+	if err != nil {
+		return err
+	}
+	if inactive := Inactive(a.Keys.Name(), item); inactive != nil {
+		return inactive
+	}
+	return nil
+}
+
+// RegisterNamespace makes a namespace that limiters may use.
+func (a *Admin) RegisterNamespace(ctx context.Context, by, name string) error {
+	return a.changeNamespace(ctx, by, name, transition{
+		op: "register the namespace", action: NamespaceRegistered, to: schema.NamespaceActive,
+		may: func(n schema.NamespaceRecord) (bool, error) {
+			switch n.State {
+			case "":
+				return true, nil
+			case schema.NamespaceActive:
+				return false, namespaceError(name, n, "use it, or choose another name")
+			case schema.NamespaceDeleted:
+				return false, namespaceError(name, n, "recover it with Repository.RecoverNamespace, or choose another name")
+			default:
+				return false, namespaceError(name, n, goneIt)
+			}
+		},
+	})
+}
+
+// DeleteNamespace stops the limiters of a namespace. What is stored stays.
+func (a *Admin) DeleteNamespace(ctx context.Context, by, name string) error {
+	return a.changeNamespace(ctx, by, name, transition{
+		op: "delete the namespace", action: NamespaceDeleted, to: schema.NamespaceDeleted,
+		may: func(n schema.NamespaceRecord) (bool, error) {
+			if n.State == "" {
+				return false, namespaceError(name, n, registerIt)
+			}
+			return n.State == schema.NamespaceActive, nil
+		},
+	})
+}
+
+// RecoverNamespace makes a deleted namespace active again.
+func (a *Admin) RecoverNamespace(ctx context.Context, by, name string) error {
+	return a.changeNamespace(ctx, by, name, transition{
+		op: "recover the namespace", action: NamespaceRecovered, to: schema.NamespaceActive,
+		may: func(n schema.NamespaceRecord) (bool, error) {
+			switch n.State {
+			case "":
+				return false, namespaceError(name, n, registerIt)
+			case schema.NamespaceActive:
+				return false, nil
+			case schema.NamespaceDeleted:
+				return true, nil
+			default:
+				return false, namespaceError(name, n, goneIt)
+			}
+		},
+	})
+}
+
+// transition is a change of a namespace's state.
+type transition struct {
+	op, action string
+	to         schema.NamespaceState
+	// may reports whether the change is to be made; the zero record is that of a
+	// namespace that was never registered. If it is false without an error, there is
+	// nothing to do.
+	may func(schema.NamespaceRecord) (bool, error)
+}
+
+// changeNamespace gives a namespace its next state, in one transaction with the event.
+// The event lies outside of the namespace, so that it stays when that is purged.
+func (a *Admin) changeNamespace(ctx context.Context, by, name string, t transition) error {
+	key, _ := schema.NewKeys(name).Namespace()
+	return a.Table.Change(ctx, t.op, func() (table.Proposal, error) {
+		item, err := a.Table.Get(ctx, t.op, key)
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		before, _ := schema.DecodeNamespace(item)
+		if may, err := t.may(before); err != nil || !may {
+			return table.Proposal{}, err
+		}
+		now := a.Now()
+		after := before
+		if item == nil {
+			after.Name, after.RegisteredAt, after.RegisteredBy = name, now, by
+		}
+		after.State, after.ChangedAt, after.ChangedBy, after.Version = t.to, now, by, before.Version+1
+		d := Deed{By: by, Action: t.action, Target: audit.NamespaceTarget(name), Before: namespaceFields(before), After: namespaceFields(after)}
+		return a.propose(d, a.Table.Put(schema.EncodeNamespace(after), schema.NamespaceUnchanged(item)))
+	})
+}
+
+// namespaceFields are the fields of a namespace as events show them.
+func namespaceFields(n schema.NamespaceRecord) audit.Fields {
+	if n.State == "" {
+		return nil
+	}
+	return audit.Fields{"state": string(n.State)}
+}
+
+// Namespaces lists the namespaces of the table in the order of their names. An index is
+// read, which may lag behind by a moment; the records are read consistently.
+func (a *Admin) Namespaces(ctx context.Context) iter.Seq2[schema.NamespaceRecord, error] {
+	const op = "list the namespaces"
+	q := table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: a.Keys.Namespaces()}
+	return func(yield func(schema.NamespaceRecord, error) bool) {
+		for page, err := range a.Table.Pages(ctx, q) {
+			var records []schema.NamespaceRecord
+			if err == nil {
+				records, err = a.namespacesOf(ctx, op, page)
+			}
+			if err != nil {
+				yield(schema.NamespaceRecord{}, err)
+				return
+			}
+			if !table.YieldAll(records, yield) {
+				return
+			}
+		}
+	}
+}
+
+// namespacesOf reads the records of a page of the list.
+func (a *Admin) namespacesOf(ctx context.Context, op string, page *dynamodb.QueryOutput) ([]schema.NamespaceRecord, error) {
+	keys := make([]schema.Key, len(page.Items))
+	for i, item := range page.Items {
+		keys[i] = schema.KeyOf(item)
+	}
+	found, err := a.Table.BatchGet(ctx, op, keys)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]schema.NamespaceRecord, 0, len(keys))
+	for _, key := range keys {
+		if n, ok := schema.DecodeNamespace(found[key]); ok {
+			records = append(records, n)
+		}
+	}
+	return records, nil
+}

@@ -1,0 +1,130 @@
+package schema
+
+import (
+	"strings"
+	"time"
+)
+
+// Attribute names of namespace records. None is in an index: GSI3 holds keys alone.
+const (
+	attrState        = "state"
+	attrRegisteredAt = "registered_at"
+	attrRegisteredBy = "registered_by"
+	attrChangedAt    = "changed_at"
+	attrChangedBy    = "changed_by"
+	attrChangeCount  = "version"
+
+	skNamespace = "#NAMESPACE"
+	// namespaces is the partition of GSI3 that lists the namespaces of the table.
+	namespaces = "NAMESPACES#"
+)
+
+// NamespaceState is where a namespace is in its life. Each follows the one before, except
+// that a deleted one may become active again.
+type NamespaceState string
+
+const (
+	NamespaceActive  NamespaceState = "active"
+	NamespaceDeleted NamespaceState = "deleted"
+	NamespacePurging NamespaceState = "purging"
+	NamespacePurged  NamespaceState = "purged"
+)
+
+// NamespaceRecord is what a namespace's #NAMESPACE item says.
+type NamespaceRecord struct {
+	Name  string
+	State NamespaceState
+	// RegisteredAt and RegisteredBy say when it was registered, and by whom.
+	RegisteredAt time.Time
+	RegisteredBy string
+	// ChangedAt and ChangedBy say since when it has its state, and who gave it that.
+	// ChangedAt is in milliseconds, because a purge counts from it.
+	ChangedAt time.Time
+	ChangedBy string
+	// Version counts the writes of the record.
+	Version int64
+}
+
+// Namespace is the key of the namespace's own record; ok is false without a namespace.
+func (k Keys) Namespace() (key Key, ok bool) {
+	return Key{k.prefix + "SYSTEM#", skNamespace}, k.prefix != ""
+}
+
+// Namespaces is the partition of GSI3 that lists the namespaces of the table.
+func (Keys) Namespaces() string { return namespaces }
+
+// NamespaceOf is the name in an item of the list of namespaces.
+func NamespaceOf(item Item) string { return Text(item, GSI3SK) }
+
+// Within reports whether a key lies in the namespace. No key does without one.
+func (k Keys) Within(key Key) bool { return k.prefix != "" && strings.HasPrefix(key.PK, k.prefix) }
+
+// WithinPrefix is the condition of a read that only keys of the namespace meet.
+func (k Keys) WithinPrefix() Statement {
+	b := newStatementBuilder()
+	b.require("begins_with(" + b.name(PK) + ", " + b.value(String(k.prefix)) + ")")
+	return b.build()
+}
+
+// EncodeNamespace returns the item of a namespace's record.
+func EncodeNamespace(n NamespaceRecord) Item {
+	key, _ := NewKeys(n.Name).Namespace()
+	item := key.Attributes()
+	item[GSI3PK], item[GSI3SK] = String(namespaces), String(n.Name)
+	item[attrName] = String(n.Name)
+	item[attrState] = String(string(n.State))
+	item[attrRegisteredAt] = Number(n.RegisteredAt.UnixMilli())
+	item[attrChangedAt] = Number(n.ChangedAt.UnixMilli())
+	if n.RegisteredBy != "" {
+		item[attrRegisteredBy] = String(n.RegisteredBy)
+	}
+	if n.ChangedBy != "" {
+		item[attrChangedBy] = String(n.ChangedBy)
+	}
+	item[attrChangeCount] = Number(n.Version)
+	return item
+}
+
+// DecodeNamespace reads a namespace's record; ok is false for none.
+func DecodeNamespace(item Item) (n NamespaceRecord, ok bool) {
+	if len(item) == 0 {
+		return NamespaceRecord{}, false
+	}
+	d := &decoder{item: item}
+	instant := func(name string) time.Time {
+		if ms, ok := d.number(name); ok {
+			return time.UnixMilli(ms).UTC()
+		}
+		return time.Time{}
+	}
+	n = NamespaceRecord{
+		Name: Text(item, attrName), State: NamespaceState(Text(item, attrState)),
+		RegisteredAt: instant(attrRegisteredAt), RegisteredBy: Text(item, attrRegisteredBy),
+		ChangedAt: instant(attrChangedAt), ChangedBy: Text(item, attrChangedBy),
+	}
+	n.Version, _ = d.number(attrChangeCount)
+	return n, true
+}
+
+// NamespaceUnchanged is the condition that a record is as it was when old was read; nil
+// for no record.
+func NamespaceUnchanged(old Item) Statement {
+	b := newStatementBuilder()
+	switch version := old[attrChangeCount]; {
+	case old == nil:
+		b.absent(PK)
+	case version == nil:
+		b.exists(PK)
+		b.absent(attrChangeCount)
+	default:
+		b.compare(attrChangeCount, "=", version)
+	}
+	return withoutEmptyValues(b.build())
+}
+
+// NamespaceIsActive is the condition of a record under which the namespace may be changed.
+func NamespaceIsActive() Statement {
+	b := newStatementBuilder()
+	b.compare(attrState, "=", String(string(NamespaceActive)))
+	return b.build()
+}

@@ -1,0 +1,210 @@
+package dynalimit
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// tenant is a process of the namespace "eu" of the table that s limits on. Its clock is the
+// bubble's, or that of s.
+func (s *process) tenant(opts *Options) *process {
+	s.t.Helper()
+	return s.on(s.namespaced(s.t, s.repo.table, "eu", &RepositoryOptions{Now: s.clock.now}), opts)
+}
+
+// inactive is the error of a call that a namespace refuses.
+func inactive(t *testing.T, err error) *NamespaceError {
+	t.Helper()
+	var e *NamespaceError
+	require.ErrorAs(t, err, &e)
+	require.ErrorIs(t, err, ErrNamespace)
+	return e
+}
+
+// inNamespace runs a test, in virtual time, with the process that administers a table and
+// one of a namespace of it.
+func inNamespace(t *testing.T, opts *Options, test func(t *testing.T, operator, tenant *process)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		operator := liveProcess(t, memEngine(t, ddbmem.WithLog()), nil)
+		test(t, operator, operator.tenant(opts))
+	})
+}
+
+func TestMisspeltNamespaceIsRefused(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		operator := newProcess(t, e, nil)
+		repo := e.open(t, operator.repo.table, &RepositoryOptions{Namespace: "typo", Now: operator.clock.now})
+		typo := operator.on(repo, perMinute())
+		for _, policy := range []UnavailablePolicy{Block, Allow, Local} {
+			_, err := typo.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1}, WithOnUnavailable(policy))
+			refused := inactive(t, err)
+			assert.Equal(t, NamespaceError{Namespace: "typo", Reason: refused.Reason}, *refused)
+			assert.Contains(t, err.Error(), "RegisterNamespace")
+			assert.NotErrorIs(t, err, ErrNamespaceDeleted)
+			_, known := RetryAfter(err)
+			assert.False(t, known)
+		}
+		inactive(t, repo.SetSystemLimits(t.Context(), oneLimit, nil))
+		_, err := typo.limiter.Check(t.Context(), "user-1", model, nil)
+		inactive(t, err)
+		for _, item := range scan(t, operator.repo) {
+			assert.NotContains(t, schema.KeyOf(item).PK, "typo/", "nothing was written")
+		}
+		require.NoError(t, operator.repo.RegisterNamespace(t.Context(), "typo"))
+		require.NoError(t, repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 5)}, nil))
+		typo.clock.advance(time.Minute)
+		typo.acquire("user-1", Amounts{"rpm": 1})
+	})
+}
+
+func TestDeletedNamespaceStopsLimitersWithinTheirTTL(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		other := operator.tenant(perMinute())
+		lease := eu.acquire("user-1", Amounts{"rpm": 10})
+		kept := other.acquire("user-2", Amounts{"rpm": 10})
+		elapse(time.Second)
+		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+		since := time.Now()
+		elapse(time.Minute)
+		before := eu.stored("user-1", "rpm").Consumed
+		for _, s := range []*process{eu, other} {
+			for _, user := range []string{"user-1", "user-2", "user-3"} {
+				for _, policy := range []UnavailablePolicy{Block, Allow, Local} {
+					_, err := s.limiter.Acquire(t.Context(), user, model, Amounts{"rpm": 1}, WithOnUnavailable(policy))
+					e := inactive(t, err)
+					require.ErrorIs(t, err, ErrNamespaceDeleted)
+					assert.Equal(t, NamespaceDeleted, e.State)
+					assert.Equal(t, since, e.Since.Local())
+					assert.Contains(t, e.Reason, "RecoverNamespace")
+				}
+			}
+			_, err := s.limiter.Wait(t.Context(), "user-1", model, Amounts{"rpm": 1})
+			inactive(t, err)
+		}
+		assert.Equal(t, before, eu.stored("user-1", "rpm").Consumed)
+		assert.Nil(t, eu.item("user-3"))
+		require.ErrorIs(t, kept.Consume(t.Context(), Amounts{"rpm": 1}), ErrNamespaceDeleted)
+		require.NoError(t, lease.Settle(t.Context(), Amounts{"rpm": 7}))
+		require.NoError(t, kept.Rollback(t.Context()))
+		assert.Equal(t, int64(7*milli), eu.stored("user-1", "rpm").Consumed)
+		assert.Zero(t, other.stored("user-2", "rpm").Consumed)
+
+		require.NoError(t, operator.repo.RecoverNamespace(t.Context(), "eu"))
+		elapse(time.Minute)
+		for _, s := range []*process{eu, other} {
+			for _, user := range []string{"user-1", "user-2", "user-3"} {
+				s.acquire(user, Amounts{"rpm": 1})
+			}
+		}
+	})
+}
+
+// What is known of a deleted namespace answers for a TTL, whichever entity asks.
+func TestDeletedNamespaceAsksNothingOfTheTable(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+		ask := func(n int) int64 {
+			return eu.used(func() {
+				for i := range n {
+					_, err := eu.limiter.Acquire(t.Context(), userOf(i%20), model, Amounts{"rpm": 1})
+					inactive(t, err)
+				}
+			}).Requests()
+		}
+		assert.Equal(t, int64(1), ask(100))
+		elapse(59 * time.Second)
+		assert.Zero(t, ask(100))
+		elapse(time.Second)
+		assert.Equal(t, int64(1), ask(100))
+	})
+}
+
+// No policy admits calls of a namespace that is known to be deleted, however long ago that
+// was read, and also where only a stale configuration is left.
+func TestOutageDoesNotAdmitInADeletedNamespace(t *testing.T) {
+	for _, policy := range []UnavailablePolicy{Block, Allow, Local} {
+		t.Run(string(policy), func(t *testing.T) {
+			opts := perMinute()
+			opts.OnUnavailable = policy
+			inNamespace(t, opts, func(t *testing.T, operator, eu *process) {
+				eu.acquire("user-1", Amounts{"rpm": 1})
+				require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+				elapse(time.Minute)
+				_, err := eu.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+				inactive(t, err)
+				eu.down(ddbmem.Fault{Drop: true})
+				for range 20 {
+					for _, user := range []string{"user-1", "user-2"} {
+						_, err := eu.limiter.Acquire(t.Context(), user, model, Amounts{"rpm": 1})
+						require.ErrorIs(t, err, ErrNamespaceDeleted)
+					}
+					elapse(20 * time.Second)
+				}
+				eu.recovers()
+			})
+		})
+	}
+}
+
+func TestWaitEndsWhenTheNamespaceIsDeleted(t *testing.T) {
+	inNamespace(t, perDay(10), func(t *testing.T, operator, eu *process) {
+		eu.acquire("user-1", Amounts{"tpm": 10})
+		began := time.Now()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := eu.limiter.Wait(t.Context(), "user-1", model, Amounts{"tpm": 5})
+			ended <- err
+		}()
+		synctest.Wait()
+		elapse(10 * time.Second)
+		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+		require.ErrorIs(t, <-ended, ErrNamespaceDeleted)
+		assert.LessOrEqual(t, time.Since(began), 70*time.Second)
+	})
+}
+
+// Tokens that were debited ahead are not handed out once the deletion is known, whoever
+// learnt of it.
+func TestDeletedNamespaceServesNoPrefetchedTokens(t *testing.T) {
+	opts := &Options{Limits: []Limit{PerSecond("rps", 1000)}, Prefetch: 10 * time.Second}
+	inNamespace(t, opts, func(t *testing.T, operator, eu *process) {
+		served := func() bool { // busy enough to be debited ahead
+			return eu.used(func() { eu.acquire("user-1", Amounts{"rps": 1}) }).Requests() == 0
+		}
+		elapse(time.Second)
+		for range 100 {
+			served()
+			elapse(10 * time.Millisecond)
+		}
+		require.True(t, served(), "tokens are debited ahead")
+		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+		_, err := eu.limiter.Acquire(t.Context(), "user-2", model, Amounts{"rps": 1}) // unknown: it is read
+		inactive(t, err)
+		_, err = eu.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rps": 1})
+		inactive(t, err)
+	})
+}
+
+// A cold acquire in a namespace has the same round trips, and a warm one no more requests.
+func TestNamespaceCostsNoRoundTrip(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, _, eu *process) {
+		assert.Equal(t, int64(2), eu.used(func() { eu.acquire("user-1", Amounts{"rpm": 1}) }).Requests())
+		assert.Equal(t, int64(1), eu.used(func() { eu.acquire("user-1", Amounts{"rpm": 1}) }).Requests())
+	})
+}
+
+func TestConfigTTLOfANamespaceIsBounded(t *testing.T) {
+	e := memEngine(t)
+	_, err := NewRepository(e.client(), "limits", &RepositoryOptions{Namespace: "eu", ConfigTTL: 5*time.Minute + 1})
+	require.ErrorContains(t, err, "options.ConfigTTL")
+	_, err = NewRepository(e.client(), "limits", &RepositoryOptions{ConfigTTL: time.Hour})
+	require.NoError(t, err)
+}

@@ -1,0 +1,117 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/admin"
+	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Namespace is what is known of a namespace: a tenant of the table, with entities, limits,
+// buckets and events of its own.
+type Namespace struct {
+	// Name is what RepositoryOptions.Namespace names.
+	Name string
+	// State is where it is in its life.
+	State NamespaceState
+	// RegisteredAt is when it was registered, by DynamoDB's clock, to the millisecond.
+	RegisteredAt time.Time
+	// RegisteredBy is the principal who registered it; empty for nobody known.
+	RegisteredBy string
+	// ChangedAt is since when it has its state, by DynamoDB's clock, to the millisecond.
+	ChangedAt time.Time
+	// ChangedBy is the principal who gave it its state; empty for nobody known.
+	ChangedBy string
+}
+
+// AuditNamespace is the Target of what becomes of a namespace as a whole:
+// "$NAMESPACE:eu". Its events lie in no namespace: list them on a repository without one.
+func AuditNamespace(name string) string { return audit.NamespaceTarget(name) }
+
+// RegisterNamespace makes a namespace that limiters may use. A limiter whose repository
+// names another one is refused: a misspelt name never becomes a tenant. Processes that
+// were refused are served within their ConfigTTL. What a table holds under the name
+// already belongs to it then.
+//
+// It fails with ErrExists if the namespace is active, and with a *NamespaceError if it was
+// deleted: a purged name stays taken. Like the other changes of namespaces it is called on
+// a repository without one, and is a *ValidationError on another.
+func (r *Repository) RegisterNamespace(ctx context.Context, name string) error {
+	err := r.changeNamespace(ctx, name, (*admin.Admin).RegisterNamespace)
+	if e, ok := errors.AsType[*NamespaceError](err); ok && e.State == NamespaceActive {
+		return fmt.Errorf("%w: namespace %q is registered since %s; use it, or choose another name", ErrExists, name, e.Since.Format(time.RFC3339))
+	}
+	return err
+}
+
+// DeleteNamespace stops the limiters of a namespace: within their ConfigTTL, their calls
+// fail with ErrNamespaceDeleted, and nothing is charged. Leases that are out can still be
+// corrected, settled and rolled back. No change lands in the namespace afterwards. What is
+// stored stays, and RecoverNamespace undoes it. To delete a deleted one is no error. It
+// fails with a *NamespaceError for one that was never registered.
+func (r *Repository) DeleteNamespace(ctx context.Context, name string) error {
+	return r.changeNamespace(ctx, name, (*admin.Admin).DeleteNamespace)
+}
+
+// RecoverNamespace makes a deleted namespace active again. Its limiters are served within
+// their ConfigTTL, and everything is as it was. To recover an active one is no error. It
+// fails with a *NamespaceError for one that was never registered, and for one whose purge
+// has begun, because that is final.
+func (r *Repository) RecoverNamespace(ctx context.Context, name string) error {
+	return r.changeNamespace(ctx, name, (*admin.Admin).RecoverNamespace)
+}
+
+// Namespaces lists the namespaces of the table in the order of their names, those that are
+// deleted and purged too. An index is read, which may lag behind by a moment. It is called
+// on a repository without a namespace.
+func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[Namespace, error] {
+	if err := r.usable(ctx); err != nil {
+		return problem.List[Namespace](err)
+	}
+	if err := r.overNamespaces(); err != nil {
+		return problem.List[Namespace](err)
+	}
+	return func(yield func(Namespace, error) bool) {
+		for n, err := range r.admin.Namespaces(ctx) {
+			shown := Namespace{
+				Name: n.Name, State: n.State, RegisteredAt: n.RegisteredAt, RegisteredBy: n.RegisteredBy, ChangedAt: n.ChangedAt, ChangedBy: n.ChangedBy,
+			}
+			if !yield(shown, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// changeNamespace checks what a change of a namespace needs, and makes it.
+func (r *Repository) changeNamespace(ctx context.Context, name string, change func(a *admin.Admin, ctx context.Context, by, name string) error) error {
+	if err := r.usable(ctx); err != nil {
+		return err
+	}
+	if err := r.overNamespaces(); err != nil {
+		return err
+	}
+	if reason := schema.CheckNamespace(name); reason != "" {
+		return invalid("name", "%s", reason)
+	}
+	by, err := r.mayChange(ctx)
+	if err != nil {
+		return err
+	}
+	return change(r.admin, ctx, by, name)
+}
+
+// overNamespaces refuses a repository that is bound to one namespace: who administers it
+// does not decide whether it is there.
+func (r *Repository) overNamespaces() error {
+	if name := r.keys.Name(); name != "" {
+		return invalid("repository", "is bound to the namespace %q; namespaces are registered, listed, deleted and purged on one without RepositoryOptions.Namespace", name)
+	}
+	return nil
+}
