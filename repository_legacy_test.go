@@ -331,7 +331,10 @@ func TestLegacyItemsOfNamespaces(t *testing.T) {
 		eu, us := schema.NewKeys("eu"), schema.NewKeys("us")
 		put(t, made, exhausted(schema.Keys{}, "user-1", clock.now()), exhausted(eu, "user-1", clock.now()))
 		for _, namespace := range []string{"us", "eu", ""} {
-			r := e.open(t, made.table, &RepositoryOptions{Now: clock.now, Namespace: namespace})
+			r := made
+			if namespace != "" {
+				r = e.namespaced(t, made.table, namespace, &RepositoryOptions{Now: clock.now})
+			}
 			p := (&process{engine: e, t: t, clock: clock}).on(r, &Options{Limits: []Limit{rpm}})
 			if namespace == "us" {
 				p.acquire("user-1", Amounts{"rpm": 100})

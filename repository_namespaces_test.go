@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"cmp"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -115,11 +116,18 @@ func TestNoChangeLandsInADeletedNamespace(t *testing.T) {
 	require.NoError(t, eu.SetSystemLimits(t.Context(), oneLimit, nil))
 	require.NoError(t, r.DeleteNamespace(t.Context(), "eu"))
 	before := scan(t, r)
+	other := []Limit{PerMinute("rpm", 7)}
 	for name, change := range map[string]func() error{
-		"set system":    func() error { return eu.SetSystemLimits(t.Context(), oneLimit, nil) },
-		"set resource":  func() error { return eu.SetResourceLimits(t.Context(), model, oneLimit) },
-		"set entity":    func() error { return eu.SetEntityLimits(t.Context(), "key-1", model, oneLimit) },
+		"set system":    func() error { return eu.SetSystemLimits(t.Context(), other, nil) },
+		"set resource":  func() error { return eu.SetResourceLimits(t.Context(), model, other) },
+		"set plan":      func() error { return eu.SetPlanLimits(t.Context(), "pro", model, other) },
+		"set entity":    func() error { return eu.SetEntityLimits(t.Context(), "key-1", model, other) },
 		"delete system": func() error { return eu.DeleteSystemLimits(t.Context()) },
+		"block":         func() error { return eu.SetBlocked(t.Context(), Scope{Entity: "key-1"}, true) },
+		"set many": func() error {
+			errs, err := eu.SetConfigs(t.Context(), []ScopedConfig{{Scope: Scope{Entity: "key-1"}, Config: LimitConfig{Limits: other}}})
+			return errors.Join(append(errs, err)...)
+		},
 	} {
 		began := e.db.Meter()
 		require.ErrorIs(t, change(), ErrNamespaceDeleted, name)

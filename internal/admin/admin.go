@@ -49,16 +49,11 @@ func (a *Admin) Record(d Deed) (types.TransactWriteItem, schema.Key, error) {
 	return a.Table.Put(item, schema.Statement{}), schema.KeyOf(item), nil
 }
 
-// propose is a proposal of writes with the event of a deed. In a namespace it requires
-// that the namespace is active, so that no change lands after its deletion.
+// propose is a proposal of writes with the event of a deed.
 func (a *Admin) propose(d Deed, writes ...types.TransactWriteItem) (table.Proposal, error) {
 	event, proof, err := a.Record(d)
 	if err != nil {
 		return table.Proposal{}, err
 	}
-	p := table.Proposal{Writes: append(writes, event), Proof: proof}
-	if key, ok := a.Keys.Namespace(); ok {
-		p.Writes, p.Refused = append(p.Writes, a.Table.Check(key, schema.NamespaceIsActive())), a.namespaceActive
-	}
-	return p, nil
+	return table.Proposal{Writes: append(writes, event), Proof: proof}, nil
 }

@@ -17,7 +17,8 @@ type ConfigEdit struct {
 }
 
 // batchOfConfigs is how many changes go in one transaction: each is a write and an event,
-// and the lists for tools are two more of the 100 that DynamoDB takes.
+// the lists for tools are two more of the 100 that DynamoDB takes, and the check of the
+// namespace is one.
 const batchOfConfigs = 45
 
 // ChangeConfigs is ChangeConfig for many owners, each once: as many as fit in each
@@ -45,7 +46,7 @@ func (a *Admin) ChangeConfigs(ctx context.Context, by, op string, edits []Config
 
 // stops is the error for what comes after a failed transaction; nil to go on.
 func (a *Admin) stops(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, problem.ErrUnavailable) || errors.Is(err, problem.ErrTable) {
+	if ctx.Err() != nil || errors.Is(err, problem.ErrUnavailable) || errors.Is(err, problem.ErrTable) || errors.Is(err, ErrNamespace) {
 		return err
 	}
 	return nil

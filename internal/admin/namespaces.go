@@ -93,17 +93,28 @@ func Inactive(name string, record schema.Item) *NamespaceError {
 	return namespaceError(name, n, goneIt)
 }
 
-// namespaceActive fails if the namespace may not be changed.
-func (a *Admin) namespaceActive(ctx context.Context) error {
-	key, _ := a.Keys.Namespace()
-	item, err := a.Table.Get(ctx, "read the namespace", key)
-	if err != nil {
-		return err
+// Guarded is a table whose changes require that the namespace of the keys is active, so
+// that none lands after its deletion. Without a namespace it is the table itself.
+func Guarded(t *table.Table, keys schema.Keys) *table.Table {
+	key, ok := keys.Namespace()
+	if !ok {
+		return t
 	}
-	if inactive := Inactive(a.Keys.Name(), item); inactive != nil {
-		return inactive
+	guarded := *t
+	guarded.Guard = &table.Guard{
+		Check: t.Check(key, schema.NamespaceIsActive()),
+		Why: func(ctx context.Context) error {
+			item, err := t.Get(ctx, "read the namespace", key)
+			if err != nil {
+				return err
+			}
+			if inactive := Inactive(keys.Name(), item); inactive != nil {
+				return inactive
+			}
+			return nil
+		},
 	}
-	return nil
+	return &guarded
 }
 
 // RegisterNamespace makes a namespace that limiters may use.

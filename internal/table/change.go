@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -24,9 +25,31 @@ type Proposal struct {
 	// Proof is the key of an item that this proposal alone puts: when no answer came,
 	// the item tells that the change was made. The zero Key is none.
 	Proof schema.Key
-	// Refused is asked when a condition did not hold. Its error ends the change: no other
-	// try can succeed. If it is nil, the change is tried again.
-	Refused func(context.Context) error
+}
+
+// Guard is what every change of a table requires besides its own conditions.
+type Guard struct {
+	// Check is a part of each transaction.
+	Check types.TransactWriteItem
+	// Why is asked when a condition did not hold. Its error, that of the guard, ends the
+	// change: no other try can succeed.
+	Why func(context.Context) error
+}
+
+// guarded is a proposal with the part that each transaction has.
+func (t *Table) guarded(p Proposal) Proposal {
+	if t.Guard != nil {
+		p.Writes = append(slices.Clip(p.Writes), t.Guard.Check)
+	}
+	return p
+}
+
+// whyRefused is the error of the guard if that is why a condition did not hold.
+func (t *Table) whyRefused(ctx context.Context, v ddb.Verdict) error {
+	if v != ddb.Refused || t.Guard == nil {
+		return nil
+	}
+	return t.Guard.Why(ctx)
 }
 
 // Change proposes a change and makes it. If others were in the way, it proposes again:
@@ -41,18 +64,17 @@ func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal,
 		if err != nil || len(p.Writes) == 0 {
 			return err
 		}
-		v, err := t.Transact(ctx, p.Writes)
+		v, err := t.Transact(ctx, t.guarded(p).Writes)
 		switch {
 		case v == ddb.Landed:
 			return nil
 		case v == ddb.Unconfirmed:
 			return t.unanswered(ctx, op, p, err)
-		case v == ddb.Refused && p.Refused != nil:
-			if why := p.Refused(ctx); why != nil {
-				return why
-			}
 		case v != ddb.Refused && v != ddb.Conflicted && v != ddb.Throttled && v != ddb.Unsent:
 			return t.Failure(op, err)
+		}
+		if why := t.whyRefused(ctx, v); why != nil {
+			return why
 		}
 		if attempt == Tries {
 			return t.Unavailable(op, fmt.Errorf("others were in the way in each of %d tries: %w", attempt, err))

@@ -30,6 +30,8 @@ type Table struct {
 	// RetryAfter returns the time until a table that does not answer is asked again; 0
 	// when that is not known. If it is nil, it never is.
 	RetryAfter func() time.Duration
+	// Guard is what every Change requires besides its own conditions; nil for nothing.
+	Guard *Guard
 }
 
 // Backoff is the wait between the tries of administrative work.
