@@ -331,7 +331,7 @@ func TestLegacyItemsOfNamespaces(t *testing.T) {
 		eu, us := schema.NewKeys("eu"), schema.NewKeys("us")
 		put(t, made, exhausted(schema.Keys{}, "user-1", clock.now()), exhausted(eu, "user-1", clock.now()))
 		for _, namespace := range []string{"us", "eu", ""} {
-			r := made
+			r := e.open(t, made.table, &RepositoryOptions{Now: clock.now})
 			if namespace != "" {
 				r = e.namespaced(t, made.table, namespace, &RepositoryOptions{Now: clock.now})
 			}
