@@ -503,10 +503,8 @@ func replay(t *testing.T, r *Repository, id string) (fields map[string]string, e
 // Every entity is listed, page by page, in its namespace alone.
 func TestEntitiesListsThemAll(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		name := newTable()
-		eu, us := e.open(t, name, &RepositoryOptions{Namespace: "eu", Now: noon}), e.open(t, name, &RepositoryOptions{Namespace: "us"})
-		require.NoError(t, eu.CreateTable(t.Context()))
-		e.deleteAfter(t, name)
+		name := e.repository(t, nil).table
+		eu, us := e.namespaced(t, name, "eu", &RepositoryOptions{Now: noon}), e.namespaced(t, name, "us", nil)
 		var items []schema.Item
 		var want []string
 		for i := range 2000 {
