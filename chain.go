@@ -111,17 +111,25 @@ func (l *RateLimiter) chain(ctx context.Context, r *request, c cascade, p *patie
 		if resolved.blocked != "" && p != nil {
 			return c, cmp.Or(policy, l.opts.OnUnavailable), blockedBy(id, r.resource, resolved)
 		}
-		cfg, err := l.levelConfig(r, id, resolved)
-		if err != nil {
+		if c, err = l.extend(c, r, lane, resolved); err != nil {
 			return c, policy, err
 		}
-		if cfg != nil {
-			c = c.with(lane, cfg, r.amounts)
-		}
-		c.unlimited = c.unlimited || resolved.unlimited
 		id = resolved.charged()
 	}
 	return c, cmp.Or(policy, l.opts.OnUnavailable), l.checkKnown(r, &c)
+}
+
+// extend adds a level to the cascade of a call, if anything limits it.
+func (l *RateLimiter) extend(c cascade, r *request, at *lane.Lane, resolved *resolvedConfig) (cascade, error) {
+	cfg, err := l.levelConfig(r, at.Entity, resolved)
+	if err != nil {
+		return c, err
+	}
+	if cfg != nil {
+		c = c.with(at, cfg, r.amounts)
+	}
+	c.unlimited = c.unlimited || resolved.unlimited
+	return c, nil
 }
 
 // remembered is what was last read about a call, however old: its policy, and whether
