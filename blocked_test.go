@@ -230,3 +230,34 @@ func TestBlockedAfterAnAdmissionWithoutConfiguration(t *testing.T) {
 		assert.Equal(t, int64(7), s.level("user-1", "rpm"))
 	})
 }
+
+// In the process that changes it, a plan, a block and what is unlimited are in force at
+// once.
+func TestLevelsAreInForceAtOnceInThisProcess(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := onPlan(t, e, perMinute())
+		ctx, plan := t.Context(), Scope{Plan: "pro"}
+		won := func() ConfigLevel { return s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level }
+		assert.Equal(t, LevelOptions, won())
+		require.NoError(t, s.repo.SetPlanLimits(ctx, "pro", "", []Limit{PerMinute("rpm", 50)}))
+		assert.Equal(t, LevelPlanDefault, won())
+		require.NoError(t, s.repo.SetPlanLimits(ctx, "pro", model, []Limit{PerMinute("rpm", 60)}))
+		assert.Equal(t, LevelPlan, won())
+		for _, change := range []struct {
+			repo *Repository
+			to   bool
+		}{{s.repo, true}, {s.repo.As("another"), false}, {s.repo.As("another"), true}, {s.repo, false}} {
+			require.NoError(t, change.repo.SetBlocked(ctx, plan, change.to))
+			_, err := s.limiter.Acquire(ctx, "user-1", model, Amounts{"rpm": 1})
+			if change.to {
+				isBlocked(t, err, "user-1", LevelPlanDefault)
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		require.NoError(t, s.repo.DeletePlanLimits(ctx, "pro", model))
+		assert.Equal(t, LevelPlanDefault, won())
+		require.NoError(t, s.repo.SetUnlimited(ctx, plan))
+		assert.Empty(t, s.acquire("user-1", Amounts{"rpm": 1}).Statuses())
+	})
+}

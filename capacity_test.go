@@ -166,6 +166,10 @@ func TestColdAcquireReadsOnce(t *testing.T) {
 	assert.Equal(t, int64(2), used.Requests())
 	used = s.used(func() { s.acquire("user-2", Amounts{"rpm": 1}) })
 	t.Logf("cold: %g read units, %g write units", used.ReadUnits(), used.WriteUnits())
+	s.enrols(schema.EntityRecord{ID: "user-3", Plan: "pro"})
+	used = s.used(func() { s.acquire("user-3", Amounts{"rpm": 1}) })
+	assert.Equal(t, int64(3), used.Requests(), "the plan is read once the record has named it")
+	assert.Equal(t, 8.0, used.ReadUnits())
 }
 
 func TestDenialFromMemoryCostsNothing(t *testing.T) {

@@ -51,8 +51,8 @@ type HiddenLimit struct {
 }
 
 // ResolveLimits returns what applies to an entity on a resource, and where it comes from.
-// It reads the table consistently, not the cache, and changes neither: one request, and a
-// second one if the entity is on a plan. The entity needs no record. It fails with a
+// It reads the table consistently, and neither reads nor changes the cache: one request, and
+// a second one if the entity is on a plan. The entity needs no record. It fails with a
 // *ValidationError for bad input, and for a stored level that cannot be read.
 func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string) (ResolvedLimits, error) {
 	if err := r.usable(ctx); err != nil {
