@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -184,6 +186,45 @@ func TestLegacyBucketUnderFaults(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An older writer that is not stopped yet changes a bucket between the look and the
+// transaction that turns it: it is turned as the writer left it.
+func TestLegacyBucketThatChangesBeforeItIsTurned(t *testing.T) {
+	for _, version := range []string{"0.5", "0.6"} {
+		t.Run(version, func(t *testing.T) {
+			e := memEngine(t)
+			s := legacyProcess(t, e, version, nil)
+			key := schema.Key{PK: "ENTITY#key-1", SK: "#BUCKET#" + model + "#rpm"}
+			exhausted, err := s.repo.store.Get(t.Context(), "test", key)
+			require.NoError(t, err)
+			full := fuller(exhausted, 100_000)
+			put(t, s.repo, full)
+			other := e.open(t, s.repo.table, nil)
+			e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+				if q.Operation == "TransactWriteItems" && bytes.Contains(q.Body, []byte("b_rpm_tk")) {
+					e.db.SetFaults(nil)
+					put(t, other, exhausted)
+				}
+				return ddbmem.Fault{}
+			})
+			s.deny("key-1", Amounts{"rpm": 1})
+			assert.Zero(t, s.level("key-1", "rpm"))
+		})
+	}
+}
+
+// fuller is a bucket of the older layout with other tokens.
+func fuller(item schema.Item, tokens int64) schema.Item {
+	item = maps.Clone(item)
+	if nested, ok := item["data"].(*types.AttributeValueMemberM); ok {
+		values := maps.Clone(nested.Value)
+		values["tokens_milli"] = schema.Number(tokens)
+		item["data"] = &types.AttributeValueMemberM{Value: values}
+		return item
+	}
+	item["tokens_milli"] = schema.Number(tokens)
+	return item
 }
 
 // A bucket of the older layout that cannot be read is no reason to make a full one: the

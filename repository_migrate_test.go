@@ -119,6 +119,43 @@ func TestMigrateMarksATableOfToday(t *testing.T) {
 	assert.Len(t, wire.take(), 2)
 }
 
+// A migration turns the table, whatever the namespace of whoever runs it, and mixes none
+// with another.
+func TestMigrateTurnsEveryNamespace(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		clock := newHandClock()
+		made := e.repository(t, &RepositoryOptions{Now: clock.now})
+		versioned(t, made, map[string]string{"schema_version": "0.8.0"})
+		for i, namespace := range []string{"", "eu", "us"} {
+			item := exhausted(schema.NewKeys(namespace), "user-1", clock.now())
+			item["tokens_milli"] = schema.Number(int64(i) * 1000)
+			put(t, made, item)
+		}
+		report, err := e.open(t, made.table, &RepositoryOptions{Now: clock.now, Namespace: "eu"}).Migrate(t.Context(), nil)
+		require.NoError(t, err)
+		assert.Equal(t, 3, report.Buckets)
+		for i, namespace := range []string{"", "eu", "us"} {
+			p := (&process{engine: e, t: t, clock: clock}).on(e.open(t, made.table, &RepositoryOptions{Now: clock.now, Namespace: namespace}), &Options{Limits: []Limit{rpm}})
+			assert.Equal(t, int64(i), p.level("user-1", "rpm"), namespace)
+		}
+	})
+}
+
+// A migration whose caller leaves says so, and is no report of success.
+func TestMigrateIsLeft(t *testing.T) {
+	e := memEngine(t)
+	r := legacyTable(t, e, "0.6", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	report, err := r.Migrate(ctx, &MigrateOptions{OnProgress: func(MigrateProgress) { cancel() }})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.False(t, report.Complete)
+	assert.False(t, r.compositeOnly())
+	assert.Len(t, trail(t, r, AuditQuery{Target: AuditSystem}), 1, "its start alone")
+	report, err = r.Migrate(t.Context(), nil)
+	require.NoError(t, err)
+	assert.True(t, report.Complete)
+}
+
 // What may not be done is refused before anything is written.
 func TestMigrateIsRefused(t *testing.T) {
 	e := memEngine(t)

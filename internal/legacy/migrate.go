@@ -23,6 +23,9 @@ const (
 	mostPasses = 8
 	// atOnce is how many buckets and configurations are turned at a time.
 	atOnce = 8
+	// pageItems is how many items one scan looks at: few enough to be answered in time, for
+	// a request that takes too long is taken for a table that does not answer.
+	pageItems = 500
 	// mostNamed is how many malformed items a report names.
 	mostNamed = 20
 
@@ -193,7 +196,7 @@ func (g *group) add(of schema.Legacy, item schema.Item) {
 // scan asks for what may be of the older layout, as it is now.
 func (m *Migration) scan() *dynamodb.ScanInput {
 	return &dynamodb.ScanInput{
-		TableName: &m.Turner.Table.Name, ConsistentRead: aws.Bool(true),
+		TableName: &m.Turner.Table.Name, ConsistentRead: aws.Bool(true), Limit: aws.Int32(pageItems),
 		FilterExpression:         aws.String("begins_with(#0, :0) OR begins_with(#0, :1)"),
 		ExpressionAttributeNames: map[string]string{"#0": schema.SK},
 		ExpressionAttributeValues: schema.Item{
