@@ -125,6 +125,9 @@ func TestMigrateTurnsEveryNamespace(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		clock := newHandClock()
 		made := e.repository(t, &RepositoryOptions{Now: clock.now})
+		for _, namespace := range []string{"eu", "us"} {
+			require.NoError(t, made.RegisterNamespace(t.Context(), namespace))
+		}
 		versioned(t, made, map[string]string{"schema_version": "0.8.0"})
 		for i, namespace := range []string{"", "eu", "us"} {
 			item := exhausted(schema.NewKeys(namespace), "user-1", clock.now())
