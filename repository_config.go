@@ -199,7 +199,12 @@ func (r *Repository) setLimits(ctx context.Context, at Scope, limits []Limit, op
 	if err := r.compatible(at.Resource, "limits", limits); err != nil {
 		return err
 	}
-	return r.changeConfig(ctx, "set limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+	return r.changeConfig(ctx, "set limits", at, replacingLimits(stored, opts))
+}
+
+// replacingLimits replaces the limits of a level, and the options when given.
+func replacingLimits(stored []schema.ConfigLimit, opts *SystemOptions) admin.Edit {
+	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		next := schema.ConfigItem{Limits: stored}
 		if old != nil {
 			next.OnUnavailable, next.Blocked = old.OnUnavailable, old.Blocked
@@ -208,7 +213,7 @@ func (r *Repository) setLimits(ctx context.Context, at Scope, limits []Limit, op
 			next.OnUnavailable = string(opts.OnUnavailable)
 		}
 		return &next, nil
-	})
+	}
 }
 
 // deleteLimits removes what a level says, but for being blocked: nobody is to be let in

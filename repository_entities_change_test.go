@@ -557,3 +557,60 @@ func TestChildrenOfAnIndexThatProjectsLess(t *testing.T) {
 		assert.Equal(t, []Entity{want}, got)
 	})
 }
+
+// The buckets of an entity are listed with what they hold now.
+func TestBucketsAreListed(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "user-1", "own", []Limit{PerMinute("rpm", 60)}))
+		s.acquire("user-1", Amounts{"rpm": 40, "tpm": 10_000})
+		s.acquire("user-2", Amounts{"rpm": 1})
+		_, err := s.limiter.Acquire(t.Context(), "user-1", "own", Amounts{"rpm": 60})
+		require.NoError(t, err)
+		began := s.clock.now()
+		s.clock.advance(6 * time.Second)
+		buckets, err := collect(s.repo.Buckets(t.Context(), "user-1"))
+		require.NoError(t, err)
+		require.Len(t, buckets, 2)
+		status := func(resource string, l Limit, left int64, reset time.Duration) LimitStatus {
+			return LimitStatus{EntityID: "user-1", Resource: resource, Limit: l, Remaining: left, Reset: reset}
+		}
+		assert.Equal(t, []LimitStatus{
+			status(model, PerMinute("rpm", 100), 70, 18*time.Second), status(model, PerMinute("tpm", 10_000), 1000, 54*time.Second),
+		}, buckets[0].Limits)
+		assert.Equal(t, model, buckets[0].Resource)
+		assert.True(t, began.Equal(buckets[0].Refilled))
+		assert.True(t, buckets[0].Expires.After(began))
+		assert.Equal(t, []LimitStatus{status("own", PerMinute("rpm", 60), 6, 54*time.Second)}, buckets[1].Limits)
+		assert.Zero(t, buckets[1].Expires, "limits of its own: for ever")
+	})
+}
+
+func TestBucketsFollowPagesAndStop(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		var items []schema.Item
+		for i := range 250 {
+			items = append(items, r.keys.Bucket("a", fmt.Sprintf("r-%03d", i)).Attributes())
+		}
+		old := r.keys.Bucket("a", "r-000#rpm").Attributes()
+		put(t, r, append(items, old, r.keys.Bucket("a0", "x").Attributes())...)
+		buckets, err := collect(r.Buckets(t.Context(), "a"))
+		require.NoError(t, err)
+		require.Len(t, buckets, 250)
+		assert.Equal(t, Bucket{EntityID: "a", Resource: "r-249"}, buckets[249])
+		for b, err := range r.Buckets(t.Context(), "a") {
+			require.NoError(t, err)
+			assert.Equal(t, "r-000", b.Resource)
+			break
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, second(collect(r.Buckets(ctx, "a"))), context.Canceled)
+		assert.True(t, isValidation(second(collect(r.Buckets(t.Context(), "a#b")))))
+		broken := r.keys.Bucket("b", "x").Attributes()
+		broken["rf"] = schema.String("soon")
+		put(t, r, broken)
+		require.ErrorContains(t, second(collect(r.Buckets(t.Context(), "b"))), "is malformed")
+	})
+}

@@ -135,3 +135,8 @@ func (a *Admin) proposeUpdate(ctx context.Context, op, by string, item schema.It
 	d := Deed{By: by, Action: EntityUpdated, Target: next.ID, Before: entityFields(stored), After: entityFields(next)}
 	return a.propose(d, slices.Insert(a.adopt(above), 0, put)...)
 }
+
+// BucketsOf is the query of an entity's buckets.
+func (a *Admin) BucketsOf(id string) table.Query {
+	return table.Query{Op: "list the buckets", Hash: schema.PK, Value: a.Keys.Entity(id), Prefix: schema.BucketsOf, Whole: true}
+}
