@@ -210,7 +210,25 @@ func TestBlockedInAnOutage(t *testing.T) {
 			isBlocked(t, err, "user-1", LevelEntity)
 			s.clock.advance(30 * time.Minute)
 		}
-		assert.True(t, s.acquire("user-2", Amounts{"rpm": 1}).Degraded())
+		lease := s.acquire("user-2", Amounts{"rpm": 1})
+		assert.True(t, lease.Degraded())
+		s.recovers()
+	})
+}
+
+// Nor does an outage let a lease that is out take more.
+func TestBlockedConsumeInAnOutage(t *testing.T) {
+	virtual(t, &Options{OnUnavailable: Allow}, func(t *testing.T, s *process) {
+		s.says(ofSystem, limited(Amounts{"rpm": 10}))
+		lease := s.acquire("user-1", Amounts{"rpm": 1})
+		s.says(ofEntity, blocked)
+		s.repo.evictConfig(ofEntity)
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		isBlocked(t, err, "user-1", LevelEntity)
+		s.down(ddbmem.Fault{Drop: true})
+		s.clock.advance(2 * time.Hour)
+		isBlocked(t, lease.Consume(t.Context(), Amounts{"rpm": 1}), "user-1", LevelEntity)
+		require.NoError(t, lease.Rollback(t.Context()))
 		s.recovers()
 	})
 }

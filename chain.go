@@ -155,10 +155,18 @@ func (l *RateLimiter) orBlocked(err error, r *request, id string, p *patience) e
 	if p == nil || !unavailable(err) {
 		return err
 	}
-	if last := l.repo.configs.last(configKey{id, r.resource}); last != nil && last.blocked != "" {
-		return blockedBy(id, r.resource, last)
+	if block := l.lastBlock(id, r.resource); block != nil {
+		return block
 	}
 	return err
+}
+
+// lastBlock is the block of one level as last read, however old; nil for none.
+func (l *RateLimiter) lastBlock(entity, resource string) error {
+	if last := l.repo.configs.last(configKey{entity, resource}); last != nil && last.blocked != "" {
+		return blockedBy(entity, resource, last)
+	}
+	return nil
 }
 
 // blockFor is the block of a call that waits, or whose lease asks for more, or that its
@@ -176,7 +184,7 @@ func (l *RateLimiter) blockFor(ctx context.Context, r *request) (oldest int64, b
 			return oldest, inactive
 		}
 		if err != nil {
-			return oldest, nil //nolint:nilerr // who reads the limits hears of it
+			return oldest, l.lastBlock(id, r.resource) // who reads the limits hears of err
 		}
 		if oldest = min(oldest, resolved.readAt); resolved.blocked != "" {
 			return oldest, blockedBy(id, r.resource, resolved)

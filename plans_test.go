@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 	"testing/synctest"
@@ -244,4 +245,54 @@ func TestPlanLevelsAsText(t *testing.T) {
 	require.NoError(t, json.Unmarshal(data, &back))
 	assert.Equal(t, LevelPlanDefault, back.Level)
 	assert.Equal(t, "plan", LevelPlan.String())
+}
+
+// A parent that is changed, added or removed is charged, or not, within one TTL.
+func TestParentChangesAreInForceWithinOneTTL(t *testing.T) {
+	inFamily(t, func(t *testing.T, s *process) {
+		s.says(ofSystem, limited(Amounts{"rpm": 100}))
+		charged := func() (ids []string) {
+			for _, status := range s.acquire("key", Amounts{"rpm": 1}).Statuses() {
+				ids = append(ids, status.EntityID)
+			}
+			return ids
+		}
+		require.Equal(t, []string{"key", "org"}, charged())
+		for _, change := range []struct {
+			record schema.EntityRecord
+			want   []string
+		}{
+			{schema.EntityRecord{ID: "key", ParentID: "other", Cascade: true}, []string{"key", "other"}},
+			{schema.EntityRecord{ID: "key", ParentID: "other"}, []string{"key"}},
+			{schema.EntityRecord{ID: "key", ParentID: "org", Cascade: true, Plan: "pro"}, []string{"key", "org"}},
+		} {
+			s.enrols(change.record)
+			elapse(s.repo.configs.ttl())
+			assert.Equal(t, change.want, charged())
+		}
+	})
+}
+
+// A plan that is throttled is an error, never "no limits of the plan".
+func TestPlanIsReadWholeOrNotAtAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+		s.says(ofPlan, limited(Amounts{"rpm": 7}))
+		s.says(ofSystem, limited(Amounts{"rpm": 1000}))
+		ofPlanAlone := func(q *ddbmem.Request) bool {
+			return q.Operation == "BatchGetItem" && bytes.Contains(q.Body, []byte("PLAN#pro"))
+		}
+		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			if ofPlanAlone(q) {
+				return ddbmem.Fault{Unprocessed: 1}
+			}
+			return ddbmem.Fault{}
+		})
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		require.ErrorIs(t, err, ErrUnavailable)
+		assert.Zero(t, s.repo.ConfigCacheStats().Size)
+		s.db.SetFaults(nil)
+		assert.Equal(t, LevelPlan, s.acquire("user-1", Amounts{"rpm": 1}).Statuses()[0].Level)
+	})
 }

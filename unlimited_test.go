@@ -153,3 +153,28 @@ func TestUnlimitedInAnOutage(t *testing.T) {
 		assert.Nil(t, s.item("user-2"))
 	})
 }
+
+// Who waits in line when the limits are lifted is admitted within one TTL.
+func TestUnlimitedEndsWaits(t *testing.T) {
+	inFamily(t, func(t *testing.T, s *process) {
+		s.says(schema.ConfigOwner{Entity: "org"}, limited(Amounts{"rpm": 1000}))
+		s.says(schema.ConfigOwner{Entity: "key"}, schema.ConfigItem{Limits: []schema.ConfigLimit{{Name: "rpm", Capacity: 1, Burst: 1, Amount: 1, PeriodSeconds: 86_400}}})
+		s.acquire("key", Amounts{"rpm": 1})
+		ended := make(chan error, 3)
+		for range 3 {
+			go func() {
+				_, err := s.limiter.Wait(t.Context(), "key", model, Amounts{"rpm": 1})
+				ended <- err
+			}()
+		}
+		elapse(5 * time.Minute)
+		s.says(schema.ConfigOwner{Entity: "key"}, unlimited)
+		began := time.Now()
+		for range 3 {
+			require.NoError(t, <-ended)
+		}
+		assert.LessOrEqual(t, time.Since(began), s.repo.configs.ttl()+leastRecheck)
+		assert.Equal(t, int64(4000), s.stored("org", "rpm").Consumed)
+		assert.Equal(t, int64(1000), s.stored("key", "rpm").Consumed)
+	})
+}

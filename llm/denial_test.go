@@ -191,3 +191,45 @@ func TestOneCallSettledByMany(t *testing.T) {
 		w.requireSettled("premium", callMicros)
 	})
 }
+
+// TestBlockedEntity: no wait helps, and no money stays held.
+func TestBlockedEntity(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		require.NoError(t, w.repository().SetBlocked(t.Context(), dynalimit.Scope{Entity: user}, true))
+		_, err := w.guard(both).Start(t.Context(), request())
+		require.ErrorIs(t, err, dynalimit.ErrBlocked)
+		var denied *llm.DeniedError
+		require.ErrorAs(t, err, &denied)
+		assert.Equal(t, dynalimit.Never, denied.RetryAfter)
+		_, ok := llm.RetryAfter(err)
+		assert.False(t, ok)
+		w.requireNoMoney()
+	})
+}
+
+// TestLimitsThatAnEntityDoesNotHave: a call is limited by those it has, before the call
+// and after it.
+func TestLimitsThatAnEntityDoesNotHave(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		require.NoError(t, w.repository().SetEntityLimits(t.Context(), user, "", []dynalimit.Limit{dynalimit.PerMinute("rpm", 5)}))
+		c := w.start(w.guard(both), request())
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1}, c.Lease().Consumed())
+		w.settle(c)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1}, c.Lease().Consumed())
+		available, err := w.limiter.Available(t.Context(), user, "chat")
+		require.NoError(t, err)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 4}, available)
+	})
+}
+
+// TestUnlimitedEntity: money alone counts.
+func TestUnlimitedEntity(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		require.NoError(t, w.repository().SetUnlimited(t.Context(), dynalimit.Scope{Entity: user}))
+		c := w.start(w.guard(both), request())
+		assert.Empty(t, c.Lease().Consumed())
+		w.settle(c)
+		assert.False(t, c.Lease().Degraded())
+		assert.Equal(t, int64(callMicros), w.spent("premium").CostMicros)
+	})
+}
