@@ -201,3 +201,23 @@ func TestChangesAndEventsAreOne(t *testing.T) {
 		})
 	}
 }
+
+// When no answer comes to a change at all, its event tells whether it was made.
+func TestChangeWithoutAnswerIsKnownByItsEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		e.db.SetFaults(on("TransactWriteItems", ddbmem.Fault{Lose: true}))
+		require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, nil), "it was made")
+		e.db.SetFaults(on("TransactWriteItems", ddbmem.Fault{Drop: true}))
+		err := r.SetSystemLimits(t.Context(), twoLimits, nil)
+		var u *UnavailableError
+		require.ErrorAs(t, err, &u)
+		assert.True(t, u.Unconfirmed, "it may be under way still")
+		e.db.SetFaults(nil)
+		limits, _, err := r.GetSystemLimits(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, oneLimit, limits)
+		assert.Len(t, trail(t, r, AuditQuery{Target: AuditSystem}), 1)
+	})
+}
