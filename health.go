@@ -99,13 +99,18 @@ type AvailabilityChange struct {
 // neverHolds is a condition that is false for every item, and for an absent item.
 const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists(" + schema.PK + ")"
 
-// outageListeners are the limiters that a Repository tells about outages of its table.
-type outageListeners struct {
+// hearers are the limiters that a Repository tells about outages of its table, and about
+// buckets that it filled by hand.
+type hearers struct {
 	mu   sync.Mutex
-	list []*outageListener
+	list []*hearer
 }
 
-type outageListener struct{ notify func(ddb.State) }
+// hearer is what a limiter is told by; what is nil is not told.
+type hearer struct {
+	notify   func(ddb.State)
+	refilled func(entity, resource string)
+}
 
 // newBreaker makes the breaker of the repository's table. It measures waits, so it uses
 // the time of this process, whatever clock the buckets use. It does not open before a
@@ -145,11 +150,10 @@ func (r *Repository) absentKey() schema.Item {
 	return r.keys.Bucket("probe-"+rand.Text(), "probe").Attributes()
 }
 
-// listen tells a limiter of the table's outages, by notify, which may be nil. The
-// function that it returns ends that. The breaker starts with the first limiter and
-// stops with the last, because nobody else needs it.
-func (r *Repository) listen(notify func(ddb.State)) (detach func()) {
-	l := &outageListener{notify}
+// listen tells a limiter what it listens for. The function that it returns ends that. The
+// breaker starts with the first limiter and stops with the last, because nobody else needs
+// it.
+func (r *Repository) listen(l *hearer) (detach func()) {
 	r.listeners.mu.Lock()
 	defer r.listeners.mu.Unlock()
 	r.listeners.list = append(r.listeners.list, l)
@@ -157,20 +161,32 @@ func (r *Repository) listen(notify func(ddb.State)) (detach func()) {
 	return sync.OnceFunc(func() {
 		r.listeners.mu.Lock()
 		defer r.listeners.mu.Unlock()
-		r.listeners.list = slices.DeleteFunc(r.listeners.list, func(other *outageListener) bool { return other == l })
+		r.listeners.list = slices.DeleteFunc(r.listeners.list, func(other *hearer) bool { return other == l })
 		if len(r.listeners.list) == 0 {
 			r.breaker.Stop()
 		}
 	})
 }
 
-func (a *outageListeners) notify(s ddb.State) {
+// all are those who listen now.
+func (a *hearers) all() []*hearer {
 	a.mu.Lock()
-	hearers := slices.Clone(a.list)
-	a.mu.Unlock()
-	for _, l := range hearers {
+	defer a.mu.Unlock()
+	return slices.Clone(a.list)
+}
+
+func (a *hearers) notify(s ddb.State) {
+	for _, l := range a.all() {
 		if l.notify != nil {
 			l.notify(s)
+		}
+	}
+}
+
+func (a *hearers) refilled(entity, resource string) {
+	for _, l := range a.all() {
+		if l.refilled != nil {
+			l.refilled(entity, resource)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	if l.lanes, err = lane.New(lanes); err != nil {
 		return nil, err
 	}
-	l.detachListener = repo.listen(l.availabilityChanged)
+	l.detachListener = repo.listen(&hearer{notify: l.availabilityChanged, refilled: l.lanes.Refilled})
 	return l, nil
 }
 

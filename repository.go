@@ -116,7 +116,7 @@ type connection struct {
 	// breaker is told of every request for data of the table. listeners are told when it
 	// opens and closes.
 	breaker   *ddb.Breaker
-	listeners outageListeners
+	listeners hearers
 	log       *slog.Logger
 	configs   *configCache
 	sets      *schema.LimitSets

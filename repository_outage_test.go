@@ -67,7 +67,7 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memEngine(t)
 				r := e.repository(t, nil)
-				defer r.listen(nil)()
+				defer r.listen(&hearer{})()
 				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 					if q.Operation == name || q.Operation == "UpdateItem" { // the probes too: an answer of theirs would be proof of life
 						return ddbmem.Fault{Before: time.Hour}
@@ -148,9 +148,9 @@ func TestLimitersHearOfAnOutageOnce(t *testing.T) {
 		e := memEngine(t)
 		r := e.repository(t, nil)
 		var heard []bool
-		detach := r.listen(func(s ddb.State) { heard = append(heard, s.Open) })
+		detach := r.listen(&hearer{notify: func(s ddb.State) { heard = append(heard, s.Open) }})
 		defer detach()
-		gone := r.listen(func(ddb.State) { assert.Fail(t, "it has left") })
+		gone := r.listen(&hearer{notify: func(ddb.State) { assert.Fail(t, "it has left") }})
 		gone()
 		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
 		for range 3 {

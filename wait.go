@@ -11,7 +11,8 @@ import (
 // Wait is an Acquire that blocks until the amounts fit. Callers of one bucket in this
 // process are served first come, first served. One of them asks the store, at the exact
 // time that the last answer gives; neither a smaller request nor an Acquire takes what
-// it waits for. A changed limit is noticed within the configuration's TTL. Between
+// it waits for. A changed limit, and a bucket that others filled, is noticed within the
+// configuration's TTL. Between
 // processes it is chance who is served, and the more of them wait for one bucket, the
 // longer after the exact time a wait may end.
 //
@@ -180,7 +181,7 @@ func (l *RateLimiter) standInLine(at *position, lease *Lease, denial *LimitExcee
 // ctx's deadline. slept means that it returned because that time has come.
 func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, denial *LimitExceededError) (slept bool, err error) {
 	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
-	next := try{behind: at.lane.Behind()}
+	next, looked := try{behind: at.lane.Behind()}, l.clock()
 	for unwoken := true; ; {
 		t := l.turnOf(ctx, r, at, &expected, unwoken)
 		if t.known && exceedsDeadline(ctx, t.left) {
@@ -199,7 +200,10 @@ func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, den
 		if !woken && left <= t.recheck {
 			return true, nil
 		}
-		unwoken = !woken
+		if unwoken = !woken; t.head && l.clock().Sub(looked) >= l.repo.configs.ttl() {
+			at.lane.Glance(ctx) // others may have filled it, by hand or by what they gave back
+			looked = l.clock()
+		}
 	}
 }
 

@@ -81,8 +81,9 @@ type Lane struct {
 	// number is the lane's place among its owner's lanes.
 	number uint16
 	// running means that a goroutine, or the goroutine of a caller, works on the queue.
-	// mu guards it.
-	running bool
+	// refilled means that the bucket was filled by hand meanwhile, so that what the
+	// goroutine learns may be older. mu guards both.
+	running, refilled bool
 	// tripped means that the bucket does not answer.
 	tripped atomic.Bool
 	// pausing means that the lane waits for its turn to write. Only the running

@@ -12,7 +12,7 @@ import (
 func (l *Lane) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.sight.known || l.sight.image == nil || !l.sight.fresh(now) || !cfg.Wrote(l.sight.image) {
+	if l.refilled || !l.sight.known || l.sight.image == nil || !l.sight.fresh(now) || !cfg.Wrote(l.sight.image) {
 		return Result{}, false
 	}
 	v := plan.NewView(l.sight.image, cfg, plan.Current, now)

@@ -165,6 +165,14 @@ func (s *Registry) Of(entity, resource string) *Lane {
 	})
 }
 
+// Refilled tells the lane of a bucket, if it is remembered, that this process has filled
+// the bucket by hand.
+func (s *Registry) Refilled(entity, resource string) {
+	if l := s.byKey.Get(bucketKey{entity, resource}); l != nil {
+		l.Refilled()
+	}
+}
+
 // mostKeys bounds how many items' keys are kept, 0.6 kB each.
 const mostKeys = 4096
 

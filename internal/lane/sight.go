@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -156,6 +157,10 @@ func (l *Lane) learn(image *schema.Image, asked int64, ours plan.Sums) {
 // wait less now. l.mu must be held.
 func (l *Lane) replace(image *schema.Image, asked int64) {
 	l.sight.replace(image, asked, l.owner.NowMS(), l.owner.Tick)
+	if l.refilled {
+		l.refilled = false
+		l.sight.markStale()
+	}
 	if l.pace != nil {
 		l.pace.Pacing = l.pace.See(image, l.owner.passed())
 	}
@@ -208,6 +213,26 @@ func (l *Lane) markStale() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sight.markStale()
+}
+
+// Refilled makes the lane look at the bucket before it denies, because this process has
+// filled it by hand, and wakes the heads of the line.
+func (l *Lane) Refilled() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running { // the goroutine reads the sight without the lock
+		l.refilled = true
+		return
+	}
+	l.sight.markStale()
+	l.wakeHeads()
+}
+
+// Glance reads the bucket for a waiter that has waited for long: others may have filled
+// it. A read that fails changes nothing.
+func (l *Lane) Glance(ctx context.Context) {
+	known := l.snapshot()
+	_ = l.lookBeside(ctx, &known) // the waiter goes by what it knew
 }
 
 // Meet learns of other writers from the answer to a write that landed or was refused.

@@ -27,7 +27,7 @@ type exhaustCase struct {
 }
 
 // exhaustRules are rules of the protocol that are left out.
-type exhaustRules struct{ refilled, upper, lower, full, blind bool }
+type exhaustRules struct{ refilled, upper, lower, full, blind, seenTopUp bool }
 
 // exhaustState is a state as seen from now: what is stored is worth y, refill
 // included and not capped, and so are the images; what a claim makes stale is
@@ -137,6 +137,7 @@ func (x *exhaustion) explore(t *testing.T) string {
 		x.todo = x.todo[:len(x.todo)-1]
 		x.passes(s)
 		x.givesBack(s)
+		x.isFilled(s)
 		for c := range x.clients {
 			x.acts(s, c)
 		}
@@ -164,6 +165,29 @@ func (x *exhaustion) givesBack(s exhaustState) {
 			next := s
 			next.y, next.queue, next.live[k] = s.y+amount, max(0, s.queue-amount), 0
 			x.push(next)
+		}
+	}
+}
+
+// isFilled is what an administrator does, who looks at nothing: a reset puts the tokens at
+// the burst, whatever is refilled beside them; a top-up adds, and is kept from tokens
+// beyond the burst.
+func (x *exhaustion) isFilled(s exhaustState) {
+	reset := s
+	reset.queue = 0
+	for credit := range x.top() - x.burst + 1 {
+		reset.y = x.burst + credit
+		x.push(reset)
+	}
+	for _, add := range x.amounts {
+		next := s
+		next.y, next.queue = s.y+add, max(0, s.queue-add)
+		x.push(next)
+		for _, image := range s.images {
+			if x.rules.seenTopUp && image.valid {
+				next.y = image.y + add
+				x.push(next)
+			}
 		}
 	}
 }
@@ -338,8 +362,8 @@ func (c exhaustCase) String() string {
 }
 
 // TestExhaustive visits every state of small buckets: no admission lifts the
-// queue above the burst, whatever is stale or lost, and whichever form a write
-// takes with whatever slack; and where no answer is lost the bucket always holds
+// queue above the burst, whatever is stale or lost, whichever form a write takes
+// with whatever slack, and however an administrator fills the bucket; and where no answer is lost the bucket always holds
 // burst − queue, less at most one slack, exactly that without.
 func TestExhaustive(t *testing.T) {
 	for _, c := range exhaustCases {
@@ -356,7 +380,7 @@ func TestExhaustive(t *testing.T) {
 func TestExhaustiveWithoutRules(t *testing.T) {
 	for name, rules := range map[string]exhaustRules{
 		"rf = :seen": {refilled: true}, "upper bound": {upper: true}, "lower bound": {lower: true},
-		"still full": {full: true}, "taking adjust not blind": {blind: true},
+		"still full": {full: true}, "taking adjust not blind": {blind: true}, "top-up adds": {seenTopUp: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range exhaustCases {

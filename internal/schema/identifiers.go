@@ -43,12 +43,15 @@ func CheckCompatibleResource(r string) string {
 	return ""
 }
 
-func checkIdentifier(s string, slash bool) string {
+func checkIdentifier(s string, slash bool) string { return checkIdentifierOf(s, maxIdentifier, slash) }
+
+// checkIdentifierOf is checkIdentifier with a bound of its own, in characters.
+func checkIdentifierOf(s string, most int, slash bool) string {
 	if s == "" {
 		return "is empty; give a name that starts with a letter or digit"
 	}
-	if n := characters(s, maxIdentifier); n > maxIdentifier {
-		return fmt.Sprintf("has %d characters; at most %d are allowed", n, maxIdentifier)
+	if n := characters(s, most); n > most {
+		return fmt.Sprintf("has %d characters; at most %d are allowed", n, most)
 	}
 	allowed := "letters, digits and _ . - : @"
 	if slash {

@@ -1,0 +1,561 @@
+package dynalimit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// remaining is what a limit of the user's bucket holds.
+func (s *process) remaining(limit string) int64 {
+	s.t.Helper()
+	statuses, err := s.limiter.Check(s.t.Context(), "user-1", model, nil)
+	require.NoError(s.t, err)
+	for _, st := range statuses.Statuses {
+		if st.Limit.Name == limit {
+			return st.Remaining
+		}
+	}
+	require.Fail(s.t, "no such limit", limit)
+	return 0
+}
+
+// reset makes the user's bucket full.
+func (s *process) reset(opts *ResetOptions) *BucketRefill {
+	s.t.Helper()
+	done, err := s.repo.ResetBucket(s.t.Context(), "user-1", model, opts)
+	require.NoError(s.t, err)
+	return done
+}
+
+// topUp adds to the user's bucket.
+func (s *process) topUp(amounts Amounts, opts *TopUpOptions) *BucketRefill {
+	s.t.Helper()
+	done, err := s.repo.TopUpBucket(s.t.Context(), "user-1", model, amounts, opts)
+	require.NoError(s.t, err)
+	return done
+}
+
+// counters are the counters of the user's bucket.
+func (s *process) counters() map[string]int64 {
+	s.t.Helper()
+	image, err := s.repo.sets.DecodeBucket(s.item("user-1"), nil, 0)
+	require.NoError(s.t, err)
+	out := map[string]int64{}
+	for i, name := range image.Set.Names {
+		out[name] = image.Limits[i].Consumed
+	}
+	return out
+}
+
+// A reset fills the limits that are named, or all, pays every debt, and leaves the
+// counters and the refill instant as they are.
+func TestResetBucketFillsItsLimits(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
+		s.acquire("user-1", Amounts{"rpm": 40, "tpm": 10_000})
+		lease := s.acquire("user-1", Amounts{"rpm": 1})
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 5_000}))
+		s.clock.advance(3 * time.Second) // 5 requests, 500 tokens
+		counted, refilled := s.counters(), s.item("user-1")["rf"]
+
+		done := s.reset(&ResetOptions{Limits: []string{"tpm"}})
+		assert.Equal(t, []LimitRefill{{Name: "tpm", Before: -4_500, After: 10_000}}, done.Limits)
+		assert.NotEmpty(t, done.ID)
+		assert.Equal(t, s.clock.now().UTC(), done.At)
+		assert.False(t, done.Repeated || done.Missing || done.Estimated)
+		assert.EqualValues(t, 10_000, s.remaining("tpm"))
+		assert.EqualValues(t, 64, s.remaining("rpm"))
+
+		done = s.reset(nil)
+		assert.Equal(t, []LimitRefill{{"rpm", 64, 100}, {"tpm", 10_000, 10_000}}, done.Limits)
+		assert.EqualValues(t, 100, s.remaining("rpm"))
+		assert.Equal(t, counted, s.counters())
+		assert.Equal(t, refilled, s.item("user-1")["rf"])
+		s.acquire("user-1", Amounts{"rpm": 100, "tpm": 10_000})
+		s.deny("user-1", Amounts{"rpm": 1})
+	})
+}
+
+// A top-up adds what it says, pays debt first, and fills no limit above its burst.
+func TestTopUpBucketAddsTokens(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
+		lease := s.acquire("user-1", Amounts{"rpm": 90, "tpm": 10_000})
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 300}))
+		s.clock.advance(1500 * time.Millisecond) // 2.5 requests, 250 tokens
+		counted := s.counters()
+		done := s.topUp(Amounts{"rpm": 20, "tpm": 500}, nil)
+		assert.Equal(t, []LimitRefill{{"rpm", 12, 32}, {"tpm", -50, 450}}, done.Limits)
+		assert.EqualValues(t, 450, s.remaining("tpm"))
+		done = s.topUp(Amounts{"rpm": 1000}, nil)
+		assert.Equal(t, []LimitRefill{{"rpm", 32, 100}}, done.Limits)
+		assert.EqualValues(t, 100, s.remaining("rpm"))
+		assert.Equal(t, counted, s.counters())
+		s.acquire("user-1", Amounts{"rpm": 100, "tpm": 450})
+		s.deny("user-1", Amounts{"rpm": 1})
+	})
+}
+
+// Additions to a limit that is full are not stored, so that they cannot grow without end.
+func TestTopUpsOfAFullBucketStayWithinIt(t *testing.T) {
+	s := memProcess(t, &Options{Limits: []Limit{PerMinute("rpm", maxTokens)}})
+	s.acquire("user-1", Amounts{"rpm": 1})
+	for range 40 {
+		s.topUp(Amounts{"rpm": maxTokens}, nil)
+	}
+	assert.EqualValues(t, maxTokens, s.remaining("rpm"))
+	s.acquire("user-1", Amounts{"rpm": maxTokens})
+	s.deny("user-1", Amounts{"rpm": 1})
+}
+
+// A bucket that does not exist is full when it is made: nothing is made, and no event says
+// that anything was changed. A repetition later returns that.
+func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &Options{Limits: []Limit{rpm}})
+		for _, done := range []*BucketRefill{s.reset(&ResetOptions{ID: "a"}), s.topUp(Amounts{"rpm": 5}, &TopUpOptions{ID: "b"})} {
+			assert.True(t, done.Missing)
+			assert.Empty(t, done.Limits)
+		}
+		item, err := s.repo.store.Get(t.Context(), "test", s.repo.keys.Bucket("user-1", model))
+		require.NoError(t, err)
+		assert.Nil(t, item)
+		s.acquire("user-1", Amounts{"rpm": 100})
+		for _, done := range []*BucketRefill{s.reset(&ResetOptions{ID: "a"}), s.topUp(Amounts{"rpm": 5}, &TopUpOptions{ID: "b"})} {
+			assert.True(t, done.Missing && done.Repeated)
+		}
+		s.deny("user-1", Amounts{"rpm": 1})
+		assert.Empty(t, trail(t, s.repo, AuditQuery{Target: "user-1"}))
+	})
+}
+
+// What cannot be done is refused before anything is written.
+func TestRefillsAreChecked(t *testing.T) {
+	s := memProcess(t, &Options{Limits: []Limit{rpm, tpm}})
+	s.acquire("user-1", Amounts{"rpm": 1})
+	ctx, meter := t.Context(), s.db.Meter()
+	for part, call := range map[string]func() (*BucketRefill, error){
+		"invalid entity":   func() (*BucketRefill, error) { return s.repo.ResetBucket(ctx, "a#b", model, nil) },
+		"invalid resource": func() (*BucketRefill, error) { return s.repo.ResetBucket(ctx, "user-1", "", nil) },
+		"which the bucket does not": func() (*BucketRefill, error) {
+			return s.repo.ResetBucket(ctx, "user-1", model, &ResetOptions{Limits: []string{"rpm", "tpd"}})
+		},
+		"invalid options.Limits": func() (*BucketRefill, error) {
+			return s.repo.ResetBucket(ctx, "user-1", model, &ResetOptions{Limits: []string{""}})
+		},
+		"invalid options.ID": func() (*BucketRefill, error) {
+			return s.repo.ResetBucket(ctx, "user-1", model, &ResetOptions{ID: "a#b"})
+		},
+		"invalid amounts[tpd]": func() (*BucketRefill, error) { return s.repo.TopUpBucket(ctx, "user-1", model, Amounts{"tpd": 1}, nil) },
+		"invalid amounts[rpm]: is -1": func() (*BucketRefill, error) {
+			return s.repo.TopUpBucket(ctx, "user-1", model, Amounts{"rpm": -1}, nil)
+		},
+		"amounts: is empty":     func() (*BucketRefill, error) { return s.repo.TopUpBucket(ctx, "user-1", model, nil, nil) },
+		"invalid principal":     func() (*BucketRefill, error) { return s.repo.As("").ResetBucket(ctx, "user-1", model, nil) },
+		"not made by NewReposi": func() (*BucketRefill, error) { return new(Repository).ResetBucket(ctx, "user-1", model, nil) },
+		"invalid ctx":           func() (*BucketRefill, error) { return s.repo.ResetBucket(nil, "user-1", model, nil) }, //nolint:staticcheck // refused
+	} {
+		done, err := call()
+		var wrong *ValidationError
+		require.ErrorAs(t, err, &wrong, part)
+		require.ErrorContains(t, err, part)
+		assert.Nil(t, done)
+	}
+	assert.Zero(t, s.db.Meter().Sub(meter).WriteUnits())
+}
+
+// The event tells what each limit held, to the thousandth of a token.
+func TestRefillsAreRecorded(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
+		lease := s.acquire("user-1", Amounts{"rpm": 100, "tpm": 10_000})
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 1}))
+		s.clock.advance(time.Millisecond) // 0.001 requests, 0.166 tokens
+		s.repo = s.repo.As("ann@example.com")
+		s.topUp(Amounts{"tpm": 7}, &TopUpOptions{ID: "ticket-4711"})
+		s.reset(&ResetOptions{ID: "ticket-4712"})
+		events := trail(t, s.repo, AuditQuery{Target: "user-1"})
+		require.Len(t, events, 2)
+		for i, want := range []struct{ action, fields string }{
+			{"bucket_topped_up", `{"added":[null,{"tpm":7}],"operation_id":[null,"ticket-4711"],"tokens":[{"tpm":-0.834},{"tpm":6.166}]}`},
+			{"bucket_reset", `{"operation_id":[null,"ticket-4712"],"tokens":[{"rpm":0.001,"tpm":6.166},{"rpm":100,"tpm":10000}]}`},
+		} {
+			got := map[string][2]json.RawMessage{}
+			for _, c := range events[i].Changes {
+				got[c.Field] = [2]json.RawMessage{c.Before, c.After}
+			}
+			text, err := json.Marshal(got)
+			require.NoError(t, err)
+			assert.JSONEq(t, want.fields, string(text))
+			assert.Equal(t, want.action, events[i].Action)
+			assert.Equal(t, "ann@example.com", events[i].Principal)
+			assert.Equal(t, model, events[i].Resource)
+		}
+	})
+}
+
+// An operation is done once: who repeats it gets the first result, and its id is not taken
+// for another.
+func TestRefillsAreDoneOnce(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
+		s.acquire("user-1", Amounts{"rpm": 100})
+		first := s.topUp(Amounts{"rpm": 10}, &TopUpOptions{ID: "x"})
+		s.acquire("user-1", Amounts{"rpm": 10})
+		s.clock.advance(time.Second)
+		again := s.topUp(Amounts{"rpm": 10}, &TopUpOptions{ID: "x"})
+		assert.True(t, again.Repeated)
+		again.Repeated = false
+		assert.Equal(t, first, again)
+		assert.EqualValues(t, 1, s.remaining("rpm"))
+		for _, call := range []func() (*BucketRefill, error){
+			func() (*BucketRefill, error) {
+				return s.repo.TopUpBucket(t.Context(), "user-1", model, Amounts{"rpm": 11}, &TopUpOptions{ID: "x"})
+			},
+			func() (*BucketRefill, error) {
+				return s.repo.TopUpBucket(t.Context(), "user-1", "another", Amounts{"rpm": 10}, &TopUpOptions{ID: "x"})
+			},
+			func() (*BucketRefill, error) {
+				return s.repo.ResetBucket(t.Context(), "user-1", model, &ResetOptions{ID: "x", Limits: []string{"rpm"}})
+			},
+		} {
+			_, err := call()
+			require.ErrorContains(t, err, "invalid options.ID")
+		}
+		assert.Len(t, trail(t, s.repo, AuditQuery{Target: "user-1"}), 1)
+		record, err := s.repo.store.Get(t.Context(), "test", s.repo.keys.Operation("user-1", "x"))
+		require.NoError(t, err)
+		assert.Equal(t, schema.Number(first.At.Add(30*24*time.Hour).Unix()), record[schema.TTL])
+	})
+}
+
+// Callers who do the same operation at once do it once, and all get what it came to.
+func TestRefillsAtOnceAreDoneOnce(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, &Options{Limits: []Limit{rpm}})
+		s.acquire("user-1", Amounts{"rpm": 100})
+		results := make([]*BucketRefill, 8)
+		var wg sync.WaitGroup
+		for i := range results {
+			own := s.peer(nil).repo
+			wg.Go(func() {
+				var err error
+				results[i], err = own.TopUpBucket(t.Context(), "user-1", model, Amounts{"rpm": 10}, &TopUpOptions{ID: "x"})
+				assert.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		did := 0
+		for _, r := range results {
+			require.NotNil(t, r)
+			if !r.Repeated {
+				did++
+			}
+			assert.Equal(t, []LimitRefill{{"rpm", 0, 10}}, r.Limits)
+		}
+		assert.Equal(t, 1, did)
+		assert.EqualValues(t, 10, s.remaining("rpm"))
+		assert.Len(t, trail(t, s.repo, AuditQuery{Target: "user-1"}), 1)
+	})
+}
+
+// An answer that is lost, once or for good, does not make an operation happen twice, and
+// what is repeated after an error happens once.
+func TestLostAnswersRefillOnce(t *testing.T) {
+	for name, lost := range map[string]int32{"once": 1, "for good": 1000} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
+				s.acquire("user-1", Amounts{"rpd": 100})
+				var n atomic.Int32
+				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+					return ddbmem.Fault{Lose: r.Operation == "TransactWriteItems" && n.Add(1) <= lost}
+				})
+				done, err := s.repo.TopUpBucket(t.Context(), "user-1", model, Amounts{"rpd": 10}, &TopUpOptions{ID: "x"})
+				require.NoError(t, err, "the event proves it")
+				assert.False(t, done.Repeated)
+				s.db.SetFaults(nil)
+				assert.EqualValues(t, 10, s.remaining("rpd"))
+				assert.True(t, s.topUp(Amounts{"rpd": 10}, &TopUpOptions{ID: "x"}).Repeated)
+				assert.EqualValues(t, 10, s.remaining("rpd"))
+				assert.Len(t, trail(t, s.repo, AuditQuery{Target: "user-1"}), 1)
+			})
+		})
+	}
+	t.Run("nothing answers", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
+			s.acquire("user-1", Amounts{"rpd": 100})
+			var sent atomic.Bool
+			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+				if r.Operation == "TransactWriteItems" {
+					sent.Store(true)
+				}
+				return ddbmem.Fault{Lose: sent.Load()}
+			})
+			_, err := s.repo.TopUpBucket(t.Context(), "user-1", model, Amounts{"rpd": 10}, &TopUpOptions{ID: "x"})
+			require.ErrorIs(t, err, ErrUnavailable)
+			require.ErrorContains(t, err, "operation x")
+			s.db.SetFaults(nil)
+			s.recovers()
+			assert.True(t, s.topUp(Amounts{"rpd": 10}, &TopUpOptions{ID: "x"}).Repeated)
+			assert.EqualValues(t, 10, s.remaining("rpd"))
+		})
+	})
+}
+
+// A refill gets through although 64 callers of 8 processes take from the bucket all the
+// time, and nothing is admitted beyond what it adds.
+func TestRefillsGetThroughBesideTakers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const processes, callers, burst, added = 8, 8, 10_000, 5_000
+		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", burst)}})
+		s.acquire("user-1", Amounts{"rpd": added})
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Before: 2 * time.Millisecond, After: time.Millisecond}
+		})
+		began := time.Now()
+		var taken atomic.Int64
+		taken.Add(added)
+		var wg sync.WaitGroup
+		for range processes {
+			p := s.peer(&Options{Limits: []Limit{PerDay("rpd", burst)}})
+			for range callers {
+				wg.Go(func() {
+					for time.Since(began) < 20*time.Second {
+						if _, err := p.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpd": 1}); err == nil {
+							taken.Add(1)
+						}
+						<-time.After(20 * time.Millisecond)
+					}
+				})
+			}
+		}
+		<-time.After(100 * time.Millisecond)
+		done := s.topUp(Amounts{"rpd": added}, nil)
+		require.Len(t, done.Limits, 1)
+		wg.Wait()
+		s.db.SetFaults(nil)
+		<-time.After(time.Minute)
+		given := taken.Load() + s.remaining("rpd")
+		earned := int64(time.Since(began)/time.Second)*burst/86_400 + 1
+		assert.LessOrEqual(t, given, burst+added+earned)
+		assert.GreaterOrEqual(t, given, int64(burst+added-burst/8))
+		t.Logf("estimated %t, %+v, taken %d, the bucket holds %d", done.Estimated, done.Limits, taken.Load(), s.remaining("rpd"))
+	})
+}
+
+// Where every try meets another write the bucket is left as it is, and the error says so.
+func TestRefillsThatAlwaysConflictChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
+		s.acquire("user-1", Amounts{"rpd": 100})
+		s.db.SetFaults(on("TransactWriteItems", ddbmem.Fault{Error: &ddbmem.Error{
+			Code: "TransactionCanceledException", Message: "Transaction cancelled [TransactionConflict, None, None]",
+			Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {Code: "None"}, {Code: "None"}},
+		}}))
+		_, err := s.repo.ResetBucket(t.Context(), "user-1", model, nil)
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorContains(t, err, "others were in the way in each of 8 tries")
+		s.db.SetFaults(nil)
+		assert.Zero(t, s.remaining("rpd"))
+		assert.Empty(t, trail(t, s.repo, AuditQuery{Target: "user-1"}))
+	})
+}
+
+// A bucket of another namespace stays as it is, and its operations are others.
+func TestRefillsStayInTheirNamespace(t *testing.T) {
+	e := memEngine(t)
+	clock := newHandClock()
+	root := newProcess(t, e, &Options{Limits: []Limit{rpm}})
+	open := func(ns string) *process {
+		repo := e.open(t, root.repo.table, &RepositoryOptions{Namespace: ns, Now: clock.now})
+		require.NoError(t, root.repo.RegisterNamespace(t.Context(), ns))
+		return (&process{engine: e, t: t, clock: clock}).on(repo, &Options{Limits: []Limit{rpm}})
+	}
+	a, b := open("a"), open("b")
+	a.acquire("user-1", Amounts{"rpm": 100})
+	b.acquire("user-1", Amounts{"rpm": 100})
+	assert.False(t, a.reset(&ResetOptions{ID: "x"}).Repeated)
+	a.acquire("user-1", Amounts{"rpm": 100})
+	b.deny("user-1", Amounts{"rpm": 1})
+	assert.False(t, b.reset(&ResetOptions{ID: "x"}).Repeated)
+	b.acquire("user-1", Amounts{"rpm": 100})
+}
+
+// A limiter on the same Repository uses at once what a refill adds; one of another process
+// within a second.
+func TestRefillsReachLimiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := &Options{Limits: []Limit{PerDay("rpd", 100)}}
+		s := liveProcess(t, memEngine(t), limits)
+		other := s.peer(limits)
+		s.acquire("user-1", Amounts{"rpd": 100})
+		s.deny("user-1", Amounts{"rpd": 1})
+		other.deny("user-1", Amounts{"rpd": 1})
+		s.reset(nil)
+		s.acquire("user-1", Amounts{"rpd": 1})
+		<-time.After(time.Second + time.Millisecond)
+		other.acquire("user-1", Amounts{"rpd": 1})
+	})
+}
+
+// Who waits for hours hears of a refill: in this process at once, in another within the
+// configuration's TTL.
+func TestWaitersHearOfARefill(t *testing.T) {
+	for name, own := range map[string]bool{"of this process": true, "of another process": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limits := &Options{Limits: []Limit{PerDay("rpd", 24)}}
+				s := liveProcess(t, memEngine(t), limits)
+				s.acquire("user-1", Amounts{"rpd": 24})
+				operator := s.repo
+				if !own {
+					operator = s.peer(nil).repo
+				}
+				began := time.Now()
+				var served time.Duration
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					_, err := s.limiter.Wait(t.Context(), "user-1", model, Amounts{"rpd": 5})
+					assert.NoError(t, err)
+					served = time.Since(began)
+				})
+				<-time.After(30 * time.Minute)
+				_, err := operator.ResetBucket(t.Context(), "user-1", model, nil)
+				require.NoError(t, err)
+				wg.Wait()
+				within := time.Minute
+				if own {
+					within = 0
+				}
+				assert.LessOrEqual(t, served, 30*time.Minute+within)
+			})
+		})
+	}
+}
+
+// What gives back, adjusts or takes by what it saw before a reset leaves the bucket right.
+func TestWritesInFlightAcrossAReset(t *testing.T) {
+	limits := &Options{Limits: []Limit{PerDay("rpd", 100)}}
+	for name, play := range map[string]struct {
+		late func(s *process, lease *Lease)
+		want int64
+	}{
+		"a give-back fills nothing that is full": {func(s *process, lease *Lease) {
+			require.NoError(s.t, lease.Rollback(s.t.Context()))
+		}, 100},
+		"an adjust is charged": {func(s *process, lease *Lease) {
+			require.NoError(s.t, lease.Adjust(s.t.Context(), Amounts{"rpd": 30}))
+		}, 70},
+		"a take is charged": {func(s *process, lease *Lease) { s.acquire("user-1", Amounts{"rpd": 30}) }, 70},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memProcess(t, limits)
+			lease := s.acquire("user-1", Amounts{"rpd": 60})
+			s.clock.advance(90 * time.Minute) // 6.25
+			s.peer(limits).reset(nil)
+			play.late(s, lease)
+			assert.Equal(t, play.want, s.remaining("rpd"))
+			s.acquire("user-1", Amounts{"rpd": play.want})
+			s.deny("user-1", Amounts{"rpd": 1})
+		})
+	}
+}
+
+// The whole requests of a reset and of a top-up, and what they cost.
+func TestRefillRequests(t *testing.T) {
+	two := &Options{Limits: []Limit{rpm, tpm}}
+	for name, do := range map[string]func(s *scene){
+		"reset_bucket":  func(s *scene) { s.reset(&ResetOptions{ID: "ticket-1"}) },
+		"top_up_bucket": func(s *scene) { s.topUp(Amounts{"tpm": 500}, &TopUpOptions{ID: "ticket-1"}) },
+		"top_up_crowded": func(s *scene) {
+			var n atomic.Int32
+			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+				if r.Operation != "TransactWriteItems" || n.Add(1) > 4 {
+					return ddbmem.Fault{}
+				}
+				return ddbmem.Fault{Error: &ddbmem.Error{
+					Code:    "TransactionCanceledException",
+					Message: "Transaction cancelled", Reasons: []ddbmem.Reason{{Code: "ConditionalCheckFailed"}, {Code: "None"}, {Code: "None"}},
+				}}
+			})
+			assert.True(s.t, s.topUp(Amounts{"tpm": 500}, &TopUpOptions{ID: "ticket-1"}).Estimated)
+			s.db.SetFaults(nil)
+			requests := s.wire.take()
+			s.wire.requests = requests[len(requests)-1:]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, two)
+			s.acquire("user-1", Amounts{"rpm": 60, "tpm": 9000})
+			s.clock.advance(3 * time.Second)
+			s.wire.take()
+			do(s)
+			assertGolden(t, name, s.wire.take())
+		})
+	}
+}
+
+// A reset is a read of the bucket and of the operation, and a transaction of both and the
+// event.
+func TestRefillCosts(t *testing.T) {
+	s := memProcess(t, perMinute())
+	s.acquire(uuid, Amounts{"rpm": 100, "tpm": 5000})
+	for i, call := range []func(id string) (*BucketRefill, error){
+		func(id string) (*BucketRefill, error) {
+			return s.repo.ResetBucket(t.Context(), uuid, model, &ResetOptions{ID: id})
+		},
+		func(id string) (*BucketRefill, error) {
+			return s.repo.TopUpBucket(t.Context(), uuid, model, Amounts{"rpm": 10}, &TopUpOptions{ID: id})
+		},
+	} {
+		s.clock.advance(time.Minute)
+		s.acquire(uuid, Amounts{"rpm": 50})
+		for _, want := range []struct {
+			requests      int64
+			reads, writes float64
+		}{{2, 2, 8}, {1, 2, 0}} {
+			used := s.used(func() {
+				_, err := call(fmt.Sprint("ticket-", i))
+				require.NoError(t, err)
+			})
+			assert.Equal(t, want.requests, used.Requests())
+			assert.Equal(t, want.reads, used.ReadUnits())
+			assert.Equal(t, want.writes, used.WriteUnits())
+		}
+	}
+}
+
+func ExampleRepository_ResetBucket() {
+	ctx := context.Background()
+	db := ddbmem.New()
+	defer db.Close()
+	repo, _ := NewRepository(db.Client(), "limits", &RepositoryOptions{Principal: "ann@example.com"})
+	_ = repo.CreateTable(ctx)
+	limiter, _ := New(repo, &Options{Limits: []Limit{PerDay("rpd", 1000)}})
+	defer limiter.Close(ctx)
+	_, _ = limiter.Acquire(ctx, "key-1", "gpt-4", Amounts{"rpd": 1000})
+	_, err := limiter.Acquire(ctx, "key-1", "gpt-4", Amounts{"rpd": 1})
+	fmt.Println(err != nil)
+	done, _ := repo.ResetBucket(ctx, "key-1", "gpt-4", &ResetOptions{ID: "ticket-4711"})
+	fmt.Println(done.Limits[0].Name, done.Limits[0].After)
+	again, _ := repo.ResetBucket(ctx, "key-1", "gpt-4", &ResetOptions{ID: "ticket-4711"})
+	fmt.Println(again.Repeated)
+	// Output:
+	// true
+	// rpd 1000
+	// true
+}
