@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
@@ -16,8 +17,22 @@ import (
 // empty is a table that forgets everything: what grows is the limiter.
 type empty struct{ dynalimit.DynamoDB }
 
-func (empty) BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+// BatchGetItem finds the table's version record alone.
+func (empty) BatchGetItem(_ context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	for table, asked := range in.RequestItems {
+		for _, key := range asked.Keys {
+			if sk, ok := key["SK"].(*types.AttributeValueMemberS); ok && sk.Value == "#VERSION" {
+				return &dynamodb.BatchGetItemOutput{Responses: map[string][]map[string]types.AttributeValue{table: {version}}}, nil
+			}
+		}
+	}
 	return &dynamodb.BatchGetItemOutput{}, nil
+}
+
+// version is the version record of a table that nothing of an older layout is in.
+var version = map[string]types.AttributeValue{
+	"PK": &types.AttributeValueMemberS{Value: "SYSTEM#"}, "SK": &types.AttributeValueMemberS{Value: "#VERSION"},
+	"schema_version": &types.AttributeValueMemberS{Value: "0.8.0"}, "composite_only": &types.AttributeValueMemberBOOL{Value: true},
 }
 
 func (empty) PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
