@@ -614,3 +614,41 @@ func TestBucketsFollowPagesAndStop(t *testing.T) {
 		require.ErrorContains(t, second(collect(r.Buckets(t.Context(), "b"))), "is malformed")
 	})
 }
+
+// An entity goes with what is its own, and nothing of one whose id begins alike, differs
+// in case or is the same in another namespace.
+func TestEntitiesOfSimilarNamesStayApart(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		eu := e.namespaced(t, r.table, "a", nil)
+		ids := []string{"a", "A", "a0", "a:b", "a.b", "a@b", "a-", "PK", "SK", "0", strings.Repeat("a", 256)}
+		for _, r := range []*Repository{r, eu} {
+			for _, id := range ids {
+				create(t, r, []EntitySetup{{
+					Entity: Entity{ID: id, Name: id},
+					Limits: map[string][]Limit{"PK": oneLimit, "SK": oneLimit, "a/b": oneLimit, "": oneLimit},
+				}})
+				put(t, r, r.keys.Bucket(id, "a/b").Attributes())
+			}
+		}
+		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+		assert.Empty(t, partition(t, r, "a"))
+		assert.Len(t, partition(t, eu, "a"), 6)
+		for _, id := range ids[1:] {
+			assert.Len(t, partition(t, r, id), 6, id)
+			read, err := r.GetEntity(t.Context(), id)
+			require.NoError(t, err)
+			assert.Equal(t, id, read.Name)
+		}
+		for r, want := range map[*Repository]int{r: len(ids) - 1, eu: len(ids)} {
+			all, err := collect(r.Entities(t.Context()))
+			require.NoError(t, err)
+			assert.Len(t, all, want)
+			counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
+			require.NoError(t, err)
+			assert.Equal(t, schema.Number(int64(want)), counts["a/b"])
+		}
+		assert.Len(t, trail(t, r, AuditQuery{Target: "a"}), 10)
+		assert.Len(t, trail(t, eu, AuditQuery{Target: "a"}), 5)
+	})
+}

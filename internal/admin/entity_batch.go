@@ -124,6 +124,22 @@ func (b *entityBatch) propose(ctx context.Context) (table.Proposal, error) {
 // read reads the records and configurations of the entities, and all their parents.
 func (b *entityBatch) read(ctx context.Context) error {
 	b.items = map[schema.Key]schema.Item{}
+	keys := b.keys()
+	for depth := 0; len(keys) > 0 && depth < schema.MaxDepth; depth++ {
+		found, err := b.Table.BatchGet(ctx, b.op, keys)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			b.items[key] = found[key]
+		}
+		keys = b.unknownParents(found)
+	}
+	return nil
+}
+
+// keys are those of the records and configurations of the entities and their parents.
+func (b *entityBatch) keys() []schema.Key {
 	var keys []schema.Key
 	for _, s := range b.setups {
 		keys = append(keys, b.Keys.Meta(s.Record.ID))
@@ -134,23 +150,19 @@ func (b *entityBatch) read(ctx context.Context) error {
 			keys = append(keys, b.Keys.Config(l.Owner))
 		}
 	}
-	for depth := 0; len(keys) > 0 && depth < schema.MaxDepth; depth++ {
-		found, err := b.Table.BatchGet(ctx, b.op, keys)
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			b.items[key] = found[key]
-		}
-		keys = nil
-		for _, item := range found {
-			key := b.Keys.Meta(schema.DecodeLink(item).ParentID)
-			if _, known := b.items[key]; !known && key != b.Keys.Meta("") {
-				keys = append(keys, key)
-			}
+	return keys
+}
+
+// unknownParents are the keys of the parents of records that were not read yet.
+func (b *entityBatch) unknownParents(found map[schema.Key]schema.Item) []schema.Key {
+	var keys []schema.Key
+	for _, item := range found {
+		parent := schema.DecodeLink(item).ParentID
+		if _, known := b.items[b.Keys.Meta(parent)]; parent != "" && !known {
+			keys = append(keys, b.Keys.Meta(parent))
 		}
 	}
-	return nil
+	return keys
 }
 
 // readChildren reads the first children of the entities that are to have a parent.

@@ -110,37 +110,41 @@ func unmarshalValues(values Item) (*types.AttributeValueMemberM, bool) {
 }
 
 // unmarshal is a value that was marshalled twice, false for one that was not.
-//
-//nolint:cyclop // a flat switch: one case per type
 func unmarshal(value types.AttributeValue) (types.AttributeValue, bool) {
 	m, ok := value.(*types.AttributeValueMemberM)
 	if !ok || len(m.Value) != 1 {
 		return nil, false
 	}
 	for kind, inner := range m.Value {
-		switch v := inner.(type) {
-		case *types.AttributeValueMemberS:
-			if kind == "S" {
-				return v, true
-			}
-			return &types.AttributeValueMemberN{Value: v.Value}, kind == "N" && storable(v.Value)
-		case *types.AttributeValueMemberN:
-			return v, kind == "N"
-		case *types.AttributeValueMemberBOOL:
-			if kind == "NULL" {
-				return &types.AttributeValueMemberNULL{Value: true}, true
-			}
-			return v, kind == "BOOL"
-		case *types.AttributeValueMemberNULL:
-			return v, kind == "NULL"
-		case *types.AttributeValueMemberM:
-			if kind == "M" {
-				return unmarshalValues(v.Value)
-			}
-		case *types.AttributeValueMemberL:
-			if kind == "L" {
-				return unmarshalList(v.Value)
-			}
+		return unmarshalKind(kind, inner)
+	}
+	return nil, false
+}
+
+//nolint:cyclop // a flat switch: one case per type
+func unmarshalKind(kind string, inner types.AttributeValue) (types.AttributeValue, bool) {
+	switch v := inner.(type) {
+	case *types.AttributeValueMemberS:
+		if kind == "N" {
+			return &types.AttributeValueMemberN{Value: v.Value}, storable(v.Value)
+		}
+		return v, kind == "S"
+	case *types.AttributeValueMemberN:
+		return v, kind == "N"
+	case *types.AttributeValueMemberBOOL:
+		if kind == "NULL" {
+			return &types.AttributeValueMemberNULL{Value: true}, true
+		}
+		return v, kind == "BOOL"
+	case *types.AttributeValueMemberNULL:
+		return v, kind == "NULL"
+	case *types.AttributeValueMemberM:
+		if kind == "M" {
+			return unmarshalValues(v.Value)
+		}
+	case *types.AttributeValueMemberL:
+		if kind == "L" {
+			return unmarshalList(v.Value)
 		}
 	}
 	return nil, false
