@@ -95,7 +95,8 @@ type RepositoryOptions struct {
 // CreateTable makes the table, or TableInput describes it for infrastructure code.
 // SetSystemLimits, SetResourceLimits and SetEntityLimits configure limits, from the
 // general to the specific; Get and Delete methods belong to each. CreateEntity gives an
-// entity a parent; Children and EntitiesWithLimits list entities.
+// entity a parent or a plan, and CreateEntities makes many; Entities, Children and
+// EntitiesWithLimits list entities, Buckets what one holds.
 //
 // A Repository has no goroutine, with one exception: while limiters use it and the table
 // does not answer, one goroutine asks whether the table answers again.

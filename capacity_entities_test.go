@@ -1,0 +1,50 @@
+package dynalimit
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What changes of entities cost: the figures of docs/cost.md.
+func TestCostOfEntities(t *testing.T) {
+	s := memProcess(t, perMinute())
+	r := s.repo
+	require.NoError(t, r.checkVersion(t.Context()))
+	created := func(e Entity) func() { return func() { require.NoError(t, r.CreateEntity(t.Context(), e)) } }
+	moved := func(parent string) func() {
+		return func() {
+			read, err := r.GetEntity(t.Context(), "key-1")
+			require.NoError(t, err)
+			read.Name, read.ParentID = read.Name+"x", parent
+			require.NoError(t, second(r.UpdateEntity(t.Context(), read)))
+		}
+	}
+	for _, step := range []struct {
+		name        string
+		before, do  func()
+		requests    int64
+		write, read float64
+	}{
+		{"CreateEntity", nil, created(Entity{ID: "org"}), 1, 8, 0},
+		{"CreateEntity, below a parent", nil, created(Entity{ID: "key-1", ParentID: "org"}), 3, 12, 1.5},
+		{"GetEntity and UpdateEntity, of the name", nil, moved("org"), 3, 8, 2},
+		{"GetEntity and UpdateEntity, of the parent", nil, moved("team"), 5, 12, 3.5},
+		{"DeleteEntity, of limits for one resource and one bucket", func() {
+			require.NoError(t, r.SetEntityLimits(t.Context(), "key-1", "", []Limit{rpm}))
+			s.acquire("key-1", Amounts{"rpm": 1})
+		}, func() { require.NoError(t, r.DeleteEntity(t.Context(), "key-1")) }, 12, 29, 7.5},
+		{"CreateEntities, 100 with limits for one resource", nil, func() { create(t, r, setupsOf(100, "")) }, 10, 1610, 200},
+		{"Entities, 100", nil, func() { require.NoError(t, second(collect(r.Entities(t.Context())))) }, 32, 0, 109},
+	} {
+		if step.before != nil {
+			step.before()
+		}
+		used := s.used(step.do)
+		t.Logf("| %s | %d | %v | %v |", step.name, used.Requests(), used.WriteUnits(), used.ReadUnits())
+		assert.Equal(t, step.requests, used.Requests(), step.name)
+		assert.InDelta(t, step.write, used.WriteUnits(), 0.01, step.name)
+		assert.InDelta(t, step.read, used.ReadUnits(), 0.01, step.name)
+	}
+}
