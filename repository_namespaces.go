@@ -67,6 +67,51 @@ func (r *Repository) RecoverNamespace(ctx context.Context, name string) error {
 	return r.changeNamespace(ctx, name, (*admin.Admin).RecoverNamespace)
 }
 
+// PurgeOptions configures PurgeNamespace.
+type PurgeOptions struct {
+	// OnProgress hears of each step, on the goroutine of the call: while it waits, every
+	// ten seconds, and after each page of the table. It may wait itself, to leave the table
+	// capacity for others. Defaults to nobody.
+	OnProgress func(PurgeProgress)
+}
+
+// PurgeProgress is how far a purge is.
+type PurgeProgress = admin.PurgeProgress
+
+// PurgePhase is what a purge is doing: PurgeWaiting, PurgeRemoving or PurgeDone.
+type PurgePhase = admin.PurgePhase
+
+const (
+	// PurgeWaiting is the time until every limiter has noticed the deletion. Until it is
+	// over, the namespace can be recovered.
+	PurgeWaiting = admin.PurgeWaiting
+	// PurgeRemoving is the removal of items.
+	PurgeRemoving = admin.PurgeRemoving
+	// PurgeDone is a purge that is over.
+	PurgeDone = admin.PurgeDone
+)
+
+// PurgeNamespace removes everything in a deleted namespace, its events too, for good: what
+// became of the namespace as a whole stays recorded outside of it. It waits until 11
+// minutes after the deletion, when every limiter has noticed; until then the namespace can
+// be recovered, and the call fails if it is. Then it reads the whole table, again and again
+// until a pass finds nothing in the namespace: with many tenants in a table that is a
+// task for a quiet hour. The name stays taken.
+//
+// It ends with ctx's error when ctx ends. A run that was ended in any way is run again; on
+// a purged namespace it removes what came late: what leases from before the deletion wrote
+// that were settled after the purge. It fails with a *NamespaceError for one that was
+// never registered or is active. opts may be nil.
+func (r *Repository) PurgeNamespace(ctx context.Context, name string, opts *PurgeOptions) error {
+	tell := func(PurgeProgress) {}
+	if opts != nil && opts.OnProgress != nil {
+		tell = opts.OnProgress
+	}
+	return r.changeNamespace(ctx, name, func(a *admin.Admin, ctx context.Context, by, name string) error {
+		return a.PurgeNamespace(ctx, by, name, tell)
+	})
+}
+
 // Namespaces lists the namespaces of the table in the order of their names, those that are
 // deleted and purged too. An index is read, which may lag behind by a moment. It is called
 // on a repository without a namespace.

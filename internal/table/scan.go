@@ -1,0 +1,82 @@
+package table
+
+import (
+	"context"
+	"iter"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Scan is a read of the whole table, whatever the partition.
+type Scan struct {
+	// Op names what is being done in errors.
+	Op string
+	// Filter is the condition of the keys that are wanted. What it leaves out is read, and
+	// charged for, all the same.
+	Filter schema.Statement
+}
+
+// ScanKeys reads the table to its end, consistently. It yields a page for each request,
+// also one without a key that is wanted. It stops with ctx's error once that ends.
+func (t *Table) ScanKeys(ctx context.Context, s Scan) iter.Seq2[ScanPage, error] {
+	in := &dynamodb.ScanInput{
+		TableName: &t.Name, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("#pk, #sk"),
+		FilterExpression: &s.Filter.Condition, ExpressionAttributeValues: s.Filter.Values,
+		ExpressionAttributeNames: map[string]string{"#pk": schema.PK, "#sk": schema.SK},
+	}
+	for place, name := range s.Filter.Names {
+		in.ExpressionAttributeNames[place] = name
+	}
+	return func(yield func(ScanPage, error) bool) {
+		for {
+			out, err := t.scanPage(ctx, s.Op, in)
+			if err != nil {
+				yield(ScanPage{}, err)
+				return
+			}
+			page := ScanPage{Read: int64(out.ScannedCount), Keys: make([]schema.Key, len(out.Items))}
+			for i, item := range out.Items {
+				page.Keys[i] = schema.KeyOf(item)
+			}
+			if !yield(page, nil) || len(out.LastEvaluatedKey) == 0 {
+				return
+			}
+			next := *in
+			next.ExclusiveStartKey = out.LastEvaluatedKey
+			in = &next
+		}
+	}
+}
+
+// ScanPage is what one request of a Scan read.
+type ScanPage struct {
+	// Keys are those that the filter wants.
+	Keys []schema.Key
+	// Read is how many items were read.
+	Read int64
+}
+
+func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
+	err = Patiently(ctx, func() (err error) {
+		if err = ctx.Err(); err != nil {
+			return err
+		}
+		out, err = t.Client.Scan(ctx, in)
+		return t.Failure(op, err)
+	})
+	return out, err
+}
+
+// Patiently tries again what the store did not serve: a table that is busy has no room for
+// long work now and then.
+func Patiently(ctx context.Context, try func() error) error {
+	for n := 1; ; n++ {
+		err := try()
+		if err == nil || ctx.Err() != nil || !Judge(err).Unavailable() || n == Tries || !Backoff.Pause(ctx, n) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// hostile are names of namespaces, entities and resources that look like each other and
+// like keys.
+var hostile = []string{"a", "a.b", "a-", "ab", "A", "a:a", "a@a", "0", "ENTITY", "SYSTEM", "AUDIT", "RESOURCE", "NAMESPACES", "PLAN", "default"}
+
+// furnish writes something of each kind into what a repository is bound to.
+func furnish(t require.TestingT, ctx context.Context, r *Repository, ids []string) {
+	limits := []Limit{PerMinute("rpm", 100)}
+	require.NoError(t, r.SetSystemLimits(ctx, limits, nil))
+	l, err := New(r, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close(context.WithoutCancel(ctx))) }()
+	for i, id := range ids {
+		resource := id + "/" + ids[0]
+		require.NoError(t, r.SetResourceLimits(ctx, resource, limits))
+		require.NoError(t, r.SetPlanLimits(ctx, id, resource, limits))
+		require.NoError(t, r.SetEntityLimits(ctx, id, "", limits))
+		require.NoError(t, r.CreateEntity(ctx, Entity{ID: id, ParentID: strings.Join(ids[:min(i, 1)], ""), Plan: id}))
+		_, err := l.Acquire(ctx, id, resource, Amounts{"rpm": 1})
+		require.NoError(t, err)
+	}
+}
+
+// dump is what the table holds, by key.
+func dump(t *testing.T, r *Repository) map[schema.Key]schema.Item {
+	t.Helper()
+	items := map[schema.Key]schema.Item{}
+	for _, item := range scan(t, r) {
+		items[schema.KeyOf(item)] = item
+	}
+	return items
+}
+
+// A purge removes all of its namespace, and nothing else.
+func TestPurgeTouchesItsNamespaceAlone(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.SampledFrom(hostile), 2, 5, rapid.ID).Draw(rt, "namespaces")
+		ids := rapid.SliceOfNDistinct(rapid.SampledFrom(hostile), 1, 4, rapid.ID).Draw(rt, "ids")
+		ctx := t.Context()
+		clock := newHandClock()
+		db := ddbmem.New(ddbmem.WithClock(clock.now))
+		defer db.Close()
+		open := func(name string) *Repository {
+			r, err := NewRepository(db.Client(), "limits", &RepositoryOptions{Namespace: name, Now: clock.now, Principal: tester})
+			require.NoError(rt, err)
+			return r
+		}
+		whole := open("")
+		require.NoError(rt, whole.CreateTable(ctx))
+		furnish(rt, ctx, whole, ids)
+		for _, name := range names {
+			require.NoError(rt, whole.RegisterNamespace(ctx, name))
+			furnish(rt, ctx, open(name), ids)
+		}
+		gone := names[0]
+		require.NoError(rt, whole.DeleteNamespace(ctx, gone))
+		clock.advance(11 * time.Minute)
+		before := dump(t, whole)
+		require.NoError(rt, whole.PurgeNamespace(ctx, gone, nil))
+		after := dump(t, whole)
+		record := schema.Key{PK: gone + "/SYSTEM#", SK: "#NAMESPACE"}
+		for key, item := range before {
+			switch {
+			case key == record:
+				assert.Equal(rt, schema.String("purged"), after[key]["state"])
+			case strings.HasPrefix(key.PK, gone+"/"):
+				assert.NotContains(rt, after, key, "it stays")
+			default:
+				assert.Equal(rt, item, after[key], "%v", key)
+			}
+		}
+		for key := range after {
+			if _, was := before[key]; !was {
+				assert.Equal(rt, "AUDIT#$NAMESPACE:"+gone, key.PK)
+			}
+		}
+		assert.Len(rt, life(t, whole, gone), 4)
+	})
+}
+
+// A purge waits until each limiter has noticed the deletion, and tells how long.
+func TestPurgeWaitsForLimiters(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		ctx := t.Context()
+		inactive(t, operator.repo.PurgeNamespace(ctx, "us", nil))
+		inactive(t, operator.repo.PurgeNamespace(ctx, "eu", nil))
+		eu.acquire("user-1", Amounts{"rpm": 1})
+		require.NoError(t, operator.repo.DeleteNamespace(ctx, "eu"))
+		deleted := time.Now()
+		elapse(time.Minute)
+		var waited, told []PurgeProgress
+		require.NoError(t, operator.repo.PurgeNamespace(ctx, "eu", &PurgeOptions{OnProgress: func(p PurgeProgress) {
+			if told = append(told, p); p.Phase == PurgeWaiting {
+				waited = append(waited, p)
+				assert.NotNil(t, eu.item("user-1"))
+			}
+		}}))
+		assert.Equal(t, 11*time.Minute, time.Since(deleted))
+		assert.Equal(t, 10*time.Minute, waited[0].Left)
+		assert.Len(t, waited, 60)
+		last := told[len(told)-1]
+		assert.Equal(t, PurgeDone, last.Phase)
+		assert.Equal(t, 2, last.Pass)
+		assert.Equal(t, int64(1), last.Removed)
+		assert.Nil(t, eu.item("user-1"))
+	})
+}
+
+// What is written while the table is looked through, behind the place that was reached, is
+// found by the next pass.
+func TestPurgeLooksUntilNothingIsLeft(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		lease := eu.acquire("user-1", Amounts{"rpm": 1})
+		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+		passes := 0
+		require.NoError(t, operator.repo.PurgeNamespace(t.Context(), "eu", &PurgeOptions{OnProgress: func(p PurgeProgress) {
+			if passes = p.Pass; p.Removed > 0 && p.Removed == int64(p.Pass) && p.Pass < 4 {
+				require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 100}))
+			}
+		}}))
+		assert.Nil(t, eu.item("user-1"))
+		assert.Equal(t, 5, passes)
+	})
+}
+
+// Until its purge begins a namespace can be recovered; then the purge fails. Afterwards it
+// cannot, and its name stays taken.
+func TestPurgeIsFinal(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		ctx := t.Context()
+		eu.acquire("user-1", Amounts{"rpm": 1})
+		require.NoError(t, operator.repo.DeleteNamespace(ctx, "eu"))
+		steps := 0
+		err := operator.repo.PurgeNamespace(ctx, "eu", &PurgeOptions{OnProgress: func(PurgeProgress) {
+			if steps++; steps == 5 {
+				require.NoError(t, operator.repo.RecoverNamespace(ctx, "eu"))
+			}
+		}})
+		assert.Equal(t, NamespaceActive, inactive(t, err).State)
+		assert.NotNil(t, eu.item("user-1"))
+
+		require.NoError(t, operator.repo.DeleteNamespace(ctx, "eu"))
+		began := time.Now()
+		err = operator.repo.PurgeNamespace(ctx, "eu", &PurgeOptions{OnProgress: func(p PurgeProgress) {
+			if p.Phase == PurgeRemoving {
+				assert.Equal(t, NamespacePurging, inactive(t, operator.repo.RecoverNamespace(ctx, "eu")).State)
+				require.ErrorIs(t, operator.repo.RegisterNamespace(ctx, "eu"), ErrNamespaceDeleted)
+			}
+		}})
+		require.NoError(t, err)
+		assert.Equal(t, 11*time.Minute, time.Since(began), "it counts from the last deletion")
+		require.ErrorIs(t, operator.repo.RecoverNamespace(ctx, "eu"), ErrNamespaceDeleted)
+		require.ErrorIs(t, operator.repo.RegisterNamespace(ctx, "eu"), ErrNamespaceDeleted)
+		require.NoError(t, operator.repo.DeleteNamespace(ctx, "eu"), "it is")
+		_, err = eu.limiter.Acquire(ctx, "user-1", model, Amounts{"rpm": 1})
+		assert.Equal(t, NamespacePurged, inactive(t, err).State)
+		assert.Equal(t, []string{
+			"namespace_registered", "namespace_deleted", "namespace_recovered", "namespace_deleted", "namespace_purge_started", "namespace_purged",
+		}, life(t, operator.repo, "eu"))
+	})
+}
+
+// What a lease wrote after the purge is removed by another run, which records nothing.
+func TestPurgeAgainRemovesWhatCameLate(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		lease := eu.acquire("user-1", Amounts{"tpm": 1})
+		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+		require.NoError(t, operator.repo.PurgeNamespace(t.Context(), "eu", nil))
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": 100}))
+		require.NotNil(t, eu.item("user-1"))
+		before := life(t, operator.repo, "eu")
+		require.NoError(t, operator.repo.PurgeNamespace(t.Context(), "eu", nil))
+		assert.Nil(t, eu.item("user-1"))
+		assert.Equal(t, before, life(t, operator.repo, "eu"))
+	})
+}
+
+// A purge that is killed at any request is run again, by another process: the namespace is
+// empty then, and its life has each event once.
+func TestPurgeIsResumed(t *testing.T) {
+	for name, fault := range map[string]ddbmem.Fault{"before the request": {Drop: true}, "after it": {Lose: true}} {
+		t.Run(name, func(t *testing.T) {
+			inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+				for i := range 60 { // several batches
+					eu.acquire(fmt.Sprintf("user-%d", i), Amounts{"rpm": 1})
+				}
+				require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+				elapse(11 * time.Minute)
+				kills := 0
+				for ; ; kills++ {
+					require.Less(t, kills, 100)
+					ctx, kill := context.WithCancel(t.Context())
+					var requests atomic.Int64
+					operator.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+						if n := requests.Add(1); n <= int64(kills) {
+							return ddbmem.Fault{}
+						}
+						kill()
+						return fault
+					})
+					err := operator.peer(nil).repo.PurgeNamespace(ctx, "eu", nil)
+					kill()
+					operator.db.SetFaults(nil)
+					elapse(time.Minute) // a breaker that opened closes
+					if err == nil {
+						break
+					}
+				}
+				assert.Greater(t, kills, 4)
+				require.NoError(t, operator.repo.PurgeNamespace(t.Context(), "eu", nil))
+				for _, item := range scan(t, operator.repo) {
+					key := schema.KeyOf(item)
+					assert.True(t, !strings.HasPrefix(key.PK, "eu/") || key.SK == "#NAMESPACE", "%v", key)
+				}
+				assert.Equal(t, []string{"namespace_registered", "namespace_deleted", "namespace_purge_started", "namespace_purged"}, life(t, operator.repo, "eu"))
+			})
+		})
+	}
+}
+
+// Batches that are not processed, pages that are throttled and conflicts are tried again.
+func TestPurgeOutlastsABusyTable(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		for i := range 60 {
+			eu.acquire(fmt.Sprintf("user-%d", i), Amounts{"rpm": 1})
+		}
+		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+		elapse(11 * time.Minute)
+		var asked atomic.Int64
+		operator.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			again := asked.Add(1)%3 != 0
+			switch {
+			case !again:
+			case r.Operation == "TransactWriteItems":
+				return ddbmem.Fault{Error: cancelled("TransactionConflict", "None")}
+			case r.Operation == "BatchWriteItem":
+				return ddbmem.Fault{Unprocessed: 20}
+			case r.Operation == "Scan":
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "ProvisionedThroughputExceededException"}}
+			}
+			return ddbmem.Fault{}
+		})
+		require.NoError(t, operator.repo.PurgeNamespace(t.Context(), "eu", nil))
+		operator.db.SetFaults(nil)
+		assert.False(t, slices.ContainsFunc(scan(t, operator.repo), func(item schema.Item) bool {
+			key := schema.KeyOf(item)
+			return strings.HasPrefix(key.PK, "eu/") && key.SK != "#NAMESPACE"
+		}))
+	})
+}
+
+// Two purges at once: each event is there once.
+func TestPurgesAtOnce(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		for i := range 60 {
+			eu.acquire(fmt.Sprintf("user-%d", i), Amounts{"rpm": 1})
+		}
+		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+		operator.slowly(time.Millisecond, time.Millisecond)
+		errs := make(chan error)
+		for range 3 {
+			go func() { errs <- operator.peer(nil).repo.PurgeNamespace(t.Context(), "eu", nil) }()
+		}
+		require.NoError(t, errors.Join(<-errs, <-errs, <-errs))
+		synctest.Wait()
+		assert.Equal(t, []string{"namespace_registered", "namespace_deleted", "namespace_purge_started", "namespace_purged"}, life(t, operator.repo, "eu"))
+	})
+}
+
+func TestPurgeEndsWithItsContext(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, _ *process) {
+		require.NoError(t, operator.repo.DeleteNamespace(t.Context(), "eu"))
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		began := time.Now()
+		require.ErrorIs(t, operator.repo.PurgeNamespace(ctx, "eu", nil), context.DeadlineExceeded)
+		assert.Equal(t, 15*time.Second, time.Since(began))
+		require.NoError(t, operator.repo.RecoverNamespace(t.Context(), "eu"))
+	})
+}
