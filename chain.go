@@ -202,7 +202,7 @@ func (l *RateLimiter) resolve(ctx context.Context, entity, resource string, p *p
 			return nil, nil, err
 		}
 	}
-	if resolved := l.repo.known(entity, resource); resolved != nil {
+	if resolved := l.repo.known(entity, resource); resolved != nil && (p == nil || l.repo.namespace.inactive() == nil) {
 		l.keepSystemPolicy(resolved)
 		return l.lanes.Of(entity, resource), resolved, nil
 	}
