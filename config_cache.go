@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/admin"
@@ -193,18 +194,9 @@ func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBuc
 	if withBucket {
 		keys = append(keys, bucket)
 	}
-	found, err := r.readCurrent(ctx, keys)
+	found, err := r.readTurned(ctx, key, keys, bucket)
 	if err != nil {
 		return nil, nil, err
-	}
-	turned, err := r.takeOver(ctx, key, withBucket && found[bucket] == nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	if turned {
-		if found, err = r.readCurrent(ctx, keys); err != nil {
-			return nil, nil, err
-		}
 	}
 	items.meta, items.Resource, items.System = found[meta], found[resource], found[system]
 	items.Entity, items.EntityDefault = mostSpecific(found, entity, entityDefault)
@@ -213,6 +205,32 @@ func (r *Repository) readConfigItems(ctx context.Context, key configKey, withBuc
 		return nil, nil, err
 	}
 	return items, found[bucket], nil
+}
+
+// readTurned reads the items of a configuration, and the bucket if it is among the keys,
+// once nothing of them is in an older layout. Whether anything may be is known before the
+// items are read, but for the reads that bring the version record: those read again.
+func (r *Repository) readTurned(ctx context.Context, key configKey, keys []schema.Key, bucket schema.Key) (map[schema.Key]schema.Item, error) {
+	due := r.versionDue()
+	if !due {
+		if _, err := r.takeOverConfigs(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	found, err := r.readCurrent(ctx, keys)
+	again := false
+	if err == nil && due {
+		again, err = r.takeOverConfigs(ctx, key)
+	}
+	if err == nil && found[bucket] == nil && slices.Contains(keys, bucket) {
+		var there bool
+		there, err = r.bucketElsewhere(ctx, key)
+		again = again || there
+	}
+	if err != nil || !again {
+		return found, err
+	}
+	return r.readCurrent(ctx, keys)
 }
 
 // readCurrent reads the items of a configuration, and with them the record of the

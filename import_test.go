@@ -127,7 +127,7 @@ var importTable = []importRow{
 	{
 		folder:  "internal/legacy",
 		std:     append([]string{"context", "crypto/rand", "iter"}, pureStd...),
-		project: []string{"internal/ddb", "internal/plan", "internal/schema", "internal/table"},
+		project: []string{"internal/ddb", "internal/plan", "internal/problem", "internal/schema", "internal/table"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "it turns items of an older layout by the table that it is given; it knows neither limiters nor who administers them",
 	},

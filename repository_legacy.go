@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -162,10 +163,9 @@ func (r *Repository) looked(place string) bool {
 	return age >= 0 && age < versionTTL
 }
 
-// takeOver turns what a configuration is made of, and its bucket, unless that is there,
-// where it is in the older layout. It reports whether it turned anything: then the items
-// have to be read again.
-func (r *Repository) takeOver(ctx context.Context, key configKey, bucketToo bool) (turned bool, err error) {
+// takeOverConfigs turns what a configuration is made of where it is in the older layout. It
+// reports whether it looked: what was read before may be from before others turned it.
+func (r *Repository) takeOverConfigs(ctx context.Context, key configKey) (looked bool, err error) {
 	if r.compositeOnly() {
 		return false, nil
 	}
@@ -173,34 +173,35 @@ func (r *Repository) takeOver(ctx context.Context, key configKey, bucketToo bool
 	if key.resource != schema.DefaultResource {
 		owners = append(owners, schema.ConfigOwner{Entity: key.entity, Resource: schema.DefaultResource})
 	}
-	found := make([]bool, len(owners)+1)
+	var looks atomic.Bool
 	looking, lookCtx := errgroup.WithContext(ctx)
-	for i, owner := range owners {
-		looking.Go(func() (err error) {
-			found[i], err = r.takeOverConfig(lookCtx, owner)
+	for _, owner := range owners {
+		looking.Go(func() error {
+			looked, err := r.takeOverConfig(lookCtx, owner)
+			if looked {
+				looks.Store(true)
+			}
 			return err
 		})
 	}
-	if bucketToo {
-		looking.Go(func() error {
-			t, err := r.turner.Bucket(lookCtx, r.legacyBucket(key.entity, key.resource))
-			found[len(owners)] = t.Item != nil
-			r.logTurned(lookCtx, t, key.entity, key.resource)
-			return r.orMalformed(err)
-		})
+	err = looking.Wait()
+	return looks.Load(), err
+}
+
+// bucketElsewhere looks for a bucket that was not there when it was read, and turns it
+// where it is in the older layout. It reports whether there is one now.
+func (r *Repository) bucketElsewhere(ctx context.Context, key configKey) (found bool, err error) {
+	if r.compositeOnly() {
+		return false, nil
 	}
-	if err := looking.Wait(); err != nil {
-		return false, err
-	}
-	for _, f := range found {
-		turned = turned || f
-	}
-	return turned, nil
+	t, err := r.turner.Bucket(ctx, r.legacyBucket(key.entity, key.resource))
+	r.logTurned(ctx, t, key.entity, key.resource)
+	return t.Item != nil, r.orMalformed(err)
 }
 
 // takeOverConfig turns the limits of an owner where they are in the older layout. It
-// reports whether there were any.
-func (r *Repository) takeOverConfig(ctx context.Context, owner schema.ConfigOwner) (turned bool, err error) {
+// reports whether it looked for any.
+func (r *Repository) takeOverConfig(ctx context.Context, owner schema.ConfigOwner) (looked bool, err error) {
 	of := schema.Legacy{Keys: r.keys, Owner: owner.Normal()}
 	key := of.Composite()
 	place := key.PK + key.SK
@@ -218,7 +219,7 @@ func (r *Repository) takeOverConfig(ctx context.Context, owner schema.ConfigOwne
 	}
 	r.looks.Add(look{place: place, at: at})
 	r.logTurned(ctx, t, owner.Entity, owner.Resource)
-	return t.Limits > 0, nil
+	return true, nil
 }
 
 // mayRead refuses a table whose layout is not known, and turns the limits of an owner that

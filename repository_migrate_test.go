@@ -144,6 +144,42 @@ func TestMigrateTurnsEveryNamespace(t *testing.T) {
 	})
 }
 
+// Several migrations of one table at once turn each bucket once between them.
+func TestMigrationsBesideEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := legacyTable(t, e, "0.7", nil)
+		const buckets = 100
+		for i := range buckets {
+			put(t, r, exhausted(schema.Keys{}, fmt.Sprintf("user-%d", i), noon()))
+		}
+		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Before: time.Duration(rand.N(3)+1) * time.Millisecond}
+		})
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		turned := 0
+		for range 3 {
+			p := e.open(t, r.table, nil)
+			wg.Go(func() {
+				report, err := p.Migrate(t.Context(), nil)
+				assert.NoError(t, err)
+				assert.True(t, report.Complete)
+				mu.Lock()
+				turned += report.Buckets
+				mu.Unlock()
+			})
+		}
+		wg.Wait()
+		e.db.SetFaults(nil)
+		assert.Equal(t, buckets, turned)
+		assert.Empty(t, legacyKeys(t, r))
+		again, err := e.open(t, r.table, nil).Migrate(t.Context(), nil)
+		require.NoError(t, err)
+		assert.Equal(t, MigrateReport{Complete: true}, again)
+	})
+}
+
 // A migration whose caller leaves says so, and is no report of success.
 func TestMigrateIsLeft(t *testing.T) {
 	e := memEngine(t)

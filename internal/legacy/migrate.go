@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -219,7 +220,7 @@ func (m *Migration) page(ctx context.Context, in *dynamodb.ScanInput) (out *dyna
 func patiently(ctx context.Context, try func() error) error {
 	for n := 1; ; n++ {
 		err := try()
-		if err == nil || !verdictOf(err).Unavailable() || n == table.Tries || !table.Backoff.Pause(ctx, n) {
+		if !errors.Is(err, problem.ErrUnavailable) || n == table.Tries || !table.Backoff.Pause(ctx, n) {
 			return err
 		}
 	}

@@ -3,12 +3,14 @@ package legacy
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -17,6 +19,8 @@ const (
 	// mostLimits is how many limits one transaction can turn: it has room for 100 parts,
 	// and needs one to put what they become and one to list it.
 	mostLimits = 98
+	// unansweredTries bounds how often what got no answer is looked at again.
+	unansweredTries = 3
 	// idSize is how long the id of a bucket is.
 	idSize = 9
 
@@ -92,7 +96,7 @@ func unsentIfUnconfirmed(v ddb.Verdict) ddb.Verdict {
 // way, it looks again.
 func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 	var turned Turned
-	err := t.Table.Change(ctx, opBucket, func() (p table.Proposal, err error) {
+	err := t.change(ctx, opBucket, func() (p table.Proposal, err error) {
 		turned, p, err = t.proposeBucket(ctx, of)
 		return p, err
 	})
@@ -100,6 +104,18 @@ func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 		return Turned{}, err
 	}
 	return turned, nil
+}
+
+// change makes a change. What no answer came to is looked at again: it was made, or it is
+// made now, for nothing is turned twice.
+func (t *Turner) change(ctx context.Context, op string, propose func() (table.Proposal, error)) error {
+	for n := 1; ; n++ {
+		err := t.Table.Change(ctx, op, propose)
+		var unanswered *problem.UnavailableError
+		if !errors.As(err, &unanswered) || !unanswered.Unconfirmed || n == unansweredTries || !table.Backoff.Pause(ctx, n) {
+			return err
+		}
+	}
 }
 
 // proposeBucket reads a bucket, in whichever layout, and proposes to turn it.
@@ -191,7 +207,7 @@ func (t *Turner) Configs(ctx context.Context, partition string) (all []Turned, e
 // only go.
 func (t *Turner) Config(ctx context.Context, of schema.Legacy) (Turned, error) {
 	var turned Turned
-	err := t.Table.Change(ctx, opConfig, func() (p table.Proposal, err error) {
+	err := t.change(ctx, opConfig, func() (p table.Proposal, err error) {
 		turned, p, err = t.proposeConfig(ctx, of)
 		return p, err
 	})
