@@ -5,6 +5,8 @@ import (
 	"iter"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -260,6 +262,22 @@ func (r *Repository) takeOverBeforeChange(ctx context.Context, owner schema.Conf
 		return err
 	}
 	return nil
+}
+
+// mostTakeOvers is how many owners' limits are turned at once.
+const mostTakeOvers = 16
+
+// takeOverAllBeforeChange is takeOverBeforeChange for many changes.
+func (r *Repository) takeOverAllBeforeChange(ctx context.Context, edits []admin.ConfigEdit) error {
+	if r.compositeOnly() {
+		return nil
+	}
+	owners, ctx := errgroup.WithContext(ctx)
+	owners.SetLimit(mostTakeOvers)
+	for _, e := range edits {
+		owners.Go(func() error { return r.takeOverBeforeChange(ctx, e.Owner) })
+	}
+	return owners.Wait()
 }
 
 // evictConfig forgets the configurations that the owner's record is part of.

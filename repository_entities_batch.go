@@ -50,12 +50,12 @@ func (r *Repository) CreateEntities(ctx context.Context, setups []EntitySetup) (
 	if err != nil {
 		return nil, err
 	}
+	var limits []admin.ConfigEdit
 	for _, s := range checked {
-		for _, l := range s.Limits {
-			if err := r.takeOverBeforeChange(ctx, l.Owner); err != nil {
-				return nil, err
-			}
-		}
+		limits = append(limits, s.Limits...)
+	}
+	if err := r.takeOverAllBeforeChange(ctx, limits); err != nil {
+		return nil, err
 	}
 	owned := func(k configKey) bool { return made[k.entity] }
 	r.configs.evict(owned)

@@ -39,20 +39,32 @@ func create(t *testing.T, r *Repository, setups []EntitySetup) {
 	require.NoError(t, errors.Join(errs...))
 }
 
+func newTableOf(t *testing.T, e *engine, opts *RepositoryOptions) *Repository {
+	t.Helper()
+	return e.repository(t, opts)
+}
+
+func olderTable(t *testing.T, e *engine, opts *RepositoryOptions) *Repository {
+	t.Helper()
+	return legacyTable(t, e, "0.6", opts)
+}
+
 // Ten thousand entities with limits are made in seconds where each request takes 5 ms.
 func TestTenThousandEntitiesTakeSeconds(t *testing.T) {
 	for name, test := range map[string]struct {
 		entities int
 		parent   string
+		table    func(*testing.T, *engine, *RepositoryOptions) *Repository
 		most     time.Duration
 	}{
-		"without a parent": {10_000, "", 6 * time.Second},
-		"below a parent":   {1000, "org", 1500 * time.Millisecond},
+		"without a parent":            {10_000, "", newTableOf, 6 * time.Second},
+		"below a parent":              {1000, "org", newTableOf, 1500 * time.Millisecond},
+		"which may have older limits": {1000, "", olderTable, 1500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memEngine(t)
-				r := e.repository(t, nil)
+				r := test.table(t, e, nil)
 				e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{After: 5 * time.Millisecond} })
 				before, start := e.db.Meter(), time.Now()
 				create(t, r, setupsOf(test.entities, test.parent))

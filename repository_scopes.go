@@ -144,10 +144,8 @@ func (r *Repository) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]
 	if err != nil {
 		return nil, err
 	}
-	for i := range edits {
-		if err := r.takeOverBeforeChange(ctx, edits[i].Owner); err != nil {
-			return nil, err
-		}
+	if err := r.takeOverAllBeforeChange(ctx, edits); err != nil {
+		return nil, err
 	}
 	evict := func() {
 		for i := range edits {
