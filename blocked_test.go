@@ -175,6 +175,37 @@ func TestBlockEndsWaits(t *testing.T) {
 	}
 }
 
+// Who waits in the process that blocks hears of it at once, and keeps its place if only
+// others are concerned.
+func TestBlockEndsWaitsAtOnceInThisProcess(t *testing.T) {
+	inFamily(t, func(t *testing.T, s *process) {
+		require.NoError(t, s.repo.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 100_000)}, nil))
+		require.NoError(t, s.repo.SetEntityLimits(t.Context(), "key", "", []Limit{PerDay("rpm", 1)}))
+		s.acquire("key", Amounts{"rpm": 1})
+		ended := make(chan error, 3)
+		for range 3 {
+			go func() {
+				_, err := s.limiter.Wait(t.Context(), "key", model, Amounts{"rpm": 1})
+				ended <- err
+			}()
+		}
+		elapse(10*time.Minute + time.Second)
+		quiet := s.used(func() {
+			for range 20 {
+				s.repo.InvalidateConfig("somebody", "")
+				synctest.Wait()
+			}
+		})
+		assert.Zero(t, quiet.Requests(), "no waiter asks the store for what does not concern it")
+		began := time.Now()
+		require.NoError(t, s.repo.SetBlocked(t.Context(), Scope{Entity: "org"}, true))
+		for range 3 {
+			isBlocked(t, <-ended, "org", LevelEntityDefault)
+		}
+		assert.Equal(t, began, time.Now())
+	})
+}
+
 // A waiter looks again when the oldest of what it knows is past its TTL, not only when
 // its own level's is.
 func TestBlockOfAParentReadEarlierEndsAWait(t *testing.T) {

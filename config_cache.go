@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/admin"
@@ -48,6 +49,9 @@ type configLoad = cache.Load[*resolvedConfig]
 // the table does not answer, it is used as long as RepositoryOptions.MaxStale says.
 type configCache struct {
 	loading *cache.Loading[configKey, *resolvedConfig]
+	// evicted is closed at the next eviction; nil if nobody waits for it.
+	mu      sync.Mutex
+	evicted chan struct{}
 }
 
 func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCache {
@@ -59,7 +63,7 @@ func newConfigCache(size int, ttl time.Duration, now func() time.Time) *configCa
 	if err != nil { // a size below 1, which NewRepository refuses
 		panic(err)
 	}
-	return &configCache{loading}
+	return &configCache{loading: loading}
 }
 
 // useStaleDuring lets configurations be used for maxStale past their TTL while away
@@ -91,11 +95,34 @@ func (c *configCache) last(key configKey) *resolvedConfig { return c.loading.Las
 // reads under way of those resources, for it is not known which plan they will meet.
 func (c *configCache) evictPlan(plan string, match func(configKey) bool) {
 	c.loading.EvictValues(match, func(cfg *resolvedConfig) bool { return cfg.plan == plan })
+	c.tell()
 }
 
 // evict forgets the configurations whose key matches, and ignores the reads of them that
 // are under way.
-func (c *configCache) evict(match func(configKey) bool) { c.loading.Evict(match) }
+func (c *configCache) evict(match func(configKey) bool) {
+	c.loading.Evict(match)
+	c.tell()
+}
+
+// nextEviction is closed when configuration is next changed through the repository.
+func (c *configCache) nextEviction() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.evicted == nil {
+		c.evicted = make(chan struct{})
+	}
+	return c.evicted
+}
+
+func (c *configCache) tell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.evicted != nil {
+		close(c.evicted)
+		c.evicted = nil
+	}
+}
 
 // drop does what evict does, for one key.
 func (c *configCache) drop(key configKey) { c.loading.Drop(key) }

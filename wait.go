@@ -11,8 +11,9 @@ import (
 // Wait is an Acquire that blocks until the amounts fit. Callers of one bucket in this
 // process are served first come, first served. One of them asks the store, at the exact
 // time that the last answer gives; neither a smaller request nor an Acquire takes what
-// it waits for. A changed limit, and a bucket that others filled, is noticed within the
-// configuration's TTL. Between
+// it waits for. A changed limit or a block is noticed within the configuration's TTL, at
+// once if it is changed through this limiter's repository; a bucket that others filled is
+// noticed within the TTL. Between
 // processes it is chance who is served, and the more of them wait for one bucket, the
 // longer after the exact time a wait may end.
 //
@@ -139,7 +140,7 @@ func (l *RateLimiter) waitOutContention(ctx context.Context, at *position, conte
 	}
 	l.ensureWaiter(at)
 	for until := time.Now().Add(contention.RetryAfter); time.Until(until) > 0; {
-		if _, err := l.sleep(ctx, at.waiter, time.Until(until)); err != nil {
+		if _, err := l.sleep(ctx, at.waiter, nil, time.Until(until)); err != nil {
 			return err
 		}
 	}
@@ -183,6 +184,7 @@ func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, den
 	expected := l.clock().Add(denial.RetryAfter) // as the denial itself says
 	next, looked := try{behind: at.lane.Behind()}, l.clock()
 	for unwoken := true; ; {
+		changed := l.repo.configs.nextEviction() // asked before the configuration is
 		t := l.turnOf(ctx, r, at, &expected, unwoken)
 		if t.known && exceedsDeadline(ctx, t.left) {
 			lateDenial := *denial
@@ -193,14 +195,14 @@ func (l *RateLimiter) awaitTurn(ctx context.Context, r request, at position, den
 		if t.mayTry(left) {
 			return false, nil
 		}
-		woken, err := l.sleep(ctx, at.waiter, min(left, t.recheck))
+		ended, err := l.sleep(ctx, at.waiter, changed, min(left, t.recheck))
 		if err != nil {
 			return false, err
 		}
-		if !woken && left <= t.recheck {
+		if ended == byTime && left <= t.recheck {
 			return true, nil
 		}
-		if unwoken = !woken; t.head && l.clock().Sub(looked) >= l.repo.configs.ttl() {
+		if unwoken = ended != byWake; t.head && l.clock().Sub(looked) >= l.repo.configs.ttl() {
 			at.lane.Glance(ctx) // others may have filled it, by hand or by what they gave back
 			looked = l.clock()
 		}
@@ -317,18 +319,30 @@ func (l *RateLimiter) refreshWaiter(ctx context.Context, r request, at position)
 	return max(recheck, min(ttl, ttl-age)), at.lane.Reconfigure(at.waiter, cfg), block != nil
 }
 
-// sleep waits for d. woken means that something changed before the time was over.
-func (l *RateLimiter) sleep(ctx context.Context, w *lane.Waiter, d time.Duration) (woken bool, err error) {
+// ending is what ended a sleep: its time, somebody who woke the waiter, or a change of
+// configuration.
+type ending uint8
+
+const (
+	byTime ending = iota
+	byWake
+	byChange
+)
+
+// sleep waits for d, until something changes for the waiter, or until changed is closed.
+func (l *RateLimiter) sleep(ctx context.Context, w *lane.Waiter, changed <-chan struct{}, d time.Duration) (ending, error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return false, nil
+		return byTime, nil
 	case <-w.Wake:
-		return true, nil
+		return byWake, nil
+	case <-changed:
+		return byChange, nil
 	case <-l.closing:
-		return false, ErrClosed
+		return byTime, ErrClosed
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return byTime, ctx.Err()
 	}
 }
