@@ -25,7 +25,7 @@ var hostile = []string{"a", "a.b", "a-", "ab", "A", "a:a", "a@a", "0", "ENTITY",
 
 // furnish writes something of each kind into what a repository is bound to.
 func furnish(t require.TestingT, ctx context.Context, r *Repository, ids []string) {
-	limits := []Limit{PerMinute("rpm", 100)}
+	limits := []Limit{PerDay("rpm", 100)} // what was taken stays taken
 	require.NoError(t, r.SetSystemLimits(ctx, limits, nil))
 	l, err := New(r, nil)
 	require.NoError(t, err)

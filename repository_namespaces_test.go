@@ -2,7 +2,6 @@ package dynalimit
 
 import (
 	"cmp"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -105,37 +104,6 @@ func TestNamespacesAreAdministeredFromOutside(t *testing.T) {
 		require.ErrorContains(t, bare.RegisterNamespace(t.Context(), name), "name")
 	}
 	require.ErrorContains(t, bare.As("").DeleteNamespace(t.Context(), "eu"), "principal")
-}
-
-// Each change in a namespace that is not active is refused, in the transaction of the
-// change: what was checked before may be over by then.
-func TestNoChangeLandsInADeletedNamespace(t *testing.T) {
-	e := memEngine(t)
-	r := e.repository(t, nil)
-	eu := e.namespaced(t, r.table, "eu", nil)
-	require.NoError(t, eu.SetSystemLimits(t.Context(), oneLimit, nil))
-	require.NoError(t, r.DeleteNamespace(t.Context(), "eu"))
-	before := scan(t, r)
-	other := []Limit{PerMinute("rpm", 7)}
-	for name, change := range map[string]func() error{
-		"set system":    func() error { return eu.SetSystemLimits(t.Context(), other, nil) },
-		"set resource":  func() error { return eu.SetResourceLimits(t.Context(), model, other) },
-		"set plan":      func() error { return eu.SetPlanLimits(t.Context(), "pro", model, other) },
-		"set entity":    func() error { return eu.SetEntityLimits(t.Context(), "key-1", model, other) },
-		"delete system": func() error { return eu.DeleteSystemLimits(t.Context()) },
-		"block":         func() error { return eu.SetBlocked(t.Context(), Scope{Entity: "key-1"}, true) },
-		"set many": func() error {
-			errs, err := eu.SetConfigs(t.Context(), []ScopedConfig{{Scope: Scope{Entity: "key-1"}, Config: LimitConfig{Limits: other}}})
-			return errors.Join(append(errs, err)...)
-		},
-	} {
-		began := e.db.Meter()
-		require.ErrorIs(t, change(), ErrNamespaceDeleted, name)
-		assert.LessOrEqual(t, e.db.Meter().Sub(began).Requests(), int64(4), "it is not tried again: "+name)
-	}
-	assert.ElementsMatch(t, before, scan(t, r))
-	require.NoError(t, r.RecoverNamespace(t.Context(), "eu"))
-	require.NoError(t, eu.SetSystemLimits(t.Context(), oneLimit, nil))
 }
 
 // Whoever changes a namespace, and whatever happens to the requests: the record has one
