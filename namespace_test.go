@@ -195,11 +195,41 @@ func TestDeletedNamespaceServesNoPrefetchedTokens(t *testing.T) {
 	})
 }
 
-// A cold acquire in a namespace has the same round trips, and a warm one no more requests.
-func TestNamespaceCostsNoRoundTrip(t *testing.T) {
-	inNamespace(t, perMinute(), func(t *testing.T, _, eu *process) {
-		assert.Equal(t, int64(2), eu.used(func() { eu.acquire("user-1", Amounts{"rpm": 1}) }).Requests())
-		assert.Equal(t, int64(1), eu.used(func() { eu.acquire("user-1", Amounts{"rpm": 1}) }).Requests())
+// A cold acquire in a namespace has the same round trips and reads a unit more, a warm one
+// costs what it costs without; a change checks the record.
+func TestNamespaceCosts(t *testing.T) {
+	inNamespace(t, perMinute(), func(t *testing.T, operator, eu *process) {
+		type cost struct {
+			requests      int64
+			reads, writes float64
+		}
+		costs := func(do func(s *process)) (without, with cost) {
+			of := func(s *process) cost {
+				m := s.used(func() { do(s) })
+				return cost{m.Requests(), m.ReadUnits(), m.WriteUnits()}
+			}
+			return of(operator.peer(perMinute())), of(eu)
+		}
+		for _, s := range []*process{operator, eu} { // the version record is read once
+			_, err := s.repo.GetConfig(t.Context(), Scope{})
+			require.NoError(t, err)
+			require.NoError(t, s.repo.checkVersion(t.Context()))
+		}
+		cold, coldWithin := costs(func(s *process) { s.acquire("user-1", Amounts{"rpm": 1}) })
+		cold.reads-- // the peer's first look at the version record
+		t.Logf("cold: %+v, in a namespace %+v", cold, coldWithin)
+		assert.Equal(t, cost{2, 6, 2}, cold)
+		assert.Equal(t, cost{2, 7, 2}, coldWithin)
+		warm := eu.used(func() { eu.acquire("user-1", Amounts{"rpm": 1}) })
+		assert.Equal(t, cost{1, 0, 1}, cost{warm.Requests(), warm.ReadUnits(), warm.WriteUnits()})
+		change := func(s *process) cost {
+			m := s.used(func() { require.NoError(t, s.repo.SetResourceLimits(t.Context(), model, oneLimit)) })
+			return cost{m.Requests(), m.ReadUnits(), m.WriteUnits()}
+		}
+		without, within := change(operator), change(eu)
+		t.Logf("a change: %+v, in a namespace %+v", without, within)
+		assert.Equal(t, without.requests, within.requests)
+		assert.Equal(t, without.writes+2, within.writes)
 	})
 }
 
