@@ -104,7 +104,7 @@ func TestConsumeUnderTheConfigurationInForce(t *testing.T) {
 		require.ErrorAs(t, lease.Consume(ctx, Amounts{"tpm": 1}), &wrong)
 		require.NoError(t, lease.Consume(ctx, Amounts{"rpm": 10}))
 		require.Equal(t, Amounts{"rpm": 11, "tpm": 1}, lease.Consumed())
-		elapse(10 * time.Minute)
+		elapse(2 * time.Hour) // past MaxStale, whether or not the table is taken to be away
 		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: q.Operation == "BatchGetItem"} })
 		require.ErrorIs(t, lease.Consume(ctx, Amounts{"rpm": 1}), ErrUnavailable)
 		s.db.SetFaults(nil)
