@@ -264,6 +264,57 @@ func TestBlockedConsumeInAnOutage(t *testing.T) {
 	})
 }
 
+// Nor does the age of what is known of a child hide that a parent that it charges is
+// blocked.
+func TestBlockedParentInALongOutage(t *testing.T) {
+	virtual(t, &Options{OnUnavailable: Allow, Limits: []Limit{PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
+		s.family("key", "project", "org")
+		lease := s.acquire("key", Amounts{"rpm": 1})
+		s.says(schema.ConfigOwner{Entity: "org"}, blocked)
+		s.repo.evictConfig(schema.ConfigOwner{Entity: "org"})
+		_, err := s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1})
+		isBlocked(t, err, "org", LevelEntityDefault)
+		s.down(ddbmem.Fault{Drop: true})
+		for range 4 {
+			_, err = s.limiter.Acquire(t.Context(), "key", model, Amounts{"rpm": 1})
+			isBlocked(t, err, "org", LevelEntityDefault)
+			isBlocked(t, lease.Consume(t.Context(), Amounts{"rpm": 1}), "org", LevelEntityDefault)
+			s.clock.advance(30 * time.Minute)
+		}
+		require.NoError(t, lease.Rollback(t.Context()))
+		s.recovers()
+	})
+}
+
+// A change that fails because the table does not answer leaves in force what was known.
+func TestChangeThatFailsInAnOutageForgetsNothing(t *testing.T) {
+	for name, change := range map[string]func(ctx context.Context, r *Repository) error{
+		"one level": func(ctx context.Context, r *Repository) error { return r.SetSystemLimits(ctx, oneLimit, nil) },
+		"a plan":    func(ctx context.Context, r *Repository) error { return r.SetPlanLimits(ctx, "pro", "", oneLimit) },
+		"many levels": func(ctx context.Context, r *Repository) error {
+			errs, err := r.SetConfigs(ctx, []ScopedConfig{{Config: LimitConfig{Limits: oneLimit}}})
+			return errors.Join(append(errs, err)...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, &Options{OnUnavailable: Allow, Limits: []Limit{PerMinute("rpm", 10)}}, func(t *testing.T, s *process) {
+				s.enrols(schema.EntityRecord{ID: "user-1", Plan: "pro"})
+				s.says(ofPlanDefault, blocked)
+				_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+				isBlocked(t, err, "user-1", LevelPlanDefault)
+				_, err = s.repo.GetConfig(t.Context(), Scope{})
+				require.NoError(t, err)
+				s.down(ddbmem.Fault{Drop: true})
+				require.Error(t, change(t.Context(), s.repo))
+				_, err = s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+				isBlocked(t, err, "user-1", LevelPlanDefault)
+				s.recovers()
+				require.NoError(t, change(t.Context(), s.repo))
+			})
+		})
+	}
+}
+
 // What was admitted while nothing was known is charged, although the entity turns out to
 // be blocked.
 func TestBlockedAfterAnAdmissionWithoutConfiguration(t *testing.T) {

@@ -161,10 +161,18 @@ func (l *RateLimiter) orBlocked(err error, r *request, id string, p *patience) e
 	return err
 }
 
-// lastBlock is the block of one level as last read, however old; nil for none.
+// lastBlock is the block of a level, or of a parent that it charges, as last read, however
+// old; nil for none.
 func (l *RateLimiter) lastBlock(entity, resource string) error {
-	if last := l.repo.configs.last(configKey{entity, resource}); last != nil && last.blocked != "" {
-		return blockedBy(entity, resource, last)
+	for depth := 0; entity != "" && depth < maxDepth; depth++ {
+		last := l.repo.configs.last(configKey{entity, resource})
+		switch {
+		case last == nil:
+			return nil
+		case last.blocked != "":
+			return blockedBy(entity, resource, last)
+		}
+		entity = last.charged()
 	}
 	return nil
 }

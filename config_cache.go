@@ -91,10 +91,10 @@ func (c *configCache) reload(ctx context.Context, key configKey, load configLoad
 // last returns the configuration as last read, however old; nil if it is not kept.
 func (c *configCache) last(key configKey) *resolvedConfig { return c.loading.Last(key) }
 
-// evictPlan forgets what was made of a plan on the resources that match, and ignores the
+// evictPlans forgets what was made of plans on the resources that match, and ignores the
 // reads under way of those resources, for it is not known which plan they will meet.
-func (c *configCache) evictPlan(plan string, match func(configKey) bool) {
-	c.loading.EvictValues(match, func(cfg *resolvedConfig) bool { return cfg.plan == plan })
+func (c *configCache) evictPlans(plans map[string]bool, match func(configKey) bool) {
+	c.loading.EvictValues(match, func(cfg *resolvedConfig) bool { return plans[cfg.plan] })
 	c.tell()
 }
 

@@ -186,6 +186,12 @@ func TestPlanEvictionForgetsWhatWasMadeOfIt(t *testing.T) {
 	assert.Equal(t, []string{"c gpt-4", "c other", "d gpt-4", "d other"}, cached())
 	s.repo.evictConfig(schema.ConfigOwner{Plan: "pro"})
 	assert.Equal(t, []string{"c gpt-4", "c other", "d gpt-4", "d other"}, cached())
+	s.repo.evictConfig(schema.ConfigOwner{Plan: "free", Resource: "other"}, schema.ConfigOwner{Entity: "d", Resource: model}, schema.ConfigOwner{Entity: "c", Resource: "third"})
+	assert.Equal(t, []string{"c gpt-4", "d other"}, cached(), "many owners at once")
+	s.repo.evictConfig(schema.ConfigOwner{Resource: "other"}, schema.ConfigOwner{Entity: "a"})
+	assert.Equal(t, []string{"c gpt-4"}, cached())
+	s.repo.evictConfig(schema.ConfigOwner{})
+	assert.Empty(t, cached())
 }
 
 // A read that had the old plan before it was changed is not cached.

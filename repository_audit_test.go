@@ -102,6 +102,28 @@ func TestEventsAreFound(t *testing.T) {
 	require.ErrorContains(t, err, "query.To")
 }
 
+// An event is found by the time that its id tells, also when the clock was set back over
+// midnight: ids only grow.
+func TestEventsAreFoundWhenTheClockIsSetBack(t *testing.T) {
+	clock := newHandClock()
+	e := memEngine(t, ddbmem.WithClock(clock.now))
+	r := e.repository(t, &RepositoryOptions{Now: clock.now})
+	clock.advance(12 * time.Hour)
+	midnight := clock.now()
+	require.NoError(t, r.SetSystemLimits(t.Context(), oneLimit, nil))
+	clock.advance(-time.Second)
+	require.NoError(t, r.SetSystemLimits(t.Context(), twoLimits, nil))
+	clock.advance(time.Hour)
+	for _, q := range []AuditQuery{{}, {Target: AuditSystem}, {Principal: tester}} {
+		q.From, q.To = midnight, midnight.Add(time.Minute)
+		events := trail(t, r, q)
+		require.Len(t, events, 2, q)
+		assert.Equal(t, midnight, events[1].Time.In(midnight.Location()))
+		q.From, q.To = midnight.Add(-time.Minute), midnight.Add(-time.Millisecond)
+		assert.Empty(t, trail(t, r, q))
+	}
+}
+
 // A namespace sees its own events alone.
 func TestEventsStayInTheirNamespace(t *testing.T) {
 	e := memEngine(t)

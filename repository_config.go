@@ -238,9 +238,7 @@ func (r *Repository) changeConfig(ctx context.Context, op string, at Scope, edit
 	return err
 }
 
-// editConfig changes what a level says, and returns what is stored. It evicts the cache
-// before and after, because a read that began before the write ended may have seen the
-// old item.
+// editConfig changes what a level says, and returns what is stored.
 func (r *Repository) editConfig(ctx context.Context, op string, at Scope, edit admin.Edit) (*schema.ConfigItem, error) {
 	by, err := r.mayChange(ctx)
 	if err != nil {
@@ -250,9 +248,9 @@ func (r *Repository) editConfig(ctx context.Context, op string, at Scope, edit a
 	if err := r.takeOverBeforeChange(ctx, owner); err != nil {
 		return nil, err
 	}
-	r.evictConfig(owner)
-	defer r.evictConfig(owner)
-	return r.admin.ChangeConfig(ctx, by, op, owner, edit)
+	evict := r.eviction(owner)
+	defer evict.after()
+	return r.admin.ChangeConfig(ctx, by, op, owner, evict.before(edit))
 }
 
 // takeOverBeforeChange turns limits of the layout before composite items into today's,
@@ -280,16 +278,57 @@ func (r *Repository) takeOverAllBeforeChange(ctx context.Context, edits []admin.
 	return owners.Wait()
 }
 
-// evictConfig forgets the configurations that the owner's record is part of.
-func (r *Repository) evictConfig(o schema.ConfigOwner) {
-	o = o.Normal()
-	all := o.Resource == "" || o.Resource == schema.DefaultResource && (o.Entity != "" || o.Plan != "")
-	match := func(k configKey) bool {
-		return (o.Entity == "" || k.entity == o.Entity) && (all || k.resource == o.Resource)
+// eviction evicts what is cached of owners' records before a change of them is written,
+// and after, because a read that began before the write ended may have seen the old items.
+// A change that fails before it has read what is stored, as one does while the table does
+// not answer, evicts nothing: what is cached is needed until the table answers.
+type eviction struct {
+	repo   *Repository
+	owners []schema.ConfigOwner
+	read   bool
+}
+
+func (r *Repository) eviction(owners ...schema.ConfigOwner) *eviction {
+	return &eviction{repo: r, owners: owners}
+}
+
+// before is an edit that evicts first: an edit is asked when what is stored has been read.
+func (e *eviction) before(edit admin.Edit) admin.Edit {
+	return func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
+		if !e.read {
+			e.read = true
+			e.repo.evictConfig(e.owners...)
+		}
+		return edit(stored)
 	}
-	if o.Plan != "" {
-		r.configs.evictPlan(o.Plan, match)
-		return
+}
+
+// after evicts again.
+func (e *eviction) after() {
+	if e.read {
+		e.repo.evictConfig(e.owners...)
 	}
-	r.configs.evict(match)
+}
+
+// evictConfig forgets the configurations that the owners' records are part of. It looks at
+// each once, however many the owners.
+func (r *Repository) evictConfig(owners ...schema.ConfigOwner) {
+	levels, plans, ofPlans := map[schema.ConfigOwner]bool{}, map[string]bool{}, map[string]bool{}
+	for _, o := range owners {
+		if o = o.Normal(); o.Plan == "" {
+			levels[o] = true
+		} else {
+			plans[o.Plan], ofPlans[o.Resource] = true, true
+		}
+	}
+	if len(levels) > 0 {
+		r.configs.evict(func(k configKey) bool {
+			return levels[schema.ConfigOwner{}] || levels[schema.ConfigOwner{Resource: k.resource}] ||
+				levels[schema.ConfigOwner{Entity: k.entity, Resource: k.resource}] ||
+				levels[schema.ConfigOwner{Entity: k.entity}.Normal()]
+		})
+	}
+	if len(plans) > 0 {
+		r.configs.evictPlans(plans, func(k configKey) bool { return ofPlans[k.resource] || ofPlans[schema.DefaultResource] })
+	}
 }

@@ -147,13 +147,12 @@ func (r *Repository) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]
 	if err := r.takeOverAllBeforeChange(ctx, edits); err != nil {
 		return nil, err
 	}
-	evict := func() {
-		for i := range edits {
-			r.evictConfig(edits[i].Owner)
-		}
+	evict := r.eviction()
+	for i := range edits {
+		evict.owners = append(evict.owners, edits[i].Owner)
+		edits[i].Edit = evict.before(edits[i].Edit)
 	}
-	evict()
-	defer evict()
+	defer evict.after()
 	return r.admin.ChangeConfigs(ctx, by, "set limits", edits), nil
 }
 

@@ -2,6 +2,7 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -155,6 +156,46 @@ func TestSettersKeepWhatTheyDoNotSpeakOf(t *testing.T) {
 	limits, err = r.GetPlanLimits(t.Context(), "pro", "_default_")
 	require.NoError(t, err)
 	assert.Empty(t, limits)
+}
+
+// A level whose limits cannot be understood is changed without letting anybody in, and a
+// block of it comes and goes without a change of its limits.
+func TestUnreadableLevelsKeepTheirBlock(t *testing.T) {
+	for name, change := range map[string]struct {
+		do   func(ctx context.Context, r *Repository, at Scope) error
+		want LimitConfig
+		bad  bool
+	}{
+		"limits are set":      {func(ctx context.Context, r *Repository, at Scope) error { return r.setLimits(ctx, at, oneLimit, nil) }, LimitConfig{Limits: oneLimit, Blocked: true, OnUnavailable: Local, Version: 5}, false},
+		"limits are removed":  {func(ctx context.Context, r *Repository, at Scope) error { return r.deleteLimits(ctx, at) }, LimitConfig{Blocked: true, Version: 5}, false},
+		"unlimited":           {func(ctx context.Context, r *Repository, at Scope) error { return r.SetUnlimited(ctx, at) }, LimitConfig{Unlimited: true, Blocked: true, OnUnavailable: Local, Version: 5}, false},
+		"the block is lifted": {func(ctx context.Context, r *Repository, at Scope) error { return r.SetBlocked(ctx, at, false) }, LimitConfig{}, true},
+		"blocked and lifted": {func(ctx context.Context, r *Repository, at Scope) error {
+			return errors.Join(r.SetBlocked(ctx, at, true), r.SetBlocked(ctx, at, false), r.SetBlocked(ctx, at, true), r.SetBlocked(ctx, at, false))
+		}, LimitConfig{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := memEngine(t).repository(t, nil)
+			for _, at := range everyScope {
+				item := r.keys.EncodeConfig(at.owner(), nil, schema.ConfigItem{Blocked: true, OnUnavailable: "local", Version: 4})
+				item["l_rpm_cp"] = schema.Number(5) // and no period
+				put(t, r, item)
+				require.NoError(t, change.do(t.Context(), r, at))
+				got, err := r.GetConfig(t.Context(), at)
+				assert.Equal(t, change.want, got, at)
+				if !change.bad {
+					require.NoError(t, err)
+					continue
+				}
+				require.ErrorContains(t, err, "l_rpm_rp", "it admits nobody, as before")
+				stored, err := r.store.Get(t.Context(), "test", r.keys.Config(at.owner()))
+				require.NoError(t, err)
+				assert.Equal(t, schema.Number(5), stored["l_rpm_cp"])
+				assert.Equal(t, schema.String("local"), stored["on_unavailable"])
+				assert.NotContains(t, stored, "blocked")
+			}
+		})
+	}
 }
 
 // Bad input names the field, and nothing is asked of the table.

@@ -42,9 +42,10 @@ func (a *Admin) Record(d Deed) (types.TransactWriteItem, schema.Key, error) {
 	if err != nil {
 		return types.TransactWriteItem{}, schema.Key{}, err
 	}
-	now := a.Now()
+	id := a.IDs.New(a.Now())
+	now, _ := audit.TimeOf(id) // an id is never below the last, so a clock set back is not told
 	item := a.Events.Item(audit.Event{
-		ID: a.IDs.New(now), Time: now, Principal: d.By, Action: d.Action, Target: d.Target, Resource: d.Resource, Changes: changes,
+		ID: id, Time: now, Principal: d.By, Action: d.Action, Target: d.Target, Resource: d.Resource, Changes: changes,
 	})
 	return a.Table.Put(item, schema.Statement{}), schema.KeyOf(item), nil
 }

@@ -136,7 +136,7 @@ func (c *configChange) ofResource() bool {
 func (c *configChange) plan(item schema.Item) error {
 	c.item, c.stored, c.stillListed = item, nil, false
 	if item != nil {
-		stored := readable(item)
+		stored := schema.ReadableConfig(item)
 		c.stored = &stored
 	}
 	next, err := c.edit(c.stored)
@@ -169,16 +169,6 @@ func (c *configChange) counts() int64 {
 		return -1
 	}
 	return 0
-}
-
-// readable is a stored configuration as far as it can be understood: one that cannot is
-// replaced or removed all the same.
-func readable(item schema.Item) schema.ConfigItem {
-	c, err := schema.DecodeConfig(item)
-	if err != nil {
-		return schema.ConfigItem{Version: schema.ConfigVersion(item)}
-	}
-	return c
 }
 
 // addConfig adds a change, with its event, to a proposal.

@@ -46,12 +46,15 @@ type ConfigItem struct {
 	OnUnavailable string
 	// Version counts the writes of the item; 0 when it has no version.
 	Version int64
+	// Unread means that the item cannot be understood: Limits are not known, and to encode
+	// this keeps what limits the old item has.
+	Unread bool
 }
 
 // Same says whether two configurations say the same, whatever their versions.
 func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
-		slices.Equal(c.Limits, other.Limits)
+		c.Unread == other.Unread && slices.Equal(c.Limits, other.Limits)
 }
 
 // OrNone is the configuration, nil if it says nothing.
@@ -91,12 +94,12 @@ func (k Keys) Config(o ConfigOwner) Key {
 }
 
 // EncodeConfig returns the item that holds c. It keeps the attributes of old
-// that it does not know and drops every limit of it; old may be nil.
+// that it does not know and drops every limit of it, unless c is Unread; old may be nil.
 func (k Keys) EncodeConfig(o ConfigOwner, old Item, c ConfigItem) Item {
 	o = o.Normal()
 	item := make(Item, len(old)+4*len(c.Limits)+9)
 	for name, value := range old {
-		if _, _, isLimit := splitLimit(name); !isLimit {
+		if _, _, isLimit := splitLimit(name); !isLimit || c.Unread {
 			item[name] = value
 		}
 	}
@@ -198,6 +201,17 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 		c.Limits = append(c.Limits, l)
 	}
 	return c, nil
+}
+
+// ReadableConfig reads a configuration item as far as it can be understood. It is blocked
+// if it may be.
+func ReadableConfig(item Item) ConfigItem {
+	c, err := DecodeConfig(item)
+	if err != nil {
+		unlimited, _ := mark(item, attrUnlimited)
+		return ConfigItem{Unlimited: unlimited, Blocked: Blocked(item), OnUnavailable: DecodePolicy(item), Version: ConfigVersion(item), Unread: true}
+	}
+	return c
 }
 
 // Marks are what a configuration item says besides limits; see ConfigItem.
