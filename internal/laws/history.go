@@ -70,6 +70,7 @@ type history struct {
 // member is a limiter with a clock and caches of its own.
 type member struct {
 	limiter *dynalimit.RateLimiter
+	repo    *dynalimit.Repository
 	skew    time.Duration
 	dead    atomic.Bool
 	// looks are those at the clock in this minute: who spins looks often.
@@ -159,9 +160,10 @@ func (h *history) member() *member {
 			h.watch(m)
 			return time.Now().Add(m.skew)
 		},
-		ConfigTTL: configTTL,
+		ConfigTTL: configTTL, Principal: "tool@example.com",
 	})
 	require.NoError(h.t, err)
+	m.repo = repo
 	m.limiter, err = dynalimit.New(repo, &dynalimit.Options{Cascade: h.cascade(h.r), Prefetch: h.horizon})
 	require.NoError(h.t, err)
 	lanes := h.lanes(m)

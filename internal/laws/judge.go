@@ -72,14 +72,16 @@ type judge struct {
 	// pooled are the limits of which something was given back for nobody named: it
 	// was owed to the bucket.
 	pooled map[string]bool
-	tally  map[string]int
+	// fillings are the operations of administrators that were done.
+	fillings map[string]bool
+	tally    map[string]int
 }
 
 func newJudge(o *oracle, rules bounds) *judge {
 	return &judge{
 		rules: rules, oracle: o, sets: schema.NewLimitSets(), buckets: map[string]map[string]*truth{},
 		drained: map[string]int64{}, accounts: map[string]*account{}, backs: map[*lane.Op]int{}, incarnations: map[string]int{},
-		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, pooled: map[string]bool{}, tally: map[string]int{},
+		made: map[string]int{}, images: map[string]*schema.Image{}, heldOf: map[string]int64{}, absent: map[string]bool{}, pooled: map[string]bool{}, fillings: map[string]bool{}, tally: map[string]int{},
 	}
 }
 
@@ -133,6 +135,10 @@ func (j *judge) write(w *ddbmem.Write) {
 	}
 	if before != nil && after.Refilled < before.Refilled {
 		j.fail(w, "L10: rf went back from %d to %d", before.Refilled, after.Refilled)
+	}
+	if f := j.oracle.fillings[w.RequestSeq]; f != nil {
+		j.filled(w, f, before, after)
+		return
 	}
 	sent := j.sender(w, entity, before, after)
 	if sent == nil {

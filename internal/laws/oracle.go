@@ -59,6 +59,8 @@ type oracle struct {
 	// heard of them.
 	served  []*served
 	strange []string
+	// fillings are what administrators did to buckets, by the request.
+	fillings map[int64]*filling
 	// configs is the fingerprint in force for an entity from an instant on.
 	configs map[string][]configSince
 }
@@ -69,7 +71,7 @@ type configSince struct {
 }
 
 func newOracle() *oracle {
-	return &oracle{sent: map[sentKey]*sentWrite{}, configs: map[string][]configSince{}}
+	return &oracle{sent: map[sentKey]*sentWrite{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
 }
 
 // committed is the hook of the store.
@@ -78,11 +80,18 @@ func (o *oracle) committed(w ddbmem.Write) {
 	if item == nil {
 		item = w.Old
 	}
-	if sk, _ := item[schema.SK].(*types.AttributeValueMemberS); sk == nil || !strings.HasPrefix(sk.Value, "#BUCKET#") {
-		return
-	}
+	sk := schema.KeyOf(item).SK
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if strings.HasPrefix(sk, "#OPERATION#") && w.Old == nil {
+		f, err := fillingOf(w.New)
+		if o.fillings[w.RequestSeq] = f; err != nil {
+			o.strange = append(o.strange, fmt.Sprintf("an operation that cannot be read: %v", err))
+		}
+	}
+	if !strings.HasPrefix(sk, "#BUCKET#") {
+		return
+	}
 	o.writes = append(o.writes, w)
 }
 

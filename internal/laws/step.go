@@ -30,6 +30,8 @@ func (h *history) step(r *rand.Rand) {
 		h.acquire(r, h.pick(r), 1)
 	case p < .65:
 		h.acquire(r, h.pick(r), 2+r.IntN(5))
+	case p > .97:
+		h.fill(r)
 	default:
 		h.amend(r)
 	}
