@@ -271,6 +271,57 @@ func TestRefillsAtOnceAreDoneOnce(t *testing.T) {
 	})
 }
 
+// A caller whose operation another has done meanwhile does not do it again, although the
+// bucket is as it was when it looked.
+func TestARefillDoneMeanwhileIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
+		s.acquire("user-1", Amounts{"rpd": 100})
+		var n atomic.Int32
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "TransactWriteItems" && n.Add(1) == 1 {
+				return ddbmem.Fault{Before: 500 * time.Millisecond}
+			}
+			return ddbmem.Fault{}
+		})
+		var late *BucketRefill
+		var wg sync.WaitGroup
+		wg.Go(func() { late = s.topUp(Amounts{"rpd": 10}, &TopUpOptions{ID: "x"}) })
+		<-time.After(100 * time.Millisecond)
+		assert.False(t, s.topUp(Amounts{"rpd": 10}, &TopUpOptions{ID: "x"}).Repeated)
+		s.acquire("user-1", Amounts{"rpd": 10})
+		wg.Wait()
+		assert.True(t, late.Repeated)
+		assert.Zero(t, s.remaining("rpd"))
+	})
+}
+
+// A limit that holds more than its burst, as after a give-back, does not keep a top-up of
+// another from landing beside takers.
+func TestTopUpsBesideALimitThatIsFullerThanFull(t *testing.T) {
+	s := newScene(t, &Options{Limits: []Limit{rpm, tpm}})
+	s.acquire("user-1", Amounts{"tpm": 9000})
+	s.change(schema.Item{"b_rpm_tk": schema.Number(200_000)})
+	s.db.SetFaults(refusedTransactions(4))
+	done := s.topUp(Amounts{"rpm": 5, "tpm": 500}, nil)
+	assert.True(t, done.Estimated)
+	assert.Equal(t, []LimitRefill{{"rpm", 100, 100}, {"tpm", 1000, 1500}}, done.Limits)
+}
+
+// refusedTransactions refuses the first transactions, as if others had written meanwhile.
+func refusedTransactions(first int32) func(*ddbmem.Request) ddbmem.Fault {
+	var n atomic.Int32
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation != "TransactWriteItems" || n.Add(1) > first {
+			return ddbmem.Fault{}
+		}
+		return ddbmem.Fault{Error: &ddbmem.Error{
+			Code: "TransactionCanceledException", Message: "Transaction cancelled",
+			Reasons: []ddbmem.Reason{{Code: "ConditionalCheckFailed"}, {Code: "None"}, {Code: "None"}},
+		}}
+	}
+}
+
 // An answer that is lost, once or for good, does not make an operation happen twice, and
 // what is repeated after an error happens once.
 func TestLostAnswersRefillOnce(t *testing.T) {
@@ -320,7 +371,7 @@ func TestLostAnswersRefillOnce(t *testing.T) {
 // time, and nothing is admitted beyond what it adds.
 func TestRefillsGetThroughBesideTakers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const processes, callers, burst, added = 8, 8, 10_000, 5_000
+		const processes, callers, burst, added = 8, 8, 4_000, 2_000
 		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", burst)}})
 		s.acquire("user-1", Amounts{"rpd": added})
 		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
@@ -334,7 +385,7 @@ func TestRefillsGetThroughBesideTakers(t *testing.T) {
 			p := s.peer(&Options{Limits: []Limit{PerDay("rpd", burst)}})
 			for range callers {
 				wg.Go(func() {
-					for time.Since(began) < 20*time.Second {
+					for time.Since(began) < 8*time.Second {
 						if _, err := p.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpd": 1}); err == nil {
 							taken.Add(1)
 						}
@@ -412,6 +463,23 @@ func TestRefillsReachLimiters(t *testing.T) {
 	})
 }
 
+// What a write shows that was under way during a refill does not deny what the refill
+// added.
+func TestARefillDuringAWriteIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
+		s.acquire("user-1", Amounts{"rpd": 1})
+		s.db.SetFaults(on("UpdateItem", ddbmem.Fault{After: 500 * time.Millisecond}))
+		var wg sync.WaitGroup
+		wg.Go(func() { s.acquire("user-1", Amounts{"rpd": 99}) })
+		<-time.After(100 * time.Millisecond)
+		s.reset(nil)
+		wg.Wait()
+		s.db.SetFaults(nil)
+		s.acquire("user-1", Amounts{"rpd": 100})
+	})
+}
+
 // Who waits for hours hears of a refill: in this process at once, in another within the
 // configuration's TTL.
 func TestWaitersHearOfARefill(t *testing.T) {
@@ -482,16 +550,7 @@ func TestRefillRequests(t *testing.T) {
 		"reset_bucket":  func(s *scene) { s.reset(&ResetOptions{ID: "ticket-1"}) },
 		"top_up_bucket": func(s *scene) { s.topUp(Amounts{"tpm": 500}, &TopUpOptions{ID: "ticket-1"}) },
 		"top_up_crowded": func(s *scene) {
-			var n atomic.Int32
-			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-				if r.Operation != "TransactWriteItems" || n.Add(1) > 4 {
-					return ddbmem.Fault{}
-				}
-				return ddbmem.Fault{Error: &ddbmem.Error{
-					Code:    "TransactionCanceledException",
-					Message: "Transaction cancelled", Reasons: []ddbmem.Reason{{Code: "ConditionalCheckFailed"}, {Code: "None"}, {Code: "None"}},
-				}}
-			})
+			s.db.SetFaults(refusedTransactions(4))
 			assert.True(s.t, s.topUp(Amounts{"tpm": 500}, &TopUpOptions{ID: "ticket-1"}).Estimated)
 			s.db.SetFaults(nil)
 			requests := s.wire.take()
