@@ -145,7 +145,7 @@ var importTable = []importRow{
 	{
 		folder: "internal/laws",
 		std: append([]string{
-			"bytes", "context", "encoding/binary", "math/rand/v2", "net/http", "os", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",
+			"bytes", "context", "encoding/binary", "encoding/json", "math/rand/v2", "net/http", "os", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",
 		}, pureStd...),
 		project: []string{
 			".", "ddbmem", "internal/backlog", "internal/bucket", "internal/ddb", "internal/lane", "internal/plan", "internal/schema",
