@@ -120,7 +120,7 @@ func tenants(t *testing.T) (e *engine, whole, eu, us *Repository) {
 	whole = e.repository(t, nil)
 	eu, us = e.namespaced(t, whole.table, "eu", nil), e.namespaced(t, whole.table, "us", nil)
 	for _, r := range []*Repository{whole, eu, us} {
-		furnish(t, t.Context(), r, []string{"key", "other"})
+		furnish(t.Context(), t, r, []string{"key", "other"})
 	}
 	return e, whole, eu, us
 }
@@ -141,8 +141,8 @@ func TestNamespacesShowNothingOfOthers(t *testing.T) {
 	for method := range showing {
 		nothing[method] = seen(empty, method)
 	}
-	furnish(t, t.Context(), whole, []string{"key", "other"})
-	furnish(t, t.Context(), eu, []string{"key", "other"})
+	furnish(t.Context(), t, whole, []string{"key", "other"})
+	furnish(t.Context(), t, eu, []string{"key", "other"})
 	for method := range showing {
 		assert.Equal(t, nothing[method], seen(empty, method), method)
 		assert.NotEqual(t, nothing[method], seen(eu, method), "%s shows what is there", method)

@@ -24,7 +24,7 @@ import (
 var hostile = []string{"a", "a.b", "a-", "ab", "A", "a:a", "a@a", "0", "ENTITY", "SYSTEM", "AUDIT", "RESOURCE", "NAMESPACES", "PLAN", "default"}
 
 // furnish writes something of each kind into what a repository is bound to.
-func furnish(t require.TestingT, ctx context.Context, r *Repository, ids []string) {
+func furnish(ctx context.Context, t require.TestingT, r *Repository, ids []string) {
 	limits := []Limit{PerDay("rpm", 100)} // what was taken stays taken
 	require.NoError(t, r.SetSystemLimits(ctx, limits, nil))
 	l, err := New(r, nil)
@@ -67,10 +67,10 @@ func TestPurgeTouchesItsNamespaceAlone(t *testing.T) {
 		}
 		whole := open("")
 		require.NoError(rt, whole.CreateTable(ctx))
-		furnish(rt, ctx, whole, ids)
+		furnish(ctx, rt, whole, ids)
 		for _, name := range names {
 			require.NoError(rt, whole.RegisterNamespace(ctx, name))
-			furnish(rt, ctx, open(name), ids)
+			furnish(ctx, rt, open(name), ids)
 		}
 		gone := names[0]
 		require.NoError(rt, whole.DeleteNamespace(ctx, gone))

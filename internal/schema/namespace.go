@@ -23,6 +23,7 @@ const (
 // that a deleted one may become active again.
 type NamespaceState string
 
+// The states, in their order.
 const (
 	NamespaceActive  NamespaceState = "active"
 	NamespaceDeleted NamespaceState = "deleted"
