@@ -202,7 +202,11 @@ func (r *Repository) readConfig(ctx context.Context, key configKey, withBucket b
 		return nil, nil, err
 	}
 	cfg, err := resolveConfig(items)
-	return cfg, bucket, err
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.configKind = r.kinds.share(cfg.configKind)
+	return cfg, bucket, nil
 }
 
 // readConfigItems reads the items that a configuration is resolved from, and the bucket

@@ -44,7 +44,7 @@ func (l *loader) load(ctx context.Context) (*resolvedConfig, error) {
 	if l.stored != nil {
 		return l.stored(version), nil
 	}
-	return &resolvedConfig{level: LevelSystem, readAt: version}, nil
+	return &resolvedConfig{configKind: &configKind{level: LevelSystem}, readAt: version}, nil
 }
 
 func (l *loader) set(version int64, err error) {
@@ -101,7 +101,7 @@ func TestConfigCacheServesFreshThenReadsAgain(t *testing.T) {
 func TestConfigCacheRemembersThatThereIsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := newTestCache(10)
-		l.stored = func(int64) *resolvedConfig { return &resolvedConfig{} }
+		l.stored = func(int64) *resolvedConfig { return &resolvedConfig{configKind: &configKind{}} }
 		for range 3 {
 			cfg, err := c.get(t.Context(), cacheKey, l.load)
 			require.NoError(t, err)

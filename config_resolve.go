@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,20 +21,9 @@ import (
 type resolvedConfig struct {
 	// limits is sorted by name, with every default filled in.
 	limits []Limit
-	// level is the level that won: where the limits came from, or which is unlimited; ""
-	// when no level says either.
-	level ConfigLevel
-	// permanent means that the limits are the entity's own, so that its bucket has no
-	// ttl.
-	permanent bool
-	// unlimited means that the level that won lifts all limits, Options' too.
-	unlimited bool
-	// cascade and parentID are those of the entity's record.
-	cascade  bool
+	*configKind
+	// parentID is that of the entity's record.
 	parentID string
-	// onUnavailable is the policy of the most specific level that has one, "" for none.
-	onUnavailable UnavailablePolicy
-	*rareConfig
 	// readAt and tick were taken before the read: the corrected time in
 	// milliseconds and the repository's tick.
 	readAt, tick int64
@@ -44,25 +34,49 @@ type resolvedConfig struct {
 	fallback atomic.Pointer[compiledFallback]
 }
 
-// rareConfig is what most configurations say nothing of: those share one, so that it
-// takes no room in a cache of many.
-type rareConfig struct {
+// configKind is what many configurations say alike: those of a repository share it, so
+// that it takes no room in a cache of many. It is never changed.
+type configKind struct {
+	// level is the level that won: where the limits came from, or which is unlimited; ""
+	// when no level says either.
+	level ConfigLevel
 	// blocked is the level that admits nothing, "" for none.
 	blocked ConfigLevel
 	// plan is the plan that the entity's record names, "" for none.
 	plan string
-	// systemPolicy is the system's own policy, "" for none.
-	systemPolicy UnavailablePolicy
+	// onUnavailable is the policy of the most specific level that has one, and
+	// systemPolicy the system's own; "" for none.
+	onUnavailable, systemPolicy UnavailablePolicy
+	// permanent means that the limits are the entity's own, so that its bucket has no
+	// ttl.
+	permanent bool
+	// unlimited means that the level that won lifts all limits, Options' too.
+	unlimited bool
+	// cascade is that of the entity's record.
+	cascade bool
 }
 
-var nothingRare rareConfig
+// mostKinds bounds how many kinds are known at a time.
+const mostKinds = 1000
 
-// orShared is c, or the one that all share if c says nothing.
-func (c rareConfig) orShared() *rareConfig {
-	if c == nothingRare {
-		return &nothingRare
+// configKinds are the kinds of a repository's configurations. The zero value is ready.
+type configKinds struct {
+	mu    sync.Mutex
+	known map[configKind]*configKind
+}
+
+// share is the one kind that says what k says.
+func (s *configKinds) share(k *configKind) *configKind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.known[*k]; one != nil {
+		return one
 	}
-	return &c
+	if s.known == nil || len(s.known) == mostKinds { // those in use live on with their configurations
+		s.known = map[configKind]*configKind{}
+	}
+	s.known[*k] = k
+	return k
 }
 
 // configItems are the items a configuration is resolved from; nil for one that
@@ -83,12 +97,12 @@ func resolveConfig(items *configItems) (*resolvedConfig, error) {
 	}
 	record := schema.DecodeLink(items.meta)
 	cfg := &resolvedConfig{
-		limits: limits, level: ConfigLevel(v.Level),
-		permanent: v.Level.OfEntity() && len(limits) > 0, unlimited: v.Unlimited,
-		cascade: record.Cascade, parentID: record.ParentID,
-		onUnavailable: UnavailablePolicy(v.Policy),
-		rareConfig:    rareConfig{blocked: ConfigLevel(v.Blocked), plan: record.Plan, systemPolicy: UnavailablePolicy(v.SystemPolicy)}.orShared(),
-		readAt:        items.readAt, tick: items.tick,
+		limits: limits, parentID: record.ParentID, readAt: items.readAt, tick: items.tick,
+		configKind: &configKind{
+			level: ConfigLevel(v.Level), blocked: ConfigLevel(v.Blocked), plan: record.Plan,
+			onUnavailable: UnavailablePolicy(v.Policy), systemPolicy: UnavailablePolicy(v.SystemPolicy),
+			permanent: v.Level.OfEntity() && len(limits) > 0, unlimited: v.Unlimited, cascade: record.Cascade,
+		},
 	}
 	if len(limits) > 0 {
 		cfg.compiled = newBucketConfig(limits, cfg.level, cfg.permanent, cfg.readAt, cfg.tick)

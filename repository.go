@@ -120,6 +120,7 @@ type connection struct {
 	listeners hearers
 	log       *slog.Logger
 	configs   *configCache
+	kinds     configKinds
 	sets      *schema.LimitSets
 	readable  bool // for zae-limiter: Compatible
 	// version is what the version record said. turner turns items of the layout before
