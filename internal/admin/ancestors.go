@@ -2,7 +2,9 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -23,8 +25,13 @@ func invalid(field, format string, args ...any) *problem.ValidationError {
 	return &problem.ValidationError{Package: "dynalimit", Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
+// errTorn says that a parent was met twice on the way up: others moved the parents while
+// they were read one after the other, or they are in a cycle, which somebody else made.
+var errTorn = errors.New("a parent was met twice")
+
 // walk goes up from an entity's parent. The entity must not be met again, no deletion may
-// have begun, and the chain must end within the depth that a cascade follows.
+// have begun, and the chain must end within the depth that a cascade follows. It fails
+// with errTorn if a parent is met twice.
 func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ancestor, error) {
 	const field = "entity.ParentID"
 	chain := []string{id}
@@ -33,6 +40,9 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 		chain = append(chain, next)
 		if next == id {
 			return nil, invalid(field, "makes a cycle: %s; choose a parent outside it", strings.Join(chain, " → "))
+		}
+		if slices.Contains(chain[:len(chain)-1], next) {
+			return nil, fmt.Errorf("%w: %s", errTorn, strings.Join(chain, " → "))
 		}
 		if len(chain) > schema.MaxDepth {
 			return nil, invalid(field, "makes a chain deeper than %d levels: %s; choose a parent higher up", schema.MaxDepth, strings.Join(chain, " → "))
@@ -53,7 +63,17 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 
 // ancestors are the parents of an entity under a new parent, if it may have that.
 func (a *Admin) ancestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
-	above, err := walk(id, parent, func(id string) (schema.Item, error) { return a.Table.Get(ctx, op, a.Keys.Meta(id)) })
+	read := func(id string) (schema.Item, error) { return a.Table.Get(ctx, op, a.Keys.Meta(id)) }
+	above, err := walk(id, parent, read)
+	for attempt := 1; errors.Is(err, errTorn); attempt++ {
+		if attempt == table.Tries {
+			return nil, invalid("entity.ParentID", "has parents in a cycle (%v); correct them with UpdateEntity, or choose another parent", err)
+		}
+		if !table.Backoff.Pause(ctx, attempt) {
+			return nil, ctx.Err()
+		}
+		above, err = walk(id, parent, read)
+	}
 	if err != nil || parent == "" {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -216,6 +217,9 @@ func (b *entityBatch) add(ctx context.Context, s Setup) (fits bool, err error) {
 		return false, nil
 	}
 	above, err := walk(e.ID, e.ParentID, func(id string) (schema.Item, error) { return b.record(ctx, id) })
+	if errors.Is(err, errTorn) {
+		err = invalid("entity.ParentID", "has parents in a cycle, or that are being moved (%v); create it again, or correct them with UpdateEntity", err)
+	}
 	if err == nil && len(b.children[e.ID]) > 0 {
 		err = b.checkBelow(ctx, e.ID, 1+len(above))
 	}
