@@ -107,7 +107,7 @@ func TestCreateEntityRefusesDeepChains(t *testing.T) {
 		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: fmt.Sprint(i + 1), ParentID: fmt.Sprint(i)}))
 	}
 	err := r.CreateEntity(t.Context(), Entity{ID: "9", ParentID: "8"})
-	require.ErrorContains(t, err, "deeper than 8 levels")
+	require.ErrorContains(t, err, "deeper than 8 levels: 9 → 8 → 7 → 6")
 }
 
 // Children may be made before their parents.
