@@ -184,7 +184,7 @@ func (l *RateLimiter) acquireOnce(ctx context.Context, r request, at position) (
 		c, err = l.unconfigured(&r, c, policy, err)
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, p.began.IsZero() && errors.Is(err, ErrBlocked), err
 	}
 	return l.charge(ctx, &r, &c, policy, at, &p)
 }
@@ -205,7 +205,7 @@ func (l *RateLimiter) charge(ctx context.Context, r *request, c *cascade, policy
 	}
 	lease := newLease(l, r, c, policy)
 	if lease.levels == nil {
-		return lease, lease.unlimited, nil
+		return lease, lease.unlimited && p.began.IsZero(), nil
 	}
 	l.begin(ctx, p)
 	return lease, false, l.take(ctx, lease, policy, at, *p)

@@ -104,6 +104,21 @@ func TestBlockedIsReported(t *testing.T) {
 	isBlocked(t, err, "user-1", LevelEntity)
 }
 
+// Observers hear that a block which is cached needs no request.
+func TestBlockedCallsAskNobodyWhenWarm(t *testing.T) {
+	s := memProcess(t, perMinute())
+	s.says(ofEntity, blocked)
+	heard := listen(t)
+	s = s.on(s.repo, &Options{Observer: heard})
+	for range 2 {
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpm": 1})
+		isBlocked(t, err, "user-1", LevelEntity)
+	}
+	ends := heard.take()
+	assert.NotContains(t, ends[0], "memory")
+	assert.Contains(t, ends[1], "memory")
+}
+
 // Leases that are out when the block comes can be corrected, and take nothing more.
 func TestBlockedWhileALeaseIsOut(t *testing.T) {
 	bothModes(t, func(t *testing.T, s *process) {

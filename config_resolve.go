@@ -179,47 +179,50 @@ func fingerprintLimits(limits []Limit, permanent bool) string {
 }
 
 // ResolvedLimits is what the stored configuration says about an entity on a resource, and
-// at which level. It is a plain value.
+// at which level. It is a plain value. As JSON it has the names of its fields in lower
+// case (entity_id, policy_level), and leaves out what is empty.
 type ResolvedLimits struct {
-	// EntityID and Resource are what was asked for.
-	EntityID, Resource string
+	// EntityID is the entity that was asked for.
+	EntityID string `json:"entity_id"`
+	// Resource is the resource that was asked for.
+	Resource string `json:"resource"`
 	// Limits are the limits in force, sorted by name. They are none if the entity is
 	// Unlimited, or if no level has any (Level is empty): then a limiter's own
 	// Options.Limits apply.
-	Limits []Limit
+	Limits []Limit `json:"limits,omitempty"`
 	// Level is the level that won: where the limits came from, or which is unlimited. It
 	// is empty if no level has limits or is unlimited.
-	Level ConfigLevel
+	Level ConfigLevel `json:"level,omitempty"`
 	// Plan is the plan that the entity's record names; empty for none.
-	Plan string
+	Plan string `json:"plan,omitempty"`
 	// Unlimited means that the level that won lifts all limits, also those of a
 	// limiter's Options.
-	Unlimited bool
+	Unlimited bool `json:"unlimited,omitempty"`
 	// Blocked is the most specific level that admits nothing, whichever level won; empty
 	// for none. A parent that is blocked blocks an entity that cascades, too: ask for
 	// ParentID.
-	Blocked ConfigLevel
+	Blocked ConfigLevel `json:"blocked,omitempty"`
 	// OnUnavailable is what calls do when DynamoDB does not answer, as PolicyLevel, the
 	// most specific level that has a policy, says. Both are empty if none has: then it
 	// is the parent's, if the entity cascades, or Options.OnUnavailable.
-	OnUnavailable UnavailablePolicy
+	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
 	// PolicyLevel is where OnUnavailable came from; empty for none.
-	PolicyLevel ConfigLevel
+	PolicyLevel ConfigLevel `json:"policy_level,omitempty"`
 	// Hidden are the limits that less specific levels have and the level that won does
 	// not, so that they are not in force; in the order of their levels and names.
-	Hidden []HiddenLimit
+	Hidden []HiddenLimit `json:"hidden,omitempty"`
 	// ParentID is the entity's parent, empty for none. Nothing is inherited from it.
-	ParentID string
+	ParentID string `json:"parent_id,omitempty"`
 	// Cascade means that calls charge the parent's buckets too.
-	Cascade bool
+	Cascade bool `json:"cascade,omitempty"`
 }
 
 // HiddenLimit is a limit that is not in force because a more specific level won.
 type HiddenLimit struct {
 	// Name is the limit's.
-	Name string
+	Name string `json:"name"`
 	// Level is the most specific level that has it.
-	Level ConfigLevel
+	Level ConfigLevel `json:"level"`
 }
 
 // ResolveLimits returns what applies to an entity on a resource, and where it comes from.

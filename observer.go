@@ -54,7 +54,8 @@ type AcquireEnd struct {
 	// Degraded means that a policy granted the call, not its buckets.
 	Degraded bool
 	// FromMemory means that no request was needed: the call was denied by what was last
-	// seen, or granted from tokens debited ahead (Options.Prefetch).
+	// seen, a block included, granted from tokens debited ahead (Options.Prefetch), or
+	// nothing limits it.
 	FromMemory bool
 }
 

@@ -124,6 +124,59 @@ func TestEventsAreFoundWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
+// A range that ends in the far future is not looked through day by day, and principals of
+// any spelling are told apart.
+func TestEventsUntilTheEndOfTime(t *testing.T) {
+	s := memProcess(t, nil)
+	for _, principal := range []string{strings.Repeat("é", 256), "a#b#c", "a#b"} {
+		require.NoError(t, s.repo.As(principal).SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", int64(len(principal)))}, nil))
+		q := AuditQuery{Principal: principal, From: s.clock.now(), To: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+		used := s.used(func() { assert.Len(t, trail(t, s.repo, q), 1) })
+		assert.Less(t, used.Requests(), int64(10))
+	}
+	assert.Len(t, trail(t, s.repo, AuditQuery{From: s.clock.now(), To: s.clock.now().Add(1 << 60)}), 3)
+	assert.Empty(t, trail(t, s.repo, AuditQuery{From: s.clock.now().Add(25 * time.Hour), To: s.clock.now().Add(1 << 60)}))
+}
+
+// Each event shows the fields that differ, and no others.
+func TestEventsShowTheFieldsThatDiffer(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	const rpm = `[{"burst":5,"capacity":5,"name":"rpm","refill_amount":5,"refill_period_seconds":60}]`
+	set := []Limit{PerMinute("rpm", 5)}
+	for _, at := range everyScope {
+		for _, do := range []func() error{
+			func() error { return r.SetBlocked(t.Context(), at, true) },
+			func() error { return r.SetUnlimited(t.Context(), at) },
+			func() error { return r.setLimits(t.Context(), at, set, nil) },
+			func() error { return r.SetBlocked(t.Context(), at, false) },
+			func() error {
+				return second(r.SetConfig(t.Context(), at, LimitConfig{OnUnavailable: Allow, Limits: set, Version: AnyVersion}))
+			},
+			func() error { return r.DeleteConfig(t.Context(), at, AnyVersion) },
+		} {
+			require.NoError(t, do())
+		}
+		var got []string
+		for _, e := range trail(t, r, AuditQuery{Target: targetOf(at)}) {
+			shown := e.Action
+			for _, c := range e.Changes {
+				shown += " " + c.Field + ":" + string(c.Before) + "->" + string(c.After)
+			}
+			if e.Resource == at.owner().Resource {
+				got = append(got, shown)
+			}
+		}
+		assert.Equal(t, []string{
+			"limits_set blocked:->true",
+			"limits_set unlimited:->true",
+			"limits_set limits:->" + rpm + " unlimited:true->",
+			"limits_set blocked:true->",
+			`limits_set on_unavailable:->"allow"`,
+			"limits_deleted limits:" + rpm + `-> on_unavailable:"allow"->`,
+		}, got, at)
+	}
+}
+
 // A namespace sees its own events alone.
 func TestEventsStayInTheirNamespace(t *testing.T) {
 	e := memEngine(t)

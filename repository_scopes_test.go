@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -196,6 +197,68 @@ func TestUnreadableLevelsKeepTheirBlock(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Names that the table uses for attributes and keys are names like others, also among
+// many changes.
+func TestConfigsOfHostileNames(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		var changes []ScopedConfig
+		var want []Scope
+		for _, name := range []string{"PK", "SK", "ttl", "GSI1PK", "GSI2SK", "GSI3PK", "GSI3SK", "entity_id", "resources", strings.Repeat("x", 256), "a.b-c_d:e@f/g"} {
+			for _, at := range []Scope{{Entity: "key-1", Resource: name}, {Plan: "pro", Resource: name}, {Resource: name}} {
+				changes, want = append(changes, ScopedConfig{Scope: at, Config: LimitConfig{Limits: twoLimits}}), append(want, at)
+			}
+		}
+		errs, err := r.SetConfigs(t.Context(), changes)
+		require.NoError(t, err)
+		for i := range errs {
+			require.NoError(t, errs[i], changes[i].Scope)
+		}
+		listed, err := collect(r.Scopes(t.Context()))
+		require.NoError(t, err)
+		assert.ElementsMatch(t, want, listed)
+		for _, at := range want {
+			if at.Entity != "" {
+				entities, err := collect(r.EntitiesWithLimits(t.Context(), at.Resource))
+				require.NoError(t, err)
+				assert.Equal(t, []string{"key-1"}, entities, at)
+				require.NoError(t, r.DeleteEntityLimits(t.Context(), "key-1", at.Resource))
+			}
+		}
+	})
+}
+
+// As many changes as one transaction takes, each as large as can be; one that was made by
+// somebody else meanwhile and one removal are among them.
+func TestConfigsOfTheLargestSize(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		changes := make([]ScopedConfig, 90)
+		for i := range changes {
+			id := fmt.Sprintf("%03d%s", i, strings.Repeat("z", 253))
+			changes[i].Scope = Scope{Entity: id, Resource: id}
+			for n := range 20 {
+				name := fmt.Sprintf("l%s%02d", strings.Repeat("y.-", 20), n)
+				changes[i].Config.Limits = append(changes[i].Config.Limits, Limit{Name: name, Capacity: 1e12, Burst: 1e12 - 1, RefillAmount: 1e12 - 2, RefillPeriod: 24 * time.Hour})
+			}
+		}
+		errs, err := r.SetConfigs(t.Context(), changes)
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(errs...))
+		for i := range changes {
+			changes[i].Config.Limits, changes[i].Config.Version = changes[i].Config.Limits[:10], 1
+		}
+		changes[0].Delete, changes[0].Config = true, LimitConfig{Version: 1}
+		changes[3].Config.Version = 7
+		errs, err = r.SetConfigs(t.Context(), changes)
+		require.NoError(t, err)
+		require.ErrorIs(t, errs[3], ErrConflict)
+		errs[3] = nil
+		require.NoError(t, errors.Join(errs...))
+		assert.Len(t, trail(t, r, AuditQuery{}), 90+89)
+	})
 }
 
 // Bad input names the field, and nothing is asked of the table.

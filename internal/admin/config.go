@@ -44,11 +44,14 @@ func configFields(c *schema.ConfigItem) audit.Fields {
 	if c == nil {
 		return nil
 	}
+	fields := audit.Fields{}
 	limits := make([]limitFields, len(c.Limits))
 	for i, l := range c.Limits {
 		limits[i] = limitFields{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.Amount, Period: l.PeriodSeconds}
 	}
-	fields := audit.Fields{"limits": limits}
+	if len(limits) > 0 {
+		fields["limits"] = limits
+	}
 	if c.Unlimited {
 		fields["unlimited"] = true
 	}

@@ -95,7 +95,7 @@ func (a *Admin) entityOwners(ctx context.Context) iter.Seq2[schema.ConfigOwner, 
 			yield(schema.ConfigOwner{}, err)
 			return
 		}
-		for _, resource := range schema.CountedResources(item) {
+		for _, resource := range append(schema.CountedResources(item), schema.Uncounted()...) {
 			for entity, err := range a.EntitiesWithConfig(ctx, resource) {
 				if !yield(schema.ConfigOwner{Entity: entity, Resource: resource}, err) || err != nil {
 					return

@@ -10,35 +10,38 @@ import (
 )
 
 // Event is one administrative change: who changed what, when, and the fields before and
-// after. It was written in the transaction of its change.
+// after. It was written in the transaction of its change. As JSON it has the names of its
+// fields in lower case, and leaves out what is absent.
 type Event struct {
 	// ID is a ULID of 26 characters: ids sort as their events' times do.
-	ID string
+	ID string `json:"id"`
 	// Time is when the change was made, in UTC, to the millisecond.
-	Time time.Time
+	Time time.Time `json:"time"`
 	// Principal is who made it, as the one who made it said; empty for nobody known.
-	Principal string
+	Principal string `json:"principal,omitempty"`
 	// Action is what was done, for example "limits_set" or "org_updated".
-	Action string
+	Action string `json:"action"`
 	// Target is what was changed. The limiter's: an entity's id, "$SYSTEM",
 	// "$RESOURCE:gpt-4", "$PLAN:pro" or "$NAMESPACE:eu". A budget's: an organisation's id, or
 	// "$PRICE:" and a model.
-	Target string
+	Target string `json:"target"`
 	// Resource is the part of the target that was changed: the limiter's resource, or
 	// the app of a budget's organisation; empty for none.
-	Resource string
+	Resource string `json:"resource,omitempty"`
 	// Changes are the fields that differ, in the order of their names; none if
 	// everything was written as it was before.
-	Changes []Change
+	Changes []Change `json:"changes,omitempty"`
 }
 
 // Change is a field before and after a change.
 type Change struct {
 	// Field is the name of the field.
-	Field string
-	// Before and After are its values as JSON, keys sorted and without spaces; nil
-	// where the field was, or is, absent.
-	Before, After json.RawMessage
+	Field string `json:"field"`
+	// Before is its value before the change, as JSON, keys sorted and without spaces; nil
+	// where the field was absent.
+	Before json.RawMessage `json:"before,omitempty"`
+	// After is its value after the change, as Before; nil where the field is absent.
+	After json.RawMessage `json:"after,omitempty"`
 }
 
 // Fields are the fields of what is changed, by name. Values are whatever encoding/json

@@ -26,7 +26,13 @@ func (k Keys) Plans() string { return k.prefix + "PLANS#" }
 
 // Countable says whether entities with limits for a resource can be counted: not under a
 // name that is a key's.
-func Countable(resource string) bool { return resource != PK && resource != SK }
+// An index takes no number as a key.
+func Countable(resource string) bool { return !slices.Contains(Uncounted(), resource) }
+
+// Uncounted are the resources that are not Countable.
+func Uncounted() []string {
+	return []string{PK, SK, GSI1PK, GSI1SK, GSI2PK, GSI2SK, GSI3PK, GSI3SK}
+}
 
 // CountConfigs returns the update that adds to the numbers of entities with limits, by
 // resource; false if nothing is to be counted.
