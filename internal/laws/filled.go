@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,10 +27,7 @@ func (h *history) fill(r *rand.Rand) {
 		repo = m.repo
 	}
 	entity := h.entities[r.IntN(len(h.entities))]
-	id := fmt.Sprintf("operation-%d", r.Uint64())
-	amounts := h.amounts(r, entity)
-	names := amountNames(amounts)
-	reset, some := r.IntN(2) == 0, r.IntN(2) == 0
+	ask := h.filler(r, repo, entity, fmt.Sprintf("operation-%d", r.Uint64()))
 	ctx := h.ctx
 	if r.IntN(2) == 0 {
 		ctx = quietly(ctx)
@@ -37,16 +35,7 @@ func (h *history) fill(r *rand.Rand) {
 	var group sync.WaitGroup
 	for range 1 + r.IntN(5)/4 {
 		group.Go(func() {
-			var err error
-			if reset {
-				opts := &dynalimit.ResetOptions{ID: id}
-				if some {
-					opts.Limits = names
-				}
-				_, err = repo.ResetBucket(ctx, entity, resource, opts)
-			} else {
-				_, err = repo.TopUpBucket(ctx, entity, resource, amounts, &dynalimit.TopUpOptions{ID: id})
-			}
+			err := ask(ctx)
 			var wrong *dynalimit.ValidationError // the bucket does not have the limit
 			if err != nil && !errors.As(err, &wrong) && !m.dead.Load() && (!h.mode.faults || !errors.Is(err, dynalimit.ErrUnavailable)) {
 				h.unexpected(fmt.Errorf("fill %s: %w", entity, err))
@@ -54,6 +43,25 @@ func (h *history) fill(r *rand.Rand) {
 		})
 	}
 	group.Wait()
+}
+
+// filler asks for a reset or a top-up under an id.
+func (h *history) filler(r *rand.Rand, repo *dynalimit.Repository, entity, id string) func(context.Context) error {
+	amounts := h.amounts(r, entity)
+	if r.IntN(2) == 0 {
+		return func(ctx context.Context) error {
+			_, err := repo.TopUpBucket(ctx, entity, resource, amounts, &dynalimit.TopUpOptions{ID: id})
+			return err
+		}
+	}
+	opts := &dynalimit.ResetOptions{ID: id}
+	if r.IntN(2) == 0 {
+		opts.Limits = amountNames(amounts)
+	}
+	return func(ctx context.Context) error {
+		_, err := repo.ResetBucket(ctx, entity, resource, opts)
+		return err
+	}
 }
 
 func amountNames(amounts dynalimit.Amounts) (names []string) {
@@ -104,6 +112,17 @@ func (j *judge) filledLimit(w *ddbmem.Write, f *filling, name string, was, is *s
 	if was.Consumed != is.Consumed || was.Rate != is.Rate {
 		j.fail(w, "L4: an administrator moved the counter or the rate of %s", name)
 	}
+	gained := j.gained(w, f, name, was, is, t.queue)
+	t.queue = max(0, t.queue-gained)
+	t.ahead.returns(gained, at, j.rules.horizon)
+	if forgone := s.Burst - t.queue - s.Level(at); j.rules.exact && (forgone < 0 || forgone > t.forgone) {
+		j.fail(w, "L2: %s is worth %d, not %d, after an administrator filled it", name, s.Level(at), s.Burst-t.queue)
+	}
+	t.forgone = min(t.forgone, max(0, s.Burst-t.queue-s.Level(at)))
+}
+
+// gained is by how much an administrator shortened the queue of a limit.
+func (j *judge) gained(w *ddbmem.Write, f *filling, name string, was, is *schema.Stored, queue int64) int64 {
 	gained := is.Tokens - was.Tokens
 	asked := f.Limits == nil || slices.Contains(f.Limits, name)
 	switch {
@@ -111,14 +130,9 @@ func (j *judge) filledLimit(w *ddbmem.Write, f *filling, name string, was, is *s
 		if is.Tokens != is.Burst {
 			j.fail(w, "L2: %s was reset to %d of %d", name, is.Tokens, is.Burst)
 		}
-		gained = t.queue
+		return queue
 	case gained != 0 && (!asked || gained != f.Add[name]):
 		j.fail(w, "L4: %s gained %d of %d", name, gained, f.Add[name])
 	}
-	t.queue = max(0, t.queue-gained)
-	t.ahead.returns(gained, at, j.rules.horizon)
-	if forgone := s.Burst - t.queue - s.Level(at); j.rules.exact && (forgone < 0 || forgone > t.forgone) {
-		j.fail(w, "L2: %s is worth %d, not %d, after an administrator filled it", name, s.Level(at), s.Burst-t.queue)
-	}
-	t.forgone = min(t.forgone, max(0, s.Burst-t.queue-s.Level(at)))
+	return gained
 }

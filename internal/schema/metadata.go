@@ -121,7 +121,6 @@ func unmarshal(value types.AttributeValue) (types.AttributeValue, bool) {
 	return nil, false
 }
 
-//nolint:cyclop // a flat switch: one case per type
 func unmarshalKind(kind string, inner types.AttributeValue) (types.AttributeValue, bool) {
 	switch v := inner.(type) {
 	case *types.AttributeValueMemberS:

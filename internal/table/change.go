@@ -73,16 +73,25 @@ func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal,
 		case v != ddb.Refused && v != ddb.Conflicted && v != ddb.Throttled && v != ddb.Unsent:
 			return t.Failure(op, err)
 		}
-		if why := t.whyRefused(ctx, v); why != nil {
-			return why
-		}
-		if attempt == Tries {
-			return t.Unavailable(op, fmt.Errorf("others were in the way in each of %d tries: %w", attempt, err))
-		}
-		if !Backoff.Pause(ctx, attempt) {
-			return t.Unavailable(op, fmt.Errorf("%w; the last try: %w", ctx.Err(), err))
+		if err := t.mayTryAgain(ctx, op, attempt, v, err); err != nil {
+			return err
 		}
 	}
+}
+
+// mayTryAgain waits until a change that was not made is to be proposed again; it fails if
+// it is not to be.
+func (t *Table) mayTryAgain(ctx context.Context, op string, attempt int, v ddb.Verdict, cause error) error {
+	if why := t.whyRefused(ctx, v); why != nil {
+		return why
+	}
+	if attempt == Tries {
+		return t.Unavailable(op, fmt.Errorf("others were in the way in each of %d tries: %w", attempt, cause))
+	}
+	if !Backoff.Pause(ctx, attempt) {
+		return t.Unavailable(op, fmt.Errorf("%w; the last try: %w", ctx.Err(), cause))
+	}
+	return nil
 }
 
 // unanswered is the outcome of a change that no answer came to: none if its proof is
