@@ -32,6 +32,8 @@ func TestLimitsAtEveryLevel(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, twoLimits, got, "sorted, defaults filled in")
 
+				before, err := r.store.Get(t.Context(), "test", r.keys.Config(level.owner))
+				require.NoError(t, err)
 				require.NoError(t, level.set(t, r, oneLimit))
 				got, err = level.get(t, r)
 				require.NoError(t, err)
@@ -39,7 +41,7 @@ func TestLimitsAtEveryLevel(t *testing.T) {
 
 				item, err := r.store.Get(t.Context(), "test", r.keys.Config(level.owner))
 				require.NoError(t, err)
-				assert.Equal(t, int64(2), schema.ConfigVersion(item))
+				assert.Equal(t, schema.ConfigVersion(before)+1, schema.ConfigVersion(item))
 
 				require.NoError(t, level.remove(t, r))
 				got, err = level.get(t, r)

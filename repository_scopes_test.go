@@ -43,7 +43,10 @@ func TestConfigsAreReadAsStored(t *testing.T) {
 				want.Version = version
 				stored, err := r.SetConfig(t.Context(), at, want)
 				require.NoError(t, err, at)
-				version++
+				if version++; version == 1 { // made just now: from now on it counts
+					version = stored.Version
+					assert.Positive(t, version)
+				}
 				assert.Equal(t, version, stored.Version)
 				got, err := r.GetConfig(t.Context(), at)
 				require.NoError(t, err)
@@ -108,17 +111,17 @@ func TestOneOfTwoAdministratorsWins(t *testing.T) {
 			assert.ErrorIs(t, err.(error), ErrConflict)
 			assert.Equal(t, at, c.Scope)
 			assert.Equal(t, 100+n.(int64), c.Yours.Limits[0].Capacity)
-			assert.Equal(t, int64(1), c.Yours.Version)
+			assert.Equal(t, read.Version, c.Yours.Version)
 			assert.Equal(t, won.Load(), c.Stored.Limits[0].Capacity)
-			assert.Equal(t, int64(2), c.Stored.Version)
+			assert.Equal(t, read.Version+1, c.Stored.Version)
 			return true
 		})
 		assert.Equal(t, 7, lost)
 		assert.Len(t, trail(t, r, AuditQuery{Target: "key-1"}), 2)
-		require.ErrorIs(t, r.DeleteConfig(t.Context(), at, 1), ErrConflict)
+		require.ErrorIs(t, r.DeleteConfig(t.Context(), at, read.Version), ErrConflict)
 		require.ErrorIs(t, r.DeleteConfig(t.Context(), at, 0), ErrConflict)
-		require.NoError(t, r.DeleteConfig(t.Context(), at, 2))
-		_, err = r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit, Version: 2})
+		require.NoError(t, r.DeleteConfig(t.Context(), at, read.Version+1))
+		_, err = r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit, Version: read.Version + 1})
 		require.ErrorIs(t, err, ErrConflict, "removed meanwhile")
 	})
 }
@@ -127,20 +130,20 @@ func TestOneOfTwoAdministratorsWins(t *testing.T) {
 func TestSettersKeepWhatTheyDoNotSpeakOf(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	for _, at := range everyScope {
-		_, err := r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit, Blocked: true, OnUnavailable: Local})
+		first, err := r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit, Blocked: true, OnUnavailable: Local})
 		require.NoError(t, err)
 		require.NoError(t, r.setLimits(t.Context(), at, twoLimits, nil))
 		got, err := r.GetConfig(t.Context(), at)
 		require.NoError(t, err)
-		assert.Equal(t, LimitConfig{Limits: twoLimits, Blocked: true, OnUnavailable: Local, Version: 2}, got)
+		assert.Equal(t, LimitConfig{Limits: twoLimits, Blocked: true, OnUnavailable: Local, Version: first.Version + 1}, got)
 		require.NoError(t, r.SetUnlimited(t.Context(), at))
 		got, err = r.GetConfig(t.Context(), at)
 		require.NoError(t, err)
-		assert.Equal(t, LimitConfig{Unlimited: true, Blocked: true, OnUnavailable: Local, Version: 3}, got)
+		assert.Equal(t, LimitConfig{Unlimited: true, Blocked: true, OnUnavailable: Local, Version: first.Version + 2}, got)
 		require.NoError(t, r.deleteLimits(t.Context(), at))
 		got, err = r.GetConfig(t.Context(), at)
 		require.NoError(t, err)
-		assert.Equal(t, LimitConfig{Blocked: true, Version: 4}, got, "whoever removes limits lets nobody in")
+		assert.Equal(t, LimitConfig{Blocked: true, Version: first.Version + 3}, got, "whoever removes limits lets nobody in")
 		require.NoError(t, r.SetBlocked(t.Context(), at, false))
 		got, err = r.GetConfig(t.Context(), at)
 		require.NoError(t, err)
@@ -248,9 +251,11 @@ func TestConfigsOfTheLargestSize(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, errors.Join(errs...))
 		for i := range changes {
-			changes[i].Config.Limits, changes[i].Config.Version = changes[i].Config.Limits[:10], 1
+			made, err := r.GetConfig(t.Context(), changes[i].Scope)
+			require.NoError(t, err)
+			changes[i].Config.Limits, changes[i].Config.Version = changes[i].Config.Limits[:10], made.Version
 		}
-		changes[0].Delete, changes[0].Config = true, LimitConfig{Version: 1}
+		changes[0].Delete, changes[0].Config = true, LimitConfig{Version: changes[0].Config.Version}
 		changes[3].Config.Version = 7
 		errs, err = r.SetConfigs(t.Context(), changes)
 		require.NoError(t, err)
@@ -433,5 +438,24 @@ func TestManyConfigsAreResumed(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, make([]error, len(changes)), errs)
 		assert.Len(t, trail(t, r, AuditQuery{}), len(changes), "what is stored already is not written again")
+	})
+}
+
+// What is made anew after it was removed has another version: a change that was planned on
+// what was removed does not land on it.
+func TestWhatIsMadeAnewHasAnotherVersion(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		clock := newHandClock()
+		r := e.repository(t, &RepositoryOptions{Now: clock.now})
+		at := Scope{Entity: "key-1"}
+		read, err := r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit})
+		require.NoError(t, err)
+		clock.advance(time.Minute)
+		require.NoError(t, r.DeleteEntityLimits(t.Context(), "key-1", ""))
+		require.NoError(t, r.SetEntityLimits(t.Context(), "key-1", "", twoLimits))
+		read.Blocked = true
+		var c *ConfigConflictError
+		require.ErrorAs(t, second(r.SetConfig(t.Context(), at, read)), &c)
+		assert.Equal(t, twoLimits, c.Stored.Limits)
 	})
 }

@@ -122,8 +122,9 @@ type LimitConfig struct {
 	// OnUnavailable is what Acquire does when DynamoDB does not answer, unless the call or
 	// a more specific level says otherwise. Defaults to none.
 	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
-	// Version counts the changes of what is stored; 0 while nothing is. AnyVersion, in a
-	// change, stands for all of them.
+	// Version counts the changes of what is stored, from the milliseconds since 1970 at
+	// which it was made, so that what is made anew has another one; 0 while nothing is
+	// stored. AnyVersion, in a change, stands for all of them.
 	Version int64 `json:"version,omitempty"`
 }
 

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -102,7 +103,7 @@ func (a *Admin) ChangeConfig(ctx context.Context, by, op string, owner schema.Co
 		if err != nil {
 			return table.Proposal{}, err
 		}
-		if err := c.plan(item); err != nil || !c.changes {
+		if err := c.plan(item, a.Now()); err != nil || !c.changes {
 			return table.Proposal{}, err
 		}
 		p := table.Proposal{}
@@ -136,7 +137,7 @@ func (c *configChange) ofResource() bool {
 }
 
 // plan asks what is to become of what was read.
-func (c *configChange) plan(item schema.Item) error {
+func (c *configChange) plan(item schema.Item, now time.Time) error {
 	c.item, c.stored, c.stillListed = item, nil, false
 	if item != nil {
 		stored := schema.ReadableConfig(item)
@@ -154,12 +155,20 @@ func (c *configChange) plan(item schema.Item) error {
 		if c.changes = c.stored == nil || !n.Same(*c.stored); c.changes {
 			n.Version++
 		}
+		if item == nil {
+			n.Version = firstVersion(now)
+		}
 		c.next = &n
 		return nil
 	}
 	c.changes = c.stored != nil
 	return nil
 }
+
+// firstVersion is the version of a configuration that is made now, in milliseconds since
+// 1970: above those of what was removed before, which counted from an earlier instant, so
+// that a change that was planned on what was removed does not land on what is new.
+func firstVersion(now time.Time) int64 { return max(1, now.UnixMilli()) }
 
 // counts is by how much the change alters the number of entities with limits.
 func (c *configChange) counts() int64 {

@@ -90,7 +90,7 @@ func (a *Admin) proposeTogether(ctx context.Context, by, op string, b *configBat
 		return p, err
 	}
 	for i, c := range b.changes {
-		if b.errs[i] = c.plan(items[b.keys[i]]); b.errs[i] != nil || !c.changes {
+		if b.errs[i] = c.plan(items[b.keys[i]], a.Now()); b.errs[i] != nil || !c.changes {
 			continue
 		}
 		if b.errs[i] = a.addConfig(&p, by, c); b.errs[i] != nil {

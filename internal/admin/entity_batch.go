@@ -249,7 +249,7 @@ func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []Co
 	var configs []*configChange
 	for _, l := range limits {
 		c := &configChange{owner: l.Owner.Normal(), edit: l.Edit}
-		if err := c.plan(b.items[b.Keys.Config(l.Owner)]); err != nil {
+		if err := c.plan(b.items[b.Keys.Config(l.Owner)], b.Now()); err != nil {
 			return err
 		}
 		if !c.changes {

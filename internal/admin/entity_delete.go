@@ -123,7 +123,7 @@ func (a *Admin) deleteLimits(ctx context.Context, op, by string, owner schema.Co
 		if !schema.SameEntity(found[meta], marked) {
 			return p, errFinished
 		}
-		if err := c.plan(found[config]); err != nil || !c.changes {
+		if err := c.plan(found[config], a.Now()); err != nil || !c.changes {
 			return p, err
 		}
 		if err := a.addConfig(&p, by, &c); err != nil {
