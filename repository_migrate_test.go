@@ -26,6 +26,7 @@ func TestMigrate(t *testing.T) {
 	} {
 		t.Run(version, func(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
+				want := want // of each engine
 				clock := legacyClock()
 				r := legacyTable(t, e, version, &RepositoryOptions{Now: clock.now}).As("ann")
 				before := scan(t, r)
