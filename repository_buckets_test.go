@@ -18,6 +18,7 @@ import (
 )
 
 // remaining is what a limit of the user's bucket holds.
+
 func (s *process) remaining(limit string) int64 {
 	s.t.Helper()
 	statuses, err := s.limiter.Check(s.t.Context(), "user-1", model, nil)
@@ -32,6 +33,7 @@ func (s *process) remaining(limit string) int64 {
 }
 
 // reset makes the user's bucket full.
+
 func (s *process) reset(opts *ResetOptions) *BucketRefill {
 	s.t.Helper()
 	done, err := s.repo.ResetBucket(s.t.Context(), "user-1", model, opts)
@@ -40,6 +42,7 @@ func (s *process) reset(opts *ResetOptions) *BucketRefill {
 }
 
 // topUp adds to the user's bucket.
+
 func (s *process) topUp(amounts Amounts, opts *TopUpOptions) *BucketRefill {
 	s.t.Helper()
 	done, err := s.repo.TopUpBucket(s.t.Context(), "user-1", model, amounts, opts)
@@ -48,6 +51,7 @@ func (s *process) topUp(amounts Amounts, opts *TopUpOptions) *BucketRefill {
 }
 
 // counters are the counters of the user's bucket.
+
 func (s *process) counters() map[string]int64 {
 	s.t.Helper()
 	image, err := s.repo.sets.DecodeBucket(s.item("user-1"), nil, 0)
@@ -60,7 +64,9 @@ func (s *process) counters() map[string]int64 {
 }
 
 // A reset fills the limits that are named, or all, pays every debt, and leaves the
+
 // counters and the refill instant as they are.
+
 func TestResetBucketFillsItsLimits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
@@ -89,6 +95,7 @@ func TestResetBucketFillsItsLimits(t *testing.T) {
 }
 
 // A top-up adds what it says, pays debt first, and fills no limit above its burst.
+
 func TestTopUpBucketAddsTokens(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
@@ -109,6 +116,7 @@ func TestTopUpBucketAddsTokens(t *testing.T) {
 }
 
 // Additions to a limit that is full are not stored, so that they cannot grow without end.
+
 func TestTopUpsOfAFullBucketStayWithinIt(t *testing.T) {
 	s := memProcess(t, &Options{Limits: []Limit{PerMinute("rpm", maxTokens)}})
 	s.acquire("user-1", Amounts{"rpm": 1})
@@ -121,7 +129,9 @@ func TestTopUpsOfAFullBucketStayWithinIt(t *testing.T) {
 }
 
 // A bucket that does not exist is full when it is made: nothing is made, and no event says
+
 // that anything was changed. A repetition later returns that.
+
 func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm}})
@@ -142,6 +152,7 @@ func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {
 }
 
 // What cannot be done is refused before anything is written.
+
 func TestRefillsAreChecked(t *testing.T) {
 	s := memProcess(t, &Options{Limits: []Limit{rpm, tpm}})
 	s.acquire("user-1", Amounts{"rpm": 1})
@@ -177,6 +188,7 @@ func TestRefillsAreChecked(t *testing.T) {
 }
 
 // The event tells what each limit held, to the thousandth of a token.
+
 func TestRefillsAreRecorded(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
@@ -207,7 +219,9 @@ func TestRefillsAreRecorded(t *testing.T) {
 }
 
 // An operation is done once: who repeats it gets the first result, and its id is not taken
+
 // for another.
+
 func TestRefillsAreDoneOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
@@ -242,6 +256,7 @@ func TestRefillsAreDoneOnce(t *testing.T) {
 }
 
 // Callers who do the same operation at once do it once, and all get what it came to.
+
 func TestRefillsAtOnceAreDoneOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm}})
@@ -272,7 +287,9 @@ func TestRefillsAtOnceAreDoneOnce(t *testing.T) {
 }
 
 // A caller whose operation another has done meanwhile does not do it again, although the
+
 // bucket is as it was when it looked.
+
 func TestARefillDoneMeanwhileIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
@@ -297,7 +314,9 @@ func TestARefillDoneMeanwhileIsNotRepeated(t *testing.T) {
 }
 
 // A limit that holds more than its burst, as after a give-back, does not keep a top-up of
+
 // another from landing beside takers.
+
 func TestTopUpsBesideALimitThatIsFullerThanFull(t *testing.T) {
 	s := newScene(t, &Options{Limits: []Limit{rpm, tpm}})
 	s.acquire("user-1", Amounts{"tpm": 9000})
@@ -309,124 +328,19 @@ func TestTopUpsBesideALimitThatIsFullerThanFull(t *testing.T) {
 }
 
 // refusedTransactions refuses the first transactions, as if others had written meanwhile.
-func refusedTransactions(first int32) func(*ddbmem.Request) ddbmem.Fault {
-	var n atomic.Int32
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation != "TransactWriteItems" || n.Add(1) > first {
-			return ddbmem.Fault{}
-		}
-		return ddbmem.Fault{Error: &ddbmem.Error{
-			Code: "TransactionCanceledException", Message: "Transaction cancelled",
-			Reasons: []ddbmem.Reason{{Code: "ConditionalCheckFailed"}, {Code: "None"}, {Code: "None"}},
-		}}
-	}
-}
 
 // An answer that is lost, once or for good, does not make an operation happen twice, and
+
 // what is repeated after an error happens once.
-func TestLostAnswersRefillOnce(t *testing.T) {
-	for name, lost := range map[string]int32{"once": 1, "for good": 1000} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
-				s.acquire("user-1", Amounts{"rpd": 100})
-				var n atomic.Int32
-				s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-					return ddbmem.Fault{Lose: r.Operation == "TransactWriteItems" && n.Add(1) <= lost}
-				})
-				done, err := s.repo.TopUpBucket(t.Context(), "user-1", model, Amounts{"rpd": 10}, &TopUpOptions{ID: "x"})
-				require.NoError(t, err, "the event proves it")
-				assert.False(t, done.Repeated)
-				s.db.SetFaults(nil)
-				assert.EqualValues(t, 10, s.remaining("rpd"))
-				assert.True(t, s.topUp(Amounts{"rpd": 10}, &TopUpOptions{ID: "x"}).Repeated)
-				assert.EqualValues(t, 10, s.remaining("rpd"))
-				assert.Len(t, trail(t, s.repo, AuditQuery{Target: "user-1"}), 1)
-			})
-		})
-	}
-	t.Run("nothing answers", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
-			s.acquire("user-1", Amounts{"rpd": 100})
-			var sent atomic.Bool
-			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-				if r.Operation == "TransactWriteItems" {
-					sent.Store(true)
-				}
-				return ddbmem.Fault{Lose: sent.Load()}
-			})
-			_, err := s.repo.TopUpBucket(t.Context(), "user-1", model, Amounts{"rpd": 10}, &TopUpOptions{ID: "x"})
-			require.ErrorIs(t, err, ErrUnavailable)
-			require.ErrorContains(t, err, "operation x")
-			s.db.SetFaults(nil)
-			s.recovers()
-			assert.True(t, s.topUp(Amounts{"rpd": 10}, &TopUpOptions{ID: "x"}).Repeated)
-			assert.EqualValues(t, 10, s.remaining("rpd"))
-		})
-	})
-}
 
 // A refill gets through although 64 callers of 8 processes take from the bucket all the
+
 // time, and nothing is admitted beyond what it adds.
-func TestRefillsGetThroughBesideTakers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const processes, callers, burst, added = 8, 8, 4_000, 2_000
-		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", burst)}})
-		s.acquire("user-1", Amounts{"rpd": added})
-		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			return ddbmem.Fault{Before: 2 * time.Millisecond, After: time.Millisecond}
-		})
-		began := time.Now()
-		var taken atomic.Int64
-		taken.Add(added)
-		var wg sync.WaitGroup
-		for range processes {
-			p := s.peer(&Options{Limits: []Limit{PerDay("rpd", burst)}})
-			for range callers {
-				wg.Go(func() {
-					for time.Since(began) < 8*time.Second {
-						if _, err := p.limiter.Acquire(t.Context(), "user-1", model, Amounts{"rpd": 1}); err == nil {
-							taken.Add(1)
-						}
-						<-time.After(20 * time.Millisecond)
-					}
-				})
-			}
-		}
-		<-time.After(100 * time.Millisecond)
-		done := s.topUp(Amounts{"rpd": added}, nil)
-		require.Len(t, done.Limits, 1)
-		wg.Wait()
-		s.db.SetFaults(nil)
-		<-time.After(time.Minute)
-		given := taken.Load() + s.remaining("rpd")
-		earned := int64(time.Since(began)/time.Second)*burst/86_400 + 1
-		assert.LessOrEqual(t, given, burst+added+earned)
-		assert.GreaterOrEqual(t, given, int64(burst+added-burst/8))
-		t.Logf("estimated %t, %+v, taken %d, the bucket holds %d", done.Estimated, done.Limits, taken.Load(), s.remaining("rpd"))
-	})
-}
 
 // Where every try meets another write the bucket is left as it is, and the error says so.
-func TestRefillsThatAlwaysConflictChangeNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
-		s.acquire("user-1", Amounts{"rpd": 100})
-		s.db.SetFaults(on("TransactWriteItems", ddbmem.Fault{Error: &ddbmem.Error{
-			Code: "TransactionCanceledException", Message: "Transaction cancelled [TransactionConflict, None, None]",
-			Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {Code: "None"}, {Code: "None"}},
-		}}))
-		_, err := s.repo.ResetBucket(t.Context(), "user-1", model, nil)
-		require.ErrorIs(t, err, ErrUnavailable)
-		require.ErrorContains(t, err, "others were in the way in each of 8 tries")
-		s.db.SetFaults(nil)
-		assert.Zero(t, s.remaining("rpd"))
-		assert.Empty(t, trail(t, s.repo, AuditQuery{Target: "user-1"}))
-	})
-}
 
 // A bucket of another namespace stays as it is, and its operations are others.
+
 func TestRefillsStayInTheirNamespace(t *testing.T) {
 	e := memEngine(t)
 	clock := newHandClock()
@@ -447,103 +361,21 @@ func TestRefillsStayInTheirNamespace(t *testing.T) {
 }
 
 // A limiter on the same Repository uses at once what a refill adds; one of another process
+
 // within a second.
-func TestRefillsReachLimiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limits := &Options{Limits: []Limit{PerDay("rpd", 100)}}
-		s := liveProcess(t, memEngine(t), limits)
-		other := s.peer(limits)
-		s.acquire("user-1", Amounts{"rpd": 100})
-		s.deny("user-1", Amounts{"rpd": 1})
-		other.deny("user-1", Amounts{"rpd": 1})
-		s.reset(nil)
-		s.acquire("user-1", Amounts{"rpd": 1})
-		<-time.After(time.Second + time.Millisecond)
-		other.acquire("user-1", Amounts{"rpd": 1})
-	})
-}
 
 // What a write shows that was under way during a refill does not deny what the refill
+
 // added.
-func TestARefillDuringAWriteIsSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
-		s.acquire("user-1", Amounts{"rpd": 1})
-		s.db.SetFaults(on("UpdateItem", ddbmem.Fault{After: 500 * time.Millisecond}))
-		var wg sync.WaitGroup
-		wg.Go(func() { s.acquire("user-1", Amounts{"rpd": 99}) })
-		<-time.After(100 * time.Millisecond)
-		s.reset(nil)
-		wg.Wait()
-		s.db.SetFaults(nil)
-		s.acquire("user-1", Amounts{"rpd": 100})
-	})
-}
 
 // Who waits for hours hears of a refill: in this process at once, in another within the
+
 // configuration's TTL.
-func TestWaitersHearOfARefill(t *testing.T) {
-	for name, own := range map[string]bool{"of this process": true, "of another process": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				limits := &Options{Limits: []Limit{PerDay("rpd", 24)}}
-				s := liveProcess(t, memEngine(t), limits)
-				s.acquire("user-1", Amounts{"rpd": 24})
-				operator := s.repo
-				if !own {
-					operator = s.peer(nil).repo
-				}
-				began := time.Now()
-				var served time.Duration
-				var wg sync.WaitGroup
-				wg.Go(func() {
-					_, err := s.limiter.Wait(t.Context(), "user-1", model, Amounts{"rpd": 5})
-					assert.NoError(t, err)
-					served = time.Since(began)
-				})
-				<-time.After(30 * time.Minute)
-				_, err := operator.ResetBucket(t.Context(), "user-1", model, nil)
-				require.NoError(t, err)
-				wg.Wait()
-				within := time.Minute
-				if own {
-					within = 0
-				}
-				assert.LessOrEqual(t, served, 30*time.Minute+within)
-			})
-		})
-	}
-}
 
 // What gives back, adjusts or takes by what it saw before a reset leaves the bucket right.
-func TestWritesInFlightAcrossAReset(t *testing.T) {
-	limits := &Options{Limits: []Limit{PerDay("rpd", 100)}}
-	for name, play := range map[string]struct {
-		late func(s *process, lease *Lease)
-		want int64
-	}{
-		"a give-back fills nothing that is full": {func(s *process, lease *Lease) {
-			require.NoError(s.t, lease.Rollback(s.t.Context()))
-		}, 100},
-		"an adjust is charged": {func(s *process, lease *Lease) {
-			require.NoError(s.t, lease.Adjust(s.t.Context(), Amounts{"rpd": 30}))
-		}, 70},
-		"a take is charged": {func(s *process, lease *Lease) { s.acquire("user-1", Amounts{"rpd": 30}) }, 70},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := memProcess(t, limits)
-			lease := s.acquire("user-1", Amounts{"rpd": 60})
-			s.clock.advance(90 * time.Minute) // 6.25
-			s.peer(limits).reset(nil)
-			play.late(s, lease)
-			assert.Equal(t, play.want, s.remaining("rpd"))
-			s.acquire("user-1", Amounts{"rpd": play.want})
-			s.deny("user-1", Amounts{"rpd": 1})
-		})
-	}
-}
 
 // The whole requests of a reset and of a top-up, and what they cost.
+
 func TestRefillRequests(t *testing.T) {
 	two := &Options{Limits: []Limit{rpm, tpm}}
 	for name, do := range map[string]func(s *scene){
@@ -569,7 +401,9 @@ func TestRefillRequests(t *testing.T) {
 }
 
 // A reset is a read of the bucket and of the operation, and a transaction of both and the
+
 // event.
+
 func TestRefillCosts(t *testing.T) {
 	s := memProcess(t, perMinute())
 	s.acquire(uuid, Amounts{"rpm": 100, "tpm": 5000})

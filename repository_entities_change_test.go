@@ -77,6 +77,7 @@ func TestUpdateEntity(t *testing.T) {
 }
 
 // What a bucket holds stays, and the parent is another one at once.
+
 func TestBucketsKeepWhatTheyHoldWhenTheEntityChanges(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
@@ -98,7 +99,9 @@ func TestBucketsKeepWhatTheyHoldWhenTheEntityChanges(t *testing.T) {
 }
 
 // A record of another tool has no version; its first change gives it one, lists it among
+
 // all entities, and keeps what it held besides.
+
 func TestUpdateOfARecordOfAnotherTool(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := zaeTable(t, e, nil)
@@ -125,13 +128,17 @@ func TestUpdateOfARecordOfAnotherTool(t *testing.T) {
 }
 
 // jitter makes transactions arrive up to 20 ms late, so that reads and writes of many
+
 // callers interleave.
+
 func jitter(q *ddbmem.Request) ddbmem.Fault {
 	return ddbmem.Fault{Before: time.Duration(rand.IntN(20)) * time.Millisecond}
 }
 
 // However many entities are moved at once, there is no cycle, and no chain deeper than
+
 // those that a cascade follows.
+
 func TestRacingMovesMakeNoCycleAndNoDeepChain(t *testing.T) {
 	for _, n := range []int{3, 12} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -179,7 +186,9 @@ func TestRacingMovesMakeNoCycleAndNoDeepChain(t *testing.T) {
 }
 
 // assertForest checks that the records of keys, which one request reads, are in no cycle
+
 // and in no chain that is too deep.
+
 func assertForest(t *testing.T, r *Repository, keys []schema.Key) {
 	t.Helper()
 	found, err := r.store.BatchGet(t.Context(), "test", keys)
@@ -197,6 +206,7 @@ func assertForest(t *testing.T, r *Repository, keys []schema.Key) {
 }
 
 // between runs do once, before the first transaction arrives.
+
 func between(do func()) ddbmem.FaultFunc {
 	var once atomic.Bool
 	return func(q *ddbmem.Request) ddbmem.Fault {
@@ -208,6 +218,7 @@ func between(do func()) ddbmem.FaultFunc {
 }
 
 // A move sees what was put below the entity while it was decided.
+
 func TestAMoveSeesWhatWasPutBelowMeanwhile(t *testing.T) {
 	e := memEngine(t)
 	r := e.repository(t, nil)
@@ -226,202 +237,35 @@ func TestAMoveSeesWhatWasPutBelowMeanwhile(t *testing.T) {
 }
 
 // An entity that gets a child while it is about to be deleted is not deleted, and one
-// whose deletion has begun gets none.
-func TestAChildAndTheDeletionOfItsParentRace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "p"}))
-		e.db.SetFaults(between(func() { assert.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "c", ParentID: "p"})) }))
-		require.ErrorContains(t, r.DeleteEntity(t.Context(), "p"), `"p" has children (1)`)
-		e.db.SetFaults(nil)
-		_, err := r.GetEntity(t.Context(), "p")
-		require.NoError(t, err)
-		require.NoError(t, r.DeleteEntity(t.Context(), "c"))
 
-		require.NoError(t, r.SetEntityLimits(t.Context(), "p", "", oneLimit))
-		var transactions atomic.Int64
-		e.db.SetFaults(between(func() {
-			e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { // the mark is made, and nothing else
-				if q.Operation == "TransactWriteItems" && transactions.Add(1) > 1 {
-					return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
-				}
-				return ddbmem.Fault{}
-			})
-			assert.ErrorContains(t, r.DeleteEntity(t.Context(), "p"), "AccessDenied")
-			e.db.SetFaults(nil)
-		}))
-		err = r.CreateEntity(t.Context(), Entity{ID: "c", ParentID: "p"})
-		require.ErrorContains(t, err, `"p" is being deleted`)
-		assert.True(t, isValidation(err))
-		_, err = r.GetEntity(t.Context(), "c")
-		require.ErrorIs(t, err, ErrNotFound)
-	})
-}
+// whose deletion has begun gets none.
 
 // A deletion that was cut at any request is finished by the next call, with one event.
-func TestDeletionsAreResumed(t *testing.T) {
-	for name, fault := range map[string]ddbmem.Fault{
-		"not executed": {Drop: true}, "answers lost": {Lose: true}, "refused": {Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				for cut := int64(1); ; cut++ {
-					if deleteCut(t, cut, fault) {
-						assert.Greater(t, cut, int64(8))
-						return
-					}
-				}
-			})
-		})
-	}
-}
 
 // deleteCut deletes an entity whose requests fail from one on, and again. It is true if
+
 // the first call did not get as far.
-func deleteCut(t *testing.T, cut int64, fault ddbmem.Fault) (whole bool) {
-	e := memEngine(t)
-	r := e.repository(t, nil)
-	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a", Name: "A"}))
-	for _, resource := range []string{"", "gpt-4"} {
-		require.NoError(t, r.SetEntityLimits(t.Context(), "a", resource, oneLimit))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "b", resource, oneLimit))
-	}
-	for i := range 30 {
-		put(t, r, r.keys.Bucket("a", fmt.Sprint(i)).Attributes())
-	}
-	var requests atomic.Int64
-	e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-		if requests.Add(1) >= cut {
-			return fault
-		}
-		return ddbmem.Fault{}
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	err := r.DeleteEntity(ctx, "a")
-	cancel()
-	e.db.SetFaults(nil)
-	whole = requests.Load() < cut
-	require.True(t, whole == (err == nil) || fault.Lose, "%d: %v", cut, err)
-	if found, err := r.GetEntity(t.Context(), "a"); err == nil {
-		assert.False(t, found.Deleting)
-		assert.Empty(t, trail(t, r, AuditQuery{Target: "a", Principal: "cleaner"}))
-	} else {
-		require.ErrorIs(t, err, ErrNotFound)
-		assertMarked(t, r, strings.Contains(err.Error(), "is being deleted; finish that with DeleteEntity"))
-	}
-	require.NoError(t, r.DeleteEntity(t.Context(), "a"))
-	assert.Empty(t, partition(t, r, "a"))
-	_, err = r.GetEntity(t.Context(), "a")
-	require.ErrorContains(t, err, "has no record")
-	var actions []string
-	for _, event := range trail(t, r, AuditQuery{Target: "a"}) {
-		actions = append(actions, strings.TrimSpace(event.Action+" "+event.Resource))
-	}
-	slices.Sort(actions)
-	assert.Equal(t, []string{
-		"entity_created", "entity_deleted", "limits_deleted _default_", "limits_deleted gpt-4", "limits_set _default_", "limits_set gpt-4",
-	}, actions, cut)
-	counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
-	require.NoError(t, err)
-	assert.Equal(t, schema.Number(1), counts["gpt-4"])
-	assert.Equal(t, schema.Number(1), counts["_default_"])
-	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
-	return whole
-}
 
 // assertMarked checks what can be done with an entity whose deletion has begun.
-func assertMarked(t *testing.T, r *Repository, marked bool) {
-	t.Helper()
-	all, err := collect(r.Entities(t.Context()))
-	require.NoError(t, err)
-	if !marked {
-		assert.Empty(t, all)
-		return
-	}
-	require.Len(t, all, 1)
-	assert.True(t, all[0].Deleting)
-	err = r.CreateEntity(t.Context(), Entity{ID: "a"})
-	require.ErrorIs(t, err, ErrExists)
-	require.ErrorContains(t, err, "finish that with DeleteEntity")
-	_, err = r.UpdateEntity(t.Context(), all[0])
-	require.ErrorIs(t, err, ErrNotFound)
-}
 
 // An entity without a record is deleted too, with its event; where nothing is, nothing is
+
 // recorded.
-func TestDeleteEntityWithoutARecord(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.repository(t, nil)
-		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
-		assert.Empty(t, trail(t, r, AuditQuery{Target: "a"}))
-		put(t, r, r.keys.Bucket("a", model).Attributes())
-		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
-		assert.Empty(t, partition(t, r, "a"))
-		events := trail(t, r, AuditQuery{Target: "a"})
-		require.Len(t, events, 1)
-		assert.Equal(t, "entity_deleted", events[0].Action)
-	})
-}
 
 // A call that deletes what another call deleted, and that was made anew meanwhile, leaves
+
 // the new one alone.
-func TestALateDeletionLeavesANewEntityAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := memEngine(t)
-		r := e.repository(t, nil)
-		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
-		require.NoError(t, r.SetEntityLimits(t.Context(), "a", "", oneLimit))
-		var transactions atomic.Int64
-		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			if q.Operation == "TransactWriteItems" && transactions.Add(1) == 2 { // the first marks
-				e.db.SetFaults(nil)
-				assert.NoError(t, r.DeleteEntity(t.Context(), "a"))
-				assert.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a", Name: "new"}))
-				assert.NoError(t, r.SetEntityLimits(t.Context(), "a", "", oneLimit))
-			}
-			return ddbmem.Fault{}
-		})
-		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
-		read, err := r.GetEntity(t.Context(), "a")
-		require.NoError(t, err)
-		assert.Equal(t, "new", read.Name)
-		limits, err := r.GetEntityLimits(t.Context(), "a", "")
-		require.NoError(t, err)
-		assert.Equal(t, oneLimit, limits)
-	})
-}
 
 // What a lease took before its entity was deleted is not given back, neither to nothing
+
 // nor to the bucket of an acquire after that.
-func TestLeasesOfADeletedEntityGiveNothingBack(t *testing.T) {
-	for name, anew := range map[string]bool{"no bucket": false, "a new bucket": true} {
-		t.Run(name, func(t *testing.T) {
-			testEngines(t, func(t *testing.T, e *engine) {
-				s := newProcess(t, e, perMinute())
-				require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "user-1"}))
-				rolled, settled, adjusted := s.acquire("user-1", Amounts{"rpm": 20}), s.acquire("user-1", Amounts{"rpm": 20}), s.acquire("user-1", Amounts{"rpm": 20})
-				require.NoError(t, s.repo.DeleteEntity(t.Context(), "user-1"))
-				if anew {
-					s.peer(perMinute()).acquire("user-1", Amounts{"rpm": 90})
-				}
-				_ = rolled.Rollback(t.Context())
-				_ = settled.Settle(t.Context(), Amounts{"rpm": 1})
-				_ = adjusted.Adjust(t.Context(), Amounts{"rpm": -19})
-				if !anew {
-					assert.Nil(t, s.item("user-1"))
-					return
-				}
-				assert.Equal(t, schema.Number(10_000), s.item("user-1")["b_rpm_tk"])
-				s.deny("user-1", Amounts{"rpm": 11})
-			})
-		})
-	}
-}
 
 // There is no change of an entity without its event and no event without its change,
+
 // whatever becomes of the requests: the events of an entity, one after another, tell what
+
 // its record says.
+
 func TestEntitiesAndTheirEventsAreOne(t *testing.T) {
 	lost := ddbmem.Fault{Lose: true}
 	for name, faults := range map[string][]ddbmem.Fault{
@@ -481,7 +325,9 @@ func TestEntitiesAndTheirEventsAreOne(t *testing.T) {
 }
 
 // replay is what the events of an entity say that it is. Each begins where the one before
+
 // it ended.
+
 func replay(t *testing.T, r *Repository, id string) (fields map[string]string, events []AuditEvent) {
 	t.Helper()
 	fields = map[string]string{}
@@ -501,6 +347,7 @@ func replay(t *testing.T, r *Repository, id string) (fields map[string]string, e
 }
 
 // Every entity is listed, page by page, in its namespace alone.
+
 func TestEntitiesListsThemAll(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		name := e.repository(t, nil).table
@@ -539,7 +386,9 @@ func TestEntitiesListsThemAll(t *testing.T) {
 }
 
 // A children index that projects what it did before records had a version returns them
+
 // whole.
+
 func TestChildrenOfAnIndexThatProjectsLess(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.open(t, newTable(), &RepositoryOptions{Now: noon})
@@ -559,6 +408,7 @@ func TestChildrenOfAnIndexThatProjectsLess(t *testing.T) {
 }
 
 // The buckets of an entity are listed with what they hold now.
+
 func TestBucketsAreListed(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
@@ -616,7 +466,9 @@ func TestBucketsFollowPagesAndStop(t *testing.T) {
 }
 
 // An entity goes with what is its own, and nothing of one whose id begins alike, differs
+
 // in case or is the same in another namespace.
+
 func TestEntitiesOfSimilarNamesStayApart(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)

@@ -1,0 +1,200 @@
+package dynalimit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+func TestAChildAndTheDeletionOfItsParentRace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "p"}))
+		e.db.SetFaults(between(func() { assert.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "c", ParentID: "p"})) }))
+		require.ErrorContains(t, r.DeleteEntity(t.Context(), "p"), `"p" has children (1)`)
+		e.db.SetFaults(nil)
+		_, err := r.GetEntity(t.Context(), "p")
+		require.NoError(t, err)
+		require.NoError(t, r.DeleteEntity(t.Context(), "c"))
+
+		require.NoError(t, r.SetEntityLimits(t.Context(), "p", "", oneLimit))
+		var transactions atomic.Int64
+		e.db.SetFaults(between(func() {
+			e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault { // the mark is made, and nothing else
+				if q.Operation == "TransactWriteItems" && transactions.Add(1) > 1 {
+					return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+				}
+				return ddbmem.Fault{}
+			})
+			assert.ErrorContains(t, r.DeleteEntity(t.Context(), "p"), "AccessDenied")
+			e.db.SetFaults(nil)
+		}))
+		err = r.CreateEntity(t.Context(), Entity{ID: "c", ParentID: "p"})
+		require.ErrorContains(t, err, `"p" is being deleted`)
+		assert.True(t, isValidation(err))
+		_, err = r.GetEntity(t.Context(), "c")
+		require.ErrorIs(t, err, ErrNotFound)
+	})
+}
+
+func TestDeletionsAreResumed(t *testing.T) {
+	for name, fault := range map[string]ddbmem.Fault{
+		"not executed": {Drop: true}, "answers lost": {Lose: true}, "refused": {Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for cut := int64(1); ; cut++ {
+					if deleteCut(t, cut, fault) {
+						assert.Greater(t, cut, int64(8))
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+func deleteCut(t *testing.T, cut int64, fault ddbmem.Fault) (whole bool) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a", Name: "A"}))
+	for _, resource := range []string{"", "gpt-4"} {
+		require.NoError(t, r.SetEntityLimits(t.Context(), "a", resource, oneLimit))
+		require.NoError(t, r.SetEntityLimits(t.Context(), "b", resource, oneLimit))
+	}
+	for i := range 30 {
+		put(t, r, r.keys.Bucket("a", fmt.Sprint(i)).Attributes())
+	}
+	var requests atomic.Int64
+	e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		if requests.Add(1) >= cut {
+			return fault
+		}
+		return ddbmem.Fault{}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	err := r.DeleteEntity(ctx, "a")
+	cancel()
+	e.db.SetFaults(nil)
+	whole = requests.Load() < cut
+	require.True(t, whole == (err == nil) || fault.Lose, "%d: %v", cut, err)
+	if found, err := r.GetEntity(t.Context(), "a"); err == nil {
+		assert.False(t, found.Deleting)
+		assert.Empty(t, trail(t, r, AuditQuery{Target: "a", Principal: "cleaner"}))
+	} else {
+		require.ErrorIs(t, err, ErrNotFound)
+		assertMarked(t, r, strings.Contains(err.Error(), "is being deleted; finish that with DeleteEntity"))
+	}
+	require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+	assert.Empty(t, partition(t, r, "a"))
+	_, err = r.GetEntity(t.Context(), "a")
+	require.ErrorContains(t, err, "has no record")
+	var actions []string
+	for _, event := range trail(t, r, AuditQuery{Target: "a"}) {
+		actions = append(actions, strings.TrimSpace(event.Action+" "+event.Resource))
+	}
+	slices.Sort(actions)
+	assert.Equal(t, []string{
+		"entity_created", "entity_deleted", "limits_deleted _default_", "limits_deleted gpt-4", "limits_set _default_", "limits_set gpt-4",
+	}, actions, cut)
+	counts, err := r.store.Get(t.Context(), "test", r.keys.EntityResources())
+	require.NoError(t, err)
+	assert.Equal(t, schema.Number(1), counts["gpt-4"])
+	assert.Equal(t, schema.Number(1), counts["_default_"])
+	require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
+	return whole
+}
+
+func assertMarked(t *testing.T, r *Repository, marked bool) {
+	t.Helper()
+	all, err := collect(r.Entities(t.Context()))
+	require.NoError(t, err)
+	if !marked {
+		assert.Empty(t, all)
+		return
+	}
+	require.Len(t, all, 1)
+	assert.True(t, all[0].Deleting)
+	err = r.CreateEntity(t.Context(), Entity{ID: "a"})
+	require.ErrorIs(t, err, ErrExists)
+	require.ErrorContains(t, err, "finish that with DeleteEntity")
+	_, err = r.UpdateEntity(t.Context(), all[0])
+	require.ErrorIs(t, err, ErrNotFound)
+}
+
+func TestDeleteEntityWithoutARecord(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+		assert.Empty(t, trail(t, r, AuditQuery{Target: "a"}))
+		put(t, r, r.keys.Bucket("a", model).Attributes())
+		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+		assert.Empty(t, partition(t, r, "a"))
+		events := trail(t, r, AuditQuery{Target: "a"})
+		require.Len(t, events, 1)
+		assert.Equal(t, "entity_deleted", events[0].Action)
+	})
+}
+
+func TestALateDeletionLeavesANewEntityAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		require.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a"}))
+		require.NoError(t, r.SetEntityLimits(t.Context(), "a", "", oneLimit))
+		var transactions atomic.Int64
+		e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			if q.Operation == "TransactWriteItems" && transactions.Add(1) == 2 { // the first marks
+				e.db.SetFaults(nil)
+				assert.NoError(t, r.DeleteEntity(t.Context(), "a"))
+				assert.NoError(t, r.CreateEntity(t.Context(), Entity{ID: "a", Name: "new"}))
+				assert.NoError(t, r.SetEntityLimits(t.Context(), "a", "", oneLimit))
+			}
+			return ddbmem.Fault{}
+		})
+		require.NoError(t, r.DeleteEntity(t.Context(), "a"))
+		read, err := r.GetEntity(t.Context(), "a")
+		require.NoError(t, err)
+		assert.Equal(t, "new", read.Name)
+		limits, err := r.GetEntityLimits(t.Context(), "a", "")
+		require.NoError(t, err)
+		assert.Equal(t, oneLimit, limits)
+	})
+}
+
+func TestLeasesOfADeletedEntityGiveNothingBack(t *testing.T) {
+	for name, anew := range map[string]bool{"no bucket": false, "a new bucket": true} {
+		t.Run(name, func(t *testing.T) {
+			testEngines(t, func(t *testing.T, e *engine) {
+				s := newProcess(t, e, perMinute())
+				require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "user-1"}))
+				rolled, settled, adjusted := s.acquire("user-1", Amounts{"rpm": 20}), s.acquire("user-1", Amounts{"rpm": 20}), s.acquire("user-1", Amounts{"rpm": 20})
+				require.NoError(t, s.repo.DeleteEntity(t.Context(), "user-1"))
+				if anew {
+					s.peer(perMinute()).acquire("user-1", Amounts{"rpm": 90})
+				}
+				_ = rolled.Rollback(t.Context())
+				_ = settled.Settle(t.Context(), Amounts{"rpm": 1})
+				_ = adjusted.Adjust(t.Context(), Amounts{"rpm": -19})
+				if !anew {
+					assert.Nil(t, s.item("user-1"))
+					return
+				}
+				assert.Equal(t, schema.Number(10_000), s.item("user-1")["b_rpm_tk"])
+				s.deny("user-1", Amounts{"rpm": 11})
+			})
+		})
+	}
+}
