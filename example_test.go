@@ -14,8 +14,9 @@ import (
 
 // The examples run on ddbmem, a DynamoDB in process. Their clock stands still, so
 // that what they print is the same every time; leave Now out in a program.
-var standingStill = &dynalimit.RepositoryOptions{Principal: "ops@example.com",
-	Now: func() time.Time { return time.Date(2026, time.March, 2, 9, 0, 0, 0, time.UTC) },
+var standingStill = &dynalimit.RepositoryOptions{
+	Principal: "ops@example.com",
+	Now:       func() time.Time { return time.Date(2026, time.March, 2, 9, 0, 0, 0, time.UTC) },
 }
 
 func check(err error) {

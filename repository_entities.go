@@ -77,17 +77,25 @@ func (r *Repository) UpdateEntity(ctx context.Context, e Entity) (Entity, error)
 	return entityOf(updated), nil
 }
 
-// changeEntity changes an entity's record, in somebody's name. It evicts the cache before
-// and after, because a read that began before the write ended may have seen the old one.
+// changeEntity changes an entity's record, in somebody's name. It evicts what is cached of
+// the entity afterwards, unless nothing was written because the table does not answer:
+// then what is cached is needed until it does.
 func (r *Repository) changeEntity(ctx context.Context, id string, change func(by string) error) error {
 	by, err := r.mayChange(ctx)
 	if err != nil {
 		return err
 	}
-	owned := func(k configKey) bool { return k.entity == id }
-	r.configs.evict(owned)
-	defer r.configs.evict(owned)
-	return change(by)
+	if err = change(by); mayBeWritten(err) {
+		r.configs.evict(func(k configKey) bool { return k.entity == id })
+	}
+	return err
+}
+
+// mayBeWritten reports whether a change that returned an error, or none, may have been
+// made.
+func mayBeWritten(err error) bool {
+	u, ok := errors.AsType[*UnavailableError](err)
+	return !ok || u.Unconfirmed
 }
 
 func checkEntity(e Entity) error {

@@ -57,10 +57,12 @@ func (r *Repository) CreateEntities(ctx context.Context, setups []EntitySetup) (
 	if err := r.takeOverAllBeforeChange(ctx, limits); err != nil {
 		return nil, err
 	}
-	owned := func(k configKey) bool { return made[k.entity] }
-	r.configs.evict(owned)
-	defer r.configs.evict(owned)
-	return r.admin.CreateEntities(ctx, by, checked), nil
+	errs := r.admin.CreateEntities(ctx, by, checked)
+	for i, err := range errs {
+		made[checked[i].Record.ID] = mayBeWritten(err)
+	}
+	r.configs.evict(func(k configKey) bool { return made[k.entity] })
+	return errs, nil
 }
 
 // setupOf is a checked setup.

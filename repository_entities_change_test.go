@@ -504,3 +504,25 @@ func TestEntitiesOfSimilarNamesStayApart(t *testing.T) {
 		assert.Len(t, trail(t, eu, AuditQuery{Target: "a"}), 5)
 	})
 }
+
+// A change of an entity that fails because the table does not answer forgets nothing: a
+// block that is known stays in force.
+func TestEntityChangeThatFailsInAnOutageForgetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), &Options{OnUnavailable: Allow, Limits: oneLimit})
+		ctx := t.Context()
+		require.NoError(t, s.repo.SetBlocked(ctx, Scope{Entity: "key"}, true))
+		acquire := func() error { return second(s.limiter.Acquire(ctx, "key", model, Amounts{oneLimit[0].Name: 1})) }
+		require.ErrorIs(t, acquire(), ErrBlocked)
+		s.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+		require.ErrorIs(t, s.repo.CreateEntity(ctx, Entity{ID: "key", ParentID: "org"}), ErrUnavailable)
+		errs, err := s.repo.CreateEntities(ctx, []EntitySetup{{Entity: Entity{ID: "key"}}})
+		if err == nil {
+			err = errs[0]
+		}
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorIs(t, acquire(), ErrBlocked)
+		s.db.SetFaults(nil)
+		s.recovers()
+	})
+}

@@ -115,21 +115,39 @@ func TestResolveExamples(t *testing.T) {
 		want   Verdict
 	}{
 		{"nothing", nil, Verdict{}},
-		{"a plan before the resource", map[Level]*said{Plan: rpm, Resource: {names: []string{"tpm"}}},
-			Verdict{Level: Plan, Hidden: []Hidden{{"tpm", Resource}}}},
-		{"a plan's default hides the resource's limits", map[Level]*said{PlanDefault: rpm, Resource: {names: []string{"rpm", "tpm"}}, System: {names: []string{"tpm"}}},
-			Verdict{Level: PlanDefault, Hidden: []Hidden{{"tpm", Resource}}}},
-		{"an unlimited entity", map[Level]*said{EntityDefault: {unlimited: true}, System: rpm},
-			Verdict{Level: EntityDefault, Unlimited: true, Hidden: []Hidden{{"rpm", System}}}},
+		{
+			"a plan before the resource",
+			map[Level]*said{Plan: rpm, Resource: {names: []string{"tpm"}}},
+			Verdict{Level: Plan, Hidden: []Hidden{{"tpm", Resource}}},
+		},
+		{
+			"a plan's default hides the resource's limits",
+			map[Level]*said{PlanDefault: rpm, Resource: {names: []string{"rpm", "tpm"}}, System: {names: []string{"tpm"}}},
+			Verdict{Level: PlanDefault, Hidden: []Hidden{{"tpm", Resource}}},
+		},
+		{
+			"an unlimited entity",
+			map[Level]*said{EntityDefault: {unlimited: true}, System: rpm},
+			Verdict{Level: EntityDefault, Unlimited: true, Hidden: []Hidden{{"rpm", System}}},
+		},
 		{"limits beside the mark count", map[Level]*said{Entity: {unlimited: true, names: []string{"rpm"}}}, Verdict{Level: Entity}},
 		{"unlimited further down", map[Level]*said{Entity: rpm, System: {unlimited: true}}, Verdict{Level: Entity}},
-		{"a block below an unlimited level", map[Level]*said{Entity: {unlimited: true}, System: {blocked: true}},
-			Verdict{Level: Entity, Unlimited: true, Blocked: System}},
+		{
+			"a block below an unlimited level",
+			map[Level]*said{Entity: {unlimited: true}, System: {blocked: true}},
+			Verdict{Level: Entity, Unlimited: true, Blocked: System},
+		},
 		{"the most specific block", map[Level]*said{Plan: {blocked: true}, Resource: {blocked: true}}, Verdict{Blocked: Plan}},
-		{"a policy without limits", map[Level]*said{Entity: {policy: "local"}, System: {policy: "allow"}},
-			Verdict{Policy: "local", PolicyLevel: Entity, SystemPolicy: "allow"}},
-		{"a policy that nobody knows", map[Level]*said{Entity: {policy: "later"}, System: {policy: "allow"}},
-			Verdict{Policy: "allow", PolicyLevel: System, SystemPolicy: "allow"}},
+		{
+			"a policy without limits",
+			map[Level]*said{Entity: {policy: "local"}, System: {policy: "allow"}},
+			Verdict{Policy: "local", PolicyLevel: Entity, SystemPolicy: "allow"},
+		},
+		{
+			"a policy that nobody knows",
+			map[Level]*said{Entity: {policy: "later"}, System: {policy: "allow"}},
+			Verdict{Policy: "allow", PolicyLevel: System, SystemPolicy: "allow"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := Resolve(itemsOf(test.levels))
