@@ -1,9 +1,11 @@
 package dynalimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -262,4 +264,131 @@ func (r *Repository) Resources(ctx context.Context) iter.Seq2[string, error] {
 		return problem.List[string](err)
 	}
 	return r.admin.Resources(ctx)
+}
+
+// level is the level of configuration that the scope is of.
+func (s Scope) level() ConfigLevel {
+	switch {
+	case s.Entity != "" && s.Resource != "":
+		return LevelEntity
+	case s.Entity != "":
+		return LevelEntityDefault
+	case s.Plan != "" && s.Resource != "":
+		return LevelPlan
+	case s.Plan != "":
+		return LevelPlanDefault
+	case s.Resource != "":
+		return LevelResource
+	}
+	return LevelSystem
+}
+
+// normal spells a scope in its one way: _default_ is the name that "every resource" has in
+// the table.
+func (s Scope) normal() Scope {
+	if s.Resource == schema.DefaultResource && (s.Entity != "" || s.Plan != "") {
+		s.Resource = ""
+	}
+	return s
+}
+
+// owner is the scope as the table has it.
+func (s Scope) owner() schema.ConfigOwner {
+	return schema.ConfigOwner{Entity: s.Entity, Plan: s.Plan, Resource: s.Resource}.Normal()
+}
+
+func scopeOf(o schema.ConfigOwner) Scope {
+	return Scope{Entity: o.Entity, Plan: o.Plan, Resource: o.Resource}.normal()
+}
+
+// check refuses a scope that names nothing. Fields are named with a prefix.
+func (s Scope) check(prefix string) error {
+	s = s.normal()
+	switch {
+	case s.Entity != "" && s.Plan != "":
+		return invalid(prefix+"plan", "is %q beside the entity %q; name one of them", s.Plan, s.Entity)
+	case s.Entity != "":
+		if err := checkEntityID(prefix+"entity", s.Entity); err != nil {
+			return err
+		}
+	case s.Plan != "":
+		if err := checkPlan(prefix+"plan", s.Plan); err != nil {
+			return err
+		}
+	}
+	if s.Resource == "" {
+		return nil
+	}
+	if reason := schema.CheckResource(s.Resource); reason != "" {
+		return invalid(prefix+"resource", "%s", reason)
+	}
+	return nil
+}
+
+// says reports whether a configuration says anything.
+func (c LimitConfig) says() bool {
+	return len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != ""
+}
+
+// stored is the configuration as the table has it. It fails for one that cannot be
+// stored. Fields are named with a prefix.
+func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
+	item := schema.ConfigItem{Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: string(c.OnUnavailable), Version: c.Version}
+	if err := checkPolicy(prefix+"onUnavailable", c.OnUnavailable); err != nil {
+		return item, err
+	}
+	if c.Version < AnyVersion {
+		return item, invalid(prefix+"version", "is %d; give the version that was read, 0 for none, or AnyVersion", c.Version)
+	}
+	if !c.says() {
+		return item, invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level with DeleteConfig")
+	}
+	if len(c.Limits) == 0 {
+		return item, nil
+	}
+	if c.Unlimited {
+		return item, invalid(prefix+"unlimited", "is set beside limits; leave one of them out")
+	}
+	var err error
+	item.Limits, err = configLimits(prefix+"limits", c.Limits)
+	return item, err
+}
+
+// configOf is what a stored configuration says, nil for none stored.
+func configOf(level ConfigLevel, c *schema.ConfigItem) (LimitConfig, error) {
+	if c == nil {
+		return LimitConfig{}, nil
+	}
+	limits, err := limitsOf(level, c.Limits)
+	return LimitConfig{
+		Limits: limits, Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: knownPolicy(c.OnUnavailable), Version: c.Version,
+	}, err
+}
+
+// knownPolicy is a stored policy; "" for an unknown one.
+func knownPolicy(text string) UnavailablePolicy {
+	if p := UnavailablePolicy(text); p == Block || p == Allow || p == Local {
+		return p
+	}
+	return ""
+}
+
+// compareScopes orders scopes by what they name: the system, resources, plans, entities.
+func compareScopes(a, b Scope) int {
+	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Plan, b.Plan), cmp.Compare(a.Resource, b.Resource))
+}
+
+// sameScope is a scope that stands twice in a list, false if none does.
+func sameScope(list []ScopedConfig) (Scope, bool) {
+	sorted := slices.Clone(list)
+	for i := range sorted {
+		sorted[i].Scope = sorted[i].Scope.normal()
+	}
+	slices.SortFunc(sorted, func(a, b ScopedConfig) int { return compareScopes(a.Scope, b.Scope) })
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i].Scope == sorted[i-1].Scope {
+			return sorted[i].Scope, true
+		}
+	}
+	return Scope{}, false
 }

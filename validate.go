@@ -2,10 +2,12 @@ package dynalimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -171,6 +173,52 @@ func (r *Repository) compatible(resource, field string, limits []Limit) error {
 			return invalid(field, "has a burst of %d for %q, below its capacity of %d; raise the burst or lower the capacity (RepositoryOptions.Compatible is set: zae-limiter refuses such limits)",
 				l.Burst, l.Name, l.Capacity)
 		}
+	}
+	return nil
+}
+
+func checkEntity(e Entity) error {
+	if err := checkEntityID("entity.ID", e.ID); err != nil {
+		return err
+	}
+	if e.ParentID != "" {
+		if err := checkEntityID("entity.ParentID", e.ParentID); err != nil {
+			return err
+		}
+	}
+	if e.ParentID == e.ID {
+		return invalid("entity.ParentID", "is the entity itself (%q); name another one, or none", e.ID)
+	}
+	if e.Cascade && e.ParentID == "" {
+		return invalid("entity.Cascade", "is true without a parent to charge; set ParentID too, or leave Cascade out")
+	}
+	if e.Plan != "" {
+		if err := checkEntityID("entity.Plan", e.Plan); err != nil {
+			return err
+		}
+	}
+	if len(e.Name) > maxName || !utf8.ValidString(e.Name) {
+		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), maxName)
+	}
+	if reason := schema.CheckMetadata(e.Metadata); reason != "" {
+		return invalid("entity.Metadata", "%s", reason)
+	}
+	return nil
+}
+
+// within is an error for input whose field lies in another one.
+func within(prefix string, err error) error {
+	if v, ok := errors.AsType[*ValidationError](err); ok {
+		inner := *v
+		inner.Field = prefix + v.Field
+		return &inner
+	}
+	return err
+}
+
+func checkPlan(field, plan string) error {
+	if reason := schema.CheckEntity(plan); reason != "" {
+		return invalid(field, "%s", reason)
 	}
 	return nil
 }
