@@ -235,46 +235,26 @@ func TestEventsExpire(t *testing.T) {
 // There is no change without its event and no event without its change, whatever becomes
 // of the requests: each version of a configuration has one event, which says it.
 func TestChangesAndEventsAreOne(t *testing.T) {
-	lost := ddbmem.Fault{Lose: true}
-	for name, faults := range map[string][]ddbmem.Fault{
-		"lost answers":  {lost, {}, lost},
-		"conflicts":     {{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {}}}}, {}},
-		"throttling":    {{Error: &ddbmem.Error{Code: "ThrottlingException"}}, {}},
-		"slow":          {{After: 1500 * time.Millisecond}, {}},
-		"never arrives": {{Before: 1500 * time.Millisecond}, {}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := memEngine(t)
-				r := e.repository(t, nil)
-				var writes atomic.Int64
-				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-					if q.Operation != "TransactWriteItems" {
-						return ddbmem.Fault{}
-					}
-					return faults[int(writes.Add(1))%len(faults)]
-				})
-				for n := range int64(20) {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%5)*500*time.Millisecond)
-					_ = r.SetSystemLimits(ctx, []Limit{PerMinute("rpm", n+1)}, nil)
-					cancel()
-				}
-				e.db.SetFaults(nil)
-				synctest.Wait()
-				item, err := r.store.Get(t.Context(), "test", r.keys.SystemConfig())
-				require.NoError(t, err)
-				events := trail(t, r, AuditQuery{Target: AuditSystem})
-				require.NotEmpty(t, events)
-				assert.Len(t, events, int(schema.ConfigVersion(item)-events[0].Time.UnixMilli())+1, "the first version is when it was made")
-				var last json.RawMessage
-				for _, event := range events {
-					require.Len(t, event.Changes, 1)
-					assert.Equal(t, string(last), string(event.Changes[0].Before), "each begins where the one before it ended")
-					last = event.Changes[0].After
-				}
-			})
-		})
-	}
+	underFaultsOfChanges(t, func(t *testing.T, e *engine, r *Repository) {
+		for n := range int64(20) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%5)*500*time.Millisecond)
+			_ = r.SetSystemLimits(ctx, []Limit{PerMinute("rpm", n+1)}, nil)
+			cancel()
+		}
+		e.db.SetFaults(nil)
+		synctest.Wait()
+		item, err := r.store.Get(t.Context(), "test", r.keys.SystemConfig())
+		require.NoError(t, err)
+		events := trail(t, r, AuditQuery{Target: AuditSystem})
+		require.NotEmpty(t, events)
+		assert.Len(t, events, int(schema.ConfigVersion(item)-events[0].Time.UnixMilli())+1, "the first version is when it was made")
+		var last json.RawMessage
+		for _, event := range events {
+			require.Len(t, event.Changes, 1)
+			assert.Equal(t, string(last), string(event.Changes[0].Before), "each begins where the one before it ended")
+			last = event.Changes[0].After
+		}
+	})
 }
 
 // When no answer comes to a change at all, its event tells whether it was made.
@@ -295,4 +275,33 @@ func TestChangeWithoutAnswerIsKnownByItsEvent(t *testing.T) {
 		assert.Equal(t, oneLimit, limits)
 		assert.Len(t, trail(t, r, AuditQuery{Target: AuditSystem}), 1)
 	})
+}
+
+// underFaultsOfChanges runs a test on a table whose transactions go wrong, each time in
+// another way, until the test ends the faults.
+func underFaultsOfChanges(t *testing.T, test func(t *testing.T, e *engine, r *Repository)) {
+	t.Helper()
+	lost := ddbmem.Fault{Lose: true}
+	for name, faults := range map[string][]ddbmem.Fault{
+		"lost answers":  {lost, {}, lost},
+		"conflicts":     {{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {}}}}, {}},
+		"throttling":    {{Error: &ddbmem.Error{Code: "ThrottlingException"}}, {}},
+		"slow":          {{After: 1500 * time.Millisecond}, {}},
+		"never arrives": {{Before: 1500 * time.Millisecond}, {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := memEngine(t)
+				r := e.repository(t, nil)
+				var writes atomic.Int64
+				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+					if q.Operation != "TransactWriteItems" {
+						return ddbmem.Fault{}
+					}
+					return faults[int(writes.Add(1))%len(faults)]
+				})
+				test(t, e, r)
+			})
+		})
+	}
 }

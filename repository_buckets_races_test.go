@@ -13,6 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
+// refusedTransactions refuses the first transactions, as if others had written meanwhile.
 func refusedTransactions(first int32) func(*ddbmem.Request) ddbmem.Fault {
 	var n atomic.Int32
 	return func(r *ddbmem.Request) ddbmem.Fault {
@@ -26,6 +27,8 @@ func refusedTransactions(first int32) func(*ddbmem.Request) ddbmem.Fault {
 	}
 }
 
+// An answer that is lost, once or for good, does not make an operation happen twice, and
+// what is repeated after an error happens once.
 func TestLostAnswersRefillOnce(t *testing.T) {
 	for name, lost := range map[string]int32{"once": 1, "for good": 1000} {
 		t.Run(name, func(t *testing.T) {
@@ -69,6 +72,8 @@ func TestLostAnswersRefillOnce(t *testing.T) {
 	})
 }
 
+// A refill gets through although 64 callers of 8 processes take from the bucket all the
+// time, and nothing is admitted beyond what it adds.
 func TestRefillsGetThroughBesideTakers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const processes, callers, burst, added = 8, 8, 4_000, 2_000
@@ -108,6 +113,7 @@ func TestRefillsGetThroughBesideTakers(t *testing.T) {
 	})
 }
 
+// Where every try meets another write the bucket is left as it is, and the error says so.
 func TestRefillsThatAlwaysConflictChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
@@ -125,6 +131,8 @@ func TestRefillsThatAlwaysConflictChangeNothing(t *testing.T) {
 	})
 }
 
+// A limiter on the same Repository uses at once what a refill adds; one of another process
+// within a second.
 func TestRefillsReachLimiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := &Options{Limits: []Limit{PerDay("rpd", 100)}}
@@ -140,6 +148,8 @@ func TestRefillsReachLimiters(t *testing.T) {
 	})
 }
 
+// What a write shows that was under way during a refill does not deny what the refill
+// added.
 func TestARefillDuringAWriteIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
@@ -155,6 +165,8 @@ func TestARefillDuringAWriteIsSeen(t *testing.T) {
 	})
 }
 
+// Who waits for hours hears of a refill: in this process at once, in another within the
+// configuration's TTL.
 func TestWaitersHearOfARefill(t *testing.T) {
 	for name, own := range map[string]bool{"of this process": true, "of another process": false} {
 		t.Run(name, func(t *testing.T) {
@@ -188,6 +200,7 @@ func TestWaitersHearOfARefill(t *testing.T) {
 	}
 }
 
+// What gives back, adjusts or takes by what it saw before a reset leaves the bucket right.
 func TestWritesInFlightAcrossAReset(t *testing.T) {
 	limits := &Options{Limits: []Limit{PerDay("rpd", 100)}}
 	for name, play := range map[string]struct {

@@ -18,7 +18,6 @@ import (
 )
 
 // remaining is what a limit of the user's bucket holds.
-
 func (s *process) remaining(limit string) int64 {
 	s.t.Helper()
 	statuses, err := s.limiter.Check(s.t.Context(), "user-1", model, nil)
@@ -33,7 +32,6 @@ func (s *process) remaining(limit string) int64 {
 }
 
 // reset makes the user's bucket full.
-
 func (s *process) reset(opts *ResetOptions) *BucketRefill {
 	s.t.Helper()
 	done, err := s.repo.ResetBucket(s.t.Context(), "user-1", model, opts)
@@ -42,7 +40,6 @@ func (s *process) reset(opts *ResetOptions) *BucketRefill {
 }
 
 // topUp adds to the user's bucket.
-
 func (s *process) topUp(amounts Amounts, opts *TopUpOptions) *BucketRefill {
 	s.t.Helper()
 	done, err := s.repo.TopUpBucket(s.t.Context(), "user-1", model, amounts, opts)
@@ -51,7 +48,6 @@ func (s *process) topUp(amounts Amounts, opts *TopUpOptions) *BucketRefill {
 }
 
 // counters are the counters of the user's bucket.
-
 func (s *process) counters() map[string]int64 {
 	s.t.Helper()
 	image, err := s.repo.sets.DecodeBucket(s.item("user-1"), nil, 0)
@@ -64,9 +60,7 @@ func (s *process) counters() map[string]int64 {
 }
 
 // A reset fills the limits that are named, or all, pays every debt, and leaves the
-
 // counters and the refill instant as they are.
-
 func TestResetBucketFillsItsLimits(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
@@ -95,7 +89,6 @@ func TestResetBucketFillsItsLimits(t *testing.T) {
 }
 
 // A top-up adds what it says, pays debt first, and fills no limit above its burst.
-
 func TestTopUpBucketAddsTokens(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
@@ -116,7 +109,6 @@ func TestTopUpBucketAddsTokens(t *testing.T) {
 }
 
 // Additions to a limit that is full are not stored, so that they cannot grow without end.
-
 func TestTopUpsOfAFullBucketStayWithinIt(t *testing.T) {
 	s := memProcess(t, &Options{Limits: []Limit{PerMinute("rpm", maxTokens)}})
 	s.acquire("user-1", Amounts{"rpm": 1})
@@ -129,9 +121,7 @@ func TestTopUpsOfAFullBucketStayWithinIt(t *testing.T) {
 }
 
 // A bucket that does not exist is full when it is made: nothing is made, and no event says
-
 // that anything was changed. A repetition later returns that.
-
 func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm}})
@@ -152,7 +142,6 @@ func TestRefillsOfAMissingBucketDoNothing(t *testing.T) {
 }
 
 // What cannot be done is refused before anything is written.
-
 func TestRefillsAreChecked(t *testing.T) {
 	s := memProcess(t, &Options{Limits: []Limit{rpm, tpm}})
 	s.acquire("user-1", Amounts{"rpm": 1})
@@ -188,7 +177,6 @@ func TestRefillsAreChecked(t *testing.T) {
 }
 
 // The event tells what each limit held, to the thousandth of a token.
-
 func TestRefillsAreRecorded(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
@@ -219,9 +207,7 @@ func TestRefillsAreRecorded(t *testing.T) {
 }
 
 // An operation is done once: who repeats it gets the first result, and its id is not taken
-
 // for another.
-
 func TestRefillsAreDoneOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm, tpm}})
@@ -256,7 +242,6 @@ func TestRefillsAreDoneOnce(t *testing.T) {
 }
 
 // Callers who do the same operation at once do it once, and all get what it came to.
-
 func TestRefillsAtOnceAreDoneOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, &Options{Limits: []Limit{rpm}})
@@ -287,9 +272,7 @@ func TestRefillsAtOnceAreDoneOnce(t *testing.T) {
 }
 
 // A caller whose operation another has done meanwhile does not do it again, although the
-
 // bucket is as it was when it looked.
-
 func TestARefillDoneMeanwhileIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := liveProcess(t, memEngine(t), &Options{Limits: []Limit{PerDay("rpd", 100)}})
@@ -314,9 +297,7 @@ func TestARefillDoneMeanwhileIsNotRepeated(t *testing.T) {
 }
 
 // A limit that holds more than its burst, as after a give-back, does not keep a top-up of
-
 // another from landing beside takers.
-
 func TestTopUpsBesideALimitThatIsFullerThanFull(t *testing.T) {
 	s := newScene(t, &Options{Limits: []Limit{rpm, tpm}})
 	s.acquire("user-1", Amounts{"tpm": 9000})
@@ -327,20 +308,7 @@ func TestTopUpsBesideALimitThatIsFullerThanFull(t *testing.T) {
 	assert.Equal(t, []LimitRefill{{"rpm", 100, 100}, {"tpm", 1000, 1500}}, done.Limits)
 }
 
-// refusedTransactions refuses the first transactions, as if others had written meanwhile.
-
-// An answer that is lost, once or for good, does not make an operation happen twice, and
-
-// what is repeated after an error happens once.
-
-// A refill gets through although 64 callers of 8 processes take from the bucket all the
-
-// time, and nothing is admitted beyond what it adds.
-
-// Where every try meets another write the bucket is left as it is, and the error says so.
-
 // A bucket of another namespace stays as it is, and its operations are others.
-
 func TestRefillsStayInTheirNamespace(t *testing.T) {
 	e := memEngine(t)
 	clock := newHandClock()
@@ -360,22 +328,7 @@ func TestRefillsStayInTheirNamespace(t *testing.T) {
 	b.acquire("user-1", Amounts{"rpm": 100})
 }
 
-// A limiter on the same Repository uses at once what a refill adds; one of another process
-
-// within a second.
-
-// What a write shows that was under way during a refill does not deny what the refill
-
-// added.
-
-// Who waits for hours hears of a refill: in this process at once, in another within the
-
-// configuration's TTL.
-
-// What gives back, adjusts or takes by what it saw before a reset leaves the bucket right.
-
 // The whole requests of a reset and of a top-up, and what they cost.
-
 func TestRefillRequests(t *testing.T) {
 	two := &Options{Limits: []Limit{rpm, tpm}}
 	for name, do := range map[string]func(s *scene){
@@ -401,9 +354,7 @@ func TestRefillRequests(t *testing.T) {
 }
 
 // A reset is a read of the bucket and of the operation, and a transaction of both and the
-
 // event.
-
 func TestRefillCosts(t *testing.T) {
 	s := memProcess(t, perMinute())
 	s.acquire(uuid, Amounts{"rpm": 100, "tpm": 5000})

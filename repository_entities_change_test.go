@@ -77,7 +77,6 @@ func TestUpdateEntity(t *testing.T) {
 }
 
 // What a bucket holds stays, and the parent is another one at once.
-
 func TestBucketsKeepWhatTheyHoldWhenTheEntityChanges(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
@@ -99,9 +98,7 @@ func TestBucketsKeepWhatTheyHoldWhenTheEntityChanges(t *testing.T) {
 }
 
 // A record of another tool has no version; its first change gives it one, lists it among
-
 // all entities, and keeps what it held besides.
-
 func TestUpdateOfARecordOfAnotherTool(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := zaeTable(t, e, nil)
@@ -128,17 +125,13 @@ func TestUpdateOfARecordOfAnotherTool(t *testing.T) {
 }
 
 // jitter makes transactions arrive up to 20 ms late, so that reads and writes of many
-
 // callers interleave.
-
 func jitter(q *ddbmem.Request) ddbmem.Fault {
 	return ddbmem.Fault{Before: time.Duration(rand.IntN(20)) * time.Millisecond}
 }
 
 // However many entities are moved at once, there is no cycle, and no chain deeper than
-
 // those that a cascade follows.
-
 func TestRacingMovesMakeNoCycleAndNoDeepChain(t *testing.T) {
 	for _, n := range []int{3, 12} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -186,9 +179,7 @@ func TestRacingMovesMakeNoCycleAndNoDeepChain(t *testing.T) {
 }
 
 // assertForest checks that the records of keys, which one request reads, are in no cycle
-
 // and in no chain that is too deep.
-
 func assertForest(t *testing.T, r *Repository, keys []schema.Key) {
 	t.Helper()
 	found, err := r.store.BatchGet(t.Context(), "test", keys)
@@ -206,7 +197,6 @@ func assertForest(t *testing.T, r *Repository, keys []schema.Key) {
 }
 
 // between runs do once, before the first transaction arrives.
-
 func between(do func()) ddbmem.FaultFunc {
 	var once atomic.Bool
 	return func(q *ddbmem.Request) ddbmem.Fault {
@@ -218,7 +208,6 @@ func between(do func()) ddbmem.FaultFunc {
 }
 
 // A move sees what was put below the entity while it was decided.
-
 func TestAMoveSeesWhatWasPutBelowMeanwhile(t *testing.T) {
 	e := memEngine(t)
 	r := e.repository(t, nil)
@@ -236,98 +225,49 @@ func TestAMoveSeesWhatWasPutBelowMeanwhile(t *testing.T) {
 	require.NoError(t, err, "that its family grew is no conflict")
 }
 
-// An entity that gets a child while it is about to be deleted is not deleted, and one
-
-// whose deletion has begun gets none.
-
-// A deletion that was cut at any request is finished by the next call, with one event.
-
-// deleteCut deletes an entity whose requests fail from one on, and again. It is true if
-
-// the first call did not get as far.
-
-// assertMarked checks what can be done with an entity whose deletion has begun.
-
-// An entity without a record is deleted too, with its event; where nothing is, nothing is
-
-// recorded.
-
-// A call that deletes what another call deleted, and that was made anew meanwhile, leaves
-
-// the new one alone.
-
-// What a lease took before its entity was deleted is not given back, neither to nothing
-
-// nor to the bucket of an acquire after that.
-
 // There is no change of an entity without its event and no event without its change,
-
 // whatever becomes of the requests: the events of an entity, one after another, tell what
-
 // its record says.
-
 func TestEntitiesAndTheirEventsAreOne(t *testing.T) {
-	lost := ddbmem.Fault{Lose: true}
-	for name, faults := range map[string][]ddbmem.Fault{
-		"lost answers":  {lost, {}, lost},
-		"conflicts":     {{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}, {}}}}, {}},
-		"throttling":    {{Error: &ddbmem.Error{Code: "ThrottlingException"}}, {}},
-		"slow":          {{After: 1500 * time.Millisecond}, {}},
-		"never arrives": {{Before: 1500 * time.Millisecond}, {}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := memEngine(t)
-				r := e.repository(t, nil)
-				var writes atomic.Int64
-				e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-					if q.Operation != "TransactWriteItems" {
-						return ddbmem.Fault{}
-					}
-					return faults[int(writes.Add(1))%len(faults)]
-				})
-				for n := range 60 {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%5+1)*500*time.Millisecond)
-					id := fmt.Sprint("e", n%3)
-					read, err := r.GetEntity(ctx, id)
-					switch {
-					case n%20 > 16:
-						_ = r.DeleteEntity(ctx, id)
-					case err == nil:
-						read.Name, read.Metadata = fmt.Sprint("name ", n), json.RawMessage(fmt.Sprint(n))
-						_, _ = r.UpdateEntity(ctx, read)
-					default:
-						_ = r.CreateEntity(ctx, Entity{ID: id, Name: fmt.Sprint("new ", n), ParentID: "p"})
-					}
-					cancel()
+	underFaultsOfChanges(t, func(t *testing.T, e *engine, r *Repository) {
+		for n := range 60 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n%5+1)*500*time.Millisecond)
+			id := fmt.Sprint("e", n%3)
+			read, err := r.GetEntity(ctx, id)
+			switch {
+			case n%20 > 16:
+				_ = r.DeleteEntity(ctx, id)
+			case err == nil:
+				read.Name, read.Metadata = fmt.Sprint("name ", n), json.RawMessage(fmt.Sprint(n))
+				_, _ = r.UpdateEntity(ctx, read)
+			default:
+				_ = r.CreateEntity(ctx, Entity{ID: id, Name: fmt.Sprint("new ", n), ParentID: "p"})
+			}
+			cancel()
+		}
+		e.db.SetFaults(nil)
+		synctest.Wait()
+		for n := range 3 {
+			id := fmt.Sprint("e", n)
+			item, err := r.store.Get(t.Context(), "test", r.keys.Meta(id))
+			require.NoError(t, err)
+			told, events := replay(t, r, id)
+			assert.NotEmpty(t, events)
+			if record := schema.DecodeEntity(item); item == nil || record.Deleting {
+				assert.Empty(t, told)
+			} else {
+				want := map[string]string{"name": `"` + record.Name + `"`, "cascade": "false", "parent_id": `"p"`}
+				if record.Metadata != nil {
+					want["metadata"] = string(record.Metadata)
 				}
-				e.db.SetFaults(nil)
-				synctest.Wait()
-				for n := range 3 {
-					id := fmt.Sprint("e", n)
-					item, err := r.store.Get(t.Context(), "test", r.keys.Meta(id))
-					require.NoError(t, err)
-					told, events := replay(t, r, id)
-					assert.NotEmpty(t, events)
-					if record := schema.DecodeEntity(item); item == nil || record.Deleting {
-						assert.Empty(t, told)
-					} else {
-						want := map[string]string{"name": `"` + record.Name + `"`, "cascade": "false", "parent_id": `"p"`}
-						if record.Metadata != nil {
-							want["metadata"] = string(record.Metadata)
-						}
-						assert.Equal(t, want, told)
-					}
-				}
-			})
-		})
-	}
+				assert.Equal(t, want, told)
+			}
+		}
+	})
 }
 
 // replay is what the events of an entity say that it is. Each begins where the one before
-
 // it ended.
-
 func replay(t *testing.T, r *Repository, id string) (fields map[string]string, events []AuditEvent) {
 	t.Helper()
 	fields = map[string]string{}
@@ -347,7 +287,6 @@ func replay(t *testing.T, r *Repository, id string) (fields map[string]string, e
 }
 
 // Every entity is listed, page by page, in its namespace alone.
-
 func TestEntitiesListsThemAll(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		name := e.repository(t, nil).table
@@ -386,9 +325,7 @@ func TestEntitiesListsThemAll(t *testing.T) {
 }
 
 // A children index that projects what it did before records had a version returns them
-
 // whole.
-
 func TestChildrenOfAnIndexThatProjectsLess(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.open(t, newTable(), &RepositoryOptions{Now: noon})
@@ -408,7 +345,6 @@ func TestChildrenOfAnIndexThatProjectsLess(t *testing.T) {
 }
 
 // The buckets of an entity are listed with what they hold now.
-
 func TestBucketsAreListed(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
@@ -466,9 +402,7 @@ func TestBucketsFollowPagesAndStop(t *testing.T) {
 }
 
 // An entity goes with what is its own, and nothing of one whose id begins alike, differs
-
 // in case or is the same in another namespace.
-
 func TestEntitiesOfSimilarNamesStayApart(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)

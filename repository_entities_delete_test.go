@@ -17,6 +17,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// An entity that gets a child while it is about to be deleted is not deleted, and one
+// whose deletion has begun gets none.
 func TestAChildAndTheDeletionOfItsParentRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
@@ -49,6 +51,7 @@ func TestAChildAndTheDeletionOfItsParentRace(t *testing.T) {
 	})
 }
 
+// A deletion that was cut at any request is finished by the next call, with one event.
 func TestDeletionsAreResumed(t *testing.T) {
 	for name, fault := range map[string]ddbmem.Fault{
 		"not executed": {Drop: true}, "answers lost": {Lose: true}, "refused": {Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}},
@@ -66,6 +69,8 @@ func TestDeletionsAreResumed(t *testing.T) {
 	}
 }
 
+// deleteCut deletes an entity whose requests fail from one on, and again. It is true if
+// the first call did not get as far.
 func deleteCut(t *testing.T, cut int64, fault ddbmem.Fault) (whole bool) {
 	e := memEngine(t)
 	r := e.repository(t, nil)
@@ -117,6 +122,7 @@ func deleteCut(t *testing.T, cut int64, fault ddbmem.Fault) (whole bool) {
 	return whole
 }
 
+// assertMarked checks what can be done with an entity whose deletion has begun.
 func assertMarked(t *testing.T, r *Repository, marked bool) {
 	t.Helper()
 	all, err := collect(r.Entities(t.Context()))
@@ -134,6 +140,8 @@ func assertMarked(t *testing.T, r *Repository, marked bool) {
 	require.ErrorIs(t, err, ErrNotFound)
 }
 
+// An entity without a record is deleted too, with its event; where nothing is, nothing is
+// recorded.
 func TestDeleteEntityWithoutARecord(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		r := e.repository(t, nil)
@@ -148,6 +156,8 @@ func TestDeleteEntityWithoutARecord(t *testing.T) {
 	})
 }
 
+// A call that deletes what another call deleted, and that was made anew meanwhile, leaves
+// the new one alone.
 func TestALateDeletionLeavesANewEntityAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memEngine(t)
@@ -174,6 +184,8 @@ func TestALateDeletionLeavesANewEntityAlone(t *testing.T) {
 	})
 }
 
+// What a lease took before its entity was deleted is not given back, neither to nothing
+// nor to the bucket of an acquire after that.
 func TestLeasesOfADeletedEntityGiveNothingBack(t *testing.T) {
 	for name, anew := range map[string]bool{"no bucket": false, "a new bucket": true} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
 )
@@ -209,21 +208,11 @@ func (m *Migration) scan() *dynamodb.ScanInput {
 // page reads a page of the table. It is patient: a table that is busy has no room for
 // this now and then.
 func (m *Migration) page(ctx context.Context, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
-	err = patiently(ctx, func() (err error) {
+	err = table.Patiently(ctx, func() (err error) {
 		out, err = m.Turner.Table.Client.Scan(ctx, in)
 		return m.Turner.Table.Failure(opScan, err)
 	})
 	return out, err
-}
-
-// patiently tries again what the store did not serve.
-func patiently(ctx context.Context, try func() error) error {
-	for n := 1; ; n++ {
-		err := try()
-		if !errors.Is(err, problem.ErrUnavailable) || n == table.Tries || !table.Backoff.Pause(ctx, n) {
-			return err
-		}
-	}
 }
 
 // turner turns a group.
@@ -232,7 +221,7 @@ func (m *Migration) turner(ctx context.Context, g group) func() error {
 		var turned Turned
 		err := g.malformed
 		if err == nil && !m.DryRun {
-			err = patiently(ctx, func() (err error) {
+			err = table.Patiently(ctx, func() (err error) {
 				turned, err = m.turn(ctx, g.of)
 				return err
 			})

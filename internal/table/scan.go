@@ -2,11 +2,13 @@ package table
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -75,7 +77,7 @@ func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput)
 func Patiently(ctx context.Context, try func() error) error {
 	for n := 1; ; n++ {
 		err := try()
-		if err == nil || ctx.Err() != nil || !Judge(err).Unavailable() || n == Tries || !Backoff.Pause(ctx, n) {
+		if ctx.Err() != nil || !errors.Is(err, problem.ErrUnavailable) || n == Tries || !Backoff.Pause(ctx, n) {
 			return err
 		}
 	}
