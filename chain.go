@@ -177,9 +177,10 @@ func (l *RateLimiter) lastBlock(entity, resource string) error {
 	return nil
 }
 
-// blockFor is the block of a call that waits, or whose lease asks for more, or that its
-// namespace is inactive; nil if there is none, or if the configuration cannot be read. oldest is when the oldest
-// configuration of its levels was read.
+// blockFor is why a call that waits, or whose lease asks for more, is not to be admitted:
+// a level is blocked, or the namespace is inactive. It is nil if nothing says so, or if the
+// configuration cannot be read. oldest is when the oldest configuration of its levels was
+// read.
 func (l *RateLimiter) blockFor(ctx context.Context, r *request) (oldest int64, block error) {
 	oldest = math.MaxInt64
 	if err := l.repo.refused(); err != nil {
