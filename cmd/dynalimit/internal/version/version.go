@@ -1,0 +1,94 @@
+// Package version says which release of the program this is: as the release was stamped,
+// or else as the go command recorded what it built.
+package version
+
+import (
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// What scripts/release.sh has the linker write, with -X.
+var (
+	version string
+	commit  string
+	date    string
+)
+
+// Stamp is what a release is built with.
+type Stamp struct {
+	Version string // of the release, such as v1.2.3; empty if nothing was stamped
+	Commit  string // the whole hash that it was built from
+	Date    string // of that commit, in RFC 3339 and UTC
+}
+
+// Info says which build of the program this is.
+type Info struct {
+	Version  string `json:"version"`            // v1.2.3, a pseudo-version of a commit, or "devel"
+	Commit   string `json:"commit,omitempty"`   // the whole hash; empty if it was not recorded
+	Date     string `json:"date,omitempty"`     // of the commit, in RFC 3339 and UTC; empty if it was not recorded
+	Modified bool   `json:"modified,omitempty"` // files differed from the commit
+	Go       string `json:"go"`                 // the release of Go that built it
+	Platform string `json:"platform"`           // operating system and architecture, such as linux/amd64
+}
+
+// Current is the program that runs.
+func Current() Info {
+	build, _ := debug.ReadBuildInfo()
+	info := Of(Stamp{Version: version, Commit: commit, Date: date}, build)
+	info.Go, info.Platform = runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH
+	return info
+}
+
+// Of is what a stamp says, or else what the go command recorded: the version for
+// `go install`, the commit for a build in a clone. build may be nil. Go and Platform
+// are not filled in.
+func Of(stamp Stamp, build *debug.BuildInfo) Info {
+	if stamp.Version != "" {
+		return Info{Version: stamp.Version, Commit: stamp.Commit, Date: stamp.Date}
+	}
+	info := Info{Version: "devel"}
+	if build == nil {
+		return info
+	}
+	if recorded := build.Main.Version; recorded != "" && recorded != "(devel)" {
+		info.Version = recorded
+	}
+	for _, s := range build.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			info.Commit = s.Value
+		case "vcs.time":
+			info.Date = s.Value
+		case "vcs.modified":
+			info.Modified = s.Value == "true"
+		}
+	}
+	return info
+}
+
+// String is one line for a person: dynalimit v1.2.3 (commit 0123456789ab of
+// 2026-01-02T03:04:05Z, go1.26.0, linux/amd64).
+func (i Info) String() string {
+	var parts []string
+	if i.Commit != "" {
+		part := "commit " + i.Commit[:min(12, len(i.Commit))]
+		if i.Date != "" {
+			part += " of " + i.Date
+		}
+		if i.Modified {
+			part += " with changes"
+		}
+		parts = append(parts, part)
+	}
+	for _, part := range []string{i.Go, i.Platform} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	text := "dynalimit " + i.Version
+	if len(parts) > 0 {
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text
+}
