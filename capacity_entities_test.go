@@ -37,6 +37,8 @@ func TestCostOfEntities(t *testing.T) {
 		}, func() { require.NoError(t, r.DeleteEntity(t.Context(), "key-1")) }, 12, 29, 7.5},
 		{"CreateEntities, 100 with limits for one resource", nil, func() { create(t, r, setupsOf(100, "")) }, 10, 1610, 200},
 		{"Entities, 100", nil, func() { require.NoError(t, second(collect(r.Entities(t.Context())))) }, 32, 0, 109},
+		{"GetEntities, 100", nil, func() { require.NoError(t, second(r.GetEntities(t.Context(), idsOf(setupsOf(100, ""))))) }, 1, 0, 100},
+		{"GetConfigs, 100", nil, func() { require.NoError(t, second(r.GetConfigs(t.Context(), scopesOf(setupsOf(100, ""))))) }, 1, 0, 100},
 	} {
 		if step.before != nil {
 			step.before()

@@ -310,3 +310,40 @@ func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirm
 // the errors that err wraps or joins. It is false when none of them knows, or no
 // wait can help.
 func RetryAfter(err error) (time.Duration, bool) { return problem.RetryAfter(err) }
+
+// ConfigConflictError says that a level of configuration was changed by somebody else
+// since it was read. Nothing was written.
+type ConfigConflictError struct {
+	// Scope is the level.
+	Scope Scope
+	// Yours is what was to be stored; its Version is the one that was read.
+	Yours LimitConfig
+	// Stored is what is stored now; its Version is 0 when nothing is.
+	Stored LimitConfig
+}
+
+// Error names the level and both versions.
+func (e *ConfigConflictError) Error() string {
+	return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again with GetConfig, and decide anew", e.Scope, e.Stored.Version, e.Yours.Version)
+}
+
+// Is matches ErrConflict.
+func (e *ConfigConflictError) Is(target error) bool { return target == ErrConflict }
+
+// EntityConflictError says that an entity was changed since it was read: UpdateEntity
+// changed nothing. Read it again, or decide from Stored.
+type EntityConflictError struct {
+	// Yours is what was to be written.
+	Yours Entity
+	// Stored is what is stored.
+	Stored Entity
+}
+
+// Error shows what is stored and what was to be written instead.
+func (e *EntityConflictError) Error() string {
+	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: stored is %s, yours is %s; read it again and decide anew",
+		e.Stored.ID, e.Stored.text(), e.Yours.text())
+}
+
+// Is matches ErrConflict.
+func (e *EntityConflictError) Is(target error) bool { return target == ErrConflict }

@@ -114,7 +114,7 @@ var importTable = []importRow{
 		folder:  "internal/table",
 		std:     append([]string{"context", "iter"}, pureStd...),
 		project: []string{"internal/ddb", "internal/problem", "internal/schema"},
-		others:  []string{sdk, "github.com/aws/smithy-go"},
+		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync"},
 		reason:  "how items are read and changed, whatever they mean, so that limiter and administration read alike",
 	},
 	{

@@ -89,6 +89,9 @@ type Entity struct {
 	// letters, digits and _ . - : @, starting with a letter or digit, at most 256.
 	// Parents do not pass theirs on. Defaults to none.
 	Plan string
+	// ManagedBy names the tool that keeps the record, for tools: the limiter ignores it.
+	// At most 64 bytes of letters, digits and _ . - : @ /. Defaults to none.
+	ManagedBy string
 	// Metadata is any JSON value for people and tools, at most 16 KB and 24 levels deep;
 	// the limiter ignores it. It is returned byte for byte as it was given; what another
 	// tool stored is returned as JSON. Defaults to none.
@@ -310,6 +313,10 @@ type LimitConfig struct {
 	// OnUnavailable is what Acquire does when DynamoDB does not answer, unless the call or
 	// a more specific level says otherwise. Defaults to none.
 	OnUnavailable UnavailablePolicy `json:"on_unavailable,omitempty"`
+	// ManagedBy names the tool that keeps the level, for tools: the limiter ignores it.
+	// Methods that change one aspect of a level, such as SetEntityLimits and SetBlocked,
+	// keep it. At most 64 bytes of letters, digits and _ . - : @ /. Defaults to none.
+	ManagedBy string `json:"managed_by,omitempty"`
 	// Version counts the changes of what is stored, from the milliseconds since 1970 at
 	// which it was made, so that what is made anew has another one; 0 while nothing is
 	// stored. AnyVersion, in a change, stands for all of them.

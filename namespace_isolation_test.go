@@ -34,10 +34,16 @@ var showing = map[string]func(ctx context.Context, r *Repository) (any, error){
 	"Entities":           func(ctx context.Context, r *Repository) (any, error) { return shown(r.Entities(ctx)) },
 	"EntitiesWithLimits": func(ctx context.Context, r *Repository) (any, error) { return shown(r.EntitiesWithLimits(ctx, "")) },
 	"GetConfig":          func(ctx context.Context, r *Repository) (any, error) { return r.GetConfig(ctx, Scope{Entity: "key"}) },
-	"GetEntity":          func(ctx context.Context, r *Repository) (any, error) { return r.GetEntity(ctx, "key") },
-	"GetEntityLimits":    func(ctx context.Context, r *Repository) (any, error) { return r.GetEntityLimits(ctx, "key", "") },
-	"GetPlanLimits":      func(ctx context.Context, r *Repository) (any, error) { return r.GetPlanLimits(ctx, "key", resourceOf) },
-	"GetResourceLimits":  func(ctx context.Context, r *Repository) (any, error) { return r.GetResourceLimits(ctx, resourceOf) },
+	"GetConfigs": func(ctx context.Context, r *Repository) (any, error) {
+		return r.GetConfigs(ctx, []Scope{{Entity: "key"}, {Plan: "key"}, {}})
+	},
+	"GetEntities": func(ctx context.Context, r *Repository) (any, error) {
+		return r.GetEntities(ctx, []string{"other", "key"})
+	},
+	"GetEntity":         func(ctx context.Context, r *Repository) (any, error) { return r.GetEntity(ctx, "key") },
+	"GetEntityLimits":   func(ctx context.Context, r *Repository) (any, error) { return r.GetEntityLimits(ctx, "key", "") },
+	"GetPlanLimits":     func(ctx context.Context, r *Repository) (any, error) { return r.GetPlanLimits(ctx, "key", resourceOf) },
+	"GetResourceLimits": func(ctx context.Context, r *Repository) (any, error) { return r.GetResourceLimits(ctx, resourceOf) },
 	"GetSystemLimits": func(ctx context.Context, r *Repository) (any, error) {
 		limits, options, err := r.GetSystemLimits(ctx)
 		return []any{limits, options}, err

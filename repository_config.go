@@ -209,7 +209,7 @@ func replacingLimits(stored []schema.ConfigLimit, opts *SystemOptions) admin.Edi
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		next := schema.ConfigItem{Limits: stored}
 		if old != nil {
-			next.OnUnavailable, next.Blocked = old.OnUnavailable, old.Blocked
+			next.OnUnavailable, next.Blocked, next.ManagedBy = old.OnUnavailable, old.Blocked, old.ManagedBy
 		}
 		if opts != nil {
 			next.OnUnavailable = string(opts.OnUnavailable)
@@ -223,7 +223,7 @@ func replacingLimits(stored []schema.ConfigLimit, opts *SystemOptions) admin.Edi
 func (r *Repository) deleteLimits(ctx context.Context, at Scope) error {
 	return r.changeConfig(ctx, "delete limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		if old != nil && old.Blocked {
-			return &schema.ConfigItem{Blocked: true}, nil
+			return &schema.ConfigItem{Blocked: true, ManagedBy: old.ManagedBy}, nil
 		}
 		return nil, nil
 	})

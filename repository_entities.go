@@ -101,7 +101,7 @@ func mayBeWritten(err error) bool {
 // recordOf is an entity as its record says it.
 func recordOf(e Entity) schema.EntityRecord {
 	return schema.EntityRecord{
-		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan,
+		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
 		Metadata: slices.Clone(e.Metadata), CreatedAt: e.CreatedAt, Version: e.Version,
 	}
 }
@@ -109,7 +109,7 @@ func recordOf(e Entity) schema.EntityRecord {
 // entityOf is an entity as users see it.
 func entityOf(e schema.EntityRecord) Entity {
 	return Entity{
-		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan,
+		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
 		Metadata: e.Metadata, CreatedAt: e.CreatedAt, Version: e.Version, Deleting: e.Deleting,
 	}
 }
@@ -128,6 +128,31 @@ func (r *Repository) GetEntity(ctx context.Context, id string) (Entity, error) {
 		return Entity{}, err
 	}
 	return entityOf(e), nil
+}
+
+// GetEntities is GetEntity for many ids, which may stand in the list more than once: it
+// returns the entities in the order of the list, read consistently, 100 with each request
+// and 800 at once. It is no error that one has no record: then it has its ID alone, with
+// Version 0 and the zero CreatedAt. A record of another tool has Version 0 too, and a
+// CreatedAt. One whose deletion has begun is Deleting.
+func (r *Repository) GetEntities(ctx context.Context, ids []string) ([]Entity, error) {
+	if err := r.usable(ctx); err != nil {
+		return nil, err
+	}
+	for i, id := range ids {
+		if err := checkEntityID(fmt.Sprintf("ids[%d]", i), id); err != nil {
+			return nil, err
+		}
+	}
+	records, err := r.admin.Entities(ctx, "read entities", ids)
+	if err != nil {
+		return nil, err
+	}
+	entities := make([]Entity, len(records))
+	for i, e := range records {
+		entities[i] = entityOf(e)
+	}
+	return entities, nil
 }
 
 // DeleteEntity removes an entity's limits, buckets and record; what was recorded
@@ -244,24 +269,6 @@ func (r *Repository) pageEntities(ctx context.Context, op string, page *dynamodb
 	return entities, nil
 }
 
-// EntityConflictError says that an entity was changed since it was read: UpdateEntity
-// changed nothing. Read it again, or decide from Stored.
-type EntityConflictError struct {
-	// Yours is what was to be written.
-	Yours Entity
-	// Stored is what is stored.
-	Stored Entity
-}
-
-// Error shows what is stored and what was to be written instead.
-func (e *EntityConflictError) Error() string {
-	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: stored is %s, yours is %s; read it again and decide anew",
-		e.Stored.ID, e.Stored.text(), e.Yours.text())
-}
-
-// Is matches ErrConflict.
-func (e *EntityConflictError) Is(target error) bool { return target == ErrConflict }
-
 // text shows the entity in errors.
 func (e Entity) text() string {
 	text, err := json.Marshal(struct {
@@ -270,8 +277,9 @@ func (e Entity) text() string {
 		Parent   string          `json:"parent,omitempty"`
 		Cascade  bool            `json:"cascade,omitempty"`
 		Plan     string          `json:"plan,omitempty"`
+		Managed  string          `json:"managed_by,omitempty"`
 		Metadata json.RawMessage `json:"metadata,omitempty"`
-	}{e.Version, e.Name, e.ParentID, e.Cascade, e.Plan, e.Metadata})
+	}{e.Version, e.Name, e.ParentID, e.Cascade, e.Plan, e.ManagedBy, e.Metadata})
 	if err != nil {
 		return fmt.Sprintf("version %d", e.Version)
 	}

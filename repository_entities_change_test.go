@@ -327,21 +327,27 @@ func TestEntitiesListsThemAll(t *testing.T) {
 // A children index that projects what it did before records had a version returns them
 // whole.
 func TestChildrenOfAnIndexThatProjectsLess(t *testing.T) {
-	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.open(t, newTable(), &RepositoryOptions{Now: noon})
-		in := r.TableInput()
-		in.GlobalSecondaryIndexes[0].Projection = &types.Projection{
-			ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: []string{"entity_id", "name", "parent_id", "cascade", "metadata", "created_at", "plan"},
-		}
-		_, err := e.client().CreateTable(t.Context(), in)
-		require.NoError(t, err)
-		e.deleteAfter(t, aws.ToString(in.TableName))
-		want := Entity{ID: "k", Name: "n", ParentID: "p", CreatedAt: noon(), Version: 1, Metadata: json.RawMessage(`{"a": 1.50}`)}
-		require.NoError(t, r.CreateEntity(t.Context(), want))
-		got, err := collect(r.Children(t.Context(), "p"))
-		require.NoError(t, err)
-		assert.Equal(t, []Entity{want}, got)
-	})
+	projected := []string{"entity_id", "name", "parent_id", "cascade", "metadata", "created_at", "plan"}
+	for name, projected := range map[string][]string{
+		"no version": projected,
+		"no keeper":  append(slices.Clone(projected), "metadata_json", "version", "deleting"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			testEngines(t, func(t *testing.T, e *engine) {
+				r := e.open(t, newTable(), &RepositoryOptions{Now: noon})
+				in := r.TableInput()
+				in.GlobalSecondaryIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: projected}
+				_, err := e.client().CreateTable(t.Context(), in)
+				require.NoError(t, err)
+				e.deleteAfter(t, aws.ToString(in.TableName))
+				want := Entity{ID: "k", Name: "n", ParentID: "p", ManagedBy: applier, CreatedAt: noon(), Version: 1, Metadata: json.RawMessage(`{"a": 1.50}`)}
+				require.NoError(t, r.CreateEntity(t.Context(), want))
+				got, err := collect(r.Children(t.Context(), "p"))
+				require.NoError(t, err)
+				assert.Equal(t, []Entity{want}, got)
+			})
+		})
+	}
 }
 
 // The buckets of an entity are listed with what they hold now.

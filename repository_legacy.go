@@ -3,6 +3,7 @@ package dynalimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -230,6 +231,22 @@ func (r *Repository) mayRead(ctx context.Context, owner schema.ConfigOwner) erro
 	}
 	_, err := r.takeOverConfig(ctx, owner)
 	return err
+}
+
+// mayReadAll is mayRead for many owners.
+func (r *Repository) mayReadAll(ctx context.Context, owners []schema.ConfigOwner) error {
+	if err := r.checkVersion(ctx); err != nil || r.compositeOnly() {
+		return err
+	}
+	turning, ctx := errgroup.WithContext(ctx)
+	turning.SetLimit(mostTakeOvers)
+	for _, owner := range owners {
+		turning.Go(func() error {
+			_, err := r.takeOverConfig(ctx, owner)
+			return within(fmt.Sprintf("%s: ", scopeOf(owner)), err)
+		})
+	}
+	return turning.Wait()
 }
 
 // takeOverEntity turns all limits of an entity where they are in the older layout.

@@ -197,8 +197,16 @@ func checkEntity(e Entity) error {
 			return err
 		}
 	}
+	return checkDetails(e)
+}
+
+// checkDetails refuses what of an entity is for people and tools alone.
+func checkDetails(e Entity) error {
 	if len(e.Name) > maxName || !utf8.ValidString(e.Name) {
 		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), maxName)
+	}
+	if reason := schema.CheckManager(e.ManagedBy); reason != "" {
+		return invalid("entity.ManagedBy", "%s", reason)
 	}
 	if reason := schema.CheckMetadata(e.Metadata); reason != "" {
 		return invalid("entity.Metadata", "%s", reason)
@@ -221,4 +229,60 @@ func checkPlan(field, plan string) error {
 		return invalid(field, "%s", reason)
 	}
 	return nil
+}
+
+// check refuses a scope that names nothing. Fields are named with a prefix.
+func (s Scope) check(prefix string) error {
+	s = s.normal()
+	switch {
+	case s.Entity != "" && s.Plan != "":
+		return invalid(prefix+"plan", "is %q beside the entity %q; name one of them", s.Plan, s.Entity)
+	case s.Entity != "":
+		if err := checkEntityID(prefix+"entity", s.Entity); err != nil {
+			return err
+		}
+	case s.Plan != "":
+		if err := checkPlan(prefix+"plan", s.Plan); err != nil {
+			return err
+		}
+	}
+	if s.Resource == "" {
+		return nil
+	}
+	if reason := schema.CheckResource(s.Resource); reason != "" {
+		return invalid(prefix+"resource", "%s", reason)
+	}
+	return nil
+}
+
+// says reports whether a configuration says anything.
+func (c LimitConfig) says() bool {
+	return len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != ""
+}
+
+// stored is the configuration as the table has it. It fails for one that cannot be
+// stored. Fields are named with a prefix.
+func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
+	item := schema.ConfigItem{Unlimited: c.Unlimited, Blocked: c.Blocked, OnUnavailable: string(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version}
+	if err := checkPolicy(prefix+"onUnavailable", c.OnUnavailable); err != nil {
+		return item, err
+	}
+	if reason := schema.CheckManager(c.ManagedBy); reason != "" {
+		return item, invalid(prefix+"managedBy", "%s", reason)
+	}
+	if c.Version < AnyVersion {
+		return item, invalid(prefix+"version", "is %d; give the version that was read, 0 for none, or AnyVersion", c.Version)
+	}
+	if !c.says() {
+		return item, invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level with DeleteConfig")
+	}
+	if len(c.Limits) == 0 {
+		return item, nil
+	}
+	if c.Unlimited {
+		return item, invalid(prefix+"unlimited", "is set beside limits; leave one of them out")
+	}
+	var err error
+	item.Limits, err = configLimits(prefix+"limits", c.Limits)
+	return item, err
 }

@@ -62,6 +62,9 @@ func configFields(c *schema.ConfigItem) audit.Fields {
 	if c.OnUnavailable != "" {
 		fields["on_unavailable"] = c.OnUnavailable
 	}
+	if c.ManagedBy != "" {
+		fields["managed_by"] = c.ManagedBy
+	}
 	return fields
 }
 
@@ -83,8 +86,16 @@ func Malformed(err error) (reason error, ok bool) {
 // Config reads an owner's configuration; nil for none.
 func (a *Admin) Config(ctx context.Context, op string, owner schema.ConfigOwner) (*schema.ConfigItem, error) {
 	item, err := a.Table.Get(ctx, op, a.Keys.Config(owner))
-	if err != nil || item == nil {
+	if err != nil {
 		return nil, err
+	}
+	return decodeConfig(item)
+}
+
+// decodeConfig is what an item of configuration says; nil for no item.
+func decodeConfig(item schema.Item) (*schema.ConfigItem, error) {
+	if item == nil {
+		return nil, nil
 	}
 	c, err := schema.DecodeConfig(item)
 	if err != nil {

@@ -16,6 +16,30 @@ type ConfigEdit struct {
 	Edit  Edit
 }
 
+// ReadConfig is one of many configurations that were read: nil for none stored, and why it
+// cannot be understood, see Malformed.
+type ReadConfig struct {
+	Config *schema.ConfigItem
+	Err    error
+}
+
+// Configs reads the configurations of many owners, in their order.
+func (a *Admin) Configs(ctx context.Context, op string, owners []schema.ConfigOwner) ([]ReadConfig, error) {
+	keys := make([]schema.Key, len(owners))
+	for i, owner := range owners {
+		keys[i] = a.Keys.Config(owner.Normal())
+	}
+	items, err := a.Table.GetMany(ctx, op, keys)
+	if err != nil {
+		return nil, err
+	}
+	read := make([]ReadConfig, len(owners))
+	for i, item := range items {
+		read[i].Config, read[i].Err = decodeConfig(item)
+	}
+	return read, nil
+}
+
 // batchOfConfigs is how many changes go in one transaction: each is a write and an event,
 // the lists for tools are two more of the 100 that DynamoDB takes, and the check of the
 // namespace is one.

@@ -30,7 +30,7 @@ func (e *EntityConflict) Error() string {
 // entityFields are the fields of a record as events show them.
 func entityFields(e schema.EntityRecord) audit.Fields {
 	fields := audit.Fields{"cascade": e.Cascade}
-	for name, text := range map[string]string{"name": e.Name, "parent_id": e.ParentID, "plan": e.Plan} {
+	for name, text := range map[string]string{"name": e.Name, "parent_id": e.ParentID, "plan": e.Plan, "managed_by": e.ManagedBy} {
 		if text != "" {
 			fields[name] = text
 		}
@@ -92,6 +92,25 @@ func (a *Admin) Entity(ctx context.Context, op, id string) (schema.EntityRecord,
 	return e, item, nil
 }
 
+// Entities reads the records of many entities, in their order; that of an entity without
+// one has nothing but its id. One whose deletion has begun is Deleting.
+func (a *Admin) Entities(ctx context.Context, op string, ids []string) ([]schema.EntityRecord, error) {
+	keys := make([]schema.Key, len(ids))
+	for i, id := range ids {
+		keys[i] = a.Keys.Meta(id)
+	}
+	items, err := a.Table.GetMany(ctx, op, keys)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]schema.EntityRecord, len(ids))
+	for i, item := range items {
+		records[i] = schema.DecodeEntity(item)
+		records[i].ID = ids[i]
+	}
+	return records, nil
+}
+
 // UpdateEntity replaces what an entity's record says, if the record is of e's version. It
 // returns the record as it is then. It fails with an *EntityConflict.
 func (a *Admin) UpdateEntity(ctx context.Context, by string, e schema.EntityRecord) (schema.EntityRecord, error) {
@@ -119,7 +138,8 @@ func (a *Admin) UpdateEntity(ctx context.Context, by string, e schema.EntityReco
 }
 
 func sameEntity(x, y schema.EntityRecord) bool {
-	return x.Name == y.Name && x.ParentID == y.ParentID && x.Cascade == y.Cascade && x.Plan == y.Plan && bytes.Equal(x.Metadata, y.Metadata)
+	return x.Name == y.Name && x.ParentID == y.ParentID && x.Cascade == y.Cascade && x.Plan == y.Plan && x.ManagedBy == y.ManagedBy &&
+		bytes.Equal(x.Metadata, y.Metadata)
 }
 
 // proposeUpdate is the transaction that replaces a record.

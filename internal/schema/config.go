@@ -16,6 +16,7 @@ const (
 	attrOnUnavailable = "on_unavailable"
 	attrUnlimited     = "unlimited"
 	attrBlocked       = "blocked"
+	attrManagedBy     = "managed_by" // of entity records as well
 	limitPrefix       = "l_"
 )
 
@@ -44,6 +45,8 @@ type ConfigItem struct {
 	Blocked bool
 	// OnUnavailable is "allow", "block", "local" or "" for none.
 	OnUnavailable string
+	// ManagedBy names the tool that keeps the item; "" for none. It says nothing about calls.
+	ManagedBy string
 	// Version counts the writes of the item; 0 when it has no version.
 	Version int64
 	// Unread means that the item cannot be understood: Limits are not known, and to encode
@@ -54,12 +57,12 @@ type ConfigItem struct {
 // Same says whether two configurations say the same, whatever their versions.
 func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
-		c.Unread == other.Unread && slices.Equal(c.Limits, other.Limits)
+		c.ManagedBy == other.ManagedBy && c.Unread == other.Unread && slices.Equal(c.Limits, other.Limits)
 }
 
-// OrNone is the configuration, nil if it says nothing.
+// OrNone is the configuration, nil if it says nothing, whoever manages it.
 func (c ConfigItem) OrNone() *ConfigItem {
-	if c.Same(ConfigItem{}) {
+	if c.Same(ConfigItem{ManagedBy: c.ManagedBy}) {
 		return nil
 	}
 	return &c
@@ -123,20 +126,25 @@ func (k Keys) EncodeConfig(o ConfigOwner, old Item, c ConfigItem) Item {
 		item[prefix+fieldAmount] = Number(l.Amount)
 		item[prefix+fieldPeriod] = Number(l.PeriodSeconds)
 	}
-	for _, name := range []string{attrOnUnavailable, attrUnlimited, attrBlocked} {
-		delete(item, name)
-	}
-	if c.Unlimited {
-		item[attrUnlimited] = &types.AttributeValueMemberBOOL{Value: true}
-	}
-	if c.Blocked {
-		item[attrBlocked] = &types.AttributeValueMemberBOOL{Value: true}
-	}
-	if c.OnUnavailable != "" {
-		item[attrOnUnavailable] = String(c.OnUnavailable)
-	}
+	c.mark(item)
 	item[attrConfigVersion] = Number(c.Version)
 	return item
+}
+
+// mark writes what a configuration says besides limits, and removes what it does not say.
+func (c ConfigItem) mark(item Item) {
+	for name, text := range map[string]string{attrOnUnavailable: c.OnUnavailable, attrManagedBy: c.ManagedBy} {
+		delete(item, name)
+		if text != "" {
+			item[name] = String(text)
+		}
+	}
+	for name, yes := range map[string]bool{attrUnlimited: c.Unlimited, attrBlocked: c.Blocked} {
+		delete(item, name)
+		if yes {
+			item[name] = &types.AttributeValueMemberBOOL{Value: true}
+		}
+	}
 }
 
 // ConfigVersion is the version of a configuration item, 0 when it has none.
@@ -188,7 +196,10 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 	if err != nil {
 		return ConfigItem{}, err
 	}
-	c := ConfigItem{Unlimited: marks.Unlimited, Blocked: marks.Blocked, OnUnavailable: marks.OnUnavailable, Version: ConfigVersion(item)}
+	c := ConfigItem{
+		Unlimited: marks.Unlimited, Blocked: marks.Blocked, OnUnavailable: marks.OnUnavailable,
+		ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item),
+	}
 	limits, err := limitsIn(item)
 	if err != nil {
 		return ConfigItem{}, err
@@ -209,7 +220,10 @@ func ReadableConfig(item Item) ConfigItem {
 	c, err := DecodeConfig(item)
 	if err != nil {
 		unlimited, _ := mark(item, attrUnlimited)
-		return ConfigItem{Unlimited: unlimited, Blocked: Blocked(item), OnUnavailable: DecodePolicy(item), Version: ConfigVersion(item), Unread: true}
+		return ConfigItem{
+			Unlimited: unlimited, Blocked: Blocked(item), OnUnavailable: DecodePolicy(item),
+			ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item), Unread: true,
+		}
 	}
 	return c
 }

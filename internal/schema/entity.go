@@ -29,6 +29,7 @@ const (
 // children index has them. No acquire changes them.
 var EntityAttributes = []string{
 	attrEntity, attrName, attrParentID, attrCascade, attrMetadata, attrCreatedAt, attrPlan, attrMetadataText, attrVersion, attrDeleting,
+	attrManagedBy,
 }
 
 // EntityShards is over how many partitions of an index the list of entities is spread.
@@ -40,6 +41,8 @@ type EntityRecord struct {
 	Cascade            bool
 	// Plan is the plan that it is on, "" for none.
 	Plan string
+	// ManagedBy names the tool that keeps the record, "" for none.
+	ManagedBy string
 	// Metadata is JSON, nil for none.
 	Metadata  json.RawMessage
 	CreatedAt time.Time
@@ -72,7 +75,7 @@ func (k Keys) EncodeEntity(e EntityRecord, old Item) Item {
 	item[PK], item[SK] = String(key.PK), String(key.SK)
 	item[GSI3PK], item[GSI3SK] = String(k.Entities(EntityShard(e.ID))), String(e.ID)
 	item[attrEntity], item[attrName] = String(e.ID), String(e.Name)
-	item[attrParentID] = &types.AttributeValueMemberNULL{Value: true}
+	item[attrParentID], item[attrManagedBy] = &types.AttributeValueMemberNULL{Value: true}, &types.AttributeValueMemberNULL{Value: true}
 	item[attrCascade] = &types.AttributeValueMemberBOOL{Value: e.Cascade}
 	item[attrMetadata] = metadataMap(e.Metadata)
 	if old[attrCreatedAt] == nil {
@@ -85,6 +88,9 @@ func (k Keys) EncodeEntity(e EntityRecord, old Item) Item {
 	}
 	if len(e.Metadata) > 0 {
 		item[attrMetadataText] = String(string(e.Metadata))
+	}
+	if e.ManagedBy != "" {
+		item[attrManagedBy] = String(e.ManagedBy)
 	}
 	if e.Plan != "" {
 		item[attrPlan] = String(e.Plan)
@@ -100,6 +106,7 @@ func (k Keys) EncodeEntity(e EntityRecord, old Item) Item {
 func DecodeEntity(item Item) EntityRecord {
 	e := DecodeLink(item)
 	e.ID, e.Name, e.Metadata = Text(item, attrEntity), Text(item, attrName), decodeMetadata(item)
+	e.ManagedBy = Text(item, attrManagedBy)
 	e.Version, _ = (&decoder{item: item}).number(attrVersion)
 	if t, err := time.Parse(time.RFC3339, Text(item, attrCreatedAt)); err == nil {
 		e.CreatedAt = t.UTC()
@@ -181,9 +188,11 @@ func BucketResource(sk string) (string, bool) {
 }
 
 // HasEntity says whether an item of the children index holds the whole record. An index
-// that another tool made, or an earlier version, projects less; a record without a
-// version looks the same.
-func HasEntity(item Item) bool { return item[attrEntity] != nil && item[attrVersion] != nil }
+// that another tool made, or an earlier version, projects less; a record that one of them
+// wrote looks the same.
+func HasEntity(item Item) bool {
+	return item[attrEntity] != nil && item[attrVersion] != nil && item[attrManagedBy] != nil
+}
 
 // Child is the entity named by an item of the children index.
 func Child(item Item) (string, bool) { return ChildID(Text(item, GSI1SK)) }

@@ -9,6 +9,7 @@ import (
 const (
 	maxIdentifier = 256
 	maxLimitName  = 64
+	maxManager    = 64
 	// MaxLimits is how many limits are configured for one bucket.
 	MaxLimits = 20
 	// MaxStored is how many limits a bucket is made to hold, with those that
@@ -84,6 +85,20 @@ func CheckLimitName(s string) string {
 			return fmt.Sprintf("%q starts with %q; start with a letter", s, c)
 		default:
 			return fmt.Sprintf("%q contains %q; use letters, digits and _ . -", s, c)
+		}
+	}
+	return ""
+}
+
+// CheckManager says what is wrong with the name of what manages an item, or "" if nothing
+// is: it may be empty, which is nothing.
+func CheckManager(s string) string {
+	if len(s) > maxManager {
+		return fmt.Sprintf("has %d bytes; at most %d are allowed", len(s), maxManager)
+	}
+	for _, c := range s {
+		if !alphanumeric(c) && !strings.ContainsRune("_.-:@/", c) {
+			return fmt.Sprintf("%q contains %q; use letters, digits and _ . - : @ /", s, c)
 		}
 	}
 	return ""

@@ -2,10 +2,12 @@ package table
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -59,6 +61,42 @@ func (t *Table) batches() ddb.Batches[schema.Key] {
 func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	found, err := t.batches().Get(ctx, t.Client, keys)
 	return found, t.Failure(op, err)
+}
+
+// mostBatches is how many batches GetMany reads at once: together more than a connection or
+// two can carry, and too few to crowd out the calls of a limiter that shares the client.
+const mostBatches = 8
+
+// GetMany is BatchGet for many keys, several batches at once. It returns the items in the
+// order of the keys, which may repeat themselves; nil for an absent one. What DynamoDB
+// leaves out of an answer is asked for again; the first error ends it.
+func (t *Table) GetMany(ctx context.Context, op string, keys []schema.Key) ([]schema.Item, error) {
+	places := make(map[schema.Key][]int, len(keys))
+	distinct := make([]schema.Key, 0, len(keys))
+	for i, key := range keys {
+		if places[key] == nil {
+			distinct = append(distinct, key)
+		}
+		places[key] = append(places[key], i)
+	}
+	items := make([]schema.Item, len(keys))
+	batches, ctx := errgroup.WithContext(ctx)
+	batches.SetLimit(mostBatches)
+	for chunk := range slices.Chunk(distinct, PageSize) {
+		batches.Go(func() error {
+			found, err := t.BatchGet(ctx, op, chunk)
+			for key, item := range found {
+				for _, i := range places[key] {
+					items[i] = item
+				}
+			}
+			return err
+		})
+	}
+	if err := batches.Wait(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 // BatchDelete removes items, which need not exist. Deletions are idempotent, so the SDK
