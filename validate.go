@@ -177,6 +177,23 @@ func (r *Repository) compatible(resource, field string, limits []Limit) error {
 	return nil
 }
 
+// Validate returns the *ValidationError with which SetConfigs would refuse the change,
+// whatever is stored; nil if it can be made. It asks nobody.
+func (c ScopedConfig) Validate() error {
+	if err := c.Scope.check("scope."); err != nil {
+		return err
+	}
+	if c.Delete {
+		return nil
+	}
+	_, err := c.Config.stored("config.")
+	return err
+}
+
+// Validate returns the *ValidationError with which CreateEntity would refuse the entity,
+// whatever is stored; nil if it can be made. It asks nobody.
+func (e Entity) Validate() error { return checkEntity(e) }
+
 func checkEntity(e Entity) error {
 	if err := checkEntityID("entity.ID", e.ID); err != nil {
 		return err

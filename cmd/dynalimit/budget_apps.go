@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 type appsListCmd struct {
@@ -22,8 +23,8 @@ Examples:
 }
 
 // Run lists them.
-func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if _, err := k.GetOrg(ctx, c.Org); err != nil {
 			return err
 		}
@@ -34,11 +35,11 @@ func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			}
 			all = append(all, appToJSON(c.Org, app))
 		}
-		return b.show(out, all, func() { printApps(out, all) })
+		return out.Show(all, func() { printApps(out, all) })
 	})
 }
 
-func printApps(out *output, all []appJSON) {
+func printApps(out *term.Output, all []appJSON) {
 	if len(all) == 0 {
 		fmt.Fprintln(out, "No apps yet: one appears with its first call, or with 'dynalimit budget apps put'.")
 	}
@@ -63,14 +64,14 @@ func (appsShowCmd) Help() string {
 }
 
 // Run shows it.
-func (c appsShowCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c appsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		app, err := k.GetApp(ctx, c.Org, c.App)
 		if err != nil {
 			return err
 		}
 		j := appToJSON(c.Org, app)
-		return b.show(out, j, func() { j.print(out) })
+		return out.Show(j, func() { j.print(out) })
 	})
 }
 
@@ -89,8 +90,8 @@ Examples:
 }
 
 // Run creates or changes it.
-func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		app, err := k.GetApp(ctx, c.Org, c.App)
 		if errors.Is(err, budget.ErrNotFound) {
 			app, err = budget.App{ID: c.App}, nil
@@ -106,6 +107,6 @@ func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 		if j.Unpriced, err = unpriced(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
-		return b.show(out, j, func() { j.print(out) })
+		return out.Show(j, func() { j.print(out) })
 	})
 }

@@ -85,7 +85,7 @@ func flagOf(err error) string {
 func inOrdering(labels []string, ordering []string) error {
 	for _, label := range labels {
 		if label != "" && !slices.Contains(ordering, label) {
-			return fmt.Errorf("label %q is not in the ordering (%s): correct it, or add it there with 'orgs put' or 'apps put' and --ordering",
+			return badInput("label %q is not in the ordering (%s): correct it, or add it there with 'orgs put' or 'apps put' and --ordering",
 				label, strings.Join(ordering, " → "))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // orgsCmd and appsCmd configure whose money is counted.
@@ -72,10 +73,10 @@ func appToJSON(org string, a budget.App) appJSON {
 }
 
 // rows prints the parts of a policy that are set.
-func (p policyJSON) rows(out *output) {
+func (p policyJSON) rows(out *term.Output) {
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(out, "  %s %s\n", out.dim(fmt.Sprintf("%-12s", name)), value)
+			fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-12s", name)), value)
 		}
 	}
 	row("name", p.Name)
@@ -114,11 +115,11 @@ func unpriced(ctx context.Context, k *budget.Keeper, org, app string) ([]string,
 }
 
 // named is a name at the end of a line.
-func named(out *output, name string) string {
+func named(out *term.Output, name string) string {
 	if name == "" {
 		return ""
 	}
-	return "  " + out.dim(name)
+	return "  " + out.Dim(name)
 }
 
 func joined[V any](values map[string]V, show func(V) string) string {
@@ -129,20 +130,20 @@ func joined[V any](values map[string]V, show func(V) string) string {
 	return strings.Join(parts, ", ")
 }
 
-func (j orgJSON) print(out *output) {
-	fmt.Fprintf(out, "%s\n", out.bold(j.ID))
+func (j orgJSON) print(out *term.Output) {
+	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	j.rows(out)
-	fmt.Fprintf(out, "  %s %s, per %s, %s\n", out.dim("counted     "), j.Timezone, strings.ToLower(string(j.Scope)), strings.ToLower(string(j.Enforcement)))
+	fmt.Fprintf(out, "  %s %s, per %s, %s\n", out.Dim("counted     "), j.Timezone, strings.ToLower(string(j.Scope)), strings.ToLower(string(j.Enforcement)))
 	if j.ChangesAt != nil {
-		fmt.Fprintf(out, "  %s a change of zone, scope or enforcement begins %s\n", out.dim("pending     "), j.ChangesAt.Format(time.RFC3339))
+		fmt.Fprintf(out, "  %s a change of zone, scope or enforcement begins %s\n", out.Dim("pending     "), j.ChangesAt.Format(time.RFC3339))
 	}
 }
 
-func (j appJSON) print(out *output) {
-	fmt.Fprintf(out, "%s\n", out.bold(j.ID))
+func (j appJSON) print(out *term.Output) {
+	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	j.rows(out)
 	if len(j.Ordering)+len(j.QuotasMicros)+len(j.Limits)+len(j.Models) == 0 {
-		fmt.Fprintln(out, out.dim("  inherits everything"))
+		fmt.Fprintln(out, out.Dim("  inherits everything"))
 	}
 }
 
@@ -156,8 +157,8 @@ func (orgsListCmd) Help() string {
 }
 
 // Run lists them.
-func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		all := []orgJSON{}
 		for org, err := range k.Orgs(ctx) {
 			if err != nil {
@@ -166,7 +167,7 @@ func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			all = append(all, orgToJSON(org))
 		}
 		slices.SortFunc(all, func(x, y orgJSON) int { return strings.Compare(x.ID, y.ID) })
-		return b.show(out, all, func() {
+		return out.Show(all, func() {
 			if len(all) == 0 {
 				fmt.Fprintln(out, "No organisations yet. 'dynalimit budget orgs put --help' shows how to make one.")
 			}
@@ -188,14 +189,14 @@ func (orgsShowCmd) Help() string {
 }
 
 // Run shows it.
-func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		org, err := k.GetOrg(ctx, c.Org)
 		if err != nil {
 			return err
 		}
 		j := orgToJSON(org)
-		return b.show(out, j, func() { j.print(out) })
+		return out.Show(j, func() { j.print(out) })
 	})
 }
 
@@ -274,8 +275,8 @@ func (c orgsPutCmd) change(org *budget.Org) {
 }
 
 // Run creates or changes it.
-func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		org, err := k.GetOrg(ctx, c.Org)
 		if errors.Is(err, budget.ErrNotFound) {
 			org, err = budget.Org{ID: c.Org, Timezone: "UTC"}, nil
@@ -291,6 +292,6 @@ func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 		if j.Unpriced, err = unpriced(ctx, k, c.Org, ""); err != nil {
 			return err
 		}
-		return b.show(out, j, func() { j.print(out) })
+		return out.Show(j, func() { j.print(out) })
 	})
 }

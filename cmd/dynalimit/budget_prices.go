@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 type pricesCmd struct {
@@ -34,7 +35,7 @@ func priceToJSON(p budget.Price, stored bool) priceJSON {
 	return j
 }
 
-func (j priceJSON) print(out *output) {
+func (j priceJSON) print(out *term.Output) {
 	fmt.Fprintf(out, "%-44s in %s, out %s", j.Model, dollars(j.Rates.Input), dollars(j.Rates.Output))
 	for _, class := range []struct {
 		name string
@@ -55,7 +56,7 @@ func (j priceJSON) print(out *output) {
 		fmt.Fprintf(out, ", from %s", j.From.Format(time.DateOnly))
 	}
 	if j.Stored {
-		fmt.Fprintf(out, ", %s", out.bold("stored"))
+		fmt.Fprintf(out, ", %s", out.Bold("stored"))
 	}
 	fmt.Fprintln(out)
 }
@@ -95,13 +96,13 @@ func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON,
 }
 
 // Run lists them.
-func (c pricesListCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c pricesListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		all, err := c.find(ctx, k)
 		if err != nil {
 			return err
 		}
-		return b.show(out, all, func() {
+		return out.Show(all, func() {
 			if len(all) == 0 {
 				fmt.Fprintf(out, "No price for %q. 'dynalimit budget prices set --help' shows how to store one.\n", c.Model)
 			}
@@ -156,8 +157,8 @@ func (c pricesSetCmd) price() (budget.Price, error) {
 }
 
 // Run stores it.
-func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		p, err := c.price()
 		if err != nil {
 			return err
@@ -173,7 +174,7 @@ func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error 
 			return fmt.Errorf("the price is stored, beside what it replaces: %w", err)
 		}
 		j := priceToJSON(p, true)
-		return b.show(out, j, func() { j.print(out) })
+		return out.Show(j, func() { j.print(out) })
 	})
 }
 
@@ -205,8 +206,8 @@ func (pricesResetCmd) Help() string {
 }
 
 // Run drops them.
-func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		rows, err := k.Prices(ctx, c.Model)
 		if err == nil && len(rows) == 0 {
 			err = errors.New("no price is stored for it: 'dynalimit budget prices list " + c.Model + "' shows what holds")
@@ -217,6 +218,6 @@ func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *output) erro
 		if err != nil {
 			return err
 		}
-		return b.show(out, priceJSON{Model: c.Model}, func() { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
+		return out.Show(priceJSON{Model: c.Model}, func() { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 type quotasCmd struct {
@@ -45,8 +46,8 @@ func (quotasShowCmd) Help() string {
 }
 
 // Run shows them.
-func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *output) error
 		if err != nil {
 			return err
 		}
-		return b.show(out, j, func() { j.print(out) })
+		return out.Show(j, func() { j.print(out) })
 	})
 }
 
@@ -85,14 +86,14 @@ func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quot
 	return j, nil
 }
 
-func (j quotasJSON) print(out *output) {
+func (j quotasJSON) print(out *term.Output) {
 	whose := j.Org
 	if j.App != "" {
 		whose += " " + j.App
 	}
-	fmt.Fprintf(out, "%s", out.bold(whose))
+	fmt.Fprintf(out, "%s", out.Bold(whose))
 	if j.Inherited {
-		fmt.Fprint(out, out.dim("  inherited from the organisation"))
+		fmt.Fprint(out, out.Dim("  inherited from the organisation"))
 	}
 	fmt.Fprintln(out)
 	for _, l := range j.Labels {
@@ -163,8 +164,8 @@ func (c quotasSetCmd) limits(old []budget.PeriodQuota) []budget.PeriodQuota {
 }
 
 // Run sets them.
-func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		org, err := k.GetOrg(ctx, c.Org)
 		if err != nil {
 			return err
@@ -185,7 +186,7 @@ func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *output) error 
 		if err != nil {
 			return err
 		}
-		return b.show(out, j, func() { j.print(out) })
+		return out.Show(j, func() { j.print(out) })
 	})
 }
 

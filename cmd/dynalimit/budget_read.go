@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // collect is everything of a sequence, as its JSON.
@@ -48,8 +49,8 @@ type recommendJSON struct {
 }
 
 // Run shows it.
-func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
@@ -58,14 +59,14 @@ func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *output) error 
 			return err
 		}
 		j := recommendJSON{c.Org, c.App, r.Label, r.Model, r.Mode, r.Reason, r.Price, r.ResetAt.UTC()}
-		return b.show(out, j, func() {
-			fmt.Fprintf(out, "%s  %s, %s\n", out.bold(j.Label), j.Model, j.Reason)
+		return out.Show(j, func() {
+			fmt.Fprintf(out, "%s  %s, %s\n", out.Bold(j.Label), j.Model, j.Reason)
 			for _, l := range r.Labels {
 				labelJSON{
 					Label: l.Label, CostMicros: l.SpendMicros, HeldMicros: l.HeldMicros, QuotaMicros: l.QuotaMicros, Percent: l.Percent, Status: l.Status,
 				}.printWith(out, "")
 			}
-			fmt.Fprintf(out, "  %s %s\n", out.dim("resets      "), j.ResetAt.Format(time.RFC3339))
+			fmt.Fprintf(out, "  %s %s\n", out.Dim("resets      "), j.ResetAt.Format(time.RFC3339))
 		})
 	})
 }
@@ -93,8 +94,8 @@ type adjustmentJSON struct {
 }
 
 // Run lists them.
-func (c adjustmentsCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c adjustmentsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
@@ -104,12 +105,12 @@ func (c adjustmentsCmd) Run(ctx context.Context, b *budgetCmd, out *output) erro
 		if err != nil {
 			return err
 		}
-		return b.show(out, all, func() {
+		return out.Show(all, func() {
 			if len(all) == 0 {
 				fmt.Fprintln(out, "Nothing was charged or credited by hand.")
 			}
 			for _, a := range all {
-				fmt.Fprintf(out, "%s  %-12s %-12s %12s  %s\n", out.dim(dayName(a.Day)), a.App, a.Label, dollars(a.DeltaMicros), a.Reason)
+				fmt.Fprintf(out, "%s  %-12s %-12s %12s  %s\n", out.Dim(dayName(a.Day)), a.App, a.Label, dollars(a.DeltaMicros), a.Reason)
 			}
 		})
 	})
@@ -138,8 +139,8 @@ type tagJSON struct {
 }
 
 // Run lists the values.
-func (c tagsCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c tagsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
@@ -151,7 +152,7 @@ func (c tagsCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 		for _, t := range totals {
 			all = append(all, tagJSON{t.Value, t.CostMicros, t.Requests})
 		}
-		return b.show(out, all, func() {
+		return out.Show(all, func() {
 			if len(all) == 0 {
 				fmt.Fprintf(out, "No calls with a tag %q.\n", c.Tag)
 			}
@@ -201,8 +202,8 @@ func (e eventJSON) text() string {
 }
 
 // Run lists them.
-func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
@@ -212,12 +213,12 @@ func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 		if err != nil {
 			return err
 		}
-		return b.show(out, all, func() {
+		return out.Show(all, func() {
 			if len(all) == 0 {
 				fmt.Fprintln(out, "No events.")
 			}
 			for _, e := range all {
-				fmt.Fprintf(out, "%s  %s  %s\n", out.dim(e.At.Format(time.RFC3339)), e.Period, e.text())
+				fmt.Fprintf(out, "%s  %s  %s\n", out.Dim(e.At.Format(time.RFC3339)), e.Period, e.text())
 			}
 		})
 	})

@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // TestBudgetReadTranscript plays the commands that look things up, and those
 // that store prices.
 func TestBudgetReadTranscript(t *testing.T) {
-	s := newShell(t)
+	s := newShell(t, "budget")
 	s.acme()
 	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{Now: s.clock, OnEvent: func(context.Context, budget.Event) {}})
 	require.NoError(t, err)
@@ -66,7 +67,7 @@ func TestBudgetReadTranscript(t *testing.T) {
 
 // TestAdjustedAppIsInTheOrganisation: an app's first charge may be by hand.
 func TestAdjustedAppIsInTheOrganisation(t *testing.T) {
-	s := newShell(t)
+	s := newShell(t, "budget")
 	s.acme()
 	s.must("adjust", acme, "imports", "standard", "--charge", "1.50", "--reason", "imported")
 	assert.Contains(t, s.must("today", acme), "$2.10 of")
@@ -75,7 +76,7 @@ func TestAdjustedAppIsInTheOrganisation(t *testing.T) {
 
 // TestAdjustNamesTheIDToRepeatItWith when it is not known whether it landed.
 func TestAdjustNamesTheIDToRepeatItWith(t *testing.T) {
-	s := newShell(t)
+	s := newShell(t, "budget")
 	s.acme()
 	s.db.SetFaults(loseWrites)
 	code, _, stderr := s.run("adjust", acme, "chat", "standard", "--charge", "1.50", "--reason", "imported")
@@ -110,9 +111,6 @@ func (n notice) Write(text []byte) (int, error) {
 // TestSlowEndpointIsNamed: who waits knows for what.
 func TestSlowEndpointIsNamed(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	old := patience
-	patience = time.Millisecond
-	t.Cleanup(func() { patience = old })
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		<-release
@@ -122,7 +120,7 @@ func TestSlowEndpointIsNamed(t *testing.T) {
 	said := make(notice, 1)
 	code := make(chan int)
 	go func() {
-		code <- run(t.Context(), []string{"budget", "--endpoint", server.URL, "orgs", "list"}, &output{Writer: &bytes.Buffer{}}, said)
+		code <- run(t.Context(), []string{"budget", "--endpoint", server.URL, "orgs", "list"}, &term.Output{Writer: &bytes.Buffer{}, Patience: time.Millisecond}, said)
 	}()
 	assert.Equal(t, "dynalimit: waiting for DynamoDB at "+server.URL+"; Ctrl-C ends it\n", <-said)
 	close(release)

@@ -1,16 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"flag"
 	"fmt"
-	"net/http/httptest"
-	"os"
 	"os/user"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,51 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
 const acme = "550e8400-e29b-41d4-a716-446655440000"
-
-// shell runs budget commands against an engine of its own, at one instant.
-type shell struct {
-	t        *testing.T
-	endpoint string
-	db       *ddbmem.DB
-	now      time.Time
-}
-
-func newShell(t *testing.T) *shell {
-	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	s := &shell{t: t, now: time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)}
-	s.db = ddbmem.New(ddbmem.WithClock(s.clock))
-	server := httptest.NewServer(s.db)
-	t.Cleanup(func() { server.Close(); s.db.Close() })
-	s.endpoint = server.URL
-	return s
-}
-
-func (s *shell) clock() time.Time { return s.now }
-
-// run runs `dynalimit budget` with args.
-func (s *shell) run(args ...string) (code int, stdout, stderr string) {
-	s.t.Helper()
-	var out, errs bytes.Buffer
-	ctx := context.WithValue(s.t.Context(), clockKey{}, s.clock)
-	code = run(ctx, append([]string{"budget", "--endpoint", s.endpoint}, args...), &output{Writer: &out}, &errs)
-	return code, out.String(), errs.String()
-}
-
-// must runs a command that has to succeed.
-func (s *shell) must(args ...string) string {
-	s.t.Helper()
-	code, stdout, stderr := s.run(args...)
-	require.Equal(s.t, exitOK, code, stderr)
-	require.Empty(s.t, stderr)
-	return stdout
-}
 
 // acme makes an organisation with an app that has spent.
 func (s *shell) acme() {
@@ -86,7 +37,7 @@ func (s *shell) acme() {
 
 // TestBudgetTranscript plays a session, as people see it and as programs do.
 func TestBudgetTranscript(t *testing.T) {
-	s := newShell(t)
+	s := newShell(t, "budget")
 	s.acme()
 	s.golden("budget.txt", [][]string{
 		{"orgs", "list"},
@@ -123,31 +74,9 @@ func TestBudgetTranscript(t *testing.T) {
 	})
 }
 
-// golden plays commands and compares what they print with a file.
-func (s *shell) golden(file string, commands [][]string) {
-	s.t.Helper()
-	var transcript strings.Builder
-	for _, args := range commands {
-		text := s.must(args...)
-		if args[len(args)-1] == "--json" {
-			require.True(s.t, json.Valid([]byte(text)), text)
-		}
-		fmt.Fprintf(&transcript, "$ dynalimit budget %s\n%s\n", strings.Join(args, " "), text)
-	}
-	assert.NotContains(s.t, transcript.String(), "\x1b", "colour outside a terminal")
-
-	golden := filepath.Join("testdata", file)
-	if *update {
-		require.NoError(s.t, os.WriteFile(golden, []byte(transcript.String()), 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(s.t, err)
-	assert.Equal(s.t, string(want), transcript.String(), "if this is meant, run the test with -update")
-}
-
 // TestSweepGivesBackExpiredHolds: money of processes that died.
 func TestSweepGivesBackExpiredHolds(t *testing.T) {
-	s := newShell(t)
+	s := newShell(t, "budget")
 	s.must("orgs", "put", acme, "--create-tables", "--ordering", "premium", "--quota", "premium=1", "--enforcement", "hard",
 		"--model", "premium=anthropic.claude-3-5-sonnet-20241022-v2:0")
 	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{Now: s.clock})
@@ -162,7 +91,7 @@ func TestSweepGivesBackExpiredHolds(t *testing.T) {
 }
 
 func TestBudgetErrorsSayWhatToDoNext(t *testing.T) {
-	s := newShell(t)
+	s := newShell(t, "budget")
 	code, _, stderr := s.run("orgs", "list")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "--create-tables")
@@ -183,10 +112,10 @@ func TestBudgetErrorsSayWhatToDoNext(t *testing.T) {
 		"unknown organisation": {exitFailed, []string{"orgs", "show", other}, []string{"not found", "budget orgs list"}},
 		"its apps":             {exitFailed, []string{"apps", "list", other}, []string{"not found", "budget orgs list"}},
 		"unknown app":          {exitFailed, []string{"apps", "show", acme, "nobody"}, []string{"not found", "budget apps list"}},
-		"no UUID":              {exitFailed, []string{"today", "acme"}, []string{"org_id", "--help"}},
-		"label not in order":   {exitFailed, []string{"override", acme, "chat", "gold"}, []string{"gold", "--help"}},
-		"quota without label":  {exitFailed, []string{"orgs", "put", acme, "--ordering", "premium,gold"}, []string{"gold", "--help"}},
-		"future day":           {exitFailed, []string{"adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--day", "20270101"}, []string{"20270101", "future"}},
+		"no UUID":              {exitUsage, []string{"today", "acme"}, []string{"org_id", "--help"}},
+		"label not in order":   {exitUsage, []string{"override", acme, "chat", "gold"}, []string{"gold", "--help"}},
+		"quota without label":  {exitUsage, []string{"orgs", "put", acme, "--ordering", "premium,gold"}, []string{"gold", "--help"}},
+		"future day":           {exitUsage, []string{"adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--day", "20270101"}, []string{"20270101", "future"}},
 		"no amount":            {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x"}, []string{"--charge", "--credit", "budget adjust"}},
 		"id of another":        {exitFailed, []string{"adjust", acme, "chat", "premium", "--charge", "2", "--reason", "x", "--id", third}, []string{"used with other contents", "another --id"}},
 		"both amounts":         {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x", "--charge", "1", "--credit", "1"}, []string{"--charge", "--credit"}},
@@ -206,17 +135,17 @@ func TestBudgetErrorsSayWhatToDoNext(t *testing.T) {
 		"events of no app":     {exitFailed, []string{"events", acme, "nobody"}, []string{"nobody", "budget apps list"}},
 		"tags of no app":       {exitFailed, []string{"tags", acme, "user", "--app", "nobody"}, []string{"nobody", "budget apps list"}},
 		"adjusted is no app":   {exitFailed, []string{"adjustments", acme, "nobody"}, []string{"nobody", "budget apps list"}},
-		"no ordering":          {exitFailed, []string{"orgs", "put", other}, []string{"--ordering", "--help"}},
-		"ordering, no quota":   {exitFailed, []string{"orgs", "put", other, "--ordering", "gold"}, []string{"--quota gold=USD"}},
-		"no zone":              {exitFailed, []string{"orgs", "put", acme, "--timezone", "Mars"}, []string{"--timezone"}},
-		"tight too early":      {exitFailed, []string{"orgs", "put", acme, "--tight", "10"}, []string{"--tight"}},
-		"quota of no label":    {exitFailed, []string{"quotas", "set", acme, "gold=1"}, []string{`"gold"`, "premium → standard", "--ordering"}},
-		"limit of no label":    {exitFailed, []string{"quotas", "set", acme, "--limit", "week:gold=1"}, []string{`"gold"`, "--ordering"}},
-		"app's of no label":    {exitFailed, []string{"quotas", "set", acme, "gold=1", "--app", "chat"}, []string{`"gold"`, "--ordering"}},
-		"override unpriced":    {exitFailed, []string{"override", third, "chat", "bare"}, []string{"bare"}},
+		"no ordering":          {exitUsage, []string{"orgs", "put", other}, []string{"--ordering", "--help"}},
+		"ordering, no quota":   {exitUsage, []string{"orgs", "put", other, "--ordering", "gold"}, []string{"--quota gold=USD"}},
+		"no zone":              {exitUsage, []string{"orgs", "put", acme, "--timezone", "Mars"}, []string{"--timezone"}},
+		"tight too early":      {exitUsage, []string{"orgs", "put", acme, "--tight", "10"}, []string{"--tight"}},
+		"quota of no label":    {exitUsage, []string{"quotas", "set", acme, "gold=1"}, []string{`"gold"`, "premium → standard", "--ordering"}},
+		"limit of no label":    {exitUsage, []string{"quotas", "set", acme, "--limit", "week:gold=1"}, []string{`"gold"`, "--ordering"}},
+		"app's of no label":    {exitUsage, []string{"quotas", "set", acme, "gold=1", "--app", "chat"}, []string{`"gold"`, "--ordering"}},
+		"override unpriced":    {exitUsage, []string{"override", third, "chat", "bare"}, []string{"bare"}},
 		"nothing to reset":     {exitFailed, []string{"prices", "reset", "gpt-4o"}, []string{"prices list gpt-4o"}},
 		"no price":             {exitUsage, []string{"prices", "set", "gpt-4o", "--input", "1"}, []string{"--output"}},
-		"price too high":       {exitFailed, []string{"prices", "set", "gpt-4o", "--input", "1", "--output", "2000000"}, []string{"--output"}},
+		"price too high":       {exitUsage, []string{"prices", "set", "gpt-4o", "--input", "1", "--output", "2000000"}, []string{"--output"}},
 		"scope":                {exitUsage, []string{"orgs", "put", acme, "--scope", "all"}, []string{"--scope", "org"}},
 		"endpoint":             {exitFailed, []string{"orgs", "list", "--endpoint", "localhost:8000"}, []string{"http://127.0.0.1:8000"}},
 		"nobody there":         {exitFailed, []string{"orgs", "list", "--endpoint", "http://127.0.0.1:1"}, []string{"dynalimit local", "--endpoint"}},
@@ -251,7 +180,7 @@ func TestBudgetNeedsARegion(t *testing.T) {
 // TestChangesNameWhoMadeThem: the user of this machine, unless somebody else is named.
 func TestChangesNameWhoMadeThem(t *testing.T) {
 	t.Setenv("DYNALIMIT_PRINCIPAL", "")
-	s := newShell(t)
+	s := newShell(t, "budget")
 	s.must("orgs", "put", acme, "--create-tables", "--ordering", "a", "--quota", "a=1")
 	s.must("quotas", "set", acme, "a=2", "--principal", "ann@example.com")
 	t.Setenv("DYNALIMIT_PRINCIPAL", "deploy")
@@ -270,13 +199,13 @@ func TestChangesNameWhoMadeThem(t *testing.T) {
 	assert.Equal(t, []string{"ann@example.com", "deploy"}, []string{who["org_updated"], who["app_created"]})
 
 	code, _, stderr := s.run("quotas", "set", acme, "a=3", "--principal", "a\tb")
-	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, stderr, "--principal")
 }
 
 // TestBudgetTablesHaveNames: two budgets in one account.
 func TestBudgetTablesHaveNames(t *testing.T) {
-	s := newShell(t)
+	s := newShell(t, "budget")
 	tables := []string{"--control", "control-2", "--usage", "usage-2"}
 	s.must(append([]string{"orgs", "put", acme, "--create-tables", "--ordering", "a", "--quota", "a=1"}, tables...)...)
 	assert.Contains(t, s.must(append([]string{"orgs", "list"}, tables...)...), acme)

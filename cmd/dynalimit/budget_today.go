@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // totalsJSON is one day.
@@ -52,7 +53,7 @@ func share(amount, whole int64) int {
 }
 
 // bar shows what is spent and held of a quota, coloured by its status.
-func (l labelJSON) bar(out *output) string {
+func (l labelJSON) bar(out *term.Output) string {
 	spent := share(l.CostMicros, l.QuotaMicros)
 	held := min(share(l.HeldMicros, l.QuotaMicros), barWidth-spent)
 	colour := "32" // green
@@ -62,23 +63,23 @@ func (l labelJSON) bar(out *output) string {
 	case budget.StatusExceeded:
 		colour = "31" // red
 	}
-	return out.style(colour, strings.Repeat("█", spent)) + out.style(colour, strings.Repeat("▒", held)) +
-		out.dim(strings.Repeat("░", barWidth-spent-held))
+	return out.Style(colour, strings.Repeat("█", spent)) + out.Style(colour, strings.Repeat("▒", held)) +
+		out.Dim(strings.Repeat("░", barWidth-spent-held))
 }
 
-func (l labelJSON) print(out *output) { l.printWith(out, ", "+calls(l.Requests)) }
+func (l labelJSON) print(out *term.Output) { l.printWith(out, ", "+calls(l.Requests)) }
 
 // printWith puts more behind what is spent.
-func (l labelJSON) printWith(out *output, more string) {
+func (l labelJSON) printWith(out *term.Output, more string) {
 	fmt.Fprintf(out, "  %-12s %s %s of %s, %.1f %%%s", l.Label, l.bar(out), dollars(l.CostMicros), dollars(l.QuotaMicros), l.Percent, more)
 	if l.HeldMicros > 0 {
 		fmt.Fprintf(out, ", %s held", dollars(l.HeldMicros))
 	}
 	switch l.Status {
 	case budget.StatusTight, budget.StatusExceeded:
-		fmt.Fprintf(out, ", %s", out.bold(string(l.Status)))
+		fmt.Fprintf(out, ", %s", out.Bold(string(l.Status)))
 	case budget.StatusUnpriced: // a service may have it in its options
-		fmt.Fprint(out, out.dim(", no model with a price configured"))
+		fmt.Fprint(out, out.Dim(", no model with a price configured"))
 	}
 	fmt.Fprintln(out)
 }
@@ -117,8 +118,8 @@ Examples:
 }
 
 // Run shows the day.
-func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
@@ -127,8 +128,8 @@ func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			return err
 		}
 		j := totalsToJSON(c.Org, c.App, totals)
-		return b.show(out, j, func() {
-			fmt.Fprintf(out, "%s  %s\n", out.bold(dayName(j.Day)), dollars(j.CostMicros))
+		return out.Show(j, func() {
+			fmt.Fprintf(out, "%s  %s\n", out.Bold(dayName(j.Day)), dollars(j.CostMicros))
 			for _, l := range j.Labels {
 				l.print(out)
 			}
@@ -159,8 +160,8 @@ func (c historyCmd) Validate() error {
 }
 
 // Run shows the days.
-func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
@@ -183,7 +184,7 @@ func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			}
 			days = append(days, totalsToJSON(c.Org, c.App, day))
 		}
-		return b.show(out, days, func() { chart(out, days) })
+		return out.Show(days, func() { chart(out, days) })
 	})
 }
 
@@ -191,7 +192,7 @@ func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 var marks = []struct{ mark, colour string }{{"█", "35"}, {"▒", "36"}, {"▓", "33"}, {"░", "34"}}
 
 // chart draws one bar a day, all to the scale of the dearest.
-func chart(out *output, days []totalsJSON) {
+func chart(out *term.Output, days []totalsJSON) {
 	var dearest int64
 	styles := map[string]func(n int) string{}
 	var legend []string
@@ -200,7 +201,7 @@ func chart(out *output, days []totalsJSON) {
 		for _, l := range day.Labels {
 			if _, known := styles[l.Label]; !known {
 				m := marks[len(styles)%len(marks)]
-				styles[l.Label] = func(n int) string { return out.style(m.colour, strings.Repeat(m.mark, n)) }
+				styles[l.Label] = func(n int) string { return out.Style(m.colour, strings.Repeat(m.mark, n)) }
 				legend = append(legend, styles[l.Label](1)+" "+l.Label)
 			}
 		}
@@ -213,6 +214,6 @@ func chart(out *output, days []totalsJSON) {
 			bar += styles[l.Label](n)
 			filled += n
 		}
-		fmt.Fprintf(out, "%s  %s%s  %s\n", out.dim(dayName(day.Day)), bar, strings.Repeat(" ", barWidth-filled), dollars(day.CostMicros))
+		fmt.Fprintf(out, "%s  %s%s  %s\n", out.Dim(dayName(day.Day)), bar, strings.Repeat(" ", barWidth-filled), dollars(day.CostMicros))
 	}
 }

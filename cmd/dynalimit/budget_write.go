@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 type overrideCmd struct {
@@ -50,8 +51,8 @@ type overrideJSON struct {
 }
 
 // Run sets or clears it.
-func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
@@ -60,15 +61,15 @@ func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			if err := k.ClearOverride(ctx, c.Org, c.App); err != nil {
 				return err
 			}
-			return b.show(out, j, func() { fmt.Fprintf(out, "%s chooses by its budget again.\n", c.App) })
+			return out.Show(j, func() { fmt.Fprintf(out, "%s chooses by its budget again.\n", c.App) })
 		}
-		until := clockOf(ctx)().Add(c.For).UTC().Truncate(time.Second)
+		until := now(ctx).Add(c.For).UTC().Truncate(time.Second)
 		j.Until = &until
 		if err := k.Override(ctx, c.Org, c.App, c.Label, until); err != nil {
 			return err
 		}
-		return b.show(out, j, func() {
-			fmt.Fprintf(out, "%s uses %s until %s; other processes follow within their cache's time.\n", c.App, out.bold(c.Label), until.Format(time.RFC3339))
+		return out.Show(j, func() {
+			fmt.Fprintf(out, "%s uses %s until %s; other processes follow within their cache's time.\n", c.App, out.Bold(c.Label), until.Format(time.RFC3339))
 		})
 	})
 }
@@ -103,8 +104,8 @@ type adjustJSON struct {
 }
 
 // Run writes it and shows the day.
-func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		delta := int64(c.Charge - c.Credit)
 		applied, err := k.Adjust(ctx, c.Org, c.App, budget.Adjustment{
 			ID: c.ID, Label: c.Label, Day: string(c.Day), DeltaMicros: delta, Reason: c.Reason,
@@ -123,11 +124,11 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
 			return fmt.Errorf("the adjustment is written, but the day cannot be read: %w", err)
 		}
 		j := adjustJSON{applied.ID, applied.Duplicate, c.Org, c.App, c.Label, delta, c.Reason, totalsToJSON(c.Org, c.App, totals)}
-		return b.show(out, j, func() { j.print(out, dayName(totals.Day)) })
+		return out.Show(j, func() { j.print(out, dayName(totals.Day)) })
 	})
 }
 
-func (j adjustJSON) print(out *output, day string) {
+func (j adjustJSON) print(out *term.Output, day string) {
 	word := "Charged"
 	if j.DeltaMicros < 0 {
 		word = "Credited"
@@ -164,13 +165,13 @@ type sweepJSON struct {
 }
 
 // Run sweeps.
-func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *output) error {
-	return b.with(ctx, func(k *budget.Keeper) error {
+func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.with(ctx, out, func(k *budget.Keeper) error {
 		report, err := k.Sweep(ctx, c.Org...)
 		if err != nil {
 			return err
 		}
-		return b.show(out, sweepJSON{report.Orgs, report.Closed, report.Released}, func() {
+		return out.Show(sweepJSON{report.Orgs, report.Closed, report.Released}, func() {
 			fmt.Fprintf(out, "Organisations: %d. Totals of days closed: %d. Expired holds given back: %d.\n",
 				report.Orgs, report.Closed, report.Released)
 		})

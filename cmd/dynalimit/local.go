@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -50,7 +51,7 @@ func (c localCmd) Validate() error {
 }
 
 // Run serves until ctx ends, then lets the requests under way finish.
-func (c localCmd) Run(ctx context.Context, out *output) error {
+func (c localCmd) Run(ctx context.Context, out *term.Output) error {
 	listener, err := c.listen(ctx)
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (c localCmd) Run(ctx context.Context, out *output) error {
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("the server ended badly: %w; its tables are gone, start it again", err)
 	}
-	fmt.Fprintf(out, "\n%s\n", out.dim(fmt.Sprintf("Stopped after %d requests; the tables are gone.", db.Meter().Requests())))
+	fmt.Fprintf(out, "\n%s\n", out.Dim(fmt.Sprintf("Stopped after %d requests; the tables are gone.", db.Meter().Requests())))
 	return nil
 }
 
@@ -96,16 +97,16 @@ func (c localCmd) listen(ctx context.Context) (net.Listener, error) {
 }
 
 // banner says how to point an SDK, a program or the AWS CLI at url.
-func banner(out *output, url string) {
-	fmt.Fprintf(out, "%s %s\n", out.bold("DynamoDB in memory:"), out.cyan(url))
-	fmt.Fprintln(out, out.dim("Any region, any credentials, this machine only. Ctrl-C stops it and drops its tables."))
+func banner(out *term.Output, url string) {
+	fmt.Fprintf(out, "%s %s\n", out.Bold("DynamoDB in memory:"), out.Cyan(url))
+	fmt.Fprintln(out, out.Dim("Any region, any credentials, this machine only. Ctrl-C stops it and drops its tables."))
 
 	fmt.Fprintf(out, `
 %s
   export AWS_ENDPOINT_URL_DYNAMODB=%s
   export AWS_ENDPOINT_URL_DYNAMODB_STREAMS=%s
   export AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local
-`, out.bold("Any SDK or program, by its environment"), url, url)
+`, out.Bold("Any SDK or program, by its environment"), url, url)
 
 	fmt.Fprintf(out, `
 %s
@@ -114,8 +115,8 @@ func banner(out *output, url string) {
       Region:       "us-east-1",
       Credentials:  credentials.NewStaticCredentialsProvider("local", "local", ""),
   })
-`, out.bold("Go"), url)
+`, out.Bold("Go"), url)
 
 	fmt.Fprintf(out, "\n%s\n  aws dynamodb list-tables --endpoint-url %s\n",
-		out.bold("AWS CLI, with the environment above"), url)
+		out.Bold("AWS CLI, with the environment above"), url)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -34,7 +35,7 @@ func serve(t *testing.T, args ...string) server {
 	read, write := io.Pipe()
 	codes := make(chan int, 1)
 	go func() {
-		codes <- run(ctx, append([]string{"local"}, args...), &output{Writer: write}, t.Output())
+		codes <- run(ctx, append([]string{"local"}, args...), &term.Output{Writer: write}, t.Output())
 		write.Close()
 	}()
 	lines := bufio.NewReader(read)

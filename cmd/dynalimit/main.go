@@ -9,21 +9,24 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
-)
 
-// Exit codes, as shells expect them.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // commands is every command, one field each; a command lives in a file of its
 // own, and its Help shows at least one example.
 type commands struct {
+	globals
+
+	System   systemCmd   `cmd:"" help:"Show and set the limits of everybody."`
+	Resource resourceCmd `cmd:"" help:"Show and set the limits of resources."`
+	Plan     planCmd     `cmd:"" help:"Show and set the limits of plans, which entities share."`
+	Limits   limitsCmd   `cmd:"" help:"Show and set the limits of single entities, and what is in force."`
+
 	Local  localCmd  `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests."`
 	Budget budgetCmd `cmd:"" help:"Show and change the budgets of organisations and their apps."`
 }
@@ -31,7 +34,7 @@ type commands struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	os.Exit(run(ctx, os.Args[1:], newOutput(os.Stdout, os.Getenv), os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], term.New(os.Stdin, os.Stdout, os.Getenv), os.Stderr))
 }
 
 // exit is how kong ends the program from within its parser, after --help: the
@@ -39,7 +42,7 @@ func main() {
 type exit int
 
 // run is main with everything it touches as an argument; it returns the exit code.
-func run(ctx context.Context, args []string, out *output, stderr io.Writer) (code int) {
+func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer) (code int) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -49,29 +52,39 @@ func run(ctx context.Context, args []string, out *output, stderr io.Writer) (cod
 			panic(r)
 		}
 	}()
-	out.notes = stderr
-	parser := newParser(ctx, out, stderr)
+	out.Notes = stderr
+	all := &commands{}
+	parser := newParser(ctx, all, out, stderr)
 	command, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "dynalimit: %v\n%s\n", err, helpHint(err))
 		return exitUsage
 	}
-	if err := command.Run(); err != nil {
-		fmt.Fprintf(stderr, "dynalimit: %v\n", err)
-		return exitFailed
+	out.JSON = all.JSON
+	switch err := command.Run(); {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errNo):
+		return exitNo
+	default:
+		fmt.Fprintf(stderr, "dynalimit: %s\n", strings.TrimPrefix(err.Error(), "dynalimit: "))
+		return codeOf(ctx, err)
 	}
-	return exitOK
 }
 
-func newParser(ctx context.Context, out *output, stderr io.Writer) *kong.Kong {
-	return kong.Must(&commands{},
+func newParser(ctx context.Context, all *commands, out *term.Output, stderr io.Writer) *kong.Kong {
+	return kong.Must(all,
 		kong.Name("dynalimit"),
 		kong.Description("Rate limits and budgets for LLM calls, kept in DynamoDB."),
 		kong.Writers(out, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "where", Title: "Where the table is:"},
+			{Key: "how", Title: "Every command:"},
+		}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(out),
+		kong.Bind(out, &all.globals),
 	)
 }
 
@@ -79,8 +92,8 @@ func newParser(ctx context.Context, out *output, stderr io.Writer) *kong.Kong {
 func helpHint(err error) string {
 	name := "dynalimit"
 	var parse *kong.ParseError
-	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Command() != "" {
-		name += " " + parse.Context.Command()
+	if errors.As(err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
+		name = parse.Context.Selected().FullPath()
 	}
 	return "Run '" + name + " --help' for its flags and examples."
 }

@@ -2,10 +2,10 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func runPlain(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), args, &output{Writer: &out}, &errs)
+	code = run(t.Context(), args, &term.Output{Writer: &out}, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -26,7 +26,7 @@ func TestHelpShowsAnExamplePerCommand(t *testing.T) {
 	require.Equal(t, exitOK, code)
 	require.Empty(t, stderr)
 
-	leaves := newParser(t.Context(), &output{}, nil).Model.Leaves(true)
+	leaves := newParser(t.Context(), &commands{}, &term.Output{}, nil).Model.Leaves(true)
 	require.NotEmpty(t, leaves)
 	for _, leaf := range leaves {
 		command := leaf.FullPath()
@@ -45,7 +45,7 @@ func TestUsageErrorsSayWhatToDoNext(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"no command":       {nil, []string{`expected one of "local"`, "dynalimit --help"}},
+		"no command":       {nil, []string{`expected one of "system"`, "dynalimit --help"}},
 		"unknown command":  {[]string{"serve"}, []string{"serve", "dynalimit --help"}},
 		"unknown flag":     {[]string{"local", "--prot", "1"}, []string{"--prot", "dynalimit local --help"}},
 		"word for a port":  {[]string{"local", "--port", "http"}, []string{"--port", "dynalimit local --help"}},
@@ -65,24 +65,4 @@ func TestUsageErrorsSayWhatToDoNext(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestColourOnlyWhereItCanBeShown(t *testing.T) {
-	file, err := os.Create(t.TempDir() + "/out")
-	require.NoError(t, err)
-	defer file.Close()
-	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a character device, as a terminal is
-	require.NoError(t, err)
-	defer device.Close()
-
-	env := func(vars map[string]string) func(string) string {
-		return func(name string) string { return vars[name] }
-	}
-	assert.False(t, newOutput(file, env(nil)).colour, "a file")
-	assert.True(t, newOutput(device, env(nil)).colour, "a terminal")
-	assert.False(t, newOutput(device, env(map[string]string{"NO_COLOR": "1"})).colour, "NO_COLOR")
-	assert.False(t, newOutput(device, env(map[string]string{"TERM": "dumb"})).colour, "a dumb terminal")
-
-	assert.Equal(t, "x", (&output{}).bold("x"))
-	assert.Equal(t, "\x1b[1mx\x1b[0m", (&output{colour: true}).bold("x"))
 }

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// leaves are the commands that do something, by their words: "limits set".
+func leaves(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, leaf := range newParser(t.Context(), &commands{}, &term.Output{}, nil).Model.Leaves(true) {
+		names = append(names, strings.TrimPrefix(leaf.FullPath(), "dynalimit "))
+	}
+	return names
+}
+
+// leafOf is the command that a line runs, by its words; "" for none.
+func leafOf(line string) string {
+	leaf := ""
+	words := strings.Fields(line)
+	for _, node := range newParser(nil, &commands{}, &term.Output{}, nil).Model.Leaves(true) { //nolint:staticcheck // nothing runs
+		name := strings.TrimPrefix(node.FullPath(), "dynalimit ")
+		if parts := strings.Fields(name); len(name) > len(leaf) && inOrder(parts, words) {
+			leaf = name
+		}
+	}
+	return leaf
+}
+
+// inOrder reports whether the words of a command stand in a line, flags between them.
+func inOrder(parts, words []string) bool {
+	for _, word := range words {
+		if len(parts) > 0 && word == parts[0] {
+			parts = parts[1:]
+		}
+	}
+	return len(parts) == 0
+}
+
+// TestHelp: the help of every command is as it was read.
+func TestHelp(t *testing.T) {
+	for _, name := range append([]string{""}, leaves(t)...) {
+		code, help, stderr := runPlain(t, append(strings.Fields(name), "--help")...)
+		require.Equal(t, exitOK, code, name)
+		require.Empty(t, stderr, name)
+		compareGolden(t, filepath.Join("testdata", "help", strings.ReplaceAll("dynalimit "+name, " ", "-")+".txt"), help)
+	}
+}
+
+// untested are commands that no transcript can hold, and the tests they have instead.
+var untested = map[string]string{
+	"local": "TestLocal…: it serves until it is stopped, and prints no JSON",
+}
+
+// TestEveryCommandHasATranscript: of each command the transcripts hold what it prints, what
+// it prints for programs, and what it says to bad input.
+func TestEveryCommandHasATranscript(t *testing.T) {
+	type seen struct{ done, json, refused bool }
+	got := map[string]*seen{}
+	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, part := range strings.Split("\n"+string(text), "\n$ dynalimit ")[1:] {
+			line, rest, _ := strings.Cut(part, "\n")
+			leaf := leafOf(line)
+			if got[leaf] == nil {
+				got[leaf] = &seen{}
+			}
+			refused := strings.Contains(rest, "[exit 1]") || strings.Contains(rest, "[exit 2]")
+			got[leaf].refused = got[leaf].refused || refused
+			if strings.Contains(" "+line+" ", " --json ") {
+				got[leaf].json = got[leaf].json || !refused
+			} else {
+				got[leaf].done = got[leaf].done || !refused
+			}
+		}
+	}
+	for _, name := range leaves(t) {
+		if untested[name] != "" || strings.HasPrefix(name, "budget ") {
+			continue
+		}
+		assert.Equal(t, &seen{true, true, true}, got[name], "%s: output, --json, bad input", name)
+	}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// Exit codes. They are documented in docs/operations.md.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2   // wrong arguments, or input that cannot be used
+	exitNo          = 3   // the answer to what was asked is no
+	exitConflict    = 4   // somebody else changed it, or holds it: try again
+	exitInterrupted = 130 // by Ctrl-C
+)
+
+// failure is an error with the exit code that it ends the program with.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// errNo ends a command whose answer is no, and was printed.
+var errNo = &failure{exitNo, errors.New("the answer is no")}
+
+// badInput is an error in what somebody typed or wrote.
+func badInput(format string, args ...any) error {
+	return &failure{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// codeOf is the exit code of an error.
+func codeOf(ctx context.Context, err error) int {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.code
+	}
+	_, invalid := errors.AsType[*dynalimit.ValidationError](err)
+	_, nobody := errors.AsType[*term.NobodyError](err)
+	switch {
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.Is(err, dynalimit.ErrConflict):
+		return exitConflict
+	case invalid, nobody:
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// explain adds to an error what to do next.
+func (g *globals) explain(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, term.ErrDeclined) {
+		return err
+	}
+	if _, ok := errors.AsType[*failure](err); ok {
+		return err
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted: %w; what was done stays done, run the command again to go on", err)
+	}
+	if next := g.next(err); next != "" && !strings.HasSuffix(err.Error(), next) {
+		return fmt.Errorf("%w; %s", err, next)
+	}
+	return err
+}
+
+// next is what to do about an error; "" if it says so itself.
+func (g *globals) next(err error) string {
+	namespace, _ := errors.AsType[*dynalimit.NamespaceError](err)
+	invalid, _ := errors.AsType[*dynalimit.ValidationError](err)
+	switch {
+	case errors.Is(err, dynalimit.ErrTable):
+		return fmt.Sprintf("make it with 'dynalimit table create', or name yours with --table (it is %q) and --region", g.Table)
+	case namespace != nil:
+		return "list those there are with 'dynalimit namespace list', or name another with --namespace"
+	case errors.Is(err, dynalimit.ErrNotFound):
+		return "list what there is with 'dynalimit entity list' or 'dynalimit limits list'"
+	case errors.Is(err, dynalimit.ErrConflict):
+		return "look at what is there now, and try again"
+	case errors.Is(err, dynalimit.ErrVersion):
+		return "run a version of dynalimit that knows the table, or 'dynalimit migrate'"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "start an engine there with 'dynalimit local', or correct --endpoint"
+	case errors.Is(err, dynalimit.ErrUnavailable):
+		return "check --endpoint, --region and your credentials with 'dynalimit doctor', and try again"
+	case invalid != nil:
+		return "correct it and try again; --help has an example"
+	}
+	return ""
+}

@@ -1,0 +1,168 @@
+// Package connect finds what the commands work on: the AWS configuration, DynamoDB or an
+// engine in its place, the table, and who makes the changes.
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// LocalEndpoint is where `dynalimit local` listens unless it is told otherwise.
+const LocalEndpoint = "http://127.0.0.1:8000"
+
+// requestTimeout bounds one request. A person waits longer than a call does, and is told
+// for what.
+const requestTimeout = 10 * time.Second
+
+// Options say where the table is. The zero value is AWS, as the environment says.
+type Options struct {
+	// Endpoint is the URL of a DynamoDB engine. Defaults to AWS, or what the environment says.
+	Endpoint string
+	// Local stands for LocalEndpoint.
+	Local bool
+	// Region is the AWS region. Defaults to that of the environment.
+	Region string
+	// Profile is the profile of the AWS configuration. Defaults to that of the environment.
+	Profile string
+	// Table is the name of the table.
+	Table string
+	// Namespace is the tenant of the table. Defaults to none.
+	Namespace string
+	// Principal is who makes the changes. Defaults to what Identity finds.
+	Principal string
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// Check refuses options that contradict each other or cannot be meant.
+func (o Options) Check() error {
+	if o.Local && o.Endpoint != "" {
+		return fmt.Errorf("--local stands for --endpoint %s: leave one of them out", LocalEndpoint)
+	}
+	_, err := o.url()
+	return err
+}
+
+func (o Options) endpoint() string {
+	if o.Local {
+		return LocalEndpoint
+	}
+	return o.Endpoint
+}
+
+// url is the engine's, nil for AWS.
+func (o Options) url() (*url.URL, error) {
+	text := o.endpoint()
+	if text == "" {
+		return nil, nil //nolint:nilnil // no engine is no error
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("--endpoint %q is not a URL: write it like %s", text, LocalEndpoint)
+	}
+	return u, nil
+}
+
+// OnThisMachine reports whether the engine is on this machine, so that it asks for no
+// credentials.
+func (o Options) OnThisMachine() bool {
+	u, err := o.url()
+	if u == nil || err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Where names what is asked, for people who wait for it.
+func (o Options) Where() string {
+	if at := o.endpoint(); at != "" {
+		return "DynamoDB at " + at
+	}
+	return "DynamoDB"
+}
+
+// Config is the AWS configuration. An engine on this machine takes any credentials, and
+// any region.
+func (o Options) Config(ctx context.Context) (aws.Config, error) {
+	if err := o.Check(); err != nil {
+		return aws.Config{}, err
+	}
+	var load []func(*config.LoadOptions) error
+	if o.OnThisMachine() && os.Getenv("AWS_ACCESS_KEY_ID") == "" && o.Profile == "" {
+		load = append(load, config.WithDefaultRegion("us-east-1"),
+			config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
+	}
+	if o.Region != "" {
+		load = append(load, config.WithRegion(o.Region))
+	}
+	if o.Profile != "" {
+		load = append(load, config.WithSharedConfigProfile(o.Profile))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return aws.Config{}, fmt.Errorf("the AWS configuration cannot be read: %w; correct it, name another with --profile, or use --endpoint", err)
+	}
+	if cfg.Region == "" {
+		return aws.Config{}, errors.New("no AWS region is configured: give --region or set AWS_REGION, or use --local or --endpoint for an engine on this machine")
+	}
+	return cfg, nil
+}
+
+// Client is a client of DynamoDB.
+func (o Options) Client(ctx context.Context) (*dynamodb.Client, error) {
+	cfg, err := o.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.ClientOf(cfg), nil
+}
+
+// ClientOf is a client of DynamoDB with a configuration that Config returned.
+func (o Options) ClientOf(cfg aws.Config) *dynamodb.Client {
+	return dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
+		if at := o.endpoint(); at != "" {
+			d.BaseEndpoint = aws.String(at)
+		}
+	})
+}
+
+// Repository is the table, to read it.
+func (o Options) Repository(ctx context.Context) (*dynalimit.Repository, error) {
+	client, err := o.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return o.repository(client)
+}
+
+// Changing is the table, to change it in the name of Principal or, if that is empty, of
+// what Identity finds.
+func (o Options) Changing(ctx context.Context) (*dynalimit.Repository, error) {
+	cfg, err := o.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o.Principal, err = o.Identity(ctx, cfg); err != nil {
+		return nil, err
+	}
+	return o.repository(o.ClientOf(cfg))
+}
+
+func (o Options) repository(client *dynamodb.Client) (*dynalimit.Repository, error) {
+	return dynalimit.NewRepository(client, o.Table, &dynalimit.RepositoryOptions{
+		Namespace: o.Namespace, Principal: o.Principal, Now: o.Now, RequestTimeout: requestTimeout,
+	})
+}

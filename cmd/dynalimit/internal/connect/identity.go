@@ -1,0 +1,41 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+)
+
+// Identity is who makes the changes, as their events are to tell: Principal, else the
+// identity that AWS knows the credentials by, else, with an engine that is not AWS, the
+// user and the machine.
+func (o Options) Identity(ctx context.Context, cfg aws.Config) (string, error) {
+	switch {
+	case o.Principal != "":
+		return o.Principal, nil
+	case o.endpoint() != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != "":
+		return userHere()
+	}
+	out, err := sts.NewFromConfig(cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", fmt.Errorf("AWS does not say who you are: %w; say it with --as NAME, or check your credentials with 'dynalimit doctor'", err)
+	}
+	return aws.ToString(out.Arn), nil
+}
+
+func userHere() (string, error) {
+	who, err := user.Current()
+	if err != nil {
+		return "", errors.New("the system does not say who you are: say it with --as NAME")
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return who.Username, nil //nolint:nilerr // the user alone is a name too
+	}
+	return who.Username + "@" + host, nil
+}

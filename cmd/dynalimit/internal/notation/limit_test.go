@@ -1,0 +1,46 @@
+package notation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+func TestLimit(t *testing.T) {
+	for text, want := range map[string]struct {
+		limit dynalimit.Limit
+		words string
+	}{
+		"rpm=100":                         {dynalimit.PerMinute("rpm", 100), "100 a minute"},
+		"rpm=10_000/1h":                   {dynalimit.PerHour("rpm", 10_000), "10000 an hour"},
+		"rpd=5/1d":                        {dynalimit.PerDay("rpd", 5), "5 a day"},
+		"w=7/7d":                          {dynalimit.Limit{Name: "w", Capacity: 7, RefillPeriod: 7 * day}, "7 every 7d"},
+		"s=1/1s,burst=5":                  {dynalimit.PerSecond("s", 1).WithBurst(5), "1 a second, burst 5"},
+		"t=9/90s,refill=3,burst=12":       {dynalimit.Limit{Name: "t", Capacity: 9, Burst: 12, RefillAmount: 3, RefillPeriod: 90 * time.Second}, "9, refilled by 3 every 1m30s, burst 12"},
+		"x=9223372036854775807/2h":        {dynalimit.Limit{Name: "x", Capacity: 1<<63 - 1, RefillPeriod: 2 * time.Hour}, "9223372036854775807 every 2h"},
+		"not checked here: the library's": {},
+	} {
+		l, err := Limit(text)
+		if want.words == "" {
+			require.Error(t, err)
+			continue
+		}
+		require.NoError(t, err, text)
+		assert.Equal(t, WithDefaults([]dynalimit.Limit{want.limit}), WithDefaults([]dynalimit.Limit{l}), text)
+		assert.Equal(t, want.words, Describe(l), text)
+	}
+}
+
+func TestLimitRefuses(t *testing.T) {
+	for _, text := range []string{
+		"", "rpm", "=5", "rpm=", "rpm=x", "rpm=1.5", "rpm=1e6", "rpm=+1", "rpm=_1", "rpm=1_", "rpm=9223372036854775808",
+		"rpm=1/", "rpm=1/minute", "rpm=1/99999999999d", "rpm=1,burst", "rpm=1,burst=", "rpm=1,burst=0", "rpm=1,refill=0", "rpm=1,bust=2", "rpm=1,",
+	} {
+		_, err := Limit(text)
+		assert.Error(t, err, text)
+	}
+}

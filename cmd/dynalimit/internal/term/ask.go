@@ -1,0 +1,49 @@
+package term
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrDeclined says that whoever was asked did not agree.
+var ErrDeclined = errors.New("not confirmed, nothing was changed")
+
+// NobodyError says that a question was to be asked where nobody answers.
+type NobodyError struct{ Question string }
+
+func (e *NobodyError) Error() string {
+	return fmt.Sprintf("%s: nobody can be asked here; give --yes if that is meant", e.Question)
+}
+
+// Confirm asks a question whose answer is a word that is not typed by accident, such as
+// the name of what is to be deleted. It fails with ErrDeclined for another answer, and
+// with a *NobodyError where there is no terminal.
+func (o *Output) Confirm(ctx context.Context, question, word string) error {
+	if o.In == nil {
+		return &NobodyError{question}
+	}
+	if o.silence != nil { // whoever is asked may take their time
+		o.silence.mu.Lock()
+		o.silence.timer.Stop()
+		o.silence.mu.Unlock()
+		defer o.silence.broken()
+	}
+	fmt.Fprintf(o.Notes, "%s\nType %s to go on: ", question, o.Bold(word))
+	answer := make(chan string, 1)
+	go func() { // ends with the program if nobody answers
+		line, _ := bufio.NewReader(o.In).ReadString('\n')
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case given := <-answer:
+		if given != word {
+			return ErrDeclined
+		}
+		return nil
+	}
+}

@@ -1,0 +1,98 @@
+package term
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestColourOnlyWhereItCanBeShown(t *testing.T) {
+	file, err := os.Create(t.TempDir() + "/out")
+	require.NoError(t, err)
+	defer file.Close()
+	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a character device, as a terminal is
+	require.NoError(t, err)
+	defer device.Close()
+
+	env := func(vars map[string]string) func(string) string {
+		return func(name string) string { return vars[name] }
+	}
+	assert.False(t, New(file, file, env(nil)).Colour, "a file")
+	assert.True(t, New(file, device, env(nil)).Colour, "a terminal")
+	assert.False(t, New(file, device, env(map[string]string{"NO_COLOR": "1"})).Colour, "NO_COLOR")
+	assert.False(t, New(file, device, env(map[string]string{"TERM": "dumb"})).Colour, "a dumb terminal")
+	assert.Nil(t, New(file, device, env(nil)).In, "a file answers no questions")
+
+	assert.Equal(t, "x", (&Output{}).Bold("x"))
+	assert.Equal(t, "\x1b[1mx\x1b[0m", (&Output{Colour: true}).Bold("x"))
+}
+
+func TestTableFitsTheTerminal(t *testing.T) {
+	titles, rows := []string{"NAME", "OF"}, [][]string{{"a-very-long-name-of-an-entity", "日本語の名前"}, {"b\x1b[31m\n", "x"}}
+	for width, want := range map[int]string{
+		0: "NAME                           OF\n" +
+			"a-very-long-name-of-an-entity  日本語の名前\n" +
+			"b�[31m�                        x\n",
+		26: "NAME          OF\n" +
+			"a-very-long…  日本語の名前\n" +
+			"b�[31m�       x\n",
+	} {
+		var out bytes.Buffer
+		(&Output{Writer: &out, Width: width}).Table(titles, rows)
+		assert.Equal(t, want, out.String(), "%d columns", width)
+	}
+}
+
+func TestBar(t *testing.T) {
+	for _, test := range []struct {
+		used, held float64
+		want       string
+	}{{0, 0, "░░░░"}, {0.5, 0.25, "██▒░"}, {1, 1, "████"}, {2, 0, "████"}, {-1, 0, "░░░░"}} {
+		assert.Equal(t, test.want, Bar(test.used, test.held, 4))
+	}
+}
+
+// TestWaitIsNamed: after a second of silence, again every ten, and not while results come.
+func TestWaitIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, notes bytes.Buffer
+		o := &Output{Writer: &out, Notes: &notes}
+		over := o.Watch("DynamoDB")
+		time.Sleep(900 * time.Millisecond) //nolint:forbidigo // a bubble's time
+		_, _ = o.Write([]byte("a row\n"))
+		time.Sleep(900 * time.Millisecond) //nolint:forbidigo // a bubble's time
+		synctest.Wait()
+		require.Empty(t, notes.String())
+		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // a bubble's time
+		synctest.Wait()
+		assert.Equal(t, "dynalimit: waiting for DynamoDB; Ctrl-C ends it\n", notes.String())
+		time.Sleep(10 * time.Second) //nolint:forbidigo // a bubble's time
+		synctest.Wait()
+		assert.Contains(t, notes.String(), "still waiting for DynamoDB, 11s; Ctrl-C ends it\n")
+		over()
+		said := notes.Len()
+		time.Sleep(time.Minute) //nolint:forbidigo // a bubble's time
+		assert.Equal(t, said, notes.Len())
+	})
+}
+
+func TestConfirm(t *testing.T) {
+	var notes bytes.Buffer
+	asked := func(answer string) error {
+		o := &Output{Notes: &notes, In: strings.NewReader(answer)}
+		return o.Confirm(t.Context(), "Delete the table limits?", "limits")
+	}
+	require.NoError(t, asked("limits\n"))
+	assert.Equal(t, "Delete the table limits?\nType limits to go on: ", notes.String())
+	require.ErrorIs(t, asked("yes\n"), ErrDeclined)
+	require.ErrorIs(t, asked(""), ErrDeclined)
+	var nobody *NobodyError
+	require.ErrorAs(t, (&Output{Notes: &notes}).Confirm(t.Context(), "Delete it?", "x"), &nobody)
+	assert.ErrorContains(t, nobody, "--yes")
+}

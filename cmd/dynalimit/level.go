@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// levelSet is what a level is to say.
+type levelSet struct {
+	Limits        []string `arg:"" optional:"" name:"limit" sep:"none" help:"Limits, NAME=CAPACITY[/PERIOD][,burst=N][,refill=N], such as rpm=100 or tpm=40000/1m,burst=80000. They replace those that are set."`
+	Unlimited     bool     `help:"Lift all limits at this level, instead of setting any."`
+	OnUnavailable *string  `help:"What calls do while DynamoDB does not answer: block, allow or local; none leaves it to less specific levels." enum:"block,allow,local,none" placeholder:"POLICY"`
+	Version       *int64   `help:"Change the level only if it has this version, as 'show --json' prints it. Default: the one found." placeholder:"N"`
+	changes
+}
+
+// Validate is called by the parser.
+func (c *levelSet) Validate() error {
+	switch {
+	case c.Unlimited && len(c.Limits) > 0:
+		return fmt.Errorf("--unlimited lifts limits and %s sets one: leave one of them out", c.Limits[0])
+	case !c.Unlimited && len(c.Limits) == 0 && c.OnUnavailable == nil:
+		return fmt.Errorf("nothing is to be set: give limits, such as %s, or --unlimited, or --on-unavailable", notation.Example)
+	}
+	_, err := c.limits()
+	return err
+}
+
+func (c *levelSet) limits() ([]dynalimit.Limit, error) {
+	limits := make([]dynalimit.Limit, len(c.Limits))
+	for i, text := range c.Limits {
+		var err error
+		if limits[i], err = notation.Limit(text); err != nil {
+			return nil, err
+		}
+	}
+	return limits, nil
+}
+
+// on is what the level says after the change.
+func (c *levelSet) on(config dynalimit.LimitConfig) (dynalimit.LimitConfig, error) {
+	limits, err := c.limits()
+	if err != nil {
+		return config, err
+	}
+	if c.Unlimited || len(limits) > 0 {
+		config.Limits, config.Unlimited = limits, c.Unlimited
+	}
+	if c.OnUnavailable != nil {
+		config.OnUnavailable = dynalimit.UnavailablePolicy(*c.OnUnavailable)
+		if *c.OnUnavailable == "none" {
+			config.OnUnavailable = ""
+		}
+	}
+	if c.Version != nil {
+		config.Version = *c.Version
+	}
+	return config, nil
+}
+
+// levelChange is a change of one level, for programs.
+type levelChange struct {
+	Scope   dynalimit.Scope       `json:"scope"`
+	Before  dynalimit.LimitConfig `json:"before"`
+	After   dynalimit.LimitConfig `json:"after"`
+	Changed bool                  `json:"changed"`
+	DryRun  bool                  `json:"dry_run"`
+}
+
+// setLevel changes what a level says.
+func (c *levelSet) setLevel(ctx context.Context, g *globals, out *term.Output, at dynalimit.Scope) error {
+	return changeLevel(ctx, g, out, at, c.changes, c.on)
+}
+
+// deleteLevel removes a level.
+func deleteLevel(ctx context.Context, g *globals, out *term.Output, at dynalimit.Scope, how changes) error {
+	return changeLevel(ctx, g, out, at, how, func(c dynalimit.LimitConfig) (dynalimit.LimitConfig, error) {
+		return dynalimit.LimitConfig{Version: c.Version}, nil
+	})
+}
+
+// changeLevel reads a level, changes it under the version that was read, and shows both.
+func changeLevel(
+	ctx context.Context, g *globals, out *term.Output, at dynalimit.Scope, how changes,
+	change func(dynalimit.LimitConfig) (dynalimit.LimitConfig, error),
+) error {
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		before, err := repo.GetConfig(ctx, at)
+		if err != nil {
+			return err
+		}
+		wanted, err := change(before)
+		if err != nil {
+			return err
+		}
+		after, err := storeLevel(ctx, repo, at, wanted, how.DryRun)
+		if err != nil {
+			return err
+		}
+		lines := differences(out, before, after)
+		j := levelChange{at, before, after, len(lines) > 0, how.DryRun}
+		return out.Show(j, func() { printChange(out, at.String(), lines, how.DryRun) })
+	})
+}
+
+// storeLevel stores what a level is to say; nothing removes it. A dry run only has it
+// checked.
+func storeLevel(ctx context.Context, repo *dynalimit.Repository, at dynalimit.Scope, c dynalimit.LimitConfig, dryRun bool) (dynalimit.LimitConfig, error) {
+	says := len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != ""
+	switch {
+	case dryRun && !says:
+		return c, nil
+	case dryRun:
+		c.Limits = notation.WithDefaults(c.Limits)
+		return c, dynalimit.ScopedConfig{Scope: at, Config: c}.Validate()
+	case says:
+		return repo.SetConfig(ctx, at, c)
+	}
+	return dynalimit.LimitConfig{}, repo.DeleteConfig(ctx, at, c.Version)
+}
+
+// printChange shows a change to a person.
+func printChange(out *term.Output, what string, lines []string, dryRun bool) {
+	fmt.Fprintln(out, out.Bold(what))
+	for _, line := range lines {
+		fmt.Fprintln(out, "  "+line)
+	}
+	switch {
+	case len(lines) == 0:
+		fmt.Fprintln(out, "Nothing to change: that is what is stored.")
+	case dryRun:
+		fmt.Fprintln(out, "Dry run: nothing was changed.")
+	default:
+		fmt.Fprintln(out, "Stored. In force everywhere within a minute.")
+	}
+}
+
+// differences are the lines of a diff of two configurations of a level.
+func differences(out *term.Output, before, after dynalimit.LimitConfig) []string {
+	was, is := facts(before), facts(after)
+	var names []string
+	for name := range was {
+		names = append(names, name)
+	}
+	for name := range is {
+		if _, both := was[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var lines []string
+	for _, name := range names {
+		switch old, now := was[name], is[name]; {
+		case old == now:
+		case old == "":
+			lines = append(lines, out.Green(fmt.Sprintf("+ %s  %s", name, now)))
+		case now == "":
+			lines = append(lines, out.Red(fmt.Sprintf("- %s  %s", name, old)))
+		default:
+			lines = append(lines, out.Yellow(fmt.Sprintf("~ %s  %s → %s", name, old, now)))
+		}
+	}
+	return lines
+}
+
+// facts are what a level says, in words, by name.
+func facts(c dynalimit.LimitConfig) map[string]string {
+	all := map[string]string{}
+	for _, l := range c.Limits {
+		all[l.Name] = notation.Describe(l)
+	}
+	if c.Unlimited {
+		all["unlimited"] = "no limits apply"
+	}
+	if c.Blocked {
+		all["blocked"] = "no call is admitted"
+	}
+	if c.OnUnavailable != "" {
+		all["on unavailable"] = string(c.OnUnavailable)
+	}
+	return all
+}
+
+// showLevel shows what a level says.
+func showLevel(ctx context.Context, g *globals, out *term.Output, at dynalimit.Scope) error {
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		config, err := repo.GetConfig(ctx, at)
+		if err != nil {
+			return err
+		}
+		return out.Show(dynalimit.ScopedConfig{Scope: at, Config: config}, func() {
+			fmt.Fprintln(out, out.Bold(at.String()))
+			printLevel(out, config)
+		})
+	})
+}
+
+// printLevel shows what a level says to a person.
+func printLevel(out *term.Output, c dynalimit.LimitConfig) {
+	if c.Version == 0 && len(facts(c)) == 0 {
+		fmt.Fprintln(out, "  Nothing is set here: less specific levels decide.")
+		return
+	}
+	printLimits(out, c.Limits)
+	if c.Unlimited {
+		fmt.Fprintln(out, "  unlimited: no limits apply")
+	}
+	if c.Blocked {
+		fmt.Fprintln(out, "  "+out.Red("blocked: no call is admitted"))
+	}
+	if c.OnUnavailable != "" {
+		fmt.Fprintf(out, "  while DynamoDB does not answer: %s\n", c.OnUnavailable)
+	}
+}
+
+// printLimits shows limits to a person.
+func printLimits(out *term.Output, limits []dynalimit.Limit) {
+	width := 0
+	for _, l := range limits {
+		width = max(width, len(l.Name))
+	}
+	for _, l := range limits {
+		fmt.Fprintf(out, "  %s%s  %s\n", l.Name, strings.Repeat(" ", width-len(l.Name)), notation.Describe(l))
+	}
+}
+
+// wantName refuses a level without a name: it would be that of everybody.
+func wantName(what, name string) error {
+	if name == "" {
+		return fmt.Errorf("the name of the %s is empty: give one; 'dynalimit system' is about everybody", what)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// TestLimitsTranscript plays a session with the limits of every level, as people see it
+// and as programs do.
+func TestLimitsTranscript(t *testing.T) {
+	s := newTable(t)
+	s.golden("limits.txt", [][]string{
+		{"limits", "list"},
+		{"limits", "list", "--json"},
+		{"limits", "list", "--resource", "#"},
+		{"system", "show"},
+		{"system", "set", "rpm=1000", "tpm=1_000_000", "--on-unavailable", "local", "--dry-run"},
+		{"system", "set", "rpm=1000", "tpm=1_000_000", "--on-unavailable", "local"},
+		{"system", "set", "rpm=1000", "tpm=1_000_000"},
+		{"system", "set", "rpm=2000/1h", "--json"},
+		{"system", "set"},
+		{"system", "set", "rpm=lots"},
+		{"system", "set", "rpm=0"},
+		{"system", "set", "rpm=0", "--dry-run"},
+		{"system", "set", "rpm=5", "--version", "7"},
+		{"system", "show", "--json"},
+		{"system", "show", "everything"},
+		{"resource", "list"},
+		{"resource", "set", "gpt-4", "rpm=100,burst=200", "tpd=5000/1d"},
+		{"resource", "set", "gpt-4", "rpm=150", "--json"},
+		{"resource", "set", "gpt#4", "rpm=100"},
+		{"resource", "list"},
+		{"resource", "list", "--json"},
+		{"resource", "list", "gpt-4"},
+		{"resource", "show", "gpt-4"},
+		{"resource", "show", "gpt-4", "--json"},
+		{"resource", "show", "gpt#4"},
+		{"plan", "list"},
+		{"plan", "set", "pro", "rpm=500"},
+		{"plan", "set", "pro", "--resource", "gpt-4", "--unlimited"},
+		{"plan", "set", "pro", "--unlimited", "rpm=1"},
+		{"plan", "set", "free", "rpm=5", "--json"},
+		{"plan", "list"},
+		{"plan", "list", "--json"},
+		{"plan", "list", "pro"},
+		{"plan", "show", "pro", "--resource", "gpt-4"},
+		{"plan", "show", "pro", "--json"},
+		{"plan", "show", "no plan"},
+		{"limits", "set", "key-1", "rpm=10"},
+		{"limits", "set", "key-1", "--resource", "gpt-4", "tpm=1000,refill=500", "--json"},
+		{"limits", "set", "key 1", "rpm=10"},
+		{"limits", "show", "key-1"},
+		{"limits", "show", "key-1", "--resource", "gpt-4", "--json"},
+		{"limits", "show", "key-2"},
+		{"limits", "show", ""},
+		{"limits", "set", "", "rpm=1"},
+		{"plan", "set", "", "rpm=1"},
+		{"resource", "delete", ""},
+		{"limits", "list"},
+		{"limits", "list", "--resource", "gpt-4"},
+		{"limits", "resolve", "key-1", "gpt-4"},
+		{"limits", "resolve", "key-2", "claude"},
+		{"limits", "resolve", "key-1", "gpt-4", "--json"},
+		{"limits", "resolve", "key-1"},
+		{"limits", "delete", "key-1", "--dry-run"},
+		{"limits", "delete", "key-1"},
+		{"limits", "delete", "key-1"},
+		{"limits", "delete", "key-1", "--resource", "gpt-4", "--json"},
+		{"limits", "delete", "key#1"},
+		{"plan", "delete", "free"},
+		{"plan", "delete", "pro", "--json"},
+		{"plan", "delete"},
+		{"resource", "delete", "gpt-4"},
+		{"resource", "delete", "gpt-4", "--json"},
+		{"resource", "delete", "gpt#4"},
+		{"system", "delete", "--dry-run"},
+		{"system", "delete"},
+		{"system", "delete", "--json"},
+		{"system", "delete", "all"},
+	})
+}
+
+// TestSetKeepsWhatIsNotNamed: a block stays when limits are set, limits when a policy is.
+func TestSetKeepsWhatIsNotNamed(t *testing.T) {
+	s := newTable(t)
+	repo, at := s.repository(), dynalimit.Scope{Plan: "pro"}
+	require.NoError(t, repo.SetBlocked(t.Context(), at, true))
+	s.must("plan", "set", "pro", "rpm=5")
+	s.must("plan", "set", "pro", "--on-unavailable", "allow")
+	c, err := repo.GetConfig(t.Context(), at)
+	require.NoError(t, err)
+	assert.True(t, c.Blocked)
+	assert.Len(t, c.Limits, 1)
+	assert.Equal(t, dynalimit.Allow, c.OnUnavailable)
+	s.must("plan", "set", "pro", "--on-unavailable", "none", "--unlimited")
+	c, err = repo.GetConfig(t.Context(), at)
+	require.NoError(t, err)
+	assert.True(t, c.Blocked && c.Unlimited && len(c.Limits) == 0 && c.OnUnavailable == "", "%+v", c)
+}
+
+// TestChangesOfTheCommandLineHaveAName: that of --as.
+func TestChangesOfTheCommandLineHaveAName(t *testing.T) {
+	s := newTable(t)
+	s.must("system", "set", "rpm=5", "--as", "bob@example.com")
+	for e, err := range s.repository().AuditEvents(t.Context(), dynalimit.AuditQuery{Target: dynalimit.AuditSystem}) {
+		require.NoError(t, err)
+		assert.Equal(t, "bob@example.com", e.Principal)
+	}
+}
+
+// TestNoTable: whoever has none is told how to make it.
+func TestNoTable(t *testing.T) {
+	code, _, stderr := newShell(t).run("system", "show")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "dynalimit table create")
+	assert.Contains(t, stderr, "--table")
+}
+
+// TestTwoWritersConflict: the version that was read decides.
+func TestTwoWritersConflict(t *testing.T) {
+	s := newTable(t)
+	s.must("system", "set", "rpm=5")
+	code, _, stderr := s.run("system", "set", "rpm=6", "--version", "1")
+	assert.Equal(t, exitConflict, code)
+	assert.Contains(t, stderr, "try again")
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// shell runs commands against an engine of its own, at one instant, in ann's name.
+type shell struct {
+	t        *testing.T
+	prefix   []string
+	endpoint string
+	db       *ddbmem.DB
+	now      time.Time
+	// width is that of the terminal; 0 for none.
+	width int
+	// answers is what is typed where something is asked; nil where nobody is.
+	answers *strings.Reader
+}
+
+// newShell is a shell whose commands begin with prefix.
+func newShell(t *testing.T, prefix ...string) *shell {
+	t.Helper()
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "DYNALIMIT_TABLE", "DYNALIMIT_NAMESPACE", "DYNALIMIT_PRINCIPAL"} {
+		t.Setenv(name, "")
+		require.NoError(t, os.Unsetenv(name)) // restored by Setenv's cleanup
+	}
+	s := &shell{t: t, prefix: prefix, now: time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)}
+	s.db = ddbmem.New(ddbmem.WithClock(s.clock))
+	server := httptest.NewServer(s.db)
+	t.Cleanup(func() { server.Close(); s.db.Close() })
+	s.endpoint = server.URL
+	return s
+}
+
+// newTable is a shell with the table of limits, made.
+func newTable(t *testing.T, prefix ...string) *shell {
+	t.Helper()
+	s := newShell(t, prefix...)
+	require.NoError(t, s.repository().CreateTable(t.Context()))
+	return s
+}
+
+// repository is the shell's table as Go sees it.
+func (s *shell) repository() *dynalimit.Repository {
+	s.t.Helper()
+	repo, err := dynalimit.NewRepository(s.db.Client(), "limits", &dynalimit.RepositoryOptions{Now: s.clock, Principal: "ann@example.com"})
+	require.NoError(s.t, err)
+	return repo
+}
+
+func (s *shell) clock() time.Time { return s.now }
+
+// run runs `dynalimit` with args.
+func (s *shell) run(args ...string) (code int, stdout, stderr string) {
+	s.t.Helper()
+	var out, errs bytes.Buffer
+	ctx := context.WithValue(s.t.Context(), clockKey{}, s.clock)
+	to := &term.Output{Writer: &out, Width: s.width}
+	if s.answers != nil {
+		to.In = s.answers
+	}
+	args = append(append([]string{}, s.prefix...), args...)
+	code = run(ctx, append([]string{"--endpoint", s.endpoint}, args...), to, &errs)
+	return code, out.String(), errs.String()
+}
+
+// must runs a command that has to succeed.
+func (s *shell) must(args ...string) string {
+	s.t.Helper()
+	code, stdout, stderr := s.run(args...)
+	require.Equal(s.t, exitOK, code, stderr)
+	require.Empty(s.t, stderr)
+	return stdout
+}
+
+// golden runs commands one after the other and compares what people see with the
+// transcript testdata/FILE. JSON is checked against the command's schema as well, see
+// checkJSON. What a command says besides results, and an exit code other than 0, are in
+// the transcript too: TestEveryCommandHasATranscript reads what was tested there.
+func (s *shell) golden(file string, commands [][]string) {
+	s.t.Helper()
+	var transcript strings.Builder
+	for _, args := range commands {
+		code, stdout, stderr := s.run(args...)
+		line := strings.Join(append(append([]string{}, s.prefix...), quoted(args)...), " ")
+		fmt.Fprintf(&transcript, "$ dynalimit %s\n%s", line, stdout)
+		if stderr != "" {
+			fmt.Fprintf(&transcript, "[stderr] %s\n", strings.ReplaceAll(strings.TrimSuffix(stderr, "\n"), "\n", "\n[stderr] "))
+		}
+		if code != exitOK {
+			fmt.Fprintf(&transcript, "[exit %d]\n", code)
+		}
+		transcript.WriteString("\n")
+		if strings.Contains(" "+line+" ", " --json ") && stdout != "" && code != exitUsage {
+			checkJSON(s.t, line, stdout)
+		}
+	}
+	text := strings.ReplaceAll(transcript.String(), s.endpoint, "http://127.0.0.1:8000")
+	assert.NotContains(s.t, text, "\x1b", "colour outside a terminal")
+	compareGolden(s.t, filepath.Join("testdata", file), text)
+}
+
+// quoted puts words that a shell would take apart into quotes.
+func quoted(args []string) []string {
+	out := make([]string, len(args))
+	for i, arg := range args {
+		if out[i] = arg; arg == "" || strings.ContainsAny(arg, " '\"$*;&|<>\n") {
+			out[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return out
+}
+
+func compareGolden(t *testing.T, path, text string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), text, "if this is meant, run the test with -update")
+}
+
+// checkJSON compares what a command printed with schemas/NAME.json, NAME being its words
+// with dashes between them.
+func checkJSON(t *testing.T, line, text string) {
+	t.Helper()
+	assert.True(t, json.Valid([]byte(text)), text)
+	if strings.HasPrefix(line, "budget ") { // those have no schemas yet
+		return
+	}
+	path := filepath.Join("schemas", strings.ReplaceAll(leafOf(line), " ", "-")+".json")
+	schema, err := jsonschema.NewCompiler().Compile(path)
+	require.NoError(t, err, "%s prints JSON that no schema describes", line)
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	require.NoError(t, err, "%s\n%s", line, text)
+	assert.NoError(t, schema.Validate(value), "%s\n%s", line, text)
+}
