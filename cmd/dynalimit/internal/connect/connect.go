@@ -101,9 +101,11 @@ func (o Options) Config(ctx context.Context) (aws.Config, error) {
 		return aws.Config{}, err
 	}
 	var load []func(*config.LoadOptions) error
-	if o.OnThisMachine() && os.Getenv("AWS_ACCESS_KEY_ID") == "" && o.Profile == "" {
-		load = append(load, config.WithDefaultRegion("us-east-1"),
-			config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
+	if o.OnThisMachine() {
+		load = append(load, config.WithDefaultRegion("us-east-1"))
+		if os.Getenv("AWS_ACCESS_KEY_ID") == "" && o.Profile == "" {
+			load = append(load, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")))
+		}
 	}
 	if o.Region != "" {
 		load = append(load, config.WithRegion(o.Region))
