@@ -39,6 +39,11 @@ func TestCostOfEntities(t *testing.T) {
 		{"Entities, 100", nil, func() { require.NoError(t, second(collect(r.Entities(t.Context())))) }, 32, 0, 109},
 		{"GetEntities, 100", nil, func() { require.NoError(t, second(r.GetEntities(t.Context(), idsOf(setupsOf(100, ""))))) }, 1, 0, 100},
 		{"GetConfigs, 100", nil, func() { require.NoError(t, second(r.GetConfigs(t.Context(), scopesOf(setupsOf(100, ""))))) }, 1, 0, 100},
+		{"ResourceBuckets, 100", func() {
+			for _, id := range idsOf(setupsOf(100, "")) {
+				s.acquire(id, Amounts{"rpm": 1})
+			}
+		}, func() { require.NoError(t, second(collect(r.ResourceBuckets(t.Context(), model)))) }, 3, 0, 101.5},
 	} {
 		if step.before != nil {
 			step.before()

@@ -48,7 +48,10 @@ var showing = map[string]func(ctx context.Context, r *Repository) (any, error){
 		limits, options, err := r.GetSystemLimits(ctx)
 		return []any{limits, options}, err
 	},
-	"Plans":         func(ctx context.Context, r *Repository) (any, error) { return shown(r.Plans(ctx)) },
+	"Plans": func(ctx context.Context, r *Repository) (any, error) { return shown(r.Plans(ctx)) },
+	"ResourceBuckets": func(ctx context.Context, r *Repository) (any, error) {
+		return shown(r.ResourceBuckets(ctx, resourceOf))
+	},
 	"ResolveLimits": func(ctx context.Context, r *Repository) (any, error) { return r.ResolveLimits(ctx, "key", resourceOf) },
 	"Resources":     func(ctx context.Context, r *Repository) (any, error) { return shown(r.Resources(ctx)) },
 	"Scopes":        func(ctx context.Context, r *Repository) (any, error) { return shown(r.Scopes(ctx)) },

@@ -228,6 +228,9 @@ type Bucket struct {
 	// that its refill is added: they are those that were in force at its last claim. Level,
 	// Requested, Exceeded and RetryAfter are not set.
 	Limits []LimitStatus
+	// Consumed counts what calls took from each limit since the bucket was made, less what
+	// they gave back, in whole tokens rounded down, by the name of the limit.
+	Consumed Amounts
 	// Refilled is until when refill is in what is stored; zero if the bucket does not say.
 	Refilled time.Time
 	// Expires is when DynamoDB may delete the bucket, in whole seconds, unless it is used
@@ -252,16 +255,44 @@ func (r *Repository) Buckets(ctx context.Context, entity string) iter.Seq2[Bucke
 				yield(Bucket{}, err)
 				return
 			}
-			resource, ok := schema.BucketResource(schema.KeyOf(item).SK)
-			if !ok {
-				continue
-			}
-			b, err := r.bucketOf(entity, resource, item)
-			if !yield(b, err) || err != nil {
+			if _, resource, ok := r.keys.BucketOwner(schema.KeyOf(item)); ok && !r.yieldBucket(entity, resource, item, yield) {
 				return
 			}
 		}
 	}
+}
+
+// ResourceBuckets lists the buckets of a resource, in the order of their entities: who uses
+// it. The index is read, so that a bucket made or deleted a moment ago may be missing or
+// left out; what a bucket holds is read consistently, a hundred with each request, as they
+// are asked for. Nothing is written. It fails with a *ValidationError for a bad name, and
+// ends with an error when ctx does. A bucket of the layout before composite items is not
+// listed.
+func (r *Repository) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[Bucket, error] {
+	if err := r.usable(ctx); err != nil {
+		return problem.List[Bucket](err)
+	}
+	if err := checkResource(resource); err != nil {
+		return problem.List[Bucket](err)
+	}
+	return func(yield func(Bucket, error) bool) {
+		for item, err := range r.admin.ResourceBuckets(ctx, resource) {
+			if err != nil {
+				yield(Bucket{}, err)
+				return
+			}
+			entity, resource, _ := r.keys.BucketOwner(schema.KeyOf(item))
+			if !r.yieldBucket(entity, resource, item, yield) {
+				return
+			}
+		}
+	}
+}
+
+// yieldBucket is false once yield wants no more, or after an error.
+func (r *Repository) yieldBucket(entity, resource string, item schema.Item, yield func(Bucket, error) bool) bool {
+	b, err := r.bucketOf(entity, resource, item)
+	return yield(b, err) && err == nil
 }
 
 // bucketOf is a bucket as users see it.
@@ -271,10 +302,14 @@ func (r *Repository) bucketOf(entity, resource string, item schema.Item) (Bucket
 		return Bucket{}, err
 	}
 	b := Bucket{EntityID: entity, Resource: resource}
+	if len(image.Set.Names) > 0 {
+		b.Consumed = Amounts{}
+	}
 	shown := levelReading{entity: entity, resource: resource, Reading: plan.Reading{Image: image, Config: &plan.Config{}, Now: r.clock.NowMS()}}
 	for i, name := range image.Set.Names {
 		if !image.Limits[i].Ghost { // one without parameters: what it holds is not known
 			b.Limits = append(b.Limits, shown.status(name, 0, 0))
+			b.Consumed[name] = floorDiv(image.Limits[i].Consumed, milli)
 		}
 	}
 	if image.HasRefilled {

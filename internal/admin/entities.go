@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/audit"
@@ -159,4 +160,44 @@ func (a *Admin) proposeUpdate(ctx context.Context, op, by string, item schema.It
 // BucketsOf is the query of an entity's buckets.
 func (a *Admin) BucketsOf(id string) table.Query {
 	return table.Query{Op: "list the buckets", Hash: schema.PK, Value: a.Keys.Entity(id), Prefix: schema.BucketsOf, Whole: true}
+}
+
+// ResourceBuckets lists the buckets of a resource, in the order of their entities: those that
+// the index knows, which may lag behind by a moment, read consistently, a page at a time.
+func (a *Admin) ResourceBuckets(ctx context.Context, resource string) iter.Seq2[schema.Item, error] {
+	q := table.Query{
+		Op: "list the buckets of a resource", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: a.Keys.Resource(resource),
+		Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
+	}
+	return func(yield func(schema.Item, error) bool) {
+		for page, err := range a.Table.Pages(ctx, q) {
+			var items []schema.Item
+			if err == nil {
+				items, err = a.bucketsIn(ctx, q.Op, page.Items)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !table.YieldAll(items, yield) {
+				return
+			}
+		}
+	}
+}
+
+// bucketsIn reads the buckets that entries of the index name, in their order. Those that
+// expired since are left out.
+func (a *Admin) bucketsIn(ctx context.Context, op string, entries []schema.Item) ([]schema.Item, error) {
+	var keys []schema.Key
+	for _, entry := range entries {
+		if _, _, ok := a.Keys.BucketOwner(schema.KeyOf(entry)); ok {
+			keys = append(keys, schema.KeyOf(entry))
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	items, err := a.Table.GetMany(ctx, op, keys)
+	return slices.DeleteFunc(items, func(item schema.Item) bool { return item == nil }), err
 }

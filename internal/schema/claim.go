@@ -202,7 +202,7 @@ func (c *Create) Item() Item {
 	}
 	item[attrIncarnation] = Bytes(c.OpID)
 	item[GSI2PK] = String(c.Keys.Resource(c.Resource))
-	item[GSI2SK] = String("BUCKET#" + c.Entity)
+	item[GSI2SK] = String(BucketEntries + c.Entity)
 	if c.TTL > 0 {
 		item[TTL] = Number(c.TTL)
 	}

@@ -187,6 +187,14 @@ func BucketResource(sk string) (string, bool) {
 	return resource, ok && resource != "" && !strings.Contains(resource, "#")
 }
 
+// BucketOwner returns the entity and the resource of a bucket's key; ok is false for any
+// other key, and for one outside the namespace.
+func (k Keys) BucketOwner(key Key) (entity, resource string, ok bool) {
+	entity, inside := strings.CutPrefix(key.PK, k.entity(""))
+	resource, ok = BucketResource(key.SK)
+	return entity, resource, ok && inside && entity != ""
+}
+
 // HasEntity says whether an item of the children index holds the whole record. An index
 // that another tool made, or an earlier version, projects less; a record that one of them
 // wrote looks the same.

@@ -30,6 +30,9 @@ const (
 	IndexEntityConfigs = "GSI3" // resource → entities with limits of their own
 )
 
+// BucketEntries begins the sort keys of buckets in the resource index.
+const BucketEntries = "BUCKET#"
+
 // Key is a primary key.
 type Key struct{ PK, SK string }
 

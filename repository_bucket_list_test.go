@@ -1,0 +1,79 @@
+package dynalimit
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// The buckets of a resource are those of every entity that uses it, with what they hold now
+// and what was taken from them.
+func TestBucketsOfAResourceAreListed(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		lease := s.acquire("user-1", Amounts{"rpm": 40, "tpm": 10_000})
+		require.NoError(t, lease.Adjust(t.Context(), Amounts{"tpm": -4_000}))
+		s.acquire("user-2", Amounts{"rpm": 1})
+		require.NoError(t, second(s.limiter.Acquire(t.Context(), "user-1", model+"-mini", Amounts{"rpm": 60})))
+		s.clock.advance(6 * time.Second)
+		listed, err := collect(s.repo.ResourceBuckets(t.Context(), model))
+		require.NoError(t, err)
+		require.Len(t, listed, 2)
+		for i, id := range []string{"user-1", "user-2"} {
+			own, err := collect(s.repo.Buckets(t.Context(), id))
+			require.NoError(t, err)
+			assert.Equal(t, own[0], listed[i])
+		}
+		assert.Equal(t, Amounts{"rpm": 40, "tpm": 6_000}, listed[0].Consumed)
+		assert.EqualValues(t, 70, listed[0].Limits[0].Remaining)
+		none, err := collect(s.repo.ResourceBuckets(t.Context(), "nobody-uses-it"))
+		require.NoError(t, err)
+		assert.Empty(t, none)
+		assert.True(t, isValidation(second(collect(s.repo.ResourceBuckets(t.Context(), "a#b")))))
+	})
+}
+
+// entryOf is an empty bucket that the resource index lists.
+func entryOf(r *Repository, entity, resource string) schema.Item {
+	item := r.keys.Bucket(entity, resource).Attributes()
+	item[schema.GSI2PK], item[schema.GSI2SK] = schema.String(r.keys.Resource(resource)), schema.String(schema.BucketEntries+entity)
+	return item
+}
+
+// A list over the index follows pages, leaves out what expired since, and reads no page
+// more than it is asked for.
+func TestBucketsOfAResourceFollowPagesAndStop(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		var items []schema.Item
+		for i := range 2*table.PageSize + 10 {
+			items = append(items, entryOf(r, fmt.Sprintf("e-%03d", i), "x"))
+		}
+		stray := r.keys.ResourceConfig("x").Attributes() // not a bucket, in the partition of one
+		stray[schema.GSI2PK], stray[schema.GSI2SK] = schema.String(r.keys.Resource("x")), schema.String(schema.BucketEntries+"stray")
+		put(t, r, append(items, stray, entryOf(r, "e-000", "x2"))...)
+		listed, err := collect(r.ResourceBuckets(t.Context(), "x"))
+		require.NoError(t, err)
+		require.Len(t, listed, 2*table.PageSize+10)
+		assert.Equal(t, Bucket{EntityID: "e-209", Resource: "x"}, listed[209])
+		for b, err := range r.ResourceBuckets(t.Context(), "x") {
+			require.NoError(t, err)
+			assert.Equal(t, "e-000", b.EntityID)
+			break
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, second(collect(r.ResourceBuckets(ctx, "x"))), context.Canceled)
+		broken := entryOf(r, "b", "y")
+		broken["rf"] = schema.String("soon")
+		put(t, r, broken)
+		require.ErrorContains(t, second(collect(r.ResourceBuckets(t.Context(), "y"))), "is malformed")
+	})
+}
