@@ -14,7 +14,7 @@ COUNT ?= 1
 
 .PHONY: help
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: ## Vet and test every module; needs nothing but Go
@@ -52,3 +52,7 @@ bench-go: ## Run the Go benchmarks named by BENCH (all) COUNT times (1)
 cover: ## Test with coverage, write coverage.txt and print the total
 	@scripts/test.sh -coverprofile=coverage.txt -covermode=atomic $(ARGS)
 	@go tool cover -func=coverage.txt | tail -n 1
+
+.PHONY: release-check
+release-check: ## Build a release of the command twice, for every platform, and compare (minutes)
+	@scripts/release.sh check $(ARGS)

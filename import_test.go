@@ -165,6 +165,10 @@ var importTable = []importRow{
 		reason: "a tool that changes copies of the source; nothing imports it, and it imports the standard library alone",
 	},
 	{
+		folder: "internal/release",
+		reason: "a tool that packs what scripts/release.sh builds; nothing imports it, and it imports the standard library alone",
+	},
+	{
 		folder: "ddbmem",
 		others: []string{sdk, "github.com/aws/smithy-go", "github.com/hashicorp/golang-lru/v2"},
 		reason: "it knows DynamoDB and not its users, or it would confirm their mistakes",

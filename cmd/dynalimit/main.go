@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/version"
 )
 
 // commands is every command, one field each; a command lives in a file of its
@@ -53,6 +54,10 @@ func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer)
 		}
 	}()
 	out.Notes = stderr
+	if asksVersion(args) {
+		fmt.Fprintln(out, version.Current())
+		return exitOK
+	}
 	all := &commands{}
 	parser := newParser(ctx, all, out, stderr)
 	command, err := parser.Parse(args)
