@@ -1,0 +1,345 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+)
+
+// whole uses every key of the format.
+const whole = `# limits of the gateway
+version: 1
+name: gateway
+system:
+  limits: {rpm: 60}
+  on_unavailable: local
+resources:
+  gpt-4:
+    limits:
+      rpm: 100
+      tpm: {capacity: 10_000, burst: 20k, refill: 5k, period: 1h30m}
+  "gpt-3.5":
+    unlimited: true
+  legacy: {blocked: true}
+plans:
+  pro: &pro
+    default: {limits: {rpm: 1e3}}
+    resources:
+      gpt-4: {limits: {rpm: {capacity: 2M, period: 1d}}}
+  trial:
+    <<: *pro
+    default: {limits: {rpm: 10}}
+entities:
+  team-a:
+    name: Team A
+    plan: pro
+    metadata: {cost_center: 0042, "n": 1.50, on: [a, true, null, 'x']}
+  key-1:
+    parent: team-a
+    cascade: true
+    resources:
+      gpt-4: {blocked: true, limits: {rpm: 5}}
+  key-2:
+    default: {limits: {rpm: {capacity: 6, refill_amount: 3, refill_period: 90}}}
+  key-3: {}
+`
+
+func wholeManifest() *Manifest {
+	minute := func(name string, n int64) dynalimit.LimitConfig {
+		return dynalimit.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute(name, n)}}
+	}
+	gpt4 := dynalimit.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 2_000_000)}}
+	blocked := minute("rpm", 5)
+	blocked.Blocked = true
+	system := minute("rpm", 60)
+	system.OnUnavailable = dynalimit.Local
+	return &Manifest{
+		Name: "gateway",
+		Configs: map[dynalimit.Scope]dynalimit.LimitConfig{
+			{}: system,
+			{Resource: "gpt-4"}: {Limits: []dynalimit.Limit{
+				dynalimit.PerMinute("rpm", 100),
+				{Name: "tpm", Capacity: 10_000, Burst: 20_000, RefillAmount: 5000, RefillPeriod: 90 * time.Minute},
+			}},
+			{Resource: "gpt-3.5"}:                {Unlimited: true},
+			{Resource: "legacy"}:                 {Blocked: true},
+			{Plan: "pro"}:                        minute("rpm", 1000),
+			{Plan: "pro", Resource: "gpt-4"}:     gpt4,
+			{Plan: "trial"}:                      minute("rpm", 10),
+			{Plan: "trial", Resource: "gpt-4"}:   gpt4,
+			{Entity: "key-1", Resource: "gpt-4"}: blocked,
+			{Entity: "key-2"}: {Limits: []dynalimit.Limit{
+				{Name: "rpm", Capacity: 6, Burst: 6, RefillAmount: 3, RefillPeriod: 90 * time.Second},
+			}},
+		},
+		Entities: map[string]Entity{
+			"team-a": {Record: dynalimit.Entity{
+				ID: "team-a", Name: "Team A", Plan: "pro", Metadata: json.RawMessage(`{"cost_center":"0042","n":1.50,"on":["a",true,null,"x"]}`),
+			}},
+			"key-1": {Record: dynalimit.Entity{ID: "key-1", ParentID: "team-a", Cascade: true}},
+			"key-2": {Record: dynalimit.Entity{ID: "key-2"}, LimitsOnly: true},
+			"key-3": {Record: dynalimit.Entity{ID: "key-3"}},
+		},
+	}
+}
+
+// placeless is a manifest without where its entities stand.
+func placeless(m *Manifest) *Manifest {
+	if m == nil {
+		return nil
+	}
+	out := *m
+	out.Entities = map[string]Entity{}
+	for id, e := range m.Entities {
+		e.line, e.column = 0, 0
+		e.Record.Metadata = json.RawMessage(canonical(e.Record.Metadata))
+		if len(e.Record.Metadata) == 0 {
+			e.Record.Metadata = nil
+		}
+		out.Entities[id] = e
+	}
+	out.Warnings = nil
+	return &out
+}
+
+func TestParseReadsEveryKey(t *testing.T) {
+	text := strings.ReplaceAll(whole, "0042", "'0042'")
+	m, err := Parse("limits.yaml", []byte(text))
+	require.NoError(t, err)
+	assert.Equal(t, placeless(wholeManifest()), placeless(m))
+	assert.JSONEq(t, string(wholeManifest().Entities["team-a"].Record.Metadata), string(m.Entities["team-a"].Record.Metadata))
+	assert.Empty(t, m.Warnings)
+
+	crlf, err := Parse("limits.yaml", []byte("\xef\xbb\xbf"+strings.ReplaceAll(text, "\n", "\r\n")))
+	require.NoError(t, err)
+	assert.Equal(t, placeless(m), placeless(crlf))
+}
+
+func TestWhatIsWrittenParsesToTheSame(t *testing.T) {
+	m := wholeManifest()
+	m.Namespace = "tenant-1"
+	for _, name := range []string{"true", "No", "1e5", "0x10", "1:2", "12", "a/b"} {
+		m.Configs[dynalimit.Scope{Resource: name}] = dynalimit.LimitConfig{Blocked: true}
+	}
+	odd := m.Entities["key-3"]
+	odd.Record.Name = "a: \"b\" # \\ \u0085\u2028\ufeff\x7f é 🎉 \n\ttab"
+	odd.Record.Metadata = json.RawMessage(`{"a b":[[],{},{"x":[1e400,-0.5E-3,"0042","true",""]}],"\u0000":"\ud83d\ude00/<>&"}`)
+	m.Entities["key-3"] = odd
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, m, []string{"of table limits\nname: evil"}, map[dynalimit.Scope]string{
+		{Plan: "broken"}: "cannot be read", {Entity: "ghost", Resource: "x"}: "cannot\nbe read", {Resource: "legacy"}: "a note",
+	}))
+	again, err := Parse("export.yaml", b.Bytes())
+	require.NoError(t, err, b.String())
+	delete(again.Entities, "ghost")
+	assert.Equal(t, placeless(m), placeless(again), b.String())
+}
+
+func TestEveryProblemIsSaidWithItsPlaceAndItsFix(t *testing.T) {
+	cases, err := filepath.Glob("testdata/bad/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, cases)
+	for _, file := range cases {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			_, err = Parse("limits.yaml", text)
+			require.Error(t, err)
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
+		})
+	}
+}
+
+// golden compares with a file, which DYNALIMIT_UPDATE=1 writes.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if os.Getenv("DYNALIMIT_UPDATE") != "" {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err, "run with DYNALIMIT_UPDATE=1 to make it")
+	assert.Equal(t, string(want), got)
+}
+
+func TestProblemsOfTheFileAsAWhole(t *testing.T) {
+	bomb := "a: &a [x, x, x, x, x, x, x, x, x]\n"
+	for c := 'b'; c <= 'p'; c++ {
+		bomb += fmt.Sprintf("%c: &%c [*%c, *%c, *%c, *%c, *%c, *%c, *%c, *%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
+	}
+	var merges strings.Builder
+	merges.WriteString("entities:\n  e:\n    metadata:\n      a0: &a0 {k0: 1}\n")
+	for i := 1; i < 2000; i++ {
+		fmt.Fprintf(&merges, "      a%d: &a%d {<<: *a%d, k%d: 1}\n", i, i, i-1, i)
+	}
+	for name, test := range map[string]struct{ text, want string }{
+		"empty":        {"", "limits.yaml: is empty"},
+		"comments":     {"# nothing\n---\n", "limits.yaml: is empty"},
+		"not UTF-8":    {"name: \xff\n", "limits.yaml:1:7: has the byte 0xff"},
+		"UTF-16":       {"\xff\xfen\x00", "UTF-16"},
+		"binary":       {"system:\n\x00\x01", "limits.yaml:2:1: has the byte 0x00"},
+		"too long":     {strings.Repeat("# twenty characters..\n", 3<<20), "split it into several"},
+		"two":          {"system: {blocked: true}\n---\nsystem: {blocked: true}\n", "limits.yaml:2:1: is a second document"},
+		"after an end": {"system: {blocked: true}\n...\n---\n", "is a second document"},
+		"a list":       {"- a\n", "limits.yaml:1:1: is a list: write a mapping with system"},
+		"a text":       {"hello\n", `limits.yaml:1:1: is "hello": write a mapping`},
+		"a tab":        {"system:\n\tlimits: {rpm: 1}\n", "limits.yaml:2:1: is no YAML: a tab stands where YAML wants spaces"},
+		"deep":         {"a: " + strings.Repeat("[", 1<<20), "is nested more than 64 deep"},
+		"deep lists":   {strings.Repeat("- ", 1<<20), "is nested more than 64 deep"},
+		"deep keys":    {strings.Repeat("? ", 1<<20), "written with '?'"},
+		"bomb":         {"entities: {e: {metadata: {\n" + strings.ReplaceAll(bomb, "]\n", "],\n") + "}}}\n", "at most 16384 are allowed"},
+		"merge bomb":   {merges.String(), "merge keys bring more than"},
+		"itself":       {"entities: {e: {metadata: &a {x: *a}}}\n", "it would contain itself"},
+		"no anchor":    {"system: *x\n", "limits.yaml:1:9: *x stands for nothing"},
+		"directive":    {"%YAML 1.2\n---\nsystem: {blocked: true}\n", "is a directive"},
+		"long list":    {"system:\n" + strings.Repeat("  - 1\n", 1<<18), "is too long for one value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Parse("limits.yaml", []byte(test.text))
+			require.Error(t, err)
+			assert.Nil(t, m)
+			assert.Contains(t, err.Error(), test.want)
+			assert.Less(t, len(err.Error()), 8000)
+		})
+	}
+}
+
+func TestNamesThatStandNowhereAreWarnings(t *testing.T) {
+	m, err := Parse("limits.yaml", []byte("entities:\n  a: {parent: b, plan: pro}\n  c: {parent: a}\n"))
+	require.NoError(t, err)
+	assert.Equal(t, "limits.yaml:2:3: entities.a.parent: the entity \"b\" stands nowhere in the file: if it is not in the table either, correct the name\n"+
+		"limits.yaml:2:3: entities.a.plan: the plan \"pro\" stands nowhere in the file: if it is not in the table either, correct the name", m.Warnings.Error())
+}
+
+func TestAmounts(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "600": 600, "10_000": 10_000, "1_0": 10, "10k": 10_000, "2M": 2_000_000, "1e6": 1_000_000, "1e0": 1, "1e12": 1_000_000_000_000, "1000000M": 1_000_000_000_000,
+	} {
+		got, reason := parseAmount(text)
+		assert.Empty(t, reason, text)
+		assert.Equal(t, want, got, text)
+	}
+	for _, text := range []string{
+		"", "0", "-1", "+1", "1.0", "1.5k", "010", "0x10", "0o7", "1e", "1e13", "1e99", "e6", "1E6", "1__0", "_1", "1_", "1K", "1m", "1G", "1 000", "1,000",
+		"1000000000001", "99999999999999999999", "9999999M", ".inf", ".nan", "many", "１",
+	} {
+		n, reason := parseAmount(text)
+		assert.Zero(t, n, text)
+		assert.NotEmpty(t, reason, text)
+	}
+	for range 1000 {
+		n := rand.Int64N(mostTokens) + 1
+		got, reason := parseAmount(amountOf(n))
+		assert.Empty(t, reason)
+		assert.Equal(t, n, got)
+	}
+}
+
+func TestPeriods(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"1s": time.Second, "90s": 90 * time.Second, "1m": time.Minute, "1h30m": 90 * time.Minute, "1d": 24 * time.Hour, "366d": longestPeriod, "1d1h1m1s": 25*time.Hour + 61*time.Second,
+	} {
+		got, reason := parsePeriod(text)
+		assert.Empty(t, reason, text)
+		assert.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "60", "0s", "-1s", "500ms", "1.5h", "1m1h", "1w", "366d1s", "367d", "9999999999d", "999999999h", "1 m", "1M", "minute"} {
+		d, reason := parsePeriod(text)
+		assert.Zero(t, d, text)
+		assert.NotEmpty(t, reason, text)
+	}
+	for range 1000 {
+		d := time.Duration(rand.Int64N(int64(longestPeriod/time.Second))+1) * time.Second
+		got, reason := parsePeriod(notation.PeriodText(d))
+		assert.Empty(t, reason)
+		assert.Equal(t, d, got)
+	}
+}
+
+// many is a manifest of n entities.
+func many(n int) string {
+	var b strings.Builder
+	b.WriteString("plans:\n  pro: {default: {limits: {rpm: 10}}}\nentities:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  key-%d:\n    name: \"Key %d\"\n    plan: pro\n    default:\n      limits: {rpm: 100, tpm: {capacity: 10_000, period: 1m}}\n    resources:\n      gpt-4:\n        limits:\n          rpm:\n            capacity: %d\n", i, i, i+1)
+	}
+	return b.String()
+}
+
+func TestLongManifestsAreCutWithoutAChange(t *testing.T) {
+	text := many(3000) + "  last:\n    metadata: |\n      key-1: not a key\n    'default': {blocked: true}\n"
+	m, err := Parse("limits.yaml", []byte(text))
+	require.NoError(t, err)
+	require.Len(t, m.Entities, 3001)
+	require.Len(t, m.Configs, 6002)
+	for i := range 3000 {
+		id := fmt.Sprint("key-", i)
+		assert.Equal(t, fmt.Sprint("Key ", i), m.Entities[id].Record.Name)
+		assert.Equal(t, 4+10*i, m.Entities[id].line)
+		assert.EqualValues(t, i+1, m.Configs[dynalimit.Scope{Entity: id, Resource: "gpt-4"}].Limits[0].Capacity)
+	}
+	assert.JSONEq(t, `"key-1: not a key\n"`, string(m.Entities["last"].Record.Metadata))
+
+	_, err = Parse("limits.yaml", []byte(text+"  key-7: {}\n  key-8:\n    paln: x\n    b: {\n"))
+	assert.ErrorContains(t, err, "is no YAML")
+	_, err = Parse("limits.yaml", []byte(strings.Replace(text, "plan: pro", "paln: pro", 1)+"  key-7: {}\n"))
+	require.ErrorContains(t, err, `limits.yaml:6:5: entities.key-0: "paln" is unknown here: did you mean "plan"?`)
+	assert.ErrorContains(t, err, `limits.yaml:30008:3: "key-7" stands twice here, first in line 74: remove one of them`)
+}
+
+// What the cuts make is what the YAML library makes of the whole.
+func TestCutsDoNotChangeWhatIsRead(t *testing.T) {
+	text := strings.ReplaceAll(whole, "entities:\n", "entities:\n"+strings.TrimPrefix(strings.ReplaceAll(many(400), "key-", "k-"), "plans:\n  pro: {default: {limits: {rpm: 10}}}\nentities:\n"))
+	text = strings.ReplaceAll(text, "0042", "'0042'")
+	cut, err := Parse("limits.yaml", []byte(text))
+	require.NoError(t, err)
+	require.Greater(t, len(text), 4*longValue)
+	whole, err := Parse("limits.yaml", []byte("<<: {version: 1}\n"+strings.Replace(text, "version: 1\n", "", 1))) // a merge is not cut
+	require.NoError(t, err)
+	assert.Equal(t, placeless(whole), placeless(cut))
+}
+
+func BenchmarkParse10000(b *testing.B) {
+	text := []byte(many(10_000))
+	for b.Loop() {
+		if _, err := Parse("limits.yaml", text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(whole)
+	f.Add(many(2))
+	f.Add("entities: {a: {parent: b}, b: {parent: a}}")
+	f.Add("system: &a {<<: *a, limits: {rpm: [1]}}")
+	bad, _ := filepath.Glob("testdata/bad/*.yaml")
+	for _, file := range bad {
+		text, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := Parse("limits.yaml", []byte(text))
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		var b bytes.Buffer
+		require.NoError(t, Write(&b, m, nil, nil))
+		again, err := Parse("limits.yaml", b.Bytes())
+		require.NoError(t, err, b.String())
+		require.Equal(t, placeless(m), placeless(again), b.String())
+	})
+}

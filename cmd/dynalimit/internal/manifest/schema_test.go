@@ -1,0 +1,179 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	require.NoError(t, c.AddResource("manifest.json", doc))
+	schema, err := c.Compile("manifest.json")
+	require.NoError(t, err)
+	return schema
+}
+
+// plainValue is a file as an editor sees it: values without their meaning.
+func plainValue(t *testing.T, text string) any {
+	t.Helper()
+	r := &reader{file: "limits.yaml"}
+	root := r.read([]byte(text))
+	require.Empty(t, r.problems, text)
+	return plainOf(root)
+}
+
+func plainOf(n *node) any {
+	switch n.kind {
+	case scalar:
+		if n.quoted {
+			return n.text
+		}
+		if n.text == "true" || n.text == "false" {
+			return n.text == "true"
+		}
+		if jsonNumber.MatchString(n.text) && shortExponent.MatchString(n.text) { // longer ones take the library minutes
+			return json.Number(n.text)
+		}
+		return n.text
+	case sequence:
+		items := []any{}
+		for _, item := range n.items {
+			items = append(items, plainOf(item))
+		}
+		return items
+	case mapping:
+		values := map[string]any{}
+		for _, e := range n.entries {
+			values[e.key] = plainOf(e.value)
+		}
+		return values
+	}
+	return nil
+}
+
+// manifestsIn are the manifests that a page shows.
+func manifestsIn(text string) (blocks []string) {
+	for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}
+
+func TestSchemaAndParserAcceptWhatIsDocumented(t *testing.T) {
+	schema := compiled(t)
+	texts := []string{whole, many(3), "name: x\n", "version: 1\n"}
+	pages, err := filepath.Glob("../../../../docs/*.md")
+	require.NoError(t, err)
+	for _, page := range append(pages, "../../../../README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		if filepath.Base(page) == "limits-as-code.md" || strings.Contains(string(text), "dynalimit manifest") {
+			texts = append(texts, manifestsIn(string(text))...)
+		}
+	}
+	examples, err := filepath.Glob("../../../../examples/*/*.yaml")
+	require.NoError(t, err)
+	for _, file := range examples {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		texts = append(texts, string(text))
+	}
+	for _, text := range texts {
+		_, err := Parse("limits.yaml", []byte(strings.ReplaceAll(text, "0042", "'0042'")))
+		require.NoError(t, err, text)
+		require.NoError(t, schema.Validate(plainValue(t, text)), text)
+	}
+}
+
+func TestSchemaAndParserRefuseTheSame(t *testing.T) {
+	schema := compiled(t)
+	text := strings.ReplaceAll(whole, "0042", "'0042'")
+	for _, change := range [][2]string{
+		{"version: 1", "version: 2"},
+		{"name: gateway", "name: ''"},
+		{"name: gateway", "name: [gateway]"},
+		{"name: gateway", "nme: gateway"},
+		{"name: gateway", "namespace: a b"},
+		{"{rpm: 60}", "{}"},
+		{"{rpm: 60}", "{rpm: 0}"},
+		{"{rpm: 60}", "{rpm: -1}"},
+		{"{rpm: 60}", "{rpm: 1.5}"},
+		{"{rpm: 60}", "{rpm: 1000000000001}"},
+		{"{rpm: 60}", "{rpm: 10K}"},
+		{"{rpm: 60}", "{rpm: 1__0}"},
+		{"{rpm: 60}", "{rpm: '010'}"},
+		{"{rpm: 60}", "{rpm: true}"},
+		{"{rpm: 60}", "{rpm: null}"},
+		{"{rpm: 60}", "{rpm: [60]}"},
+		{"{rpm: 60}", "{rpm: {}}"},
+		{"{rpm: 60}", "{rpm: {burst: 10}}"},
+		{"{rpm: 60}", "{rpm: {capacity: 10, brst: 10}}"},
+		{"{rpm: 60}", "{2rpm: 60}"},
+		{"{rpm: 60}", "{a b: 60}"},
+		{"{rpm: 60}", "[60]"},
+		{"{rpm: 60}", "60"},
+		{"{rpm: 60}", "{" + strings.Repeat("a: 1, ", 1) + manyLimits(20) + "}"},
+		{"on_unavailable: local", "on_unavailable: maybe"},
+		{"on_unavailable: local", "unlimited: true"},
+		{"on_unavailable: local", "blocked: 1"},
+		{"1h30m", "60"},
+		{"1h30m", "1.5h"},
+		{"1h30m", "1w"},
+		{"1h30m", "''"},
+		{"refill: 5k", "refill: 5k, refill_amount: 5k"},
+		{"{blocked: true}", "{blocked: false}"},
+		{"{blocked: true}", "{}"},
+		{"  legacy: {blocked", "  _default_: {blocked"},
+		{"  legacy: {blocked", "  'a b': {blocked"},
+		{"  trial:", "  'tri/al':"},
+		{"plan: pro", "plan: -pro"},
+		{"plan: pro", "plan: [pro]"},
+		{"plan: pro", "planet: pro"},
+		{"    parent: team-a\n", ""},
+		{"cascade: true", "cascade: 1"},
+		{"refill_period: 90", "refill_period: 0"},
+		{"refill_period: 90", "refill_period: 1m"},
+		{"refill_period: 90", "refill_period: 90, period: 1m"},
+		{"key-3: {}", "key/3: {}"},
+		{"key-3: {}", "key-3: 1"},
+	} {
+		changed := strings.Replace(text, change[0], change[1], 1)
+		require.NotEqual(t, text, changed, change)
+		_, err := Parse("limits.yaml", []byte(changed))
+		assert.Error(t, err, "the parser: %q", change)
+		assert.Error(t, schema.Validate(plainValue(t, changed)), "the schema: %q", change)
+	}
+}
+
+func manyLimits(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(strings.Repeat("l", i+1) + ": 1, ")
+	}
+	return b.String()
+}
+
+// What the parser accepts the schema accepts, whatever the text.
+func FuzzSchema(f *testing.F) {
+	f.Add(whole)
+	schema := compiled(&testing.T{})
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, err := Parse("limits.yaml", []byte(text)); err != nil {
+			return
+		}
+		require.NoError(t, schema.Validate(plainValue(t, text)), text)
+	})
+}
