@@ -45,8 +45,8 @@
 //     once: inject ThrottlingException, ProvisionedThroughputExceededException,
 //     TransactionConflictException and the like with SetFaults.
 //   - Expired items go when ExpireNow is called, or at each request WithExpiry.
-//   - A stream has one shard, which is never split. Its records are there as soon
-//     as the write is answered.
+//   - A stream has one shard until SplitStream is called. Its records are there as
+//     soon as the write is answered.
 //   - Signatures are not checked; all credentials and regions see the same tables,
 //     whose ARNs are of us-east-1 and account 000000000000.
 //   - A table's item count and size are exact and current.

@@ -2,6 +2,7 @@ package ddbmem
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 const (
 	maxStreamRecords = 1000
 	maxStreamBytes   = 1 << 20
+	maxStreamShards  = 100
 	iteratorLife     = 15 * time.Minute
 )
 
@@ -105,6 +107,7 @@ func (c *call) listStreams() error {
 
 func (c *call) describeStream() error {
 	var arn, after string
+	limit := int64(maxStreamShards)
 	c.in.Object(func(member string) {
 		switch member {
 		case "StreamArn":
@@ -112,19 +115,35 @@ func (c *call) describeStream() error {
 		case "ExclusiveStartShardId":
 			after = c.in.String()
 		case "Limit":
-			c.in.Int() // there is one shard
+			limit = c.in.Int()
 		default:
 			c.in.Fail(unsupported(member + " in DescribeStream"))
 		}
 	})
 	return c.onStream(arn, func(s *stream) error {
-		c.out = s.describe(c.out, after)
+		if limit < 1 || limit > maxStreamShards {
+			return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 100", limit)
+		}
+		shards, more := s.page(after, int(limit))
+		c.out = s.describe(c.out, shards, more)
 		return nil
 	})
 }
 
-// describe appends the description of a stream, with its shard if it comes after one.
-func (s *stream) describe(b []byte, after string) []byte {
+// page are the shards after one, at most limit, and whether more follow.
+func (s *stream) page(after string, limit int) (shards []*streamShard, more bool) {
+	shards = s.shards
+	if i := slices.IndexFunc(shards, func(h *streamShard) bool { return h.id == after }); i >= 0 {
+		shards = shards[i+1:]
+	}
+	if len(shards) > limit {
+		return shards[:limit], true
+	}
+	return shards, false
+}
+
+// describe appends the description of a stream with some of its shards.
+func (s *stream) describe(b []byte, shards []*streamShard, more bool) []byte {
 	status := "ENABLED"
 	if !s.disabled.IsZero() {
 		status = "DISABLED"
@@ -136,16 +155,28 @@ func (s *stream) describe(b []byte, after string) []byte {
 	b = appendTime(wire.Field(b, "CreationRequestDateTime"), s.created)
 	b = s.keys.append(b)
 	b = append(wire.Field(b, "Shards"), '[')
-	if after != s.shard() {
-		b = wire.AppendString(wire.Field(append(b, '{'), "ShardId"), s.shard())
-		b = append(wire.Field(b, "SequenceNumberRange"), '{')
-		b = wire.AppendString(wire.Field(b, "StartingSequenceNumber"), sequenceNumber(s.first))
-		if !s.disabled.IsZero() {
-			b = wire.AppendString(wire.Field(b, "EndingSequenceNumber"), sequenceNumber(max(s.first, s.next-1)))
-		}
-		b = append(b, '}', '}')
+	for _, h := range shards {
+		b = h.describe(wire.Comma(b))
 	}
-	return append(b, ']', '}')
+	b = append(b, ']')
+	if more {
+		b = wire.AppendString(wire.Field(b, "LastEvaluatedShardId"), shards[len(shards)-1].id)
+	}
+	return append(b, '}')
+}
+
+// describe appends the description of a shard.
+func (h *streamShard) describe(b []byte) []byte {
+	b = wire.AppendString(wire.Field(append(b, '{'), "ShardId"), h.id)
+	if h.parent != "" {
+		b = wire.AppendString(wire.Field(b, "ParentShardId"), h.parent)
+	}
+	b = append(wire.Field(b, "SequenceNumberRange"), '{')
+	b = wire.AppendString(wire.Field(b, "StartingSequenceNumber"), sequenceNumber(h.first))
+	if !h.closed.IsZero() {
+		b = wire.AppendString(wire.Field(b, "EndingSequenceNumber"), sequenceNumber(max(h.first, h.latest)))
+	}
+	return append(b, '}', '}')
 }
 
 // sequenceNumber is n as DynamoDB shows sequence numbers, at least 21 digits.
@@ -168,67 +199,71 @@ func (c *call) getShardIterator() error {
 		}
 	})
 	return c.onStream(arn, func(s *stream) error {
-		if shard != s.shard() {
-			return fail("ResourceNotFoundException", "Requested resource not found: Shard does not exist")
-		}
-		from, err := s.startOf(kind, number)
+		h, err := s.shard(shard)
 		if err != nil {
 			return err
 		}
-		c.appendIterator("ShardIterator", s, from)
+		from, err := h.startOf(kind, number)
+		if err != nil {
+			return err
+		}
+		c.appendIterator("ShardIterator", s, h, from)
 		return nil
 	})
 }
 
 // startOf is the sequence at which an iterator begins.
-func (s *stream) startOf(kind, number string) (int64, error) {
+func (h *streamShard) startOf(kind, number string) (int64, error) {
 	switch {
 	case kind == "TRIM_HORIZON":
-		return s.horizon(), nil
+		return h.horizon, nil
 	case kind == "LATEST":
-		return s.next, nil
+		return max(h.horizon, h.latest+1), nil
 	case number == "":
 		return 0, validation("SequenceNumber is required for shard iterator type %s", kind)
 	}
 	from, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || from < s.first || from >= s.next {
+	if err != nil || from < h.first || from > max(h.first, h.latest) {
 		return 0, validation("Invalid SequenceNumber parameter: %s", number)
 	}
 	if kind == "AFTER_SEQUENCE_NUMBER" {
 		from++
 	}
-	if from < s.horizon() {
+	if from < h.horizon {
 		return 0, fail("TrimmedDataAccessException", "The requested sequence number has been trimmed")
 	}
 	return from, nil
 }
 
-// appendIterator appends an iterator: the stream, the next sequence and when it
-// was given out.
-func (c *call) appendIterator(member string, s *stream, from int64) {
-	c.out = wire.AppendString(wire.Field(c.out, member), fmt.Sprintf("%s|%d|%d", s.arn(), from, c.at.UnixMilli()))
+// appendIterator appends an iterator: the stream, the shard, the next sequence and when
+// it was given out.
+func (c *call) appendIterator(member string, s *stream, h *streamShard, from int64) {
+	c.out = wire.AppendString(wire.Field(c.out, member), fmt.Sprintf("%s|%s|%d|%d", s.arn(), h.id, from, c.at.UnixMilli()))
 }
 
-func (c *call) readIterator(iterator string) (*stream, int64, error) {
+// readIterator is the place that an iterator stands for.
+func (c *call) readIterator(iterator string) (*stream, *streamShard, int64, error) {
 	parts := strings.Split(iterator, "|")
-	if len(parts) != 3 {
-		return nil, 0, validation("Invalid ShardIterator")
+	if len(parts) != 4 {
+		return nil, nil, 0, validation("Invalid ShardIterator")
 	}
-	from, err := strconv.ParseInt(parts[1], 10, 64)
-	given, err2 := strconv.ParseInt(parts[2], 10, 64)
+	from, err := strconv.ParseInt(parts[2], 10, 64)
+	given, err2 := strconv.ParseInt(parts[3], 10, 64)
 	if err != nil || err2 != nil {
-		return nil, 0, validation("Invalid ShardIterator")
+		return nil, nil, 0, validation("Invalid ShardIterator")
 	}
 	s, err := c.findStream(parts[0])
-	switch {
-	case err != nil:
-		return nil, 0, err
-	case c.at.UnixMilli()-given > iteratorLife.Milliseconds():
-		return nil, 0, fail("ExpiredIteratorException", "Iterator expired. The iterator was created more than 15 minutes ago")
-	case from < s.horizon():
-		return nil, 0, fail("TrimmedDataAccessException", "The records of the iterator have been trimmed")
+	if err != nil {
+		return nil, nil, 0, err
 	}
-	return s, from, nil
+	if c.at.UnixMilli()-given > iteratorLife.Milliseconds() {
+		return nil, nil, 0, fail("ExpiredIteratorException", "Iterator expired. The iterator was created more than 15 minutes ago")
+	}
+	h, err := s.shard(parts[1])
+	if err == nil && from < h.horizon {
+		err = fail("TrimmedDataAccessException", "The records of the iterator have been trimmed")
+	}
+	return s, h, from, err
 }
 
 func (c *call) readGetRecords() (iterator string, limit int64, err error) {
@@ -259,15 +294,15 @@ func (c *call) getRecords() error {
 	}
 	c.mu.Lock() // trims
 	defer c.mu.Unlock()
-	s, from, err := c.readIterator(iterator)
+	s, h, from, err := c.readIterator(iterator)
 	if err != nil {
 		return err
 	}
-	s.trim(c.at)
-	from = max(from, s.horizon())
+	s.trim(c.at.Add(-streamLife))
+	from = max(from, h.horizon)
 	size := 0
 	c.out = append(wire.Field(c.out, "Records"), '[')
-	for _, r := range s.from(from) {
+	for _, r := range h.from(from) {
 		if limit == 0 || size > 0 && size+r.size > maxStreamBytes {
 			break
 		}
@@ -277,8 +312,8 @@ func (c *call) getRecords() error {
 		c.out = s.appendRecord(wire.Comma(c.out), r)
 	}
 	c.out = append(c.out, ']')
-	if s.disabled.IsZero() || from < s.next {
-		c.appendIterator("NextShardIterator", s, from)
+	if !h.ended(from) {
+		c.appendIterator("NextShardIterator", s, h, from)
 	}
 	return nil
 }

@@ -1,0 +1,165 @@
+package ddbmem
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem/internal/value"
+)
+
+// hashRange is a range of hash codes of partition keys, both ends included.
+type hashRange struct{ from, to uint64 }
+
+// everyHash has every key.
+var everyHash = hashRange{0, math.MaxUint32}
+
+// part is the i-th of n parts of a range, all of them the whole.
+func (h hashRange) part(i, n int) hashRange {
+	size := h.to - h.from + 1
+	cut := func(i int) uint64 { return h.from + size*uint64(i)/uint64(n) } // where part i begins
+	return hashRange{cut(i), cut(i+1) - 1}
+}
+
+// streamShard has the changes of some of a table's items, in their order. Once it is
+// closed, its children have the changes that follow.
+type streamShard struct {
+	id, parent string
+	hashes     hashRange
+	closed     time.Time // zero while open
+	first      int64     // the lowest sequence that a record of it can have
+	latest     int64     // the sequence of the latest record; below first for none
+	horizon    int64     // the lowest sequence that was not trimmed
+	records    []*streamRecord
+}
+
+// open adds a shard that follows parent, nil for none.
+func (s *stream) open(at time.Time, parent *streamShard, hashes hashRange) {
+	s.opened++
+	shard := &streamShard{
+		id:     fmt.Sprintf("shardId-%020d-%08x", at.UnixMilli(), s.opened),
+		hashes: hashes, first: s.next, latest: s.next - 1, horizon: s.next,
+	}
+	if parent != nil {
+		shard.parent = parent.id
+	}
+	s.shards = append(s.shards, shard)
+}
+
+// close closes a shard: it gets no more records.
+func (h *streamShard) close(at time.Time) {
+	if h.closed.IsZero() {
+		h.closed = at
+	}
+}
+
+// split closes every open shard; children take its items over, in equal parts.
+func (s *stream) split(at time.Time, children int) {
+	for _, shard := range slices.Clone(s.shards) {
+		if !shard.closed.IsZero() {
+			continue
+		}
+		shard.close(at)
+		for i := range children {
+			s.open(at, shard, shard.hashes.part(i, children))
+		}
+	}
+}
+
+// of is the open shard that has the changes of a partition key.
+func (s *stream) of(key value.Value) *streamShard {
+	code := uint64(hashCode(key))
+	i := slices.IndexFunc(s.shards, func(shard *streamShard) bool {
+		return shard.closed.IsZero() && shard.hashes.from <= code && code <= shard.hashes.to
+	})
+	return s.shards[i] // the open ones share all hashes
+}
+
+// shard is the shard with an id.
+func (s *stream) shard(id string) (*streamShard, error) {
+	for _, shard := range s.shards {
+		if shard.id == id {
+			return shard, nil
+		}
+	}
+	return nil, fail("ResourceNotFoundException", "Requested resource not found: Shard does not exist")
+}
+
+// append logs a record.
+func (h *streamShard) append(r *streamRecord) {
+	h.records, h.latest = append(h.records, r), r.sequence
+}
+
+// trim drops the records from before a time.
+func (h *streamShard) trim(before time.Time) {
+	n := 0
+	for n < len(h.records) && h.records[n].at.Before(before) {
+		h.horizon = h.records[n].sequence + 1
+		n++
+	}
+	h.records = slices.Delete(h.records, 0, n)
+}
+
+// ended reports whether nothing comes from a sequence number on, now or later.
+func (h *streamShard) ended(from int64) bool { return !h.closed.IsZero() && from > h.latest }
+
+// from are the records from a sequence number on.
+func (h *streamShard) from(sequence int64) []*streamRecord {
+	i, _ := slices.BinarySearchFunc(h.records, sequence, func(r *streamRecord, sequence int64) int {
+		if r.sequence < sequence {
+			return -1
+		}
+		return 1
+	})
+	return h.records[i:]
+}
+
+// trim drops the records from before a time, and the shards that were closed before it.
+func (s *stream) trim(before time.Time) {
+	for _, shard := range s.shards {
+		shard.trim(before)
+	}
+	s.shards = slices.DeleteFunc(s.shards, func(shard *streamShard) bool {
+		return !shard.closed.IsZero() && shard.closed.Before(before)
+	})
+}
+
+// SplitStream closes every open shard of the table's stream, as DynamoDB does after some
+// hours and when a partition is split, and opens children in the place of each, 1 or
+// more: the items of the shard are shared among them. Readers have to read a shard to its
+// end before its children. It fails if the table has no enabled stream.
+func (db *DB) SplitStream(table string, children int) error {
+	if children < 1 || children > 1024 {
+		return fmt.Errorf("ddbmem: %d children for a shard; give 1 to 1024", children)
+	}
+	return db.changeStream(table, func(s *stream) error {
+		if !s.disabled.IsZero() {
+			return fmt.Errorf("ddbmem: the stream of table %q is disabled; enable it with UpdateTable", table)
+		}
+		s.split(db.now(), children)
+		return nil
+	})
+}
+
+// TrimStream drops the records of the table's stream that are older than before, as
+// DynamoDB does with those of more than a day ago: what nobody has read by then is lost.
+// It fails if the table has no stream.
+func (db *DB) TrimStream(table string, before time.Time) error {
+	return db.changeStream(table, func(s *stream) error {
+		s.trim(before)
+		return nil
+	})
+}
+
+func (db *DB) changeStream(table string, change func(*stream) error) error {
+	if !db.made() {
+		return errNotMade
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if t := db.tables[table]; t != nil && t.stream != nil {
+		return change(t.stream)
+	}
+	return fmt.Errorf("ddbmem: there is no table %q with a stream; create it with a StreamSpecification", table)
+}
