@@ -95,7 +95,7 @@ func TestContextThatEndsInFlightLeavesNothingTaken(t *testing.T) {
 						s.acquire(entity, Amounts{"tpm": 100})
 					}
 					s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-						if r.Operation == "UpdateItem" || r.Operation == "PutItem" {
+						if r.Operation == "UpdateItem" {
 							return when
 						}
 						return ddbmem.Fault{}

@@ -32,7 +32,7 @@ func (f *faultyTransport) Do(r *http.Request) (*http.Response, error) {
 	f.mu.Unlock()
 	reset := &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	switch {
-	case operation != "UpdateItem" && operation != "PutItem":
+	case operation != "UpdateItem":
 	case p < .12:
 		response, err := f.next.Do(r)
 		if err != nil {

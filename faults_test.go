@@ -129,7 +129,7 @@ func (s *process) faulty(opts *Options, f *fault) *process {
 // writesOf matches writes of one entity's bucket.
 func writesOf(entity string) func(string, []byte) bool {
 	return func(operation string, body []byte) bool {
-		return (operation == "UpdateItem" || operation == "PutItem") && bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`))
+		return operation == "UpdateItem" && bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`))
 	}
 }
 

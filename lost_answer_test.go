@@ -21,7 +21,7 @@ import (
 
 func TestLostAnswerOfATakeCountsOnce(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		f := &fault{lose: true, match: only("UpdateItem", "PutItem")}
+		f := &fault{lose: true, match: only("UpdateItem")}
 		s := newProcess(t, e, perMinute()).faulty(perMinute(), f)
 		for i, left := range []int64{9500, 9000, 8500} { // a create, then spends
 			f.times(1)
@@ -59,7 +59,7 @@ func TestManyLostAnswersCountNoCallTwice(t *testing.T) {
 		a.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			mu.Lock()
 			defer mu.Unlock()
-			if q.Operation != "UpdateItem" && q.Operation != "PutItem" || r.Float64() >= .3 {
+			if q.Operation != "UpdateItem" || r.Float64() >= .3 {
 				return ddbmem.Fault{}
 			}
 			lost++

@@ -104,6 +104,43 @@ func TestClaimOfAsManyLimitsAsAreStored(t *testing.T) {
 	}
 }
 
+// The update that makes a bucket of as many limits as are allowed, under the longest names,
+// fits DynamoDB's bounds on expressions: 4 KB and 300 operators. Each level of a cascade
+// in one transaction has one of its own.
+func TestCreateOfAsManyLimitsAsAreAllowed(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		for _, mode := range []CascadeMode{CascadeParallel, CascadeTransaction} {
+			s := newProcess(t, e, nil)
+			limits, all := nLimits(strings.Repeat("a", 62), schema.MaxLimits)
+			require.NoError(t, s.repo.SetSystemLimits(t.Context(), limits, nil))
+			s.family("key", "project")
+			s.acquire("key", all, WithCascade(mode))
+			for _, entity := range []string{"key", "project"} {
+				item := s.item(entity)
+				require.Len(t, item, 2+13+6*schema.MaxLimits, "key, what is shared, and six of each limit")
+				assert.Equal(t, schema.Number(99_000), item["b_"+limits[19].Name+"_tk"])
+			}
+		}
+	})
+}
+
+// A bucket is made by an update that names what it writes, for a policy to judge, and it
+// is the item that is remembered.
+func TestCreateIsAnUpdateOfItsItem(t *testing.T) {
+	s := memProcess(t, nil)
+	wire := record(s.db)
+	s = s.wired(perMinute(), wire)
+	s.acquire("user-1", Amounts{"rpm": 1})
+	requests := wire.take()
+	require.Equal(t, "UpdateItem", requests[len(requests)-1].Operation)
+	request := requests[len(requests)-1].Request.(map[string]any)
+	item := s.item("user-1")
+	for _, name := range request["ExpressionAttributeNames"].(map[string]any) {
+		assert.Contains(t, item, name)
+	}
+	assert.Len(t, item, len(request["ExpressionAttributeNames"].(map[string]any))+1, "and the sort key")
+}
+
 // An item that another writer made may hold any number of limits: that many are
 // charged, or said to be too many.
 func TestBucketOfAnotherWriterWithManyLimits(t *testing.T) {

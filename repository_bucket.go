@@ -48,23 +48,26 @@ func (b buckets) Update(ctx context.Context, key schema.Item, st schema.Statemen
 	return lane.Answer{Verdict: landed, Image: image, Seen: true}
 }
 
-// Create puts a bucket that must not exist yet, in whichever layout.
+// Create makes a bucket that must not exist yet, in whichever layout.
 func (b buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	r := b.repo
 	if a, turned := r.turnBeforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
 		return a
 	}
-	item := c.Item()
-	_, err := r.client.PutItem(ctx, &dynamodb.PutItemInput{
+	st := c.Statement()
+	_, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &r.table,
-		Item:                                item,
-		ConditionExpression:                 aws.String(schema.CreateCondition),
+		Key:                                 c.Keys.Bucket(c.Entity, c.Resource).Attributes(),
+		UpdateExpression:                    &st.Update,
+		ConditionExpression:                 &st.Condition,
+		ExpressionAttributeNames:            st.Names,
+		ExpressionAttributeValues:           st.Values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, withoutRetries...)
 	if err != nil {
 		return r.refusal("create the bucket", err, hint, slot)
 	}
-	image, err := r.sets.DecodeBucket(item, hint, slot)
+	image, err := r.sets.DecodeBucket(c.Item(), hint, slot)
 	return lane.Answer{Verdict: landed, Image: image, Seen: err == nil, Err: err}
 }
 
@@ -95,30 +98,26 @@ type bucketTransaction struct {
 
 // join adds the write of a bucket to a transaction.
 func (r *Repository) join(t *bucketTransaction, at *lane.Lane, w *plan.Write, o schema.Op) {
-	const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
-	if w.Kind == plan.Create {
+	var st schema.Statement
+	switch w.Kind {
+	case plan.Create:
 		w.Create.Keys, w.Create.Entity, w.Create.Resource, w.Create.OpID = r.keys, at.Entity, at.Resource, o.ID
 		if t.creates == nil {
 			t.creates = map[int]*schema.Create{}
 		}
 		t.creates[len(t.items)] = w.Create
-		t.items = append(t.items, types.TransactWriteItem{Put: &types.Put{
-			TableName: &r.table, Item: w.Create.Item(), ConditionExpression: aws.String(schema.CreateCondition),
-			ReturnValuesOnConditionCheckFailure: allOld,
-		}})
-		return
-	}
-	var st schema.Statement
-	if w.Kind == plan.Spend {
+		st = w.Create.Statement()
+	case plan.Spend:
 		w.Spend.Op = o
 		st = w.Spend.Statement()
-	} else {
+	default:
 		w.Claim.Op = o
 		st = w.Claim.Statement()
 	}
 	t.items = append(t.items, types.TransactWriteItem{Update: &types.Update{
 		TableName: &r.table, Key: at.Key(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
-		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValuesOnConditionCheckFailure: allOld,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}})
 }
 

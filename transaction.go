@@ -184,7 +184,7 @@ func (l *RateLimiter) propose(ctx context.Context, lease *Lease, at position, ro
 func (lv *level) committed(p *lane.Proposal, decode func(schema.Item, int) (*schema.Image, error)) lane.Result {
 	image := p.View.Image
 	if image == nil {
-		image, _ = decode(p.Write.Create.Item(), 0) // what was put
+		image, _ = decode(p.Write.Create.Item(), 0) // what was made
 	} else {
 		image = p.View.After(lv.asked, &p.Write)
 	}

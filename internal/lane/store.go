@@ -14,7 +14,7 @@ import (
 type Store interface {
 	// Update sends a conditional update of one bucket, once.
 	Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) Answer
-	// Create puts a bucket that must not exist yet, once.
+	// Create makes a bucket that must not exist yet, once.
 	Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) Answer
 	// Read reads one bucket consistently. A nil image means that there is no bucket.
 	Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error)

@@ -19,7 +19,7 @@ type Kind uint8
 // The shapes of a write.
 const (
 	Nothing  Kind = iota // nothing to write
-	Create               // puts a bucket that does not exist
+	Create               // makes a bucket that does not exist
 	Spend                // changes the tokens of the limits named
 	Claim                // credits every limit and moves the refill instant
 	GiveBack             // returns tokens, which needs no decision

@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
@@ -185,38 +187,66 @@ type Create struct {
 	OpID        []byte
 }
 
-// CreateCondition is the condition of the put of a Create.
+// CreateCondition is the condition that nothing has the key.
 const CreateCondition = "attribute_not_exists(" + PK + ")"
 
-// Item returns the item to put. The put fills every op slot, so that no late
-// write of an earlier bucket under this key finds its own, and its id becomes
-// the item's incarnation.
-func (c *Create) Item() Item {
-	item := c.Keys.Bucket(c.Entity, c.Resource).Attributes()
-	item[attrEntity] = String(c.Entity)
-	item[attrResource] = String(c.Resource)
-	item[attrRefilled] = Number(c.Refilled)
-	if c.Fingerprint != nil {
-		item[attrFingerprint] = Bytes(c.Fingerprint)
-		item[attrConfigRead] = Number(c.ConfigRead)
-	}
-	item[attrIncarnation] = Bytes(c.OpID)
-	item[GSI2PK] = String(c.Keys.Resource(c.Resource))
-	item[GSI2SK] = String(BucketEntries + c.Entity)
-	if c.TTL > 0 {
-		item[TTL] = Number(c.TTL)
-	}
+// attribute is one attribute of an item.
+type attribute struct {
+	name  string
+	value types.AttributeValue
+}
+
+// attributes are those of the new item beside its key, in the order in which they are
+// written. They fill every op slot, so that no late write of an earlier bucket under
+// this key finds its own, and the id of the create becomes the item's incarnation.
+func (c *Create) attributes() []attribute {
+	as := make([]attribute, 0, 12+6*len(c.Limits))
+	set := func(name string, value types.AttributeValue) { as = append(as, attribute{name, value}) }
 	for _, slot := range opAttrs {
-		item[slot] = Bytes(c.OpID)
+		set(slot, Bytes(c.OpID))
 	}
+	set(attrIncarnation, Bytes(c.OpID))
+	set(attrRefilled, Number(c.Refilled))
+	if c.Fingerprint != nil {
+		set(attrFingerprint, Bytes(c.Fingerprint))
+		set(attrConfigRead, Number(c.ConfigRead))
+	}
+	if c.TTL > 0 {
+		set(TTL, Number(c.TTL))
+	}
+	set(attrEntity, String(c.Entity))
+	set(attrResource, String(c.Resource))
+	set(GSI2PK, String(c.Keys.Resource(c.Resource)))
+	set(GSI2SK, String(BucketEntries+c.Entity))
 	for _, l := range c.Limits {
 		a := attrsOf(l.Name)
-		item[a.tokens] = Number(l.Tokens)
-		item[a.consumed] = Number(l.Consumed)
-		item[a.capacity] = Number(l.Capacity)
-		item[a.burst] = Number(l.Rate.Burst)
-		item[a.amount] = Number(l.Rate.Amount)
-		item[a.period] = Number(l.Rate.Period)
+		set(a.tokens, Number(l.Tokens))
+		set(a.consumed, Number(l.Consumed))
+		set(a.capacity, Number(l.Capacity))
+		set(a.burst, Number(l.Rate.Burst))
+		set(a.amount, Number(l.Rate.Amount))
+		set(a.period, Number(l.Rate.Period))
+	}
+	return as
+}
+
+// Item is the item that a create makes.
+func (c *Create) Item() Item {
+	item := c.Keys.Bucket(c.Entity, c.Resource).Attributes()
+	for _, a := range c.attributes() {
+		item[a.name] = a.value
 	}
 	return item
+}
+
+// Statement is the update that makes the item where there is none. It is no put: an
+// update names each attribute that it writes, so a policy can tell a bucket from limits,
+// which have the same partition key.
+func (c *Create) Statement() Statement {
+	b := newStatementBuilder()
+	for _, a := range c.attributes() {
+		b.setValue(a.name, a.value)
+	}
+	b.absent(PK)
+	return b.build()
 }
