@@ -26,15 +26,25 @@ func (t Tables) validate() error {
 	return nil
 }
 
-// CreateTables creates the two tables, on-demand and with TTL on ttl_epoch, and
-// waits until they can be used. Tables that exist are left as they are.
-func (k *Keeper) CreateTables(ctx context.Context) error {
-	if err := k.usable(ctx); err != nil {
-		return err
+// TTLAttribute is the attribute by which items of both tables expire, in seconds since
+// the epoch.
+const TTLAttribute = store.AttrTTL
+
+// TableInputs describe the two tables, control before usage: for CreateTables, and for
+// infrastructure code that makes them. TTL on TTLAttribute is to be enabled besides. They
+// fail with a *ValidationError for names that DynamoDB would refuse.
+func (t Tables) TableInputs() ([]*dynamodb.CreateTableInput, error) {
+	if err := t.validate(); err != nil {
+		return nil, err
 	}
-	for _, name := range []string{k.store.Control, k.store.Usage} {
-		_, err := k.client.CreateTable(ctx, &dynamodb.CreateTableInput{
-			TableName:   &name,
+	return t.inputs(), nil
+}
+
+func (t Tables) inputs() []*dynamodb.CreateTableInput {
+	inputs := make([]*dynamodb.CreateTableInput, 0, 2)
+	for _, name := range []string{t.Control, t.Usage} {
+		inputs = append(inputs, &dynamodb.CreateTableInput{
+			TableName:   aws.String(name),
 			BillingMode: types.BillingModePayPerRequest,
 			KeySchema: []types.KeySchemaElement{
 				{AttributeName: aws.String("PK"), KeyType: types.KeyTypeHash},
@@ -45,6 +55,19 @@ func (k *Keeper) CreateTables(ctx context.Context) error {
 				{AttributeName: aws.String("SK"), AttributeType: types.ScalarAttributeTypeS},
 			},
 		})
+	}
+	return inputs
+}
+
+// CreateTables creates the two tables, on-demand and with TTL on ttl_epoch, and
+// waits until they can be used. Tables that exist are left as they are.
+func (k *Keeper) CreateTables(ctx context.Context) error {
+	if err := k.usable(ctx); err != nil {
+		return err
+	}
+	for _, in := range (Tables{Control: k.store.Control, Usage: k.store.Usage}).inputs() {
+		name := *in.TableName
+		_, err := k.client.CreateTable(ctx, in)
 		var exists *types.ResourceInUseException
 		if err != nil && !errors.As(err, &exists) {
 			return failure("CreateTables", err)

@@ -18,6 +18,14 @@ const (
 	bucketPrefix = "b_"
 )
 
+// BucketAttributes are the attributes that writes of buckets name, as patterns in which *
+// stands for any text. Nothing that says what a limit is, who blocks whom or who is whose
+// parent has a name like these.
+func BucketAttributes() []string {
+	names := []string{PK, SK, attrEntity, attrResource, attrRefilled, attrFingerprint, attrConfigRead, attrIncarnation, TTL, GSI2PK, GSI2SK}
+	return append(append(names, opAttrs[:]...), bucketPrefix+"*")
+}
+
 // OpSlots is how many clients' last writes an item remembers.
 const OpSlots = 4
 

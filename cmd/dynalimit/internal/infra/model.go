@@ -1,0 +1,46 @@
+package infra
+
+import (
+	"maps"
+	"slices"
+)
+
+// Model is a deployment.
+type Model struct {
+	Options
+	Tables []Table
+	Roles  []Role
+	Alarms []Alarm
+}
+
+// New describes a deployment. It fails with an error that names the option that is wrong.
+func New(o Options) (*Model, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	m := &Model{Options: o}
+	var err error
+	if m.Tables, err = tables(o); err != nil {
+		return nil, err
+	}
+	if o.Has(PartRoles) {
+		m.Roles = roles(o)
+	}
+	if o.Has(PartAlarms) {
+		m.Alarms = alarms(m.Tables)
+	}
+	return m, nil
+}
+
+// name is the default name of a table.
+func (m *Model) name(id string) string {
+	for _, t := range m.Tables {
+		if t.ID == id {
+			return *t.Input.TableName
+		}
+	}
+	return ""
+}
+
+// tagKeys are the keys of the tags, in order.
+func (m *Model) tagKeys() []string { return slices.Sorted(maps.Keys(m.Tags)) }

@@ -1,0 +1,67 @@
+package infra
+
+import (
+	"strconv"
+)
+
+// parameter is a parameter of what is written, besides the names of tables. An empty value
+// is none.
+type parameter struct {
+	name, value, about, pattern string
+	parts                       []Part
+}
+
+func (p parameter) used(m *Model) bool {
+	for _, part := range p.parts {
+		if m.Has(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// parameters are those of every deployment.
+func parameters() []parameter {
+	const arnOrNone = "^(arn:.+)?$"
+	return []parameter{
+		{paramProtection, "true", "Whether the tables are protected from being deleted", "", []Part{PartTables}},
+		{paramKey, "", "ARN of the KMS key that the tables are encrypted under; empty for a key of Amazon's", arnOrNone, []Part{PartTables, PartRoles}},
+		{paramBoundary, "", "ARN of the permissions boundary of the roles; empty for none", arnOrNone, []Part{PartRoles}},
+		{paramPrincipal, "", "ARN of who may take the roles; empty for this account, whose policies then say who may", arnOrNone, []Part{PartRoles}},
+		{paramService, "", "AWS service that may take the role that serves calls, such as ecs-tasks.amazonaws.com, instead of the principal; empty for none", "", []Part{PartRoles}},
+		{paramTopic, "", "ARN of the SNS topic that alarms are sent to; empty for none", arnOrNone, []Part{PartAlarms}},
+		{paramFunction, "", "Lambda function that reads the stream of the limits; empty for none", "", []Part{PartAlarms}},
+	}
+}
+
+// What all alarms have in common.
+const (
+	periodSeconds = int64(60)
+	comparison    = "GreaterThanOrEqualToThreshold"
+	// missingData is good data: what is counted is published when it happens.
+	missingData   = "notBreaching"
+	sumExpression = "SUM(FILL(METRICS(), 0))"
+)
+
+func metricID(i int) string { return "m" + strconv.Itoa(i+1) }
+
+// dimension is a dimension of a metric: a table, the function that reads the stream, or a
+// fixed value.
+type dimension struct {
+	name, value, table string
+	function           bool
+}
+
+func (m Metric) dimensions() []dimension {
+	if m.Table == "" {
+		return []dimension{{name: "FunctionName", function: true}}
+	}
+	ds := []dimension{{name: "TableName", table: m.Table}}
+	if m.Index != "" {
+		ds = append(ds, dimension{name: "GlobalSecondaryIndexName", value: m.Index})
+	}
+	if m.Operation != "" {
+		ds = append(ds, dimension{name: "Operation", value: m.Operation})
+	}
+	return ds
+}

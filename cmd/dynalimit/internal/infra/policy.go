@@ -1,0 +1,135 @@
+package infra
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// Statement is a statement of a policy that allows something.
+type Statement struct {
+	// Sid names it.
+	Sid string
+	// About says what it is for.
+	About string
+	// Actions are allowed on Resources under all Conditions.
+	Actions    []string
+	Resources  []Resource
+	Conditions []Condition
+	// WithKey means that it is there only where the tables are encrypted under a key of the
+	// account.
+	WithKey bool
+}
+
+// Resource is what a statement is about: a table, its indexes, or the key.
+type Resource struct {
+	// Table is a table's id; "" is the key that the tables are encrypted under.
+	Table string
+	// Indexes are the table's indexes rather than the table.
+	Indexes bool
+}
+
+// Condition compares a key of the request with values.
+type Condition struct {
+	Operator, Key string
+	Values        []string
+}
+
+// Role is a role with the one policy that it needs.
+type Role struct {
+	// ID begins the names of what is made for it.
+	ID string
+	// About says who takes it.
+	About string
+	// Serves means that a service takes it, so that an AWS service may be trusted.
+	Serves     bool
+	Statements []Statement
+}
+
+// Place is where a deployment is: what ARNs are made of.
+type Place struct {
+	// Partition is aws, aws-cn or aws-us-gov.
+	Partition string
+	// Region and Account are the deployment's.
+	Region, Account string
+	// Key is the ARN of the key that encrypts the tables, "" for Amazon's.
+	Key string
+}
+
+// policyVersion is that of the language of policies.
+const policyVersion = "2012-10-17"
+
+// Document is a policy as IAM reads it.
+type Document struct {
+	Version   string
+	Statement []DocumentStatement
+}
+
+// DocumentStatement is a statement as IAM reads it.
+type DocumentStatement struct {
+	Sid       string
+	Effect    string
+	Action    []string
+	Resource  []string
+	Condition map[string]map[string][]string `json:",omitempty"`
+}
+
+// Policy is the role's policy at a place.
+func (m *Model) Policy(role Role, at Place) Document {
+	d := Document{Version: policyVersion}
+	for _, s := range role.Statements {
+		if s.WithKey && at.Key == "" {
+			continue
+		}
+		ds := DocumentStatement{Sid: s.Sid, Effect: "Allow", Action: s.Actions}
+		for _, r := range s.Resources {
+			ds.Resource = append(ds.Resource, m.arn(r, at))
+		}
+		for _, c := range s.Conditions {
+			if ds.Condition == nil {
+				ds.Condition = map[string]map[string][]string{}
+			}
+			if ds.Condition[c.Operator] == nil {
+				ds.Condition[c.Operator] = map[string][]string{}
+			}
+			ds.Condition[c.Operator][c.Key] = c.Values
+		}
+		d.Statement = append(d.Statement, ds)
+	}
+	return d
+}
+
+// JSON is a policy as text.
+func (d Document) JSON() string {
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil { // strings and lists of them
+		panic(err)
+	}
+	return string(text)
+}
+
+func (m *Model) arn(r Resource, at Place) string {
+	if r.Table == "" {
+		return at.Key
+	}
+	arn := "arn:" + at.Partition + ":dynamodb:" + at.Region + ":" + at.Account + ":table/" + m.name(r.Table)
+	if r.Indexes {
+		arn += "/index/*"
+	}
+	return arn
+}
+
+// operators are those of a statement's conditions, in their order.
+func (s Statement) operators() []string {
+	var operators []string
+	for _, c := range s.Conditions {
+		if !slices.Contains(operators, c.Operator) {
+			operators = append(operators, c.Operator)
+		}
+	}
+	return operators
+}
+
+// under are the conditions of an operator.
+func (s Statement) under(operator string) []Condition {
+	return slices.DeleteFunc(slices.Clone(s.Conditions), func(c Condition) bool { return c.Operator != operator })
+}
