@@ -115,7 +115,7 @@ func TestVersionIsReadWithTheConfiguration(t *testing.T) {
 		return operations, versions
 	}
 	operations, versions := asked()
-	assert.Equal(t, []string{"BatchGetItem", "PutItem", "BatchGetItem", "PutItem", "UpdateItem"}, operations)
+	assert.Equal(t, []string{"BatchGetItem", "UpdateItem", "BatchGetItem", "UpdateItem", "UpdateItem"}, operations)
 	assert.Equal(t, 1, versions)
 	clock.advance(9 * time.Minute)
 	s.acquire("user-1", Amounts{"rpm": 1})
