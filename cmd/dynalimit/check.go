@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// checkCmd explains what an acquire would be told.
+type checkCmd struct {
+	Entity   string   `arg:"" help:"The entity's id."`
+	Resource string   `arg:"" help:"The resource that it asks for."`
+	Amounts  []string `arg:"" optional:"" name:"amount" sep:"none" help:"What it asks for, NAME=N, such as rpm=1 tpm=2000. Default: nothing, to see what is left."`
+}
+
+// Help is shown by --help.
+func (checkCmd) Help() string {
+	return `Nothing is written, and nothing taken. A running service may know a change of the
+configuration up to its ConfigTTL later. Exit code 0: it would be admitted; 3: it would not.
+
+Examples:
+  dynalimit check key-1 gpt-4
+  dynalimit check key-1 gpt-4 rpm=1 tpm=2000
+  dynalimit check key-1 gpt-4 rpm=1 --json`
+}
+
+// Validate is called by the parser.
+func (c checkCmd) Validate() error {
+	_, err := notation.Amounts(c.Amounts)
+	return err
+}
+
+// Run explains it.
+func (c checkCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	asked, err := notation.Amounts(c.Amounts)
+	if err != nil {
+		return badInput("%w", err)
+	}
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		d, err := decision.Read(ctx, repo, c.Entity, c.Resource, asked, now(ctx))
+		if err != nil {
+			return err
+		}
+		if err := out.Show(d, func() { printDecision(out, d) }); err != nil {
+			return err
+		}
+		if d.Outcome != decision.Allowed && d.Outcome != decision.Unlimited {
+			return errNo
+		}
+		return nil
+	})
+}
+
+// printDecision shows a decision to a person.
+func printDecision(out *term.Output, d *decision.Decision) {
+	fmt.Fprintf(out, "%s on %s: %s\n", out.Bold(term.Plain(d.EntityID)), out.Bold(term.Plain(d.Resource)), verdict(out, d))
+	for i, link := range d.Chain {
+		printLink(out, d, link, i)
+	}
+	if d.OnUnavailable != "" {
+		from := "the service's own default, no level says anything"
+		if d.PolicyLevel != "" {
+			from = fmt.Sprintf("from %s of %s", d.PolicyLevel, term.Plain(d.PolicyOf))
+		}
+		fmt.Fprintf(out, "While DynamoDB does not answer: %s, %s.\n", d.OnUnavailable, from)
+	}
+	fmt.Fprintln(out, out.Dim("Read now; a running service may know the configuration up to its ConfigTTL later, a minute by default."))
+}
+
+// verdict is the answer in words.
+func verdict(out *term.Output, d *decision.Decision) string {
+	switch d.Outcome {
+	case decision.Denied:
+		return out.Red("would be denied; " + when(d, d.Wait))
+	case decision.Blocked:
+		for _, link := range d.Chain {
+			if link.Blocked != "" {
+				return out.Red(fmt.Sprintf("blocked by the level %s of %s: no call is admitted", link.Blocked, term.Plain(link.EntityID)))
+			}
+		}
+		return out.Red("blocked: no call is admitted")
+	case decision.Unlimited:
+		return out.Green("would be admitted: nothing limits it")
+	case decision.Unconfigured:
+		return out.Yellow("no level has limits: a service admits what it gives to New itself, if anything; set some with 'dynalimit system set rpm=100'")
+	case decision.Allowed:
+		if len(d.Asked) == 0 {
+			return out.Green("nothing was asked for; what is left:")
+		}
+	}
+	return out.Green("would be admitted")
+}
+
+// when says in words when something fits.
+func when(d *decision.Decision, w *decision.Wait) string {
+	if w.Never {
+		return "never fits: more is asked for than the burst"
+	}
+	return fmt.Sprintf("fits in %s, at %s", notation.Wait(w.For), clockTime(d.At, *w.Until))
+}
+
+// clockTime is a time as a clock shows it, with the day if it is another one; never an
+// earlier one.
+func clockTime(now, at time.Time) string {
+	at = at.Add(time.Second - 1).Truncate(time.Second)
+	if at.Sub(now) < 24*time.Hour && at.YearDay() == now.YearDay() {
+		return at.Format("15:04:05 MST")
+	}
+	return at.Format("2006-01-02 15:04:05 MST")
+}
+
+const limitBar = 20
+
+// printLink shows an entity of the chain.
+func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth int) {
+	title := out.Bold(term.Plain(link.EntityID))
+	if depth > 0 {
+		title += out.Dim("  charged too, as the parent")
+	}
+	if link.Plan != "" {
+		title += out.Dim("  on the plan " + term.Plain(link.Plan))
+	}
+	fmt.Fprintln(out, "\n"+title)
+	switch {
+	case link.Blocked != "":
+		fmt.Fprintln(out, "  "+out.Red("blocked by the level "+string(link.Blocked)))
+	case link.Unlimited:
+		fmt.Fprintf(out, "  unlimited, by the level %s\n", link.Level)
+	case link.Level == "":
+		fmt.Fprintln(out, "  no level has limits")
+	}
+	width := 0
+	for _, l := range link.Limits {
+		width = max(width, len(l.Limit.Name))
+	}
+	for _, l := range link.Limits {
+		printBar(out, d, l, width)
+	}
+	rows := make([][]string, len(link.Levels))
+	for i, l := range link.Levels {
+		rows[i] = []string{"  " + string(l.Level), l.Scope.String(), says(l), standing(l)}
+	}
+	out.Table([]string{"  LEVEL", "OF", "SAYS", ""}, rows)
+}
+
+// printBar shows what is left of a limit.
+func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width int) {
+	burst := max(1, l.Limit.Burst)
+	bar := term.Bar(float64(l.Remaining)/float64(burst), 0, limitBar)
+	left := fmt.Sprintf("%d of %d left", l.Remaining, burst)
+	colour := out.Green
+	switch {
+	case l.Remaining < 0:
+		left, colour = fmt.Sprintf("%d in debt, of %d", -l.Remaining, burst), out.Red
+	case l.Denied:
+		colour = out.Red
+	case l.Remaining < burst/10:
+		colour = out.Yellow
+	}
+	line := fmt.Sprintf("  %-*s %s %s", width, term.Plain(l.Limit.Name), colour(bar), left)
+	if l.Asked > 0 {
+		line += fmt.Sprintf(", asked %d", l.Asked)
+	}
+	fmt.Fprintf(out, "%s, %s from %s\n", line, notation.Describe(l.Limit), cmp.Or(string(l.Level), "an older configuration"))
+	more := ""
+	switch full := time.Duration(l.FullMS) * time.Millisecond; {
+	case l.Denied:
+		more = out.Red("denied: " + when(d, l.Wait))
+	case full > 0:
+		more = out.Dim("full in " + notation.Wait(full))
+	}
+	if more != "" {
+		fmt.Fprintf(out, "  %*s %s\n", width, "", more)
+	}
+}
+
+// says is what a level says, in words.
+func says(l decision.Level) string {
+	text := ""
+	add := func(part string) {
+		if text != "" {
+			text += "; "
+		}
+		text += part
+	}
+	if l.Config.Blocked {
+		add("blocked")
+	}
+	if l.Config.Unlimited {
+		add("unlimited")
+	}
+	for _, limit := range l.Config.Limits {
+		add(limit.Name + " " + notation.Describe(limit))
+	}
+	if l.Config.OnUnavailable != "" {
+		add("in outages " + string(l.Config.OnUnavailable))
+	}
+	return orDash(text)
+}
+
+// standing is what a level comes to.
+func standing(l decision.Level) string {
+	switch {
+	case l.Config.Blocked:
+		return "admits nothing"
+	case l.InForce:
+		return "in force"
+	case l.HiddenBy != "":
+		return "hidden by " + string(l.HiddenBy)
+	}
+	return ""
+}

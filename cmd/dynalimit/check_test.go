@@ -1,0 +1,92 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// inUse is a table with a team, a key on a plan below it, and calls that were made.
+func inUse(t *testing.T) *shell {
+	t.Helper()
+	s := newTable(t)
+	repo, ctx := s.repository(), t.Context()
+	require.NoError(t, repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}, &dynalimit.SystemOptions{OnUnavailable: dynalimit.Local}))
+	require.NoError(t, repo.SetResourceLimits(ctx, "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 10_000)}))
+	require.NoError(t, repo.SetPlanLimits(ctx, "pro", "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 60), dynalimit.PerMinute("tpm", 5_000).WithBurst(8_000)}))
+	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "team-a"}))
+	require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "key-1", ParentID: "team-a", Cascade: true, Plan: "pro"}))
+	require.NoError(t, repo.SetUnlimited(ctx, dynalimit.Scope{Entity: "root"}))
+	require.NoError(t, repo.SetBlocked(ctx, dynalimit.Scope{Entity: "bad"}, true))
+	limiter, err := dynalimit.New(repo, nil)
+	require.NoError(t, err)
+	lease, err := limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"rpm": 50, "tpm": 6_000})
+	require.NoError(t, err)
+	require.NoError(t, lease.Adjust(ctx, dynalimit.Amounts{"tpm": 2_500}))
+	require.NoError(t, lease.Settle(ctx, nil))
+	require.NoError(t, limiter.Close(ctx))
+	return s
+}
+
+func TestCheckTranscript(t *testing.T) {
+	s := inUse(t)
+	s.golden("check.txt", [][]string{
+		{"check", "key-1", "gpt-4"},
+		{"check", "key-1", "gpt-4", "rpm=5"},
+		{"check", "key-1", "gpt-4", "rpm=1", "tpm=2000"},
+		{"check", "key-1", "gpt-4", "tpm=2000", "--json"},
+		{"check", "key-1", "gpt-4", "rpm=61"},
+		{"check", "key-1", "gpt-4", "rpm=61", "--json"},
+		{"check", "root", "gpt-4", "rpm=1"},
+		{"check", "root", "gpt-4", "--json"},
+		{"check", "bad", "gpt-4"},
+		{"check", "bad", "gpt-4", "rpm=1", "--json"},
+		{"check", "somebody", "claude", "rpm=1"},
+		{"check", "key-1", "gpt-4", "rps=1"},
+		{"check", "key-1", "gpt-4", "rpm"},
+		{"check", "key-1", "gpt-4", "rpm=-1"},
+		{"check", "key 1", "gpt-4"},
+		{"check", "", "gpt-4"},
+		{"check", "key-1"},
+	})
+}
+
+// TestCheckWhereNothingIsSet: what the table does not know is not said to be allowed.
+func TestCheckWhereNothingIsSet(t *testing.T) {
+	s := newTable(t)
+	code, stdout, _ := s.run("check", "key-1", "gpt-4", "rpm=1")
+	assert.Equal(t, exitNo, code)
+	assert.Contains(t, stdout, "no level has limits")
+	code, stdout, _ = s.run("check", "key-1", "gpt-4", "rpm=1", "--json")
+	assert.Equal(t, exitNo, code)
+	checkJSON(t, "check", stdout)
+	require.NoError(t, s.repository().SetBlocked(t.Context(), dynalimit.Scope{}, true))
+	code, stdout, _ = s.run("check", "key-1", "gpt-4", "rpm=1")
+	assert.Equal(t, exitNo, code)
+	assert.Contains(t, stdout, "blocked by the level system")
+}
+
+// TestCheckWritesNothing: every request reads.
+func TestCheckWritesNothing(t *testing.T) {
+	s := inUse(t)
+	began := s.db.Meter()
+	_, _, _ = s.run("check", "key-1", "gpt-4", "rpm=61")
+	used := s.db.Meter().Sub(began)
+	assert.Subset(t, []string{"GetItem", "BatchGetItem"}, slices.Collect(maps.Keys(used.Operations)))
+	assert.Positive(t, used.Requests())
+	assert.Zero(t, used.WriteUnits())
+}
+
+// TestCheckFitsTheTerminal: its table does.
+func TestCheckFitsTheTerminal(t *testing.T) {
+	s := inUse(t)
+	s.width = 60
+	_, stdout, _ := s.run("check", "key-1", "gpt-4", "tpm=2000")
+	assert.NotContains(t, stdout, "\x1b")
+	assert.Contains(t, stdout, "…")
+}

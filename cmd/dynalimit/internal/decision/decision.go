@@ -1,0 +1,212 @@
+// Package decision explains what an acquire would be told, and why. It reads, and writes
+// nothing.
+package decision
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// Outcome is the answer to an acquire.
+type Outcome string
+
+const (
+	// Allowed means that it would be admitted.
+	Allowed Outcome = "allowed"
+	// Denied means that an amount does not fit now.
+	Denied Outcome = "denied"
+	// Blocked means that the configuration admits nothing.
+	Blocked Outcome = "blocked"
+	// Unlimited means that no bucket would be charged.
+	Unlimited Outcome = "unlimited"
+	// Unconfigured means that no level of the configuration has limits: then those that a
+	// service gives to New apply, which the table does not know.
+	Unconfigured Outcome = "unconfigured"
+)
+
+// Decision is what an acquire would be told now. It is a plain value, and its JSON is what
+// `check --json` prints.
+type Decision struct {
+	EntityID string            `json:"entity_id"`
+	Resource string            `json:"resource"`
+	At       time.Time         `json:"at"`
+	Asked    dynalimit.Amounts `json:"asked,omitempty"`
+	Outcome  Outcome           `json:"outcome"`
+	// Wait is until it would be admitted; nil where it would be now, or is blocked.
+	Wait *Wait `json:"wait,omitempty"`
+	// OnUnavailable is what the call does if DynamoDB does not answer, PolicyOf the entity
+	// and PolicyLevel the level that say so; those are empty for what a service gives to New.
+	OnUnavailable dynalimit.UnavailablePolicy `json:"on_unavailable,omitempty"`
+	PolicyOf      string                      `json:"policy_of,omitempty"`
+	PolicyLevel   dynalimit.ConfigLevel       `json:"policy_level,omitempty"`
+	// Chain is the entity and the parents that the call charges, the entity first.
+	Chain []Link `json:"chain"`
+}
+
+// Wait is how long something takes.
+type Wait struct {
+	// Never means that no wait helps: the amount exceeds the burst.
+	Never bool `json:"never,omitempty"`
+	// MS is the wait in milliseconds, and Until when it ends; neither if it is Never.
+	MS    int64      `json:"ms,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+	// For is the wait.
+	For time.Duration `json:"-"`
+}
+
+// Link is an entity of the chain.
+type Link struct {
+	EntityID  string                `json:"entity_id"`
+	Plan      string                `json:"plan,omitempty"`
+	Level     dynalimit.ConfigLevel `json:"level,omitempty"`
+	Blocked   dynalimit.ConfigLevel `json:"blocked,omitempty"`
+	Unlimited bool                  `json:"unlimited,omitempty"`
+	// Limits are those in force, with what is left; none where nothing was read because
+	// the call is blocked.
+	Limits []Limit `json:"limits"`
+	// Levels are the levels that could say something about this entity and resource, the
+	// most specific first.
+	Levels []Level `json:"levels"`
+}
+
+// Limit is a limit in force.
+type Limit struct {
+	Limit     dynalimit.Limit       `json:"limit"`
+	Level     dynalimit.ConfigLevel `json:"level,omitempty"`
+	Asked     int64                 `json:"asked,omitempty"`
+	Remaining int64                 `json:"remaining"`
+	Denied    bool                  `json:"denied,omitempty"`
+	Wait      *Wait                 `json:"wait,omitempty"`
+	// FullMS is the time until it is full, in milliseconds.
+	FullMS int64 `json:"full_ms,omitempty"`
+}
+
+// Level is a level of the configuration with what it says.
+type Level struct {
+	Level  dynalimit.ConfigLevel `json:"level"`
+	Scope  dynalimit.Scope       `json:"scope"`
+	Config dynalimit.LimitConfig `json:"config,omitzero"`
+	// InForce means that its limits, or that it is unlimited, decide.
+	InForce bool `json:"in_force,omitempty"`
+	// HiddenBy is the level that hides its limits.
+	HiddenBy dynalimit.ConfigLevel `json:"hidden_by,omitempty"`
+}
+
+// mostLinks bounds the chain: a service charges no more.
+const mostLinks = 8
+
+// Read asks the table what an acquire would be told at now. It fails as Check and
+// ResolveLimits do.
+func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, now time.Time) (*Decision, error) {
+	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked}
+	configured, blocked := true, false
+	for id := entity; id != "" && len(d.Chain) < mostLinks; {
+		resolved, err := repo.ResolveLimits(ctx, id, resource)
+		if err != nil {
+			return nil, err
+		}
+		link := Link{EntityID: id, Plan: resolved.Plan, Level: resolved.Level, Blocked: resolved.Blocked, Unlimited: resolved.Unlimited, Limits: []Limit{}}
+		if link.Levels, err = levels(ctx, repo, resolved); err != nil {
+			return nil, err
+		}
+		blocked = blocked || resolved.Blocked != ""
+		configured = configured && (resolved.Level != "" || blocked)
+		if d.PolicyLevel == "" && resolved.PolicyLevel != "" {
+			d.PolicyLevel, d.PolicyOf, d.OnUnavailable = resolved.PolicyLevel, id, resolved.OnUnavailable
+		}
+		d.Chain = append(d.Chain, link)
+		again := slices.ContainsFunc(d.Chain, func(l Link) bool { return l.EntityID == resolved.ParentID })
+		if id = resolved.ParentID; !resolved.Cascade || again {
+			break // Check says what is wrong with a chain that returns to itself
+		}
+	}
+	if !configured {
+		d.Outcome = Unconfigured
+		return d, nil
+	}
+	return d, d.check(ctx, repo)
+}
+
+// check asks for the buckets.
+func (d *Decision) check(ctx context.Context, repo *dynalimit.Repository) error {
+	limiter, err := dynalimit.New(repo, nil)
+	if err != nil {
+		return err
+	}
+	report, err := limiter.Check(ctx, d.EntityID, d.Resource, d.Asked)
+	if err == nil {
+		d.judge(report)
+	}
+	return cmp.Or(err, limiter.Close(context.WithoutCancel(ctx)))
+}
+
+// judge takes over what a report says.
+func (d *Decision) judge(r *dynalimit.Report) {
+	switch {
+	case r.Blocked != nil:
+		d.Outcome = Blocked
+	case r.Unlimited:
+		d.Outcome = Unlimited
+	case r.Allowed:
+		d.Outcome = Allowed
+	default:
+		d.Outcome, d.Wait = Denied, d.wait(r.RetryAfter)
+	}
+	d.OnUnavailable = cmp.Or(d.OnUnavailable, r.OnUnavailable)
+	for _, s := range r.Statuses {
+		l := Limit{Limit: s.Limit, Level: s.Level, Asked: s.Requested, Remaining: s.Remaining, Denied: s.Exceeded, FullMS: s.Reset.Milliseconds()}
+		if s.Exceeded {
+			l.Wait = d.wait(s.RetryAfter)
+		}
+		for i := range d.Chain {
+			if d.Chain[i].EntityID == s.EntityID {
+				d.Chain[i].Limits = append(d.Chain[i].Limits, l)
+			}
+		}
+	}
+}
+
+func (d *Decision) wait(w time.Duration) *Wait {
+	if w == dynalimit.Never {
+		return &Wait{Never: true, For: w}
+	}
+	until := d.At.Add(w)
+	return &Wait{MS: w.Milliseconds(), Until: &until, For: w}
+}
+
+// levels reads the levels that could say something, with what they say.
+func levels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits) ([]Level, error) {
+	all := []Level{
+		{Level: dynalimit.LevelEntity, Scope: dynalimit.Scope{Entity: r.EntityID, Resource: r.Resource}},
+		{Level: dynalimit.LevelEntityDefault, Scope: dynalimit.Scope{Entity: r.EntityID}},
+	}
+	if r.Plan != "" {
+		all = append(all,
+			Level{Level: dynalimit.LevelPlan, Scope: dynalimit.Scope{Plan: r.Plan, Resource: r.Resource}},
+			Level{Level: dynalimit.LevelPlanDefault, Scope: dynalimit.Scope{Plan: r.Plan}})
+	}
+	all = append(all,
+		Level{Level: dynalimit.LevelResource, Scope: dynalimit.Scope{Resource: r.Resource}},
+		Level{Level: dynalimit.LevelSystem})
+	scopes := make([]dynalimit.Scope, len(all))
+	for i := range all {
+		scopes[i] = all[i].Scope
+	}
+	configs, err := repo.GetConfigs(ctx, scopes)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		l := &all[i]
+		l.Config = configs[i].Config
+		l.InForce = l.Level == r.Level
+		if !l.InForce && (len(l.Config.Limits) > 0 || l.Config.Unlimited) {
+			l.HiddenBy = r.Level
+		}
+	}
+	return all, nil
+}

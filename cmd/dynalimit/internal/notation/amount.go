@@ -1,0 +1,70 @@
+package notation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// AmountExample is an amount in this notation, for messages.
+const AmountExample = "rpm=1 or tpm=2000"
+
+// Amounts reads NAME=N, as many as there are. What the library refuses is for it to say.
+func Amounts(texts []string) (dynalimit.Amounts, error) {
+	amounts := make(dynalimit.Amounts, len(texts))
+	for _, text := range texts {
+		name, count, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			return nil, fmt.Errorf("%q is not an amount: write it like %s", text, AmountExample)
+		}
+		n, err := Count(count)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", text, err)
+		}
+		if _, twice := amounts[name]; twice {
+			return nil, fmt.Errorf("%s stands twice: give each limit once", name)
+		}
+		amounts[name] = n
+	}
+	return amounts, nil
+}
+
+// Wait is a wait in words, never less than it is: 850ms, 12s, 3m12s, 5h30m, 2d4h.
+func Wait(d time.Duration) string {
+	switch {
+	case d == dynalimit.Never:
+		return "never"
+	case d <= 0:
+		return "0s"
+	case d < time.Second:
+		return ceil(d, time.Millisecond).String()
+	case d < time.Hour:
+		return PeriodText(ceil(d, time.Second))
+	}
+	d = ceil(d, time.Minute)
+	if d < day {
+		return PeriodText(d)
+	}
+	if d >= 10*365*day {
+		return "more than 10 years"
+	}
+	d = ceil(d, time.Hour)
+	text := fmt.Sprintf("%dd", d/day)
+	if hours := d % day / time.Hour; hours > 0 {
+		text += fmt.Sprintf("%dh", hours)
+	}
+	return text
+}
+
+// ceil rounds up.
+func ceil(d, unit time.Duration) time.Duration {
+	if rest := d % unit; rest > 0 {
+		if d > time.Duration(1<<63-1)-unit {
+			return d - rest
+		}
+		d += unit - rest
+	}
+	return d
+}
