@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/config"
+	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/problem"
 )
@@ -39,6 +40,10 @@ var (
 	// ErrConflict matches the error of a change that was planned on what is stored no
 	// more: *ConfigConflictError, *EntityConflictError.
 	ErrConflict = errors.New("dynalimit: changed meanwhile")
+	// ErrHeld matches every *HeldError.
+	ErrHeld = lock.ErrHeld
+	// ErrLost matches every *LostError: the cause of the end of what was done alone.
+	ErrLost = lock.ErrLost
 	// ErrTable matches a *TableError.
 	ErrTable = problem.ErrTable
 	// ErrUnconfirmed matches an *UnconfirmedError.

@@ -44,7 +44,7 @@ var importTable = []importRow{
 	{
 		folder: ".",
 		project: []string{
-			"internal/admin", "internal/audit", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/legacy", "internal/plan",
+			"internal/admin", "internal/audit", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
 			"internal/problem", "internal/schema", "internal/table",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
@@ -130,6 +130,13 @@ var importTable = []importRow{
 		project: []string{"internal/ddb", "internal/plan", "internal/problem", "internal/schema", "internal/table"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "it turns items of an older layout by the table that it is given; it knows neither limiters nor who administers them",
+	},
+	{
+		folder:  "internal/lock",
+		std:     append([]string{"context", "crypto/rand"}, pureStd...),
+		project: []string{"internal/ddb", "internal/problem", "internal/schema", "internal/table"},
+		others:  []string{sdk + "/service/dynamodb/types"},
+		reason:  "who is alone at something is decided from a lease and a time; what is done meanwhile is not its business",
 	},
 	{
 		folder: "internal/problem",

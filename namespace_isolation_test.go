@@ -60,6 +60,9 @@ var showing = map[string]func(ctx context.Context, r *Repository) (any, error){
 // changing are the methods of a Repository that change what a namespace holds. Each changes
 // something in a furnished one.
 var changing = map[string]func(ctx context.Context, r *Repository) (any, error){
+	"Alone": func(ctx context.Context, r *Repository) (any, error) {
+		return nil, r.Alone(ctx, "manifest", nil, func(context.Context) error { return nil })
+	},
 	"CreateEntities": func(ctx context.Context, r *Repository) (any, error) {
 		return errorsOf(r.CreateEntities(ctx, []EntitySetup{{Entity: Entity{ID: "new-1"}}}))
 	},

@@ -1,0 +1,152 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+// lookEvery is how often a lease that somebody else holds is looked at.
+const lookEvery = time.Second
+
+// errSilence is why a hold was not renewed when no renewal has failed yet.
+var errSilence = errors.New("the table has not answered")
+
+// Do takes the lease, waiting for whoever holds it for so long at most, and does something
+// with it. It tells who holds the lease after each look, unless told is nil. The context of
+// do ends, with a *LostError as its cause, before anybody else can take the lease. The lease
+// is renewed meanwhile, and released afterwards. If the hold ended too early Do fails with
+// that error, whatever do returns.
+func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*HeldError), do func(ctx context.Context, fence int64) error) (err error) {
+	h := &holding{lock: l}
+	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	defer h.cancel(nil)
+	fence, err := h.wait(most, told)
+	if err != nil {
+		return err
+	}
+	var renewals sync.WaitGroup
+	renewals.Go(h.renew)
+	defer func() {
+		lost, early := errors.AsType[*LostError](context.Cause(h.ctx))
+		h.cancel(nil)
+		renewals.Wait()
+		h.end.Stop()
+		_ = l.Release(ctx) // it ends by itself if that fails
+		if early && !errors.Is(err, ErrLost) {
+			err = errors.Join(lost, err)
+		}
+	}()
+	return do(h.ctx, fence)
+}
+
+// holding is a lease that is being held.
+type holding struct {
+	lock   *Lock
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// end ends ctx, unless a renewal comes before.
+	end *time.Timer
+
+	mu sync.Mutex
+	// failed is why the last renewal failed; nil if it did not.
+	failed error
+}
+
+// wait takes the lease. It waits for whoever holds it.
+func (h *holding) wait(most time.Duration, told func(*HeldError)) (int64, error) {
+	var held *HeldError
+	end := h.lock.Now().Add(most)
+	for {
+		fence, err := h.take()
+		last, ok := errors.AsType[*HeldError](err)
+		switch {
+		case ok:
+			held = last
+		case err != nil && held != nil && h.ctx.Err() != nil:
+			return 0, fmt.Errorf("%w; %w", err, held)
+		default:
+			return fence, err
+		}
+		left := end.Sub(h.lock.Now())
+		if left <= 0 {
+			return 0, held
+		}
+		if told != nil {
+			told(held)
+		}
+		if !ddb.Sleep(h.ctx, min(left, lookEvery)) {
+			return 0, fmt.Errorf("%w; %w", h.ctx.Err(), held)
+		}
+	}
+}
+
+// take takes the lease, unless somebody holds it. What may have been taken is released if
+// it cannot be used.
+func (h *holding) take() (fence int64, err error) {
+	err = h.extend(func() (err error) {
+		fence, err = h.lock.Take(h.ctx)
+		return err
+	})
+	if err == nil && h.ctx.Err() != nil { // it ended, or the answer came too late
+		h.end.Stop()
+		err = context.Cause(h.ctx)
+		_ = h.lock.Release(h.ctx)
+	} else if unconfirmed(err) {
+		_ = h.lock.Release(h.ctx)
+	}
+	return fence, err
+}
+
+// extend sends a request that extends the hold. The end is counted from before the request,
+// by a timer, so that neither a clock that steps nor a slow answer puts it off.
+func (h *holding) extend(send func() error) error {
+	next := time.AfterFunc(endsAfter(h.lock.Hold), h.lose)
+	if err := send(); err != nil {
+		next.Stop()
+		return err
+	}
+	if h.end != nil {
+		h.end.Stop()
+	}
+	h.end = next
+	return nil
+}
+
+// renew renews the lease again and again, until the hold ends.
+func (h *holding) renew() {
+	pause := renewAfter(h.lock.Hold)
+	for ddb.Sleep(h.ctx, pause) {
+		err := h.extend(func() error { return h.lock.Renew(h.ctx) })
+		if errors.Is(err, ErrLost) {
+			h.cancel(err)
+			return
+		}
+		h.note(err)
+		if pause = renewAfter(h.lock.Hold); err != nil {
+			pause = retryAfter(h.lock.Hold)
+		}
+	}
+}
+
+// note remembers how a renewal went.
+func (h *holding) note(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed = err
+}
+
+// lose ends the hold, because no renewal came in time.
+func (h *holding) lose() {
+	h.mu.Lock()
+	why := h.failed
+	h.mu.Unlock()
+	if why == nil {
+		why = errSilence
+	}
+	h.cancel(&LostError{Name: h.lock.Name, Err: why})
+}

@@ -1,0 +1,120 @@
+package lock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// Lock is one try to be alone at something. Its fields are set once, before it is used.
+type Lock struct {
+	Table *table.Table
+	// Key is that of the lease.
+	Key schema.Key
+	// Name is what the lease is for, and Holder who asks, for people.
+	Name, Holder string
+	// Hold is how long the lease lasts after each renewal: so long others wait for a
+	// process that died, and Margin.
+	Hold time.Duration
+	// Now is DynamoDB's time, as far as it is known.
+	Now func() time.Time
+
+	token string
+}
+
+// Take takes the lease, which nobody else may hold, and returns its fence. It fails with a
+// *HeldError. An error that says that the lease may have been taken is to be followed by
+// Release.
+func (l *Lock) Take(ctx context.Context) (fence int64, err error) {
+	if l.token == "" {
+		l.token = rand.Text()
+	}
+	op := "take the lease of " + l.Name
+	var next schema.Lease
+	err = l.Table.Change(ctx, op, func() (table.Proposal, error) {
+		stored, item, err := l.read(ctx, op)
+		if err != nil {
+			return table.Proposal{}, err
+		}
+		if stored.Token == l.token { // a try before this one made it
+			next = stored
+			return table.Proposal{}, nil
+		}
+		var free bool
+		if next, free = taken(stored, l.Holder, l.token, l.Now(), l.Hold); !free {
+			return table.Proposal{}, &HeldError{Name: l.Name, Holder: stored.Holder, Until: freeAt(stored)}
+		}
+		put := l.Table.Put(schema.EncodeLease(l.Key, next), schema.LeaseUnchanged(item))
+		return table.Proposal{Writes: []types.TransactWriteItem{put}}, nil
+	})
+	if unconfirmed(err) {
+		if stored, _, lookErr := l.read(context.WithoutCancel(ctx), op); lookErr == nil && stored.Token == l.token {
+			return stored.Fence, nil
+		}
+	}
+	return next.Fence, err
+}
+
+// unconfirmed reports whether a change that failed may have been made.
+func unconfirmed(err error) bool {
+	u, ok := errors.AsType[*problem.UnavailableError](err)
+	return ok && u.Unconfirmed
+}
+
+// read reads the lease.
+func (l *Lock) read(ctx context.Context, op string) (schema.Lease, schema.Item, error) {
+	item, err := l.Table.Get(ctx, op, l.Key)
+	if err != nil {
+		return schema.Lease{}, nil, err
+	}
+	lease, err := schema.DecodeLease(item)
+	if err != nil {
+		err = fmt.Errorf("dynalimit: %s: the item %s %s cannot be read: %w; delete it if nobody is at it", op, l.Key.PK, l.Key.SK, err)
+	}
+	return lease, item, err
+}
+
+// Renew extends the hold. It fails with a *LostError if somebody else took the lease; any
+// other error may be followed by another try.
+func (l *Lock) Renew(ctx context.Context) error {
+	return l.write(ctx, "renew the lease of "+l.Name, func() schema.Statement {
+		return schema.RenewLease(l.token, l.Now().Add(l.Hold).UnixMilli())
+	})
+}
+
+// Release ends the hold. It is no error that it has ended before. It survives the end of
+// ctx, because others wait.
+func (l *Lock) Release(ctx context.Context) error {
+	err := l.write(context.WithoutCancel(ctx), "release the lease of "+l.Name, func() schema.Statement { return schema.ReleaseLease(l.token) })
+	if errors.Is(err, ErrLost) {
+		return nil
+	}
+	return err
+}
+
+// write changes the lease, of which the statement requires the token. When that was refused
+// the lease is looked at, before the change is tried again.
+func (l *Lock) write(ctx context.Context, op string, statement func() schema.Statement) error {
+	tried := false
+	return l.Table.Change(ctx, op, func() (table.Proposal, error) {
+		if tried {
+			stored, _, err := l.read(ctx, op)
+			if err == nil && stored.Token != l.token {
+				err = &LostError{Name: l.Name, Holder: stored.Holder}
+			}
+			if err != nil {
+				return table.Proposal{}, err
+			}
+		}
+		tried = true
+		return table.Proposal{Writes: []types.TransactWriteItem{l.Table.Update(l.Key, statement())}}, nil
+	})
+}

@@ -1,0 +1,105 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Attribute names of leases.
+const (
+	attrHolder     = "holder"
+	attrToken      = "token"
+	attrFence      = "fence"
+	attrLeaseUntil = "lease_until"
+
+	skLease = "#LEASE"
+	// maxLeaseName bounds the name of a lease, in bytes.
+	maxLeaseName = 64
+)
+
+// LeaseKept is how long the item of a lease stays after its end. While it is there fences
+// count from its own, and after that from the time, which is higher by then.
+const LeaseKept = 30 * 24 * time.Hour
+
+// Lease says who is alone at something, and until when. The zero value is one that nobody
+// ever held.
+type Lease struct {
+	// Holder is who holds it, for people.
+	Holder string
+	// Token is known to the holder alone; "" once it was released.
+	Token string
+	// Fence rises with every take.
+	Fence int64
+	// Until is the end of the hold, by the holder's clock, in milliseconds.
+	Until int64
+}
+
+// CheckLease says what is wrong with the name of a lease, or "" if nothing is.
+func CheckLease(name string) string {
+	if name == "" || len(name) > maxLeaseName {
+		return fmt.Sprintf("has %d bytes; give 1 to %d", len(name), maxLeaseName)
+	}
+	for i, c := range name {
+		if lower := c >= 'a' && c <= 'z'; !lower && (i == 0 || c != '-') {
+			return fmt.Sprintf("%q contains %q; use a to z, and - after the first letter", name, c)
+		}
+	}
+	return ""
+}
+
+// Lease is the key of the lease of a name: MANIFEST# and #LEASE for "manifest".
+func (k Keys) Lease(name string) Key { return Key{k.prefix + strings.ToUpper(name) + "#", skLease} }
+
+// EncodeLease returns the item of a lease.
+func EncodeLease(key Key, l Lease) Item {
+	return Item{
+		PK: String(key.PK), SK: String(key.SK), attrHolder: String(l.Holder), attrToken: String(l.Token), attrFence: Number(l.Fence),
+		attrLeaseUntil: Number(l.Until), TTL: Number(leaseTTL(l.Until)),
+	}
+}
+
+// leaseTTL is the end of the item of a lease, in seconds.
+func leaseTTL(until int64) int64 { return until/1000 + int64(LeaseKept/time.Second) }
+
+// DecodeLease reads a lease; the zero one from no item. It fails for what cannot be
+// understood.
+func DecodeLease(item Item) (Lease, error) {
+	if item == nil {
+		return Lease{}, nil
+	}
+	d := decoder{item: item}
+	l := Lease{Holder: Text(item, attrHolder), Token: Text(item, attrToken)}
+	l.Fence, _ = d.number(attrFence)
+	l.Until, _ = d.number(attrLeaseUntil)
+	if d.err == nil && (item[attrFence] == nil || item[attrLeaseUntil] == nil) {
+		return l, fmt.Errorf("attribute %s or %s is missing", attrFence, attrLeaseUntil)
+	}
+	return l, d.err
+}
+
+// LeaseUnchanged is the condition that a lease is as it was when its item was read; nil
+// for no item.
+func LeaseUnchanged(old Item) Statement {
+	b := newStatementBuilder()
+	b.recordIs(old, attrFence, attrLeaseUntil)
+	return withoutEmptyValues(b.build())
+}
+
+// RenewLease extends the hold of whoever has the token.
+func RenewLease(token string, until int64) Statement {
+	b := newStatementBuilder()
+	b.setValue(attrLeaseUntil, Number(until))
+	b.setValue(TTL, Number(leaseTTL(until)))
+	b.compare(attrToken, "=", String(token))
+	return b.build()
+}
+
+// ReleaseLease ends the hold of whoever has the token. The item stays, for its fence; a
+// renewal that is still under way finds no token.
+func ReleaseLease(token string) Statement {
+	b := newStatementBuilder()
+	b.drop(attrToken)
+	b.compare(attrToken, "=", String(token))
+	return b.build()
+}

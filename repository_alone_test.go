@@ -1,0 +1,93 @@
+package dynalimit
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+func nothing(context.Context) error { return nil }
+
+// One at a time does something under a name, in a namespace.
+func TestAlone(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, nil)
+		require.NoError(t, r.RegisterNamespace(t.Context(), "eu"))
+		eu, again := e.namespaced(t, r.table, "eu", nil), e.open(t, r.table, nil).As("ben")
+		err := r.As("ann").Alone(t.Context(), "manifest", nil, func(ctx context.Context) error {
+			err := again.Alone(ctx, "manifest", nil, nothing)
+			require.ErrorIs(t, err, ErrHeld)
+			held, _ := errors.AsType[*HeldError](err)
+			assert.Equal(t, "ann", held.Holder)
+			assert.WithinDuration(t, time.Now().Add(time.Minute), held.Until, 20*time.Second)
+			require.NoError(t, again.Alone(ctx, "sweeper", nil, nothing), "another name")
+			require.NoError(t, eu.Alone(ctx, "manifest", nil, nothing), "another namespace")
+			return ErrNotFound
+		})
+		require.Equal(t, ErrNotFound, err, "what it returns")
+		require.NoError(t, again.Alone(t.Context(), "manifest", nil, nothing))
+		item, err := r.store.Get(t.Context(), "test", schema.Key{PK: "eu/MANIFEST#", SK: "#LEASE"})
+		require.NoError(t, err)
+		assert.NotNil(t, item)
+	})
+}
+
+// Whoever is alone is told before anybody else can be, when the table does not answer.
+func TestAloneEndsInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memEngine(t)
+		r := e.repository(t, nil)
+		began := time.Now()
+		err := r.Alone(t.Context(), "manifest", &AloneOptions{Hold: 30 * time.Second}, func(ctx context.Context) error {
+			e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+			<-ctx.Done()
+			e.db.SetFaults(nil)
+			assert.Equal(t, 25*time.Second, time.Since(began))
+			return context.Cause(ctx)
+		})
+		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, ErrUnavailable, "why")
+		e.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+		err = r.Alone(t.Context(), "manifest", nil, func(context.Context) error { return errors.New("called") })
+		require.ErrorIs(t, err, ErrUnavailable)
+		e.db.SetFaults(nil)
+	})
+}
+
+func TestAloneWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := memEngine(t).repository(t, nil)
+		told := 0
+		require.NoError(t, r.Alone(t.Context(), "manifest", nil, func(ctx context.Context) error {
+			began := time.Now()
+			err := r.Alone(ctx, "manifest", &AloneOptions{Wait: 10 * time.Second, OnWait: func(*HeldError) { told++ }}, nothing)
+			require.ErrorIs(t, err, ErrHeld)
+			assert.Equal(t, 10*time.Second, time.Since(began))
+			return nil
+		}))
+		assert.Equal(t, 10, told)
+	})
+}
+
+func TestAloneOfBadInput(t *testing.T) {
+	r := memEngine(t).repository(t, nil)
+	alone := func(name string, o AloneOptions) error { return r.Alone(t.Context(), name, &o, nothing) }
+	for _, name := range []string{"", "A", "-a", "a#", "é", "a b", string(make([]byte, 65))} {
+		assertInvalid(t, alone(name, AloneOptions{}), "name", "")
+	}
+	assertInvalid(t, alone("a", AloneOptions{Hold: time.Millisecond}), "options.Hold", "give 1s to 1h0m0s")
+	assertInvalid(t, alone("a", AloneOptions{Hold: -time.Second}), "options.Hold", "give")
+	assertInvalid(t, alone("a", AloneOptions{Hold: 2 * time.Hour}), "options.Hold", "give")
+	assertInvalid(t, alone("a", AloneOptions{Wait: -time.Second}), "options.Wait", "give 0 or more")
+	assertInvalid(t, r.Alone(t.Context(), "a", nil, nil), "do", "is nil")
+	assertInvalid(t, r.As("").Alone(t.Context(), "a", nil, nothing), "principal", "")
+	assert.NoError(t, alone("a-b", AloneOptions{Hold: time.Second}))
+}
