@@ -268,6 +268,22 @@ func TestATakeThatMayHaveBeenMadeIsGivenBack(t *testing.T) {
 		assert.NotEmpty(t, r.stored().Token, "made after all: it ends by itself")
 		require.NoError(t, r.lock("ben", 0).Do(t.Context(), 2*time.Minute, nil, works(0)))
 
+		lost := 0
+		r.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			switch {
+			case q.Operation == "TransactWriteItems" && lost < 3:
+				lost++
+				return ddbmem.Fault{Lose: true}
+			case q.Operation == "GetItem" && lost == 3: // the look for what became of it
+				lost++
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "not now", Status: 400}}
+			}
+			return ddbmem.Fault{}
+		})
+		err = r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, never)
+		require.True(t, unconfirmed(err), "%v", err)
+		assert.Empty(t, r.stored().Token, "made, and nobody knew")
+
 		cancelled, cancel := context.WithCancel(r.ctx("ann"))
 		r.faults("ann", "TransactWriteItems", func() ddbmem.Fault { cancel(); return ddbmem.Fault{After: time.Second} })
 		require.ErrorIs(t, r.lock("ann", 0).Do(cancelled, 0, nil, never), context.Canceled)
