@@ -11,6 +11,8 @@ FUZZTIME ?= 30s
 # Which benchmarks run, and how often each.
 BENCH ?= .
 COUNT ?= 1
+# Where the documentation is written.
+SITE ?= dist/site
 
 .PHONY: help
 help: ## Print this list
@@ -56,3 +58,7 @@ cover: ## Test with coverage, write coverage.txt and print the total
 .PHONY: release-check
 release-check: ## Build a release of the command twice, for every platform, and compare (minutes)
 	@scripts/release.sh check $(ARGS)
+
+.PHONY: site
+site: ## Write the documentation as a web site into SITE (dist/site); every link is checked
+	@go run ./site -root . -out "$(SITE)"
