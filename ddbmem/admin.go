@@ -80,6 +80,9 @@ func (c *call) deleteTable() error {
 	if t.stream != nil {
 		t.stream.disable(c.at)
 	}
+	if !t.recovery.since.IsZero() { // DynamoDB keeps the last state for 35 days
+		c.backUp(t, name+"$DeletedTableBackup", "SYSTEM", c.at)
+	}
 	delete(c.tables, name)
 	c.out = t.appendDescription(wire.Field(c.out, "TableDescription"), "DELETING")
 	return nil

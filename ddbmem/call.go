@@ -51,6 +51,15 @@ func init() {
 		"GetRecords":         (*call).getRecords,
 		"UpdateTimeToLive":   (*call).updateTimeToLive,
 		"DescribeTimeToLive": (*call).describeTimeToLive,
+
+		"UpdateContinuousBackups":   (*call).updateContinuousBackups,
+		"DescribeContinuousBackups": (*call).describeContinuousBackups,
+		"CreateBackup":              (*call).createBackup,
+		"DescribeBackup":            (*call).describeBackup,
+		"DeleteBackup":              (*call).deleteBackup,
+		"ListBackups":               (*call).listBackups,
+		"RestoreTableFromBackup":    (*call).restoreTableFromBackup,
+		"RestoreTableToPointInTime": (*call).restoreTableToPointInTime,
 	}
 }
 

@@ -163,7 +163,7 @@ func TestLegacyParametersAreRefused(t *testing.T) {
 		require.Contains(t, wantCode(t, "ValidationException", err), "ddbmem does not support Expected")
 		_, err = e.client.ExecuteStatement(t.Context(), &dynamodb.ExecuteStatementInput{Statement: aws.String("SELECT * FROM x")})
 		require.Contains(t, wantCode(t, "ValidationException", err), "ddbmem does not support ExecuteStatement")
-		_, err = e.client.CreateBackup(t.Context(), &dynamodb.CreateBackupInput{TableName: table, BackupName: aws.String("abc")})
-		require.Contains(t, wantCode(t, "ValidationException", err), "ddbmem does not support CreateBackup")
+		_, err = e.client.DescribeLimits(t.Context(), &dynamodb.DescribeLimitsInput{})
+		require.Contains(t, wantCode(t, "ValidationException", err), "ddbmem does not support DescribeLimits")
 	})
 }

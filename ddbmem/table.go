@@ -40,6 +40,7 @@ type table struct {
 	throughput throughput
 	class      string
 	protected  bool
+	recovery   recovery
 	tags       map[string]string
 	ttl        string // attribute of the time to live, "" when disabled
 	soonest    int64  // no item expires before this second
