@@ -28,7 +28,8 @@ type commands struct {
 	Plan     planCmd     `cmd:"" help:"Show and set the limits of plans, which entities share."`
 	Limits   limitsCmd   `cmd:"" help:"Show and set the limits of single entities, and what is in force."`
 
-	Check checkCmd `cmd:"" help:"Explain what a call would be told: limits, levels, what is left, until when."`
+	Check  checkCmd `cmd:"" help:"Explain what a call would be told: limits, levels, what is left, until when."`
+	Tables tableCmd `cmd:"" name:"table" help:"Make, look at and delete the tables."`
 
 	Local  localCmd  `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests."`
 	Budget budgetCmd `cmd:"" help:"Show and change the budgets of organisations and their apps."`

@@ -147,7 +147,7 @@ func (o Options) Repository(ctx context.Context) (*dynalimit.Repository, error) 
 	if err != nil {
 		return nil, err
 	}
-	return o.repository(client)
+	return o.On(client)
 }
 
 // Changing is the table, to change it in the name of Principal or, if that is empty, of
@@ -160,10 +160,11 @@ func (o Options) Changing(ctx context.Context) (*dynalimit.Repository, error) {
 	if o.Principal, err = o.Identity(ctx, cfg); err != nil {
 		return nil, err
 	}
-	return o.repository(o.ClientOf(cfg))
+	return o.On(o.ClientOf(cfg))
 }
 
-func (o Options) repository(client *dynamodb.Client) (*dynalimit.Repository, error) {
+// On is the table by a client of the caller's.
+func (o Options) On(client dynalimit.DynamoDB) (*dynalimit.Repository, error) {
 	return dynalimit.NewRepository(client, o.Table, &dynalimit.RepositoryOptions{
 		Namespace: o.Namespace, Principal: o.Principal, Now: o.Now, RequestTimeout: requestTimeout,
 	})

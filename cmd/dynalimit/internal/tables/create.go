@@ -1,0 +1,235 @@
+package tables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const (
+	// poll is the time between two looks at a table that is being changed.
+	poll = 2 * time.Second
+	// patience bounds how long one change of a table may take.
+	patience = 10 * time.Minute
+)
+
+// Result is what was made of a table.
+type Result struct {
+	Table string `json:"table"`
+	// Steps are what it lacked; none if it was as it should be.
+	Steps  []Step `json:"steps"`
+	DryRun bool   `json:"dry_run"`
+	State  State  `json:"state"`
+}
+
+// Create makes a table as it is to be, or completes one; report is told what
+// the table is doing meanwhile. A dry run only says what it lacks. After an error the result
+// says what was done, and it can be called again.
+func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bool, report func(string)) (Result, error) {
+	r := Result{Table: p.Name(), Steps: []Step{}, DryRun: dryRun}
+	var err error
+	if r.State, err = Look(ctx, client, p); err != nil {
+		return r, err
+	}
+	empty, err := isEmpty(ctx, client, p, r.State)
+	if err != nil {
+		return r, err
+	}
+	if steps := Steps(r.State, p, want, empty); len(steps) > 0 {
+		r.Steps = steps
+	}
+	if dryRun || len(r.Steps) == 0 {
+		return r, nil
+	}
+	made := &maker{Client: client, want: want, report: report, plan: p}
+	if err := p.Make(ctx, made); err != nil {
+		return r, err
+	}
+	now, err := Look(ctx, client, p)
+	if err != nil {
+		return r, err
+	}
+	for i := range r.Steps {
+		step := &r.Steps[i]
+		if err := made.complete(ctx, step, now); err != nil {
+			return r, fmt.Errorf("%s: %s: %w; the steps before it are done, run the command again", p.Name(), step.About, err)
+		}
+	}
+	r.State, err = Look(ctx, client, p)
+	return r, err
+}
+
+// isEmpty reports whether a table holds nothing but its version record.
+func isEmpty(ctx context.Context, client Client, p Plan, s State) (bool, error) {
+	if p.Layout == nil || !s.There() || s.CompositeOnly {
+		return false, nil
+	}
+	out, err := client.Scan(ctx, &dynamodb.ScanInput{TableName: p.Input.TableName, Limit: aws.Int32(2), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return false, fmt.Errorf("look whether %s is empty: %w", p.Name(), err)
+	}
+	for _, item := range out.Items {
+		if schema.KeyOf(item) != (schema.Keys{}).Version() {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// maker is a client whose tables have the settings from the start, and that tells how far
+// they are.
+type maker struct {
+	Client
+	want   Settings
+	plan   Plan
+	report func(string)
+	told   string
+}
+
+// CreateTable adds the settings to what the library asks for.
+func (m *maker) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
+	with := *in
+	if m.want.Protection {
+		with.DeletionProtectionEnabled = aws.Bool(true)
+	}
+	if m.want.Stream {
+		with.StreamSpecification = newAndOld()
+	} else {
+		with.StreamSpecification = nil
+	}
+	if m.want.KMSKey != "" {
+		with.SSESpecification = encryption(m.want.KMSKey)
+	}
+	with.Tags = tagList(m.want.Tags)
+	return m.Client.CreateTable(ctx, &with, opts...)
+}
+
+// DescribeTable tells what the table is doing.
+func (m *maker) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	out, err := m.Client.DescribeTable(ctx, in, opts...)
+	if err != nil {
+		return out, err
+	}
+	ready := 0
+	for _, x := range out.Table.GlobalSecondaryIndexes {
+		if usable(x.IndexStatus) {
+			ready++
+		}
+	}
+	text := fmt.Sprintf("%s is %s", aws.ToString(in.TableName), out.Table.TableStatus)
+	if n := len(out.Table.GlobalSecondaryIndexes); n > 0 {
+		text += fmt.Sprintf(", %d of %d indexes can be used", ready, n)
+	}
+	if text != m.told && out.Table.TableStatus != types.TableStatusActive {
+		m.report(text)
+	}
+	m.told = text
+	return out, nil
+}
+
+func newAndOld() *types.StreamSpecification {
+	return &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages}
+}
+
+func encryption(key string) *types.SSESpecification {
+	return &types.SSESpecification{Enabled: aws.Bool(true), SSEType: types.SSETypeKms, KMSMasterKeyId: &key}
+}
+
+// complete does one step of a table that is there, unless it was done with the table.
+func (m *maker) complete(ctx context.Context, step *Step, now State) error {
+	err := m.step(ctx, step.Step, now)
+	switch {
+	case err == nil:
+		step.Done = true
+	case Unknown(err):
+		step.Skipped = "this engine does not know it"
+		return nil
+	}
+	return err
+}
+
+func (m *maker) step(ctx context.Context, step string, now State) error {
+	name := m.plan.Input.TableName
+	switch {
+	case step == StepOlder:
+		_, err := m.plan.Layout.Migrate(ctx, nil)
+		return err
+	case step == StepStream && now.Stream == "":
+		return m.update(ctx, &dynamodb.UpdateTableInput{TableName: name, StreamSpecification: newAndOld()})
+	case step == StepProtection && now.Protection != Yes:
+		return m.update(ctx, &dynamodb.UpdateTableInput{TableName: name, DeletionProtectionEnabled: aws.Bool(true)})
+	case step == StepKey && !sameKey(now.KMSKey, m.want.KMSKey):
+		err := m.update(ctx, &dynamodb.UpdateTableInput{TableName: name, SSESpecification: encryption(m.want.KMSKey)})
+		var api smithy.APIError
+		if errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "already encrypted") { // an alias of its key
+			return nil
+		}
+		return err
+	case step == StepRecovery && now.Recovery != Yes:
+		return m.recover(ctx)
+	case step == StepTags && len(missingTags(now.Tags, m.want.Tags)) > 0:
+		_, err := m.TagResource(ctx, &dynamodb.TagResourceInput{ResourceArn: &now.ARN, Tags: tagList(m.want.Tags)})
+		return err
+	}
+	return nil // it was made with the table
+}
+
+// update changes the table when nothing else changes it, and waits for the end.
+func (m *maker) update(ctx context.Context, in *dynamodb.UpdateTableInput) error {
+	if err := m.active(ctx); err != nil {
+		return err
+	}
+	if _, err := m.UpdateTable(ctx, in); err != nil {
+		return err
+	}
+	return m.active(ctx)
+}
+
+// active waits until nothing changes the table.
+func (m *maker) active(ctx context.Context) error {
+	return until(ctx, func() (bool, error) {
+		out, err := m.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: m.plan.Input.TableName})
+		return err == nil && out.Table.TableStatus == types.TableStatusActive, err
+	})
+}
+
+// recover turns point-in-time recovery on, as soon as DynamoDB lets a new table have it.
+func (m *maker) recover(ctx context.Context) error {
+	return until(ctx, func() (bool, error) {
+		_, err := m.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
+			TableName:                        m.plan.Input.TableName,
+			PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
+		})
+		if _, early := errors.AsType[*types.ContinuousBackupsUnavailableException](err); early {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// errSlow says that a change took longer than changes take.
+var errSlow = fmt.Errorf("it is not done after %v", patience)
+
+// until looks until something is done.
+func until(ctx context.Context, done func() (bool, error)) error {
+	waiting, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
+	defer cancel()
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		if !ddb.Sleep(waiting, poll) {
+			return context.Cause(waiting)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package tables
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// countedPages is how many pages of a megabyte are counted before a table is deleted.
+const countedPages = 20
+
+// Loss is what goes with a table.
+type Loss struct {
+	Table string `json:"table"`
+	// Items were counted just now; More says that there are more, and Known that DynamoDB
+	// knew of so many up to six hours ago.
+	Items int64 `json:"items"`
+	More  bool  `json:"more"`
+	Known int64 `json:"known_items"`
+	// Protected says that deletion protection is on.
+	Protected bool `json:"protected"`
+	// Recovery says that DynamoDB keeps the last state for 35 days.
+	Recovery On `json:"point_in_time_recovery"`
+	// Backup is the newest backup that somebody made, nil for none.
+	Backup *Backup `json:"backup,omitempty"`
+}
+
+// Backup is a backup of a table.
+type Backup struct {
+	Name string    `json:"name"`
+	ARN  string    `json:"arn"`
+	At   time.Time `json:"at"`
+}
+
+// Weigh says what would be lost with a table; ok is false if there is none.
+func Weigh(ctx context.Context, client Client, p Plan) (l Loss, ok bool, err error) {
+	s, err := Look(ctx, client, p)
+	if err != nil || !s.There() {
+		return Loss{Table: p.Name()}, false, err
+	}
+	l = Loss{Table: p.Name(), Known: s.Items, Protected: s.Protection == Yes, Recovery: s.Recovery}
+	if err := l.count(ctx, client); err != nil {
+		return l, true, err
+	}
+	l.Backup, err = newestBackup(ctx, client, p.Name())
+	return l, true, err
+}
+
+func (l *Loss) count(ctx context.Context, client Client) error {
+	in := &dynamodb.ScanInput{TableName: &l.Table, Select: types.SelectCount}
+	for range countedPages {
+		out, err := client.Scan(ctx, in)
+		if err != nil {
+			return fmt.Errorf("count the items of %s: %w", l.Table, err)
+		}
+		l.Items += int64(out.Count)
+		if in.ExclusiveStartKey = out.LastEvaluatedKey; in.ExclusiveStartKey == nil {
+			return nil
+		}
+	}
+	l.More = true
+	return nil
+}
+
+func newestBackup(ctx context.Context, client Client, table string) (*Backup, error) {
+	var newest *Backup
+	in := &dynamodb.ListBackupsInput{TableName: &table}
+	for {
+		out, err := client.ListBackups(ctx, in)
+		switch {
+		case Unknown(err) || denied(err):
+			return nil, nil //nolint:nilnil // none that can be seen
+		case err != nil:
+			return nil, fmt.Errorf("list the backups of %s: %w", table, err)
+		}
+		for _, b := range out.BackupSummaries {
+			if at := aws.ToTime(b.BackupCreationDateTime); b.BackupStatus == types.BackupStatusAvailable && (newest == nil || !at.Before(newest.At)) {
+				newest = &Backup{aws.ToString(b.BackupName), aws.ToString(b.BackupArn), at.UTC()}
+			}
+		}
+		if in.ExclusiveStartBackupArn = out.LastEvaluatedBackupArn; in.ExclusiveStartBackupArn == nil {
+			return newest, nil
+		}
+	}
+}
+
+// BackUp makes a backup and waits until it can be restored.
+func BackUp(ctx context.Context, client Client, table, name string) (*Backup, error) {
+	out, err := client.CreateBackup(ctx, &dynamodb.CreateBackupInput{TableName: &table, BackupName: &name})
+	if err != nil {
+		return nil, fmt.Errorf("back %s up: %w; nothing was deleted", table, err)
+	}
+	arn := out.BackupDetails.BackupArn
+	b := &Backup{name, aws.ToString(arn), aws.ToTime(out.BackupDetails.BackupCreationDateTime).UTC()}
+	err = until(ctx, func() (bool, error) {
+		out, err := client.DescribeBackup(ctx, &dynamodb.DescribeBackupInput{BackupArn: arn})
+		return err == nil && out.BackupDescription.BackupDetails.BackupStatus == types.BackupStatusAvailable, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wait for the backup %s of %s: %w; nothing was deleted", name, table, err)
+	}
+	return b, nil
+}
+
+// Delete deletes a table and waits until it is gone. Protection that it took away is put
+// back if the table cannot be deleted.
+func Delete(ctx context.Context, client Client, l Loss) error {
+	if l.Protected {
+		if err := protect(ctx, client, l.Table, false); err != nil {
+			return fmt.Errorf("remove the deletion protection of %s: %w; nothing was deleted", l.Table, err)
+		}
+	}
+	if _, err := client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &l.Table}); err != nil {
+		err = fmt.Errorf("delete the table %s: %w", l.Table, err)
+		if l.Protected {
+			again, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			defer cancel()
+			if problem := protect(again, client, l.Table, true); problem != nil {
+				return fmt.Errorf("%w; its deletion protection could not be put back (%w): run 'dynalimit table create'", err, problem)
+			}
+		}
+		return err
+	}
+	return until(ctx, func() (bool, error) {
+		_, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &l.Table})
+		if missing(err) {
+			return true, nil
+		}
+		return false, err
+	})
+}
+
+// protect turns deletion protection on or off, and waits until that is in force.
+func protect(ctx context.Context, client Client, table string, yes bool) error {
+	if _, err := client.UpdateTable(ctx, &dynamodb.UpdateTableInput{TableName: &table, DeletionProtectionEnabled: &yes}); err != nil {
+		return err
+	}
+	return until(ctx, func() (bool, error) {
+		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
+		if err != nil {
+			return false, err
+		}
+		return out.Table.TableStatus == types.TableStatusActive && aws.ToBool(out.Table.DeletionProtectionEnabled) == yes, nil
+	})
+}

@@ -1,0 +1,143 @@
+package tables
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// On says whether something is on, "unknown" where the engine or a missing permission
+// does not let it be seen.
+type On string
+
+// The values of On.
+const (
+	Yes     On = "on"
+	No      On = "off"
+	Unclear On = "unknown"
+)
+
+func on(yes bool) On {
+	if yes {
+		return Yes
+	}
+	return No
+}
+
+// Index is a global secondary index of a table.
+type Index struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+}
+
+// State is how a table stands.
+type State struct {
+	Name string `json:"table"`
+	// Status is DynamoDB's, such as ACTIVE; "" where there is no table.
+	Status string `json:"status"`
+	// Ready says that calls can be served.
+	Ready bool `json:"ready"`
+	// Lacks is what keeps it from being ready.
+	Lacks []string `json:"lacks,omitempty"`
+	// Remarks are what production should have besides.
+	Remarks []string   `json:"remarks,omitempty"`
+	ARN     string     `json:"arn,omitempty"`
+	Created *time.Time `json:"created,omitempty"`
+	// Items and Bytes are DynamoDB's own count, up to six hours old.
+	Items   int64   `json:"items"`
+	Bytes   int64   `json:"bytes"`
+	Indexes []Index `json:"indexes,omitempty"`
+	// TTL is the attribute by which items expire, "" for none.
+	TTL string `json:"ttl,omitempty"`
+	// Stream is what the stream shows, such as NEW_AND_OLD_IMAGES, "" for none.
+	Stream string `json:"stream,omitempty"`
+	// Recovery is point-in-time recovery, and Earliest how far back it goes.
+	Recovery On         `json:"point_in_time_recovery,omitempty"`
+	Earliest *time.Time `json:"earliest_restore,omitempty"`
+	// Protection is that from being deleted.
+	Protection On `json:"deletion_protection,omitempty"`
+	// KMSKey is the key it is encrypted under, "" for one of Amazon's.
+	KMSKey string            `json:"kms_key,omitempty"`
+	Tags   map[string]string `json:"tags,omitempty"`
+	// Layout is the version of what is in it, "" for none and for tables of budgets.
+	Layout string `json:"layout,omitempty"`
+	// CompositeOnly says that no item of an older layout is looked for.
+	CompositeOnly bool `json:"composite_only,omitempty"`
+}
+
+// There reports whether there is a table.
+func (s State) There() bool { return s.Status != "" && s.Status != string(types.TableStatusDeleting) }
+
+// describe is what a description of a table says.
+func describe(name string, d *types.TableDescription) State {
+	s := State{Name: name}
+	if d == nil {
+		return s
+	}
+	s.Status, s.ARN, s.Created = string(d.TableStatus), aws.ToString(d.TableArn), utc(d.CreationDateTime)
+	s.Items, s.Bytes = aws.ToInt64(d.ItemCount), aws.ToInt64(d.TableSizeBytes)
+	for _, x := range d.GlobalSecondaryIndexes {
+		s.Indexes = append(s.Indexes, Index{aws.ToString(x.IndexName), string(x.IndexStatus)})
+	}
+	if d.StreamSpecification != nil {
+		s.Stream = string(d.StreamSpecification.StreamViewType)
+	}
+	s.Protection = Unclear
+	if d.DeletionProtectionEnabled != nil {
+		s.Protection = on(*d.DeletionProtectionEnabled)
+	}
+	if d.SSEDescription != nil {
+		s.KMSKey = aws.ToString(d.SSEDescription.KMSMasterKeyArn)
+	}
+	return s
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+// lacks says what keeps a table from being the one that the library makes.
+func lacks(d *types.TableDescription, want *dynamodb.CreateTableInput) []string {
+	if d.TableStatus != types.TableStatusActive && d.TableStatus != types.TableStatusUpdating {
+		return []string{"it is " + string(d.TableStatus) + ": wait until it is ACTIVE"}
+	}
+	var faults []string
+	if keys(d.KeySchema) != keys(want.KeySchema) {
+		faults = append(faults, fmt.Sprintf("its key is %s, not %s: it is not one of dynalimit's, name another table", keys(d.KeySchema), keys(want.KeySchema)))
+	}
+	for _, x := range want.GlobalSecondaryIndexes {
+		name := aws.ToString(x.IndexName)
+		i := slices.IndexFunc(d.GlobalSecondaryIndexes, func(have types.GlobalSecondaryIndexDescription) bool { return aws.ToString(have.IndexName) == name })
+		switch {
+		case i < 0:
+			faults = append(faults, "index "+name+" is missing: add it as 'dynalimit cfn' describes it")
+		case keys(d.GlobalSecondaryIndexes[i].KeySchema) != keys(x.KeySchema):
+			faults = append(faults, fmt.Sprintf("index %s has the key %s, not %s", name, keys(d.GlobalSecondaryIndexes[i].KeySchema), keys(x.KeySchema)))
+		case !usable(d.GlobalSecondaryIndexes[i].IndexStatus):
+			faults = append(faults, fmt.Sprintf("index %s is %s: wait until it is ACTIVE", name, d.GlobalSecondaryIndexes[i].IndexStatus))
+		}
+	}
+	return faults
+}
+
+func usable(s types.IndexStatus) bool {
+	return s == types.IndexStatusActive || s == types.IndexStatusUpdating
+}
+
+// keys spells a key: "PK, SK".
+func keys(k []types.KeySchemaElement) string {
+	names := make([]string, len(k))
+	for i := range k {
+		names[i] = aws.ToString(k[i].AttributeName)
+	}
+	return strings.Join(names, ", ")
+}

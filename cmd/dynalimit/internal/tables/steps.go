@@ -1,0 +1,105 @@
+package tables
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Settings are what a table is to have besides what the library makes.
+type Settings struct {
+	// Recovery is point-in-time recovery, Protection that from being deleted, and Stream a
+	// stream of new and old images. Each defaults to off, which leaves a table as it is.
+	Recovery, Protection, Stream bool
+	// KMSKey is the key to encrypt under: an ARN, an id or an alias. Defaults to one of
+	// Amazon's, which leaves a table as it is.
+	KMSKey string
+	// Tags are put on the table. Defaults to none; tags that are there stay.
+	Tags map[string]string
+}
+
+// The steps of making a table.
+const (
+	StepTable      = "table"
+	StepTTL        = "ttl"
+	StepLayout     = "layout"
+	StepOlder      = "older-layout"
+	StepStream     = "stream"
+	StepProtection = "deletion-protection"
+	StepRecovery   = "point-in-time-recovery"
+	StepKey        = "kms-key"
+	StepTags       = "tags"
+)
+
+// Step is one thing that a table lacks.
+type Step struct {
+	Step  string `json:"step"`
+	About string `json:"about"`
+	// Done is false in a dry run, and where the engine does not know it.
+	Done bool `json:"done"`
+	// Skipped says why it was not done, "" if it was.
+	Skipped string `json:"skipped,omitempty"`
+}
+
+// Steps are what a table lacks, in the order in which it is done. Whether a table that is
+// not marked has items of an older layout is for the caller to know: empty says it has none.
+func Steps(s State, p Plan, want Settings, empty bool) []Step {
+	var steps []Step
+	add := func(yes bool, step, about string, args ...any) {
+		if yes {
+			steps = append(steps, Step{Step: step, About: fmt.Sprintf(about, args...)})
+		}
+	}
+	there := s.There()
+	add(!there, StepTable, "the table, on demand%s", withIndexes(p))
+	add(s.TTL == "", StepTTL, "items expire by the attribute %s", p.TTL)
+	add(p.Layout != nil && s.Layout == "", StepLayout, "the record of its layout")
+	add(p.Layout != nil && there && !s.CompositeOnly && empty, StepOlder, "the record says that nothing of an older layout is left: it is empty")
+	add(want.Stream && s.Stream == "", StepStream, "a stream of new and old images")
+	add(want.Protection && s.Protection != Yes, StepProtection, "deletion protection")
+	add(want.Recovery && s.Recovery != Yes, StepRecovery, "point-in-time recovery, 35 days back")
+	add(want.KMSKey != "" && !sameKey(s.KMSKey, want.KMSKey), StepKey, "encryption under %s", want.KMSKey)
+	if missing := missingTags(s.Tags, want.Tags); len(missing) > 0 {
+		add(true, StepTags, "tags %s", strings.Join(missing, ", "))
+	}
+	return steps
+}
+
+func withIndexes(p Plan) string {
+	names := make([]string, len(p.Input.GlobalSecondaryIndexes))
+	for i, x := range p.Input.GlobalSecondaryIndexes {
+		names[i] = aws.ToString(x.IndexName)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", with the indexes " + strings.Join(names, ", ")
+}
+
+// sameKey compares the ARN of a key with how somebody named it.
+func sameKey(arn, named string) bool {
+	return arn == named || arn != "" && strings.HasSuffix(arn, "key/"+strings.TrimPrefix(named, "key/"))
+}
+
+// missingTags are those to put on the table: "key=value".
+func missingTags(have, want map[string]string) []string {
+	var missing []string
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if value, ok := have[key]; !ok || value != want[key] {
+			missing = append(missing, key+"="+want[key])
+		}
+	}
+	return missing
+}
+
+func tagList(tags map[string]string) []types.Tag {
+	var list []types.Tag
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		list = append(list, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
+	}
+	return list
+}

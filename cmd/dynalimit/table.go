@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// tableCmd is about the tables themselves.
+type tableCmd struct {
+	Create tableCreateCmd `cmd:"" help:"Make the table, or complete one that lacks something."`
+	Status tableStatusCmd `cmd:"" help:"Show how the table stands, and what it lacks."`
+	Delete tableDeleteCmd `cmd:"" help:"Delete the table and everything in it."`
+}
+
+// whichTables are the flags that say which tables are meant besides that of --table.
+type whichTables struct {
+	Budget  bool   `help:"The tables of budgets as well."`
+	Control string `help:"Table of the configuration and prices of budgets." default:"control"`
+	Usage   string `help:"Table of the counters, records and holds of budgets." default:"usage"`
+}
+
+// plans are the tables that are meant, as the library makes them.
+func (w whichTables) plans(o connect.Options, client *dynamodb.Client) ([]tables.Plan, error) {
+	o.Namespace = "" // a namespace has no table of its own
+	repo, err := o.On(client)
+	if err != nil {
+		return nil, err
+	}
+	all := []tables.Plan{{
+		Input: repo.TableInput(), TTL: "ttl", Layout: repo,
+		Make: func(ctx context.Context, client tables.Client) error {
+			repo, err := o.On(client)
+			if err != nil {
+				return err
+			}
+			return repo.CreateTable(ctx)
+		},
+	}}
+	if !w.Budget {
+		return all, nil
+	}
+	budgets, err := w.budgetPlans(client)
+	return append(all, budgets...), err
+}
+
+// tablesOf runs a command on the tables that are meant; changing asks who makes the
+// changes.
+func (g *globals) tablesOf(
+	ctx context.Context, out *term.Output, w whichTables, changing bool, run func(*dynamodb.Client, []tables.Plan) error,
+) error {
+	o := g.options(ctx)
+	defer out.Watch(o.Where())()
+	cfg, err := o.Config(ctx)
+	if err != nil {
+		return err
+	}
+	if changing {
+		if o.Principal, err = o.Identity(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	client := o.ClientOf(cfg)
+	plans, err := w.plans(o, client)
+	if err == nil {
+		err = run(client, plans)
+	}
+	return g.explain(ctx, err)
+}
+
+type tableCreateCmd struct {
+	whichTables
+	Recovery   bool              `help:"Keep 35 days to restore any moment of them." default:"true" negatable:""`
+	Protection bool              `help:"Protect the table from being deleted." default:"true" negatable:""`
+	Stream     bool              `help:"Open a stream of its changes." default:"true" negatable:""`
+	KMSKey     string            `name:"kms-key" help:"Encrypt it under this KMS key: an ARN, an id or an alias. Default: a key of Amazon's." placeholder:"KEY"`
+	Tags       map[string]string `help:"Tags of the table, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
+	changes
+}
+
+// Help is shown by --help.
+func (tableCreateCmd) Help() string {
+	return `It makes what is missing and leaves the rest as it is, so it can be run again at any time.
+With --no-recovery, --no-protection and --no-stream a table that has them keeps them.
+
+Examples:
+  dynalimit table create
+  dynalimit table create --dry-run
+  dynalimit table create --budget --kms-key alias/limits --tags team=llm,stage=prod`
+}
+
+// Validate is called by the parser.
+func (c tableCreateCmd) Validate() error { return checkTags(c.Tags) }
+
+// checkTags refuses tags that AWS would refuse.
+func checkTags(tags map[string]string) error {
+	for key, value := range tags {
+		switch {
+		case key == "" || len(key) > 128 || len(value) > 256:
+			return fmt.Errorf("--tags %s=%s: a key has 1 to 128 characters and a value up to 256", key, value)
+		case strings.HasPrefix(strings.ToLower(key), "aws:"):
+			return fmt.Errorf("--tags %s: keys that begin with aws: are Amazon's, choose another", key)
+		}
+	}
+	return nil
+}
+
+// Run makes them.
+func (c tableCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	want := tables.Settings{Recovery: c.Recovery, Protection: c.Protection, Stream: c.Stream, KMSKey: c.KMSKey, Tags: c.Tags}
+	return g.tablesOf(ctx, out, c.whichTables, true, func(client *dynamodb.Client, plans []tables.Plan) error {
+		results := []tables.Result{}
+		var err error
+		for _, p := range plans {
+			var r tables.Result
+			r, err = tables.Create(ctx, client, p, want, c.DryRun, func(text string) { out.Notef("dynalimit: %s", text) })
+			results = append(results, r)
+			if err != nil {
+				break
+			}
+		}
+		return errors.Join(err, out.Show(results, func() {
+			for _, r := range results {
+				printMade(out, r, err != nil)
+			}
+		}))
+	})
+}
+
+// printMade says to a person what was made.
+func printMade(out *term.Output, r tables.Result, failed bool) {
+	fmt.Fprintln(out, out.Bold(r.Table))
+	for _, step := range r.Steps {
+		switch {
+		case step.Skipped != "":
+			fmt.Fprintln(out, out.Yellow("  ! "+step.About+": "+step.Skipped))
+		case step.Done || r.DryRun:
+			fmt.Fprintln(out, out.Green("  + "+step.About))
+		default:
+			fmt.Fprintln(out, "  - "+step.About+": not done")
+		}
+	}
+	switch {
+	case failed:
+	case r.DryRun && len(r.Steps) > 0:
+		fmt.Fprintln(out, "Dry run: nothing was made.")
+	case len(r.Steps) == 0 && r.State.Ready:
+		fmt.Fprintln(out, "It is as it should be.")
+	case len(r.Steps) == 0: // what is wrong cannot be made here
+		printLacks(out, r.State)
+	default:
+		fmt.Fprintln(out, "It can be used.")
+	}
+}
+
+type tableStatusCmd struct{ whichTables }
+
+// Help is shown by --help.
+func (tableStatusCmd) Help() string {
+	return `It exits with 3 if the table is missing or cannot be used yet.
+
+Examples:
+  dynalimit table status
+  dynalimit table status --budget --json`
+}
+
+// tablesStatus is how tables stand, for programs.
+type tablesStatus struct {
+	Ready  bool           `json:"ready"`
+	Tables []tables.State `json:"tables"`
+}
+
+// Run shows it.
+func (c tableStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
+		status := tablesStatus{Ready: true}
+		for _, p := range plans {
+			s, err := tables.Look(ctx, client, p)
+			if err != nil {
+				return err
+			}
+			status.Ready = status.Ready && s.Ready
+			status.Tables = append(status.Tables, s)
+		}
+		err := out.Show(status, func() {
+			for _, s := range status.Tables {
+				printState(out, s)
+			}
+		})
+		if err == nil && !status.Ready {
+			return errNo
+		}
+		return err
+	})
+}
+
+// printState shows how a table stands to a person.
+func printState(out *term.Output, s tables.State) {
+	if !s.There() {
+		fmt.Fprintf(out, "%s  %s\n", out.Bold(s.Name), out.Red("there is no such table"))
+		printLacks(out, s)
+		return
+	}
+	ready := out.Green("ready")
+	if !s.Ready {
+		ready = out.Red("not ready")
+	}
+	fmt.Fprintf(out, "%s  %s, %s\n", out.Bold(s.Name), s.Status, ready)
+	row := func(name, value string) {
+		fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-11s", name)), term.Plain(value))
+	}
+	if s.Layout != "" {
+		row("layout", s.Layout)
+	}
+	if len(s.Indexes) > 0 {
+		row("indexes", indexText(s.Indexes))
+	}
+	row("expiry", orNone(s.TTL, "by the attribute "+s.TTL))
+	row("stream", orNone(s.Stream, s.Stream))
+	recovery := string(s.Recovery)
+	if s.Recovery == tables.Yes && s.Earliest != nil {
+		recovery += ", back to " + s.Earliest.Format("2006-01-02 15:04 MST")
+	}
+	row("recovery", recovery)
+	row("protection", string(s.Protection))
+	if s.KMSKey != "" {
+		row("encryption", s.KMSKey)
+	}
+	if len(s.Tags) > 0 {
+		row("tags", tagText(s.Tags))
+	}
+	row("size", fmt.Sprintf("%s, %s; DynamoDB counts every 6 hours", bytesText(s.Bytes), counted(s.Items, "item")))
+	printLacks(out, s)
+}
+
+func printLacks(out *term.Output, s tables.State) {
+	for _, text := range s.Lacks {
+		fmt.Fprintln(out, "  "+out.Red("✗ "+text))
+	}
+	for _, text := range s.Remarks {
+		fmt.Fprintln(out, "  "+out.Yellow("! "+text))
+	}
+}
+
+func indexText(indexes []tables.Index) string {
+	parts := make([]string, len(indexes))
+	for i, x := range indexes {
+		parts[i] = x.Name + " " + x.Status
+	}
+	return strings.Join(parts, ", ")
+}
+
+func tagText(tags map[string]string) string {
+	var parts []string
+	for _, key := range sortedKeys(tags) {
+		parts = append(parts, key+"="+tags[key])
+	}
+	return strings.Join(parts, ", ")
+}
+
+func orNone(is, text string) string {
+	if is == "" {
+		return "none"
+	}
+	return text
+}
+
+// counted is a number of things: "1 item", "2 items".
+func counted(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func bytesText(n int64) string {
+	switch {
+	case n < 10_000:
+		return counted(n, "byte")
+	case n < 10_000_000:
+		return fmt.Sprintf("%d kB", n/1000)
+	case n < 10_000_000_000:
+		return fmt.Sprintf("%d MB", n/1_000_000)
+	}
+	return fmt.Sprintf("%d GB", n/1_000_000_000)
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
+)
+
+// budgetPlans are the tables of budgets, as the library makes them: both at once.
+func (w whichTables) budgetPlans(client *dynamodb.Client) ([]tables.Plan, error) {
+	names := budget.Tables{Control: w.Control, Usage: w.Usage}
+	inputs, err := names.TableInputs()
+	if err != nil {
+		return nil, err
+	}
+	var plans []tables.Plan
+	for _, in := range inputs {
+		plans = append(plans, tables.Plan{Input: in, TTL: budget.TTLAttribute, Make: func(ctx context.Context, client tables.Client) error {
+			keeper, err := budget.New(client, names, nil)
+			if err != nil {
+				return err
+			}
+			err = keeper.CreateTables(ctx)
+			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+			defer cancel()
+			return errors.Join(err, keeper.Close(closing))
+		}})
+	}
+	return plans, nil
+}

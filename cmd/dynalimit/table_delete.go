@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+type tableDeleteCmd struct {
+	whichTables
+	RemoveProtection bool   `help:"Delete it although deletion protection is on."`
+	FinalBackup      string `help:"Make a backup of this name first, and wait for it." placeholder:"NAME"`
+	destroys
+}
+
+// Help is shown by --help.
+func (tableDeleteCmd) Help() string {
+	return `It says what is lost, and whether there is a backup, before it asks for the table's name.
+
+Examples:
+  dynalimit table delete --dry-run
+  dynalimit table delete --final-backup before-the-end --remove-protection
+  dynalimit table delete --table limits-of-a-test --remove-protection --yes`
+}
+
+// Validate is called by the parser.
+func (c tableDeleteCmd) Validate() error {
+	if n := len(c.FinalBackup); c.FinalBackup != "" && (n < 3 || n > 255) {
+		return fmt.Errorf("--final-backup %q: a name has 3 to 255 characters", c.FinalBackup)
+	}
+	return nil
+}
+
+// tableLoss is a table that is deleted, for programs.
+type tableLoss struct {
+	tables.Loss
+	FinalBackup *tables.Backup `json:"final_backup,omitempty"`
+	Deleted     bool           `json:"deleted"`
+	DryRun      bool           `json:"dry_run"`
+}
+
+// Run deletes them.
+func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
+		losses, err := c.weigh(ctx, client, plans)
+		if err != nil {
+			return err
+		}
+		if !c.DryRun {
+			for i := range losses {
+				if err := c.delete(ctx, client, out, &losses[i]); err != nil {
+					return err
+				}
+			}
+		}
+		return out.Show(losses, func() {
+			for _, l := range losses {
+				if c.DryRun {
+					fmt.Fprintln(out, c.lossText(l))
+					continue
+				}
+				fmt.Fprintf(out, "%s is deleted.\n", out.Bold(l.Table))
+				if l.FinalBackup != nil {
+					fmt.Fprintf(out, "Its backup is %s\n", l.FinalBackup.ARN)
+				}
+			}
+			if c.DryRun {
+				fmt.Fprintln(out, "Dry run: nothing was deleted.")
+			}
+		})
+	})
+}
+
+// weigh says what would be lost; it refuses before anything is asked or deleted.
+func (c tableDeleteCmd) weigh(ctx context.Context, client *dynamodb.Client, plans []tables.Plan) ([]tableLoss, error) {
+	var losses []tableLoss
+	for _, p := range plans {
+		loss, there, err := tables.Weigh(ctx, client, p)
+		switch {
+		case err != nil:
+			return nil, err
+		case !there:
+			return nil, fmt.Errorf("there is no table %s here: nothing was deleted; name yours with --table and --region", p.Name())
+		case loss.Protected && !c.RemoveProtection && !c.DryRun:
+			return nil, fmt.Errorf("%s is protected from being deleted: nothing was deleted; give --remove-protection if it is to go", p.Name())
+		}
+		losses = append(losses, tableLoss{Loss: loss, DryRun: c.DryRun})
+	}
+	return losses, nil
+}
+
+// lossText says what is lost with a table.
+func (c tableDeleteCmd) lossText(l tableLoss) string {
+	text := fmt.Sprintf("%s and all %s in it are deleted for good.", l.Table, counted(l.Items, "item"))
+	if l.More {
+		text = fmt.Sprintf("%s and everything in it, more than %s, is deleted for good.", l.Table, counted(max(l.Items, l.Known), "item"))
+	}
+	if l.Protected {
+		text += " Its deletion protection is removed."
+	}
+	switch {
+	case c.FinalBackup != "":
+		text += " A backup is made first: " + c.FinalBackup + "."
+	case l.Backup != nil:
+		text += fmt.Sprintf(" Its newest backup is %s, of %s.", l.Backup.Name, l.Backup.At.Format("2006-01-02 15:04 MST"))
+	case l.Recovery == tables.Yes:
+		text += " Nobody has made a backup of it; DynamoDB keeps its last state for 35 days, as " + l.Table + "$DeletedTableBackup."
+	default:
+		text += " There is no backup of it: --final-backup NAME makes one."
+	}
+	return text
+}
+
+func (c tableDeleteCmd) delete(ctx context.Context, client *dynamodb.Client, out *term.Output, l *tableLoss) error {
+	if err := c.confirm(ctx, out, c.lossText(*l), l.Table); err != nil {
+		return err
+	}
+	if c.FinalBackup != "" {
+		out.Notef("dynalimit: making the backup %s", c.FinalBackup)
+		b, err := tables.BackUp(ctx, client, l.Table, c.FinalBackup)
+		if err != nil {
+			return err
+		}
+		l.FinalBackup = b
+	}
+	err := tables.Delete(ctx, client, l.Loss)
+	l.Deleted = err == nil
+	return err
+}
