@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -116,7 +117,7 @@ func (c tableDeleteCmd) lossText(l tableLoss) string {
 }
 
 func (c tableDeleteCmd) delete(ctx context.Context, client *dynamodb.Client, out *term.Output, l *tableLoss) error {
-	if err := c.confirm(ctx, out, c.lossText(*l), l.Table); err != nil {
+	if err := c.confirm(ctx, out, strings.TrimSuffix(c.lossText(*l), "."), l.Table); err != nil {
 		return err
 	}
 	if c.FinalBackup != "" {

@@ -52,7 +52,10 @@ func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bo
 		return r, nil
 	}
 	made := &maker{Client: client, want: want, report: report, plan: p}
-	if err := p.Make(ctx, made); err != nil {
+	switch err := p.Make(ctx, made); {
+	case Unknown(err) && want.KMSKey != "":
+		return r, fmt.Errorf("%w; leave --kms-key out with this engine", err)
+	case err != nil:
 		return r, err
 	}
 	now, err := Look(ctx, client, p)
@@ -71,7 +74,7 @@ func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bo
 
 // isEmpty reports whether a table holds nothing but its version record.
 func isEmpty(ctx context.Context, client Client, p Plan, s State) (bool, error) {
-	if p.Layout == nil || !s.There() || s.CompositeOnly {
+	if p.Layout == nil || !s.There() || s.CompositeOnly || s.foreign {
 		return false, nil
 	}
 	out, err := client.Scan(ctx, &dynamodb.ScanInput{TableName: p.Input.TableName, Limit: aws.Int32(2), ConsistentRead: aws.Bool(true)})

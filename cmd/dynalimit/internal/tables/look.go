@@ -42,7 +42,7 @@ func Look(ctx context.Context, client Client, p Plan) (State, error) {
 		return State{}, fmt.Errorf("describe the table %s: %w", p.Name(), err)
 	}
 	s := describe(p.Name(), out.Table)
-	s.Lacks = lacks(out.Table, p.Input)
+	s.Lacks, s.foreign = lacks(out.Table, p.Input), keys(out.Table.KeySchema) != keys(p.Input.KeySchema)
 	if s.Status == string(types.TableStatusCreating) || !s.There() {
 		return s, nil // nothing more can be asked
 	}
@@ -115,7 +115,7 @@ func lookTags(ctx context.Context, client Client, p Plan, s *State) error {
 }
 
 func lookLayout(ctx context.Context, client Client, p Plan, s *State) error {
-	if p.Layout == nil || len(s.Lacks) > 0 && s.TTL == p.TTL { // a foreign table has no record of ours
+	if p.Layout == nil || s.foreign {
 		return nil
 	}
 	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{

@@ -68,6 +68,9 @@ type State struct {
 	Layout string `json:"layout,omitempty"`
 	// CompositeOnly says that no item of an older layout is looked for.
 	CompositeOnly bool `json:"composite_only,omitempty"`
+
+	// foreign says that its key is not ours.
+	foreign bool
 }
 
 // There reports whether there is a table.

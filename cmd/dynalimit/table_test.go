@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// TestTableTranscript plays the life of the tables: made, looked at, deleted.
+func TestTableTranscript(t *testing.T) {
+	s := newShell(t)
+	s.golden("table.txt", [][]string{
+		{"table", "status"},
+		{"table", "status", "--json"},
+		{"table", "create", "--dry-run"},
+		{"table", "create", "--tags", "aws:team=llm"},
+		{"table", "create", "--table", "a"},
+		{"table", "create", "--no-recovery", "--no-protection", "--no-stream"},
+		{"table", "status"},
+		{"table", "create", "--tags", "team=llm,stage=prod"},
+		{"table", "create"},
+		{"table", "create", "--json"},
+		{"table", "status"},
+		{"table", "status", "--json"},
+		{"table", "status", "limits"},
+		{"table", "create", "--budget", "--control", "limits-control", "--usage", "limits-usage", "--json"},
+		{"table", "create", "--budget", "--control", "same", "--usage", "same"},
+		{"table", "create", "--kms-key", "alias/limits", "--table", "encrypted"},
+		{"system", "set", "rpm=100"},
+		{"table", "delete"},
+		{"table", "delete", "--remove-protection"},
+		{"table", "delete", "--dry-run"},
+		{"table", "delete", "--dry-run", "--final-backup", "the-end", "--json"},
+		{"table", "delete", "--final-backup", "x"},
+		{"table", "delete", "--remove-protection", "--final-backup", "the-end", "--yes"},
+		{"table", "delete", "--yes"},
+		{"table", "create", "--no-recovery"},
+		{"table", "delete", "--remove-protection", "--yes", "--json"},
+	})
+}
+
+// TestTableDeleteAsksForTheName: any other answer keeps the table and its protection.
+func TestTableDeleteAsksForTheName(t *testing.T) {
+	s := newTable(t)
+	s.answers = strings.NewReader("yes\n")
+	code, stdout, stderr := s.run("table", "delete")
+	assert.Equal(t, exitFailed, code)
+	assert.Empty(t, stdout)
+	assert.Contains(t, stderr, "limits and all 1 item in it are deleted for good")
+	assert.Contains(t, stderr, "Type limits to go on")
+	assert.Contains(t, s.must("table", "status"), "ACTIVE, ready")
+	s.answers = strings.NewReader("limits\n")
+	code, stdout, _ = s.run("table", "delete")
+	assert.Equal(t, exitOK, code)
+	assert.Equal(t, "limits is deleted.\n", stdout)
+}
+
+// TestTableCreateCompletesWhatIsHalfMade: whatever request failed, the next run does what
+// is left, and the one after it nothing.
+func TestTableCreateCompletesWhatIsHalfMade(t *testing.T) {
+	for _, operation := range []string{"CreateTable", "PutItem", "UpdateTimeToLive", "UpdateContinuousBackups"} {
+		t.Run(operation, func(t *testing.T) {
+			s := newShell(t)
+			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+				if r.Operation == operation {
+					return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "not authorized to perform: dynamodb:" + operation}}
+				}
+				return ddbmem.Fault{}
+			})
+			code, _, stderr := s.run("table", "create")
+			require.Equal(t, exitFailed, code)
+			require.Contains(t, stderr, operation)
+			s.db.SetFaults(nil)
+			require.NotContains(t, s.must("table", "create"), "as it should be")
+			require.Contains(t, s.must("table", "create"), "It is as it should be.")
+			out := s.must("table", "status")
+			require.Contains(t, out, "ACTIVE, ready")
+			require.NotContains(t, out, "!", "nothing is left to remark")
+		})
+	}
+}
+
+// TestTableCreateOnAnEngineThatKnowsLess: what an engine for development does not know is
+// said, and fails nothing.
+func TestTableCreateOnAnEngineThatKnowsLess(t *testing.T) {
+	s := newShell(t)
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if strings.HasSuffix(r.Operation, "ContinuousBackups") || strings.HasSuffix(r.Operation, "OfResource") {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "UnknownOperationException", Message: "An unknown operation was requested."}}
+		}
+		return ddbmem.Fault{}
+	})
+	out := s.must("table", "create")
+	assert.Contains(t, out, "! point-in-time recovery, 35 days back: this engine does not know it")
+	assert.Contains(t, out, "It can be used.")
+	assert.Contains(t, s.must("table", "status"), "recovery    unknown")
+}
+
+// TestTableOfCloudFormation: a table that infrastructure code made says nothing of its
+// layout; create writes that nothing of an older one is in it, as long as it is empty.
+func TestTableOfCloudFormation(t *testing.T) {
+	s := newShell(t)
+	_, err := s.db.Client().CreateTable(t.Context(), s.repository().TableInput())
+	require.NoError(t, err)
+	code, stdout, _ := s.run("table", "status")
+	assert.Equal(t, exitNo, code)
+	assert.Contains(t, stdout, "it has no version record")
+	s.must("table", "create")
+	var status tablesStatus
+	unmarshal(t, s.must("table", "status", "--json"), &status)
+	assert.True(t, status.Ready)
+	assert.True(t, status.Tables[0].CompositeOnly)
+
+	other := newShell(t)
+	_, err = other.db.Client().CreateTable(t.Context(), other.repository().TableInput())
+	require.NoError(t, err)
+	require.NoError(t, other.repository().SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}, nil))
+	other.must("table", "create")
+	assert.Contains(t, other.must("table", "status"), "'dynalimit migrate' ends that", "it may hold items of an older layout")
+}
+
+// TestTableThatIsNotOurs: it is neither changed nor called ready.
+func TestTableThatIsNotOurs(t *testing.T) {
+	s := newShell(t)
+	createTable(t, s.db.Client(), "limits")
+	code, stdout, _ := s.run("table", "status")
+	assert.Equal(t, exitNo, code)
+	assert.Contains(t, stdout, "its key is id, not PK, SK")
+	code, _, stderr := s.run("table", "create")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "is not a dynalimit table")
+	d, err := s.db.Client().DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String("limits")})
+	require.NoError(t, err)
+	assert.False(t, *d.Table.DeletionProtectionEnabled)
+	assert.Nil(t, d.Table.StreamSpecification)
+}
+
+// TestTableDeleteKeepsProtectionWhenItFails: protection that was removed comes back.
+func TestTableDeleteKeepsProtectionWhenItFails(t *testing.T) {
+	s := newShell(t)
+	s.must("table", "create")
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "DeleteTable" {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "not authorized to perform: dynamodb:DeleteTable"}}
+		}
+		return ddbmem.Fault{}
+	})
+	code, _, stderr := s.run("table", "delete", "--remove-protection", "--yes")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "dynamodb:DeleteTable")
+	assert.Contains(t, s.must("table", "status"), "protection  on")
+}
+
+func unmarshal(t *testing.T, text string, into any) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), into), text)
+}
