@@ -4,9 +4,11 @@
 # Usage: scripts/release.sh check           builds twice, apart, and compares
 #        scripts/release.sh check --quick   the same for this platform alone
 #        scripts/release.sh build DIR       builds into DIR, which is what to publish
-#        scripts/release.sh binary FILE     builds one binary of the files as they are, for
-#                                           GOOS and GOARCH, stamped with VERSION, COMMIT
-#                                           and SOURCE_DATE_EPOCH
+#        scripts/release.sh binary DIR      builds one binary of the files as they are, with its
+#                                           licences, for GOOS and GOARCH, stamped with
+#                                           VERSION, COMMIT and SOURCE_DATE_EPOCH
+#        scripts/release.sh image NAME [FLAGS OF DOCKER BUILDX BUILD]
+#                                           builds the image from GO_IMAGE on BASE_IMAGE
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -49,14 +51,47 @@ compile() {
     "$module/cmd/dynalimit"
 }
 
+# The name of the binary for GOOS and GOARCH.
+binary_name() {
+  if [ "$(go env GOOS)" = windows ]; then
+    echo dynalimit.exe
+  else
+    echo dynalimit
+  fi
+}
+
 one_binary() {
-  local workspace
+  local workspace name
   : "${VERSION:?say which release this is}" "${COMMIT:?say what it is built from}" "${SOURCE_DATE_EPOCH:?say when that was}"
   settle_environment
   workspace=$(mktemp -d)
   release_workspace "$workspace"
-  compile "$1"
+  mkdir -p "$1"
+  name=$(binary_name)
+  compile "$1/$name"
+  (unset GOOS GOARCH && go build -o "$workspace/release" ./internal/release)
+  "$workspace/release" notices -binary "$1/$name" -out "$1"
+  cp LICENSE "$1/LICENSE"
   rm -r "$workspace"
+}
+
+# Builds the image of the last commit. An image that is named by a tag alone is another
+# one tomorrow.
+build_image() {
+  local name=$1 image
+  shift
+  for image in "${GO_IMAGE:?name the image that builds, with its digest}" "${BASE_IMAGE:?name the base image, with its digest}"; do
+    if [[ ! $image =~ @sha256:[0-9a-f]{64}$ ]]; then
+      echo "release: $image is not pinned: name it as IMAGE@sha256:DIGEST" >&2
+      return 1
+    fi
+  done
+  read_commit
+  note_changes
+  git -c core.autocrlf=false archive HEAD | docker buildx build --provenance=false --tag "$name" \
+    --build-arg GO_IMAGE --build-arg BASE_IMAGE --build-arg VERSION --build-arg COMMIT \
+    --build-arg SOURCE_DATE_EPOCH --build-arg "CREATED=$(TZ=UTC0 printf '%(%Y-%m-%dT%H:%M:%SZ)T' "$SOURCE_DATE_EPOCH")" \
+    "$@" -
 }
 
 # Builds the release of the exported tree $1 into folder $2, for the platforms after them.
@@ -71,8 +106,7 @@ build_tree() {
     go build -o "$tree.bin/release" ./internal/release
     for platform in "$@"; do
       export GOOS=${platform%/*} GOARCH=${platform#*/}
-      name=$tree.bin/${GOOS}_$GOARCH/dynalimit
-      [ "$GOOS" != windows ] || name=$name.exe
+      name=$tree.bin/${GOOS}_$GOARCH/$(binary_name)
       compile "$name"
       "$tree.bin/release" pack -binary "$name" -out "$out"
     done
@@ -144,8 +178,7 @@ check_release() {
     return 1
   fi
   (cd "$work/first" && "$work/one.bin/release" verify -out . -platforms "$platforms")
-  binary=$work/one.bin/${native/\//_}/dynalimit
-  [ "${native%/*}" != windows ] || binary=$binary.exe
+  binary=$work/one.bin/${native/\//_}/$(GOOS=${native%/*} binary_name)
   if ! run_native "$binary"; then
     echo "release: the binary for $native does not say that it is $VERSION" >&2
     return 1
@@ -165,7 +198,8 @@ run_native() {
 case ${1:-} in
 check) check_release "${2:-}" ;;
 build) build_release "${2:?name a folder for the release}" ;;
-binary) one_binary "${2:?name the file of the binary}" ;;
+binary) one_binary "${2:?name the folder of the binary}" ;;
+image) build_image "${2:?name the image}" "${@:3}" ;;
 *)
   sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2

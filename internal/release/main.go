@@ -45,7 +45,7 @@ func identityOf(getenv func(string) string) (identity, error) {
 
 func run(ctx context.Context, args []string, getenv func(string) string) error {
 	if len(args) == 0 {
-		return errors.New("say pack, sum or verify; scripts/release.sh does")
+		return errors.New("say pack, notices, sum or verify; scripts/release.sh does")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	out := flags.String("out", ".", "the `folder` of the release")
@@ -53,6 +53,9 @@ func run(ctx context.Context, args []string, getenv func(string) string) error {
 	platforms := flags.String("platforms", "", "the platforms that must be there, such as \"linux/amd64 linux/arm64\"")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
+	}
+	if args[0] == "notices" { // which say nothing of the release
+		return writeNotices(ctx, *binary, *out)
 	}
 	id, err := identityOf(getenv)
 	if err != nil {
@@ -66,5 +69,5 @@ func run(ctx context.Context, args []string, getenv func(string) string) error {
 	case "verify":
 		return verify(id, strings.Fields(*platforms), *out)
 	}
-	return fmt.Errorf("there is no %q: say pack, sum or verify", args[0])
+	return fmt.Errorf("there is no %q: say pack, notices, sum or verify", args[0])
 }

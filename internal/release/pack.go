@@ -33,36 +33,55 @@ func billName(id identity, goos, goarch string) string {
 	return baseName(id, goos, goarch) + ".cdx.json"
 }
 
-// pack writes the archive and the bill of materials of a binary into folder out. It runs
-// in the folder of the sources.
-func pack(ctx context.Context, id identity, binary, out string) error {
-	program, err := os.ReadFile(binary)
-	if err != nil {
-		return err
+// noticesName is the file with the licences of what a binary holds.
+const noticesName = "THIRD_PARTY_LICENSES.txt"
+
+// unpack reads a binary, and finds what it holds among the sources, in whose folder this
+// runs.
+func unpack(ctx context.Context, binary string) (program []byte, c *contents, err error) {
+	if program, err = os.ReadFile(binary); err != nil {
+		return nil, nil, err
 	}
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	if err != nil {
-		return fmt.Errorf("%s does not say what it was built from: %w", binary, err)
+		return nil, nil, fmt.Errorf("%s does not say what it was built from: %w", binary, err)
 	}
-	contents, err := contentsOf(info)
+	if c, err = contentsOf(info); err == nil {
+		err = c.find(ctx)
+	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", binary, err)
+		return nil, nil, fmt.Errorf("%s: %w", binary, err)
 	}
-	if err := contents.find(ctx); err != nil {
-		return err
-	}
-	bill, err := billOfMaterials(id, contents, sha256.Sum256(program))
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(out, billName(id, contents.goos, contents.goarch)), bill, 0o644); err != nil {
-		return err
-	}
-	files, err := archived(contents, filepath.Base(binary), program)
+	return program, c, nil
+}
+
+// pack writes the archive and the bill of materials of a binary into folder out.
+func pack(ctx context.Context, id identity, binary, out string) error {
+	program, c, err := unpack(ctx, binary)
 	if err != nil {
 		return err
 	}
-	return writeArchive(filepath.Join(out, archiveName(id, contents.goos, contents.goarch)), id, files)
+	bill, err := billOfMaterials(id, c, sha256.Sum256(program))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(out, billName(id, c.goos, c.goarch)), bill, 0o644); err != nil {
+		return err
+	}
+	files, err := archived(c, filepath.Base(binary), program)
+	if err != nil {
+		return err
+	}
+	return writeArchive(filepath.Join(out, archiveName(id, c.goos, c.goarch)), id, files)
+}
+
+// writeNotices writes the licences of what a binary holds into folder out.
+func writeNotices(ctx context.Context, binary, out string) error {
+	_, c, err := unpack(ctx, binary)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(out, noticesName), c.notices(), 0o644)
 }
 
 // archived is what an archive holds, in its order.
@@ -75,7 +94,7 @@ func archived(c *contents, name string, program []byte) ([]archivedFile, error) 
 		}
 		files = append(files, archivedFile{document, text, false})
 	}
-	return append(files, archivedFile{"THIRD_PARTY_LICENSES.txt", c.notices(), false}), nil
+	return append(files, archivedFile{noticesName, c.notices(), false}), nil
 }
 
 func writeArchive(path string, id identity, files []archivedFile) (err error) {
