@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -162,14 +163,16 @@ func TestEveryProblemIsSaidWithItsPlaceAndItsFix(t *testing.T) {
 	}
 }
 
-// golden compares with a file, which DYNALIMIT_UPDATE=1 writes.
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with a file, which -update writes.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
-	if os.Getenv("DYNALIMIT_UPDATE") != "" {
+	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(file)
-	require.NoError(t, err, "run with DYNALIMIT_UPDATE=1 to make it")
+	require.NoError(t, err, "-update makes it")
 	assert.Equal(t, string(want), got)
 }
 

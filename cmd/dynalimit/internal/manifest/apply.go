@@ -1,0 +1,320 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// Failure is a change that was not made.
+type Failure struct {
+	// What names the item, as Change.What does.
+	What string `json:"what"`
+	// Conflict says that somebody else changed the item since it was planned.
+	Conflict bool `json:"conflict,omitempty"`
+	// Error says why it was not made.
+	Error string `json:"error"`
+}
+
+// Outcome is what an apply did.
+type Outcome struct {
+	// Done counts the changes that were made.
+	Done int `json:"done"`
+	// Failed are those that were not.
+	Failed []Failure `json:"failed,omitempty"`
+	// Left counts those that were not tried.
+	Left int `json:"left"`
+}
+
+// Conflicts counts the changes that somebody else was in the way of.
+func (o Outcome) Conflicts() (n int) {
+	for _, f := range o.Failed {
+		n += btoi(f.Conflict)
+	}
+	return n
+}
+
+const (
+	// batch is how many changes are made before Ctrl-C and progress are looked at: two
+	// transactions of levels.
+	batch = 90
+	// batchTime bounds a batch that is finished although the program is to end.
+	batchTime = time.Minute
+	// tries is how often a batch is tried while the table does not answer, with twice the
+	// pause before each.
+	tries = 6
+	pause = 250 * time.Millisecond
+	// together is how many records are updated at once.
+	together = 8
+)
+
+// Apply makes the changes of a plan, in its order, each under the version that was planned:
+// what somebody else changed meanwhile fails, and the others are made. A batch that has
+// begun is finished when ctx ends; the rest is left. It fails with what keeps the table
+// from being changed at all; whatever it returns, a new plan goes on from there.
+func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int)) (Outcome, error) {
+	todo := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Action == Refuse })
+	a := &applying{table: t, total: len(todo)}
+	for i, chunk := range batches(todo) {
+		if i > 0 {
+			progress(a.tried, a.total)
+		}
+		if err := cmpErr(ctx); err != nil {
+			return a.outcome(err)
+		}
+		if err := a.batch(ctx, chunk); err != nil {
+			return a.outcome(err)
+		}
+	}
+	if err := a.again(ctx); err != nil {
+		return a.outcome(err)
+	}
+	progress(a.total, a.total)
+	return a.outcome(nil)
+}
+
+func cmpErr(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// batches cuts changes between steps, and long steps.
+func batches(changes []Change) (out [][]Change) {
+	for len(changes) > 0 {
+		n := 1
+		for n < len(changes) && n < batch && kindOf(changes[n]) == kindOf(changes[0]) {
+			n++
+		}
+		out, changes = append(out, changes[:n]), changes[n:]
+	}
+	return out
+}
+
+// kindOf is the step of a change, moves apart from other updates.
+func kindOf(c Change) int {
+	if s := step(c); s != stepUpdate || !c.moves {
+		return s
+	}
+	return -1
+}
+
+type applying struct {
+	table  Table
+	total  int
+	tried  int
+	out    Outcome
+	second []Change // updates that others were in the way of
+}
+
+func (a *applying) outcome(err error) (Outcome, error) {
+	a.out.Left = a.total - a.out.Done - len(a.out.Failed)
+	return a.out, err
+}
+
+// batch makes some changes of one kind. It is finished although ctx ends, unless the table
+// does not answer.
+func (a *applying) batch(ctx context.Context, changes []Change) error {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchTime)
+	defer cancel()
+	for try := 1; ; try++ {
+		errs := a.try(within, changes)
+		var rest []Change
+		var down error
+		for i, err := range errs {
+			if unanswered(err) {
+				rest, down = append(rest, changes[i]), err
+				continue
+			}
+			if stopped := a.settle(changes[i], err); stopped != nil {
+				return stopped
+			}
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+		if try == tries || ctx.Err() != nil {
+			return down
+		}
+		wait(ctx, pause<<(try-1))
+		changes = rest
+	}
+}
+
+// unanswered says that a change may be made or not, or was not tried: it is tried again,
+// and finds out which.
+func unanswered(err error) bool {
+	return errors.Is(err, dynalimit.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// settle counts a change. It returns the error that ends the whole apply.
+func (a *applying) settle(c Change, err error) error {
+	var namespace *dynalimit.NamespaceError
+	if errors.Is(err, dynalimit.ErrTable) || errors.Is(err, dynalimit.ErrVersion) || errors.As(err, &namespace) {
+		return err
+	}
+	var invalid *dynalimit.ValidationError
+	if c.Action == Update && c.moves && errors.As(err, &invalid) && !slices.ContainsFunc(a.second, func(b Change) bool { return b.Entity == c.Entity }) {
+		a.second = append(a.second, c) // once its old family has moved, it may fit
+		return nil
+	}
+	a.tried++
+	if err == nil {
+		a.out.Done++
+		return nil
+	}
+	conflict := errors.Is(err, dynalimit.ErrConflict)
+	a.out.Failed = append(a.out.Failed, Failure{What: c.What(), Conflict: conflict, Error: err.Error()})
+	return nil
+}
+
+// again makes the moves that were refused while others were still to come.
+func (a *applying) again(ctx context.Context) error {
+	for _, c := range a.second {
+		if err := cmpErr(ctx); err != nil {
+			return err
+		}
+		if err := a.batch(ctx, []Change{c}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// try makes changes of one kind and returns an error for each. What is there already, as
+// it was to be, is made.
+func (a *applying) try(ctx context.Context, changes []Change) []error {
+	switch {
+	case changes[0].Scope != nil:
+		return a.levels(ctx, changes)
+	case changes[0].Action == Create:
+		return a.creates(ctx, changes)
+	case changes[0].Action == Delete:
+		return oneByOne(changes, func(c Change) error { return a.delete(ctx, c) })
+	case changes[0].moves:
+		return oneByOne(changes, func(c Change) error { return a.update(ctx, c) })
+	}
+	return each(changes, func(c Change) error { return a.update(ctx, c) })
+}
+
+// each does something for every change, some at once.
+func each(changes []Change, do func(Change) error) []error {
+	errs := make([]error, len(changes))
+	var workers sync.WaitGroup
+	slots := make(chan struct{}, together)
+	for i, c := range changes {
+		slots <- struct{}{}
+		workers.Go(func() {
+			errs[i] = do(c)
+			<-slots
+		})
+	}
+	workers.Wait()
+	return errs
+}
+
+// oneByOne does something for changes whose order matters: after one that was not answered
+// the rest waits as well.
+func oneByOne(changes []Change, do func(Change) error) []error {
+	errs := make([]error, len(changes))
+	for i, c := range changes {
+		if errs[i] = do(c); unanswered(errs[i]) {
+			return append(errs[:i], same(errs[i], len(changes)-i)...)
+		}
+	}
+	return errs
+}
+
+func same(err error, n int) []error { return slices.Repeat([]error{err}, n) }
+
+func (a *applying) levels(ctx context.Context, changes []Change) []error {
+	scoped := make([]dynalimit.ScopedConfig, len(changes))
+	for i, c := range changes {
+		scoped[i] = dynalimit.ScopedConfig{Scope: *c.Scope, Config: c.config, Delete: c.Action == Delete}
+	}
+	errs, err := a.table.SetConfigs(ctx, scoped)
+	if err != nil {
+		return same(err, len(changes))
+	}
+	for i, err := range errs {
+		var conflict *dynalimit.ConfigConflictError
+		if errors.As(err, &conflict) && conflict.Stored.ManagedBy == changes[i].config.ManagedBy && sameLevel(conflict.Stored, changes[i].config) {
+			errs[i] = nil
+		}
+	}
+	return errs
+}
+
+func (a *applying) creates(ctx context.Context, changes []Change) []error {
+	setups := make([]dynalimit.EntitySetup, len(changes))
+	for i, c := range changes {
+		setups[i].Entity = c.record
+	}
+	errs, err := a.table.CreateEntities(ctx, setups)
+	if err != nil {
+		return same(err, len(changes))
+	}
+	for i, err := range errs {
+		if errors.Is(err, dynalimit.ErrExists) {
+			errs[i] = a.exists(ctx, changes[i])
+		}
+	}
+	return errs
+}
+
+// exists is the error of a record that was to be made and is there; nil if it is the one.
+func (a *applying) exists(ctx context.Context, c Change) error {
+	stored, err := a.table.GetEntities(ctx, []string{c.Entity})
+	if err == nil && !isRecord(stored[0], c.record) {
+		err = &dynalimit.EntityConflictError{Yours: c.record, Stored: stored[0]}
+	}
+	return err
+}
+
+// isRecord says whether a stored record is the one that was to be stored.
+func isRecord(stored, wanted dynalimit.Entity) bool {
+	return !stored.Deleting && stored.ManagedBy == wanted.ManagedBy && len(recordFields(stored, wanted)) == 0
+}
+
+func (a *applying) update(ctx context.Context, c Change) error {
+	_, err := a.table.UpdateEntity(ctx, c.record)
+	var conflict *dynalimit.EntityConflictError
+	if errors.As(err, &conflict) && isRecord(conflict.Stored, c.record) {
+		return nil
+	}
+	if errors.Is(err, dynalimit.ErrNotFound) {
+		return &dynalimit.EntityConflictError{Yours: c.record, Stored: dynalimit.Entity{ID: c.Entity}}
+	}
+	return err
+}
+
+// delete removes an entity if its record is the one that was planned on. One whose
+// deletion has begun is finished.
+func (a *applying) delete(ctx context.Context, c Change) error {
+	stored, err := a.table.GetEntities(ctx, []string{c.Entity})
+	if err != nil {
+		return err
+	}
+	e := stored[0]
+	switch {
+	case !recorded(e):
+		return nil
+	case !e.Deleting && (e.Version != c.record.Version || e.ManagedBy != c.record.ManagedBy):
+		return &dynalimit.EntityConflictError{Yours: c.record, Stored: e}
+	}
+	return a.table.DeleteEntity(ctx, c.Entity)
+}

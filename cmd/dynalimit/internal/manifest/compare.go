@@ -1,0 +1,346 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// Compare plans what makes a table say what a manifest says. What is live is all that is
+// known of the past: a change by hand is a difference like any other.
+//
+// Only items that tell they are managed by the manifest are changed and deleted. Others are
+// taken over when the options say so. An entity that the file does not name stays with all
+// its levels, unless it is to be pruned; a level that the file does not name goes.
+func Compare(m *Manifest, live *Live, o Options) Plan {
+	c := &comparison{m: m, live: live, o: o, p: Plan{Name: m.Name}, stuck: map[string]bool{}}
+	c.children()
+	c.levels()
+	c.records()
+	c.leftOut()
+	c.warnings()
+	c.p.Changes = inOrder(c.p.Changes, c.parent)
+	return c.p
+}
+
+type comparison struct {
+	m    *Manifest
+	live *Live
+	o    Options
+	p    Plan
+
+	below map[string][]string // live entities by their parents
+	stuck map[string]bool     // entities whose records are refused: they stay as they are
+}
+
+func (c *comparison) children() {
+	c.below = map[string][]string{}
+	for id, e := range c.live.Entities {
+		c.below[e.ParentID] = append(c.below[e.ParentID], id)
+	}
+}
+
+// owner says whether an item is the manifest's, or may be taken over; or why it may not.
+func (c *comparison) owner(managedBy string) (ours, mine bool, why string) {
+	switch {
+	case managedBy == c.m.Name:
+		return true, true, ""
+	case managedBy == "":
+		return false, c.o.Adopt, "no manifest manages it: --adopt takes it over, or take it out of the file"
+	}
+	return false, c.o.AdoptFrom == managedBy,
+		fmt.Sprintf("manifest %q manages it: take it out of one of the two files, or take it over with --adopt-from %s", managedBy, managedBy)
+}
+
+// about decides about an item that is live and in the file: nothing, or a change of one of
+// the actions.
+func (c *comparison) about(ch Change, managedBy string) (Change, bool) {
+	ours, mine, why := c.owner(managedBy)
+	switch {
+	case ours && len(ch.Fields) == 0:
+		c.p.Unchanged++
+		return ch, false
+	case mine && len(ch.Fields) == 0:
+		ch.Action = Adopt
+	case mine:
+		ch.Action = Update
+		if !ours {
+			ch.Fields = append(ch.Fields, Field{"managed_by", managedBy, c.m.Name})
+		}
+	case len(ch.Fields) == 0 && managedBy == "":
+		c.p.Unchanged++
+		c.p.Unmanaged++
+		return ch, false
+	default:
+		ch.Action, ch.Note = Refuse, why
+	}
+	return ch, true
+}
+
+func (c *comparison) add(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
+
+// levels compares the levels of the file, and those that it leaves out.
+func (c *comparison) levels() {
+	for at, wanted := range c.m.Configs {
+		if c.live.Entities[at.Entity].Deleting {
+			continue // said of the record
+		}
+		if ch, differs := c.level(at, wanted); differs {
+			c.add(ch)
+		}
+	}
+	for at, stored := range c.live.Configs {
+		_, named := c.m.Entities[at.Entity]
+		_, wanted := c.m.Configs[at]
+		if !wanted && stored.ManagedBy == c.m.Name && (at.Entity == "" || named) && !c.live.Entities[at.Entity].Deleting {
+			c.deleteLevel(at, stored)
+		}
+	}
+}
+
+func (c *comparison) level(at dynalimit.Scope, wanted dynalimit.LimitConfig) (Change, bool) {
+	stored := c.live.Configs[at]
+	ch := Change{Action: Create, Scope: &at, config: wanted, Fields: levelFields(stored, wanted)}
+	ch.config.ManagedBy, ch.config.Version = c.m.Name, stored.Version
+	if why, bad := c.live.Unreadable[at]; bad {
+		ch.Action, ch.Note = Refuse, fmt.Sprintf("what is stored %s: remove the level with 'dynalimit limits delete' or its like, then apply again", why)
+		return ch, true
+	}
+	if stored.ManagedBy == "" && sameLevel(stored, dynalimit.LimitConfig{}) { // nothing, or an item that says nothing
+		return ch, true
+	}
+	return c.about(ch, stored.ManagedBy)
+}
+
+func (c *comparison) deleteLevel(at dynalimit.Scope, stored dynalimit.LimitConfig) {
+	c.add(Change{
+		Action: Delete, Scope: &at, Fields: levelFields(stored, dynalimit.LimitConfig{}),
+		config: dynalimit.LimitConfig{Version: stored.Version},
+	})
+}
+
+// records compares the records of the file's entities.
+func (c *comparison) records() {
+	var changes []Change
+	for id, e := range c.m.Entities {
+		if ch, differs := c.record(id, e); differs {
+			c.stuck[id] = ch.Action == Refuse
+			changes = append(changes, ch)
+		}
+	}
+	for _, ch := range changes {
+		if chain, ok := chainOf(ch.Entity, c.parent); !ok && ch.Action != Refuse {
+			ch.Action, ch.Note = Refuse, "its parent "+chainProblem(ch.Entity, chain)
+		}
+		if p := c.live.Entities[ch.record.ParentID]; ch.Action != Refuse && p.Deleting {
+			ch.Action, ch.Note = Refuse, fmt.Sprintf("its parent %q is being deleted: finish that with 'dynalimit entity delete %s', then apply again", p.ID, p.ID)
+		}
+		c.add(ch)
+	}
+}
+
+func (c *comparison) record(id string, e Entity) (Change, bool) {
+	stored, there := c.live.Entities[id]
+	ch := Change{Action: Create, Entity: id, record: e.Record, Fields: recordFields(stored, e.Record)}
+	ch.moves = stored.ParentID != e.Record.ParentID
+	ch.record.ManagedBy, ch.record.Version, ch.record.CreatedAt = c.m.Name, stored.Version, stored.CreatedAt
+	if sameJSON(stored.Metadata, e.Record.Metadata) {
+		ch.record.Metadata = stored.Metadata
+	}
+	switch {
+	case stored.Deleting:
+		ch.Action, ch.Note = Refuse, fmt.Sprintf("it is being deleted: finish that with 'dynalimit entity delete %s', then apply again", id)
+	case e.LimitsOnly && (!there || stored.ManagedBy != c.m.Name):
+		return ch, false // the file says nothing about a record
+	case there:
+		return c.about(ch, stored.ManagedBy)
+	}
+	return ch, true
+}
+
+// parent is the parent that an entity has in the end.
+func (c *comparison) parent(id string) string {
+	if e, named := c.m.Entities[id]; named && !c.stuck[id] && (!e.LimitsOnly || c.live.Entities[id].ManagedBy == c.m.Name) {
+		return e.Record.ParentID
+	}
+	return c.live.Entities[id].ParentID
+}
+
+// leftOut decides about the manifest's entities that the file does not name.
+func (c *comparison) leftOut() {
+	out := map[string][]dynalimit.Scope{} // with their levels, whoever manages those
+	for id, e := range c.live.Entities {
+		if _, named := c.m.Entities[id]; !named && e.ManagedBy == c.m.Name {
+			out[id] = nil
+		}
+	}
+	for at, stored := range c.live.Configs {
+		if _, named := c.m.Entities[at.Entity]; !named && at.Entity != "" && stored.ManagedBy == c.m.Name {
+			out[at.Entity] = append(out[at.Entity], at)
+		}
+	}
+	if !c.o.Prune {
+		c.p.LeftOut = len(out)
+		return
+	}
+	foreign, goes := c.foreignLevels(), map[string]bool{}
+	for _, id := range c.childrenFirst(out) {
+		if e := c.live.Entities[id]; e.ManagedBy == c.m.Name {
+			goes[id] = c.prune(e, goes, foreign[id])
+			continue
+		}
+		for _, at := range out[id] { // the record is somebody else's, or there is none
+			c.deleteLevel(at, c.live.Configs[at])
+		}
+	}
+}
+
+// childrenFirst are entities in the order in which they can be deleted.
+func (c *comparison) childrenFirst(of map[string][]dynalimit.Scope) []string {
+	depth := make(map[string]int, len(of))
+	for id := range of {
+		chain, _ := chainOf(id, c.parent)
+		depth[id] = len(chain)
+	}
+	return slices.SortedFunc(maps.Keys(of), func(a, b string) int {
+		return cmp.Or(-cmp.Compare(depth[a], depth[b]), cmp.Compare(a, b))
+	})
+}
+
+// foreignLevels counts the levels of entities that the manifest does not manage.
+func (c *comparison) foreignLevels() map[string]int {
+	n := map[string]int{}
+	for at, stored := range c.live.Configs {
+		n[at.Entity] += btoi(stored.ManagedBy != c.m.Name)
+	}
+	for at := range c.live.Unreadable {
+		n[at.Entity]++
+	}
+	return n
+}
+
+// prune deletes an entity with all that is its own, unless others need it; goes are those
+// that are deleted before it. It is false for one that stays.
+func (c *comparison) prune(e dynalimit.Entity, goes map[string]bool, foreign int) bool {
+	ch := Change{Action: Delete, Entity: e.ID, record: e, Fields: recordFields(e, dynalimit.Entity{}), Note: "with its limits and buckets"}
+	staying := 0
+	for _, id := range c.below[e.ID] {
+		staying += btoi(!goes[id] && c.parent(id) == e.ID)
+	}
+	for id, named := range c.m.Entities {
+		staying += btoi(named.Record.ParentID == e.ID && c.live.Entities[id].ParentID != e.ID)
+	}
+	switch {
+	case staying > 0:
+		ch.Action, ch.Note = Refuse, fmt.Sprintf("it is the parent of %d others that stay: name it in the file, or give them another parent", staying)
+	case foreign > 0 && !c.o.Adopt:
+		ch.Action, ch.Note = Refuse, fmt.Sprintf("%d of its levels are not the manifest's, and would go with it: remove them first, or give --adopt", foreign)
+	}
+	c.add(ch)
+	return ch.Action == Delete
+}
+
+// warnings are of names that stand nowhere.
+func (c *comparison) warnings() {
+	plans := map[string]bool{}
+	for at := range c.m.Configs {
+		plans[at.Plan] = true
+	}
+	for at := range c.live.Configs {
+		plans[at.Plan] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.m.Entities)) {
+		r := c.m.Entities[id].Record
+		_, named := c.m.Entities[r.ParentID]
+		_, live := c.live.Entities[r.ParentID]
+		if r.ParentID != "" && !named && !live {
+			c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("entity %s: its parent %q is neither in the file nor in the table", id, r.ParentID))
+		}
+		if r.Plan != "" && !plans[r.Plan] {
+			c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("entity %s: its plan %q has limits neither in the file nor in the table", id, r.Plan))
+		}
+	}
+}
+
+// inOrder sorts changes so that a cut between any two of them leaves a table that limits:
+// what others need comes before them, and what goes comes last.
+func inOrder(changes []Change, parent func(string) string) []Change {
+	depth := func(id string) int {
+		chain, _ := chainOf(id, parent)
+		return len(chain)
+	}
+	type placed struct {
+		Change
+		step, depth int
+	}
+	all := make([]placed, len(changes))
+	for i, ch := range changes {
+		all[i] = placed{ch, step(ch), 0}
+		if ch.Entity != "" {
+			all[i].depth = depth(ch.Entity) // parents first
+			if ch.Action == Delete {
+				all[i].depth *= -1 // children first
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.depth, b.depth), cmp.Compare(a.Entity, b.Entity), compareScopes(a.Scope, b.Scope))
+	})
+	out := make([]Change, len(all))
+	for i, p := range all {
+		out[i] = p.Change
+	}
+	return out
+}
+
+// The steps of a plan. Levels of everybody come before plans, and plans before entities:
+// who is put on a plan finds its limits.
+const (
+	stepLevels = iota
+	stepPlans
+	stepEntityLevels
+	stepCreate
+	stepUpdate
+	stepDeleteEntityLevels
+	stepDeletePlans
+	stepDeleteLevels
+	stepDeleteEntities
+	stepNone
+)
+
+func step(c Change) int {
+	switch {
+	case c.Action == Refuse:
+		return stepNone
+	case c.Scope == nil:
+		switch c.Action {
+		case Create:
+			return stepCreate
+		case Delete:
+			return stepDeleteEntities
+		}
+		return stepUpdate
+	case c.Scope.Entity != "":
+		return choose(c, stepDeleteEntityLevels, stepEntityLevels)
+	case c.Scope.Plan != "":
+		return choose(c, stepDeletePlans, stepPlans)
+	}
+	return choose(c, stepDeleteLevels, stepLevels)
+}
+
+func choose(c Change, gone, stays int) int {
+	if c.Action == Delete {
+		return gone
+	}
+	return stays
+}
+
+func compareScopes(a, b *dynalimit.Scope) int {
+	if a == nil || b == nil {
+		return btoi(a != nil) - btoi(b != nil)
+	}
+	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Plan, b.Plan), cmp.Compare(a.Resource, b.Resource))
+}

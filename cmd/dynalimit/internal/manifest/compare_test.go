@@ -1,0 +1,195 @@
+package manifest
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const small = `
+system: {limits: {rpm: 60}}
+plans: {pro: {default: {limits: {rpm: 100, tpm: 10k}}}}
+entities:
+  team: {plan: pro}
+  key: {parent: team, cascade: true, default: {limits: {rpm: 5}}}
+  alone: {resources: {gpt-4: {blocked: true}}}
+`
+
+func TestPlanOfANewTable(t *testing.T) {
+	w := newWorld(t, "")
+	p := w.apply(t, small, Options{})
+	assert.Equal(t, []string{
+		"create limits of system: rpm  -> 60 a minute",
+		"create limits of plan pro: rpm  -> 100 a minute, tpm  -> 10000 a minute",
+		"create limits of entity alone on gpt-4: blocked  -> true",
+		"create limits of entity key: rpm  -> 5 a minute",
+		"create record of entity team: plan  -> pro",
+		"create record of entity key: parent  -> team, cascade  -> true",
+	}, lines(p))
+	_, err := w.repo.GetEntity(t.Context(), "alone")
+	require.ErrorIs(t, err, dynalimit.ErrNotFound, "limits need no record")
+	e, err := w.repo.GetEntity(t.Context(), "key")
+	require.NoError(t, err)
+	assert.Equal(t, "manifest", e.ManagedBy)
+	c, err := w.repo.GetConfig(t.Context(), dynalimit.Scope{Plan: "pro"})
+	require.NoError(t, err)
+	assert.Equal(t, "manifest", c.ManagedBy)
+	events := 0
+	for event, err := range w.repo.AuditEvents(t.Context(), dynalimit.AuditQuery{Principal: "ann"}) {
+		require.NoError(t, err)
+		assert.Equal(t, "ann", event.Principal)
+		events++
+	}
+	assert.Equal(t, 6, events)
+}
+
+func TestPlanShowsChangesOfTheFileAndByHandAlike(t *testing.T) {
+	w := newWorld(t, "")
+	w.apply(t, small, Options{})
+	require.NoError(t, w.repo.SetPlanLimits(t.Context(), "pro", "", []dynalimit.Limit{dynalimit.PerHour("rpm", 200), dynalimit.PerMinute("x", 1)}))
+	require.NoError(t, w.repo.SetBlocked(t.Context(), dynalimit.Scope{Entity: "key"}, true))
+	e, err := w.repo.GetEntity(t.Context(), "team")
+	require.NoError(t, err)
+	e.Name, e.Plan, e.Metadata = "by hand", "", []byte(`{"b": 1, "a": 2}`)
+	_, err = w.repo.UpdateEntity(t.Context(), e)
+	require.NoError(t, err)
+	require.NoError(t, w.repo.DeleteSystemLimits(t.Context()))
+
+	changed := `
+plans: {pro: {default: {limits: {rpm: 100, tpm: 10k}}}}
+resources: {gpt-4: {unlimited: true, on_unavailable: allow}}
+entities:
+  team: {plan: pro, metadata: {a: 2, b: 1.0}}
+  key: {parent: team, default: {limits: {rpm: {capacity: 5, burst: 7, refill: 3, period: 90s}}}}
+  alone: {plan: pro}
+`
+	p := w.apply(t, changed, Options{})
+	assert.Equal(t, []string{
+		"create limits of resource gpt-4: unlimited  -> true, on_unavailable  -> allow",
+		"update limits of plan pro: rpm.capacity 200 -> 100, rpm.burst 200 -> 100, rpm.refill 200 -> 100, rpm.period 1h -> 1m, tpm  -> 10000 a minute, x 1 a minute -> ",
+		"update limits of entity key: rpm.burst 5 -> 7, rpm.refill 5 -> 3, rpm.period 1m -> 1m30s, blocked true -> ",
+		"create record of entity alone: plan  -> pro",
+		`update record of entity team: name "by hand" -> , plan  -> pro`,
+		"update record of entity key: cascade true -> ",
+		"delete limits of entity alone on gpt-4: blocked true -> ",
+	}, lines(p))
+}
+
+func TestOnlyWhatIsManagedChanges(t *testing.T) {
+	w := newWorld(t, "")
+	set(t, w.repo, dynalimit.Scope{}, rpm(60))
+	set(t, w.repo, dynalimit.Scope{Resource: "by-hand"}, rpm(1))
+	set(t, w.repo, dynalimit.Scope{Plan: "pro"}, rpm(1))
+	other := rpm(5)
+	other.ManagedBy = "other"
+	set(t, w.repo, dynalimit.Scope{Entity: "key"}, other)
+	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "team", Name: "by hand"}))
+	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "alone", Name: "by hand"}))
+	m := parsed(t, small)
+
+	p := w.plan(t, m, Options{})
+	assert.Equal(t, []string{
+		"create limits of entity alone on gpt-4: blocked  -> true",
+		"create record of entity key: parent  -> team, cascade  -> true",
+		"refuse limits of plan pro: rpm.capacity 1 -> 100, rpm.burst 1 -> 100, rpm.refill 1 -> 100, tpm  -> 10000 a minute; no manifest manages it: --adopt takes it over, or take it out of the file",
+		`refuse limits of entity key; manifest "other" manages it: take it out of one of the two files, or take it over with --adopt-from other`,
+		`refuse record of entity team: name "by hand" -> , plan  -> pro; no manifest manages it: --adopt takes it over, or take it out of the file`,
+	}, lines(p))
+	assert.Equal(t, 1, p.Unmanaged, "the system says what the file says")
+
+	p = w.apply(t, small, Options{Adopt: true, AdoptFrom: "other"})
+	assert.Equal(t, []string{
+		"adopt limits of system",
+		"update limits of plan pro: rpm.capacity 1 -> 100, rpm.burst 1 -> 100, rpm.refill 1 -> 100, tpm  -> 10000 a minute, managed_by  -> manifest",
+		"create limits of entity alone on gpt-4: blocked  -> true",
+		"adopt limits of entity key",
+		"create record of entity key: parent  -> team, cascade  -> true",
+		`update record of entity team: name "by hand" -> , plan  -> pro, managed_by  -> manifest`,
+	}, lines(p))
+	byHand, err := w.repo.GetEntity(t.Context(), "alone")
+	require.NoError(t, err)
+	assert.Equal(t, "by hand", byHand.Name, "a file with limits alone says nothing about a record")
+
+	p = w.apply(t, "name: second\nresources: {x: {blocked: true}}", Options{})
+	assert.Equal(t, []string{"create limits of resource x: blocked  -> true"}, lines(p), "two manifests keep apart")
+	w.settled(t, m, Options{})
+	p = w.apply(t, "name: second\nversion: 1", Options{})
+	assert.Equal(t, []string{"delete limits of resource x: blocked true -> "}, lines(p))
+	p = w.apply(t, "version: 1", Options{})
+	assert.Equal(t, []string{"delete limits of plan pro: rpm 100 a minute -> , tpm 10000 a minute -> ", "delete limits of system: rpm 60 a minute -> "}, lines(p))
+	assert.Equal(t, 3, p.LeftOut)
+	_, err = w.repo.GetConfig(t.Context(), dynalimit.Scope{Resource: "by-hand"})
+	require.NoError(t, err)
+}
+
+func TestEntitiesGoOnlyWhenTheyArePruned(t *testing.T) {
+	w := newWorld(t, "")
+	w.apply(t, small, Options{})
+	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "child", ParentID: "key"}))
+	set(t, w.repo, dynalimit.Scope{Entity: "key", Resource: "by-hand"}, rpm(1))
+	before := w.says(t)
+
+	without := "system: {limits: {rpm: 60}}\nplans: {pro: {default: {limits: {rpm: 100, tpm: 10k}}}}"
+	p := w.apply(t, without, Options{})
+	assert.Empty(t, p.Changes)
+	assert.Equal(t, 3, p.LeftOut)
+	assert.Equal(t, before, w.says(t))
+
+	p = w.plan(t, parsed(t, without), Options{Prune: true})
+	assert.Equal(t, []string{
+		"delete limits of entity alone on gpt-4: blocked true -> ",
+		"refuse record of entity team: plan pro -> ; it is the parent of 1 others that stay: name it in the file, or give them another parent",
+		"refuse record of entity key: parent team -> , cascade true -> ; it is the parent of 1 others that stay: name it in the file, or give them another parent",
+	}, lines(p))
+
+	require.NoError(t, w.repo.DeleteEntity(t.Context(), "child"))
+	p = w.plan(t, parsed(t, without), Options{Prune: true})
+	assert.Equal(t, "refuse record of entity key: parent team -> , cascade true -> ; 1 of its levels are not the manifest's, and would go with it: remove them first, or give --adopt", lines(p)[2])
+	p = w.apply(t, without, Options{Prune: true, Adopt: true})
+	assert.Equal(t, []string{
+		"delete limits of entity alone on gpt-4: blocked true -> ",
+		"delete record of entity key: parent team -> , cascade true -> ; with its limits and buckets",
+		"delete record of entity team: plan pro -> ; with its limits and buckets",
+	}, lines(p))
+	for e, err := range w.repo.Entities(t.Context()) {
+		require.NoError(t, err)
+		assert.Fail(t, "is there still", e.ID)
+	}
+}
+
+func TestChainsAreCheckedInTheEnd(t *testing.T) {
+	w := newWorld(t, "")
+	w.apply(t, "entities: {a: {parent: b}, b: {parent: c}, c: {}}", Options{})
+	require.NoError(t, w.repo.CreateEntity(t.Context(), dynalimit.Entity{ID: "hand", ParentID: "a"}))
+
+	p := w.plan(t, parsed(t, "entities: {a: {parent: b}, b: {parent: c}, c: {parent: hand}}"), Options{})
+	require.Len(t, p.Changes, 1)
+	assert.Equal(t, "its parent makes a cycle (c -> hand -> a -> b -> c): take one of them out of it", p.Changes[0].Note)
+
+	p = w.apply(t, "entities: {a: {}, b: {parent: a}, c: {parent: b}}", Options{}) // upside down
+	assert.Equal(t, 3, p.Count(Update))
+}
+
+func TestMovesThatHinderEachOtherAreMadeInTheEnd(t *testing.T) {
+	w := newWorld(t, "")
+	w.apply(t, `entities: {r1: {}, r2: {parent: r1}, r3: {parent: r2}, r4: {parent: r3}, x: {}, d1: {parent: x}, d2: {parent: d1}, d3: {parent: d2}, d4: {parent: d3}}`, Options{})
+	w.apply(t, `entities: {r1: {}, r2: {parent: r1}, r3: {parent: r2}, r4: {parent: r3}, x: {parent: r4}, d1: {parent: x}, d2: {parent: d1}, d3: {parent: r1}, d4: {parent: d3}}`, Options{})
+}
+
+func TestWhatIsBeingDeletedOrUnreadableIsRefused(t *testing.T) {
+	w := newWorld(t, "")
+	w.apply(t, small, Options{})
+	w.raw(t, schema.NewKeys("").Meta("key"), "deleting", &types.AttributeValueMemberBOOL{Value: true})
+	w.raw(t, schema.NewKeys("").PlanConfig("pro", ""), "l_rpm_cp", &types.AttributeValueMemberS{Value: "many"})
+	p := w.plan(t, parsed(t, small), Options{})
+	for _, line := range lines(p) {
+		t.Log(line)
+	}
+	assert.Equal(t, 2, p.Count(Refuse))
+	assert.Len(t, p.Changes, 2)
+}

@@ -1,0 +1,102 @@
+package manifest
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+)
+
+// sameLevel says whether two levels say the same, whoever manages them.
+func sameLevel(a, b dynalimit.LimitConfig) bool { return len(levelFields(a, b)) == 0 }
+
+// levelFields is what differs between two levels.
+func levelFields(from, to dynalimit.LimitConfig) []Field {
+	fields := limitFields(from.Limits, to.Limits)
+	add := func(name, a, b string) {
+		if a != b {
+			fields = append(fields, Field{name, a, b})
+		}
+	}
+	add("unlimited", truth(from.Unlimited), truth(to.Unlimited))
+	add("blocked", truth(from.Blocked), truth(to.Blocked))
+	add("on_unavailable", from.OnUnavailable.String(), to.OnUnavailable.String())
+	return fields
+}
+
+func truth(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
+}
+
+// limitFields is what differs between two lists of limits, by their names.
+func limitFields(from, to []dynalimit.Limit) (fields []Field) {
+	was, is := byName(from), byName(to)
+	names := map[string]bool{}
+	for _, l := range append(slices.Clone(from), to...) {
+		names[l.Name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a, before := was[name]
+		b, after := is[name]
+		switch {
+		case !before:
+			fields = append(fields, Field{Name: name, To: notation.Describe(b)})
+		case !after:
+			fields = append(fields, Field{Name: name, From: notation.Describe(a)})
+		default:
+			fields = append(fields, within(name, a, b)...)
+		}
+	}
+	return fields
+}
+
+// within is what differs between two limits of one name.
+func within(name string, a, b dynalimit.Limit) (fields []Field) {
+	add := func(part, x, y string) {
+		if x != y {
+			fields = append(fields, Field{name + "." + part, x, y})
+		}
+	}
+	add("capacity", amountOf(a.Capacity), amountOf(b.Capacity))
+	add("burst", amountOf(a.Burst), amountOf(b.Burst))
+	add("refill", amountOf(a.RefillAmount), amountOf(b.RefillAmount))
+	add("period", notation.PeriodText(a.RefillPeriod), notation.PeriodText(b.RefillPeriod))
+	return fields
+}
+
+func byName(limits []dynalimit.Limit) map[string]dynalimit.Limit {
+	out := make(map[string]dynalimit.Limit, len(limits))
+	for _, l := range limits {
+		out[l.Name] = l
+	}
+	return out
+}
+
+// recordFields is what differs between two records.
+func recordFields(from, to dynalimit.Entity) (fields []Field) {
+	add := func(name, a, b string) {
+		if a != b {
+			fields = append(fields, Field{name, a, b})
+		}
+	}
+	add("name", quotedOrNone(from.Name), quotedOrNone(to.Name))
+	add("parent", from.ParentID, to.ParentID)
+	add("cascade", truth(from.Cascade && from.ParentID != ""), truth(to.Cascade)) // without a parent it says nothing
+	add("plan", from.Plan, to.Plan)
+	if !sameJSON(from.Metadata, to.Metadata) {
+		add("metadata", canonical(from.Metadata), canonical(to.Metadata))
+	}
+	return fields
+}
+
+func quotedOrNone(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strconv.Quote(s)
+}

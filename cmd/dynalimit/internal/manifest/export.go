@@ -1,0 +1,66 @@
+package manifest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+)
+
+// Export is the manifest of what a table says, and why some levels are not in it. With
+// managed it has the items alone that a manifest of the name manages. Entities that are
+// being deleted are left out.
+func Export(live *Live, name, namespace string, managed bool) (m *Manifest, notes map[dynalimit.Scope]string) {
+	m = &Manifest{Name: name, Namespace: namespace, Configs: map[dynalimit.Scope]dynalimit.LimitConfig{}, Entities: map[string]Entity{}}
+	notes = map[dynalimit.Scope]string{}
+	for at, c := range live.Configs {
+		if live.Entities[at.Entity].Deleting || managed && c.ManagedBy != name {
+			continue
+		}
+		if why := unwritable(c); why != "" {
+			notes[at] = why
+			continue
+		}
+		m.level(at, c)
+	}
+	for at, why := range live.Unreadable {
+		if !live.Entities[at.Entity].Deleting {
+			notes[at] = why
+		}
+	}
+	for id, e := range live.Entities {
+		if e.Deleting || managed && e.ManagedBy != name {
+			continue
+		}
+		e.Version, e.ManagedBy, e.CreatedAt = 0, "", time.Time{}
+		e.Cascade = e.Cascade && e.ParentID != "" // without one it says nothing
+		m.Entities[id] = Entity{Record: e}
+	}
+	return m, notes
+}
+
+// level adds a level that was read.
+func (m *Manifest) level(at dynalimit.Scope, c dynalimit.LimitConfig) {
+	c.Version, c.ManagedBy = 0, ""
+	m.Configs[at] = c
+	if at.Entity != "" {
+		m.Entities[at.Entity] = Entity{Record: dynalimit.Entity{ID: at.Entity}, LimitsOnly: true}
+	}
+}
+
+// unwritable says why a level that was read has no place in a manifest; "" if it has one.
+func unwritable(c dynalimit.LimitConfig) string {
+	if sameLevel(c, dynalimit.LimitConfig{}) {
+		return "says nothing"
+	}
+	for _, l := range c.Limits {
+		if _, why := parsePeriod(notation.PeriodText(l.RefillPeriod)); why != "" {
+			return fmt.Sprintf("the period of %s %s", l.Name, why)
+		}
+		if max(l.Capacity, l.Burst, l.RefillAmount) > mostTokens || min(l.Capacity, l.Burst, l.RefillAmount) < 1 {
+			return fmt.Sprintf("the limit %s has an amount that cannot be written", l.Name)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,106 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// folded is how many changes of one kind a person is shown, unless all are asked for.
+const folded = 20
+
+// Show prints a plan for a person: what is to be done in signs, words and colours, and how
+// much of it. full shows all of it, however long.
+func Show(out *term.Output, p Plan, file string, full bool) {
+	for _, action := range Actions {
+		show(out, p, action, full)
+	}
+	for _, w := range p.Warnings {
+		fmt.Fprintln(out, out.Yellow("warning: "+term.Plain(w)))
+	}
+	if p.LeftOut > 0 {
+		fmt.Fprintf(out, "%s %q manages and %s does not name stay as they are: --prune-entities deletes them, with their limits and buckets.\n",
+			plural(p.LeftOut, "entity that", "entities that"), p.Name, file)
+	}
+	if p.Unmanaged > 0 {
+		fmt.Fprintf(out, "%s what the file says, and no manifest manages them: --adopt takes them over.\n", plural(p.Unmanaged, "item says", "items say"))
+	}
+	fmt.Fprintln(out, Summary(p, file))
+}
+
+// Summary is a plan in one line.
+func Summary(p Plan, file string) string {
+	var parts []string
+	for _, action := range Actions {
+		if n := p.Count(action); n > 0 {
+			words := amountOf(int64(n)) + " to " + string(action)
+			if action == Refuse {
+				words = amountOf(int64(n)) + " refused"
+			}
+			parts = append(parts, words)
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf("Nothing to change: the table says what %s says (%s).", file, plural(p.Unchanged, "item", "items"))
+	}
+	return fmt.Sprintf("Plan: %s; %s as they are.", strings.Join(parts, ", "), plural(p.Unchanged, "stays", "stay"))
+}
+
+// plural is a number with its word.
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return amountOf(int64(n)) + " " + more
+}
+
+var signs = map[Action]string{Create: "+", Update: "~", Delete: "-", Adopt: "=", Refuse: "!"}
+
+func paint(out *term.Output, a Action, text string) string {
+	switch a {
+	case Create:
+		return out.Green(text)
+	case Delete, Refuse:
+		return out.Red(text)
+	case Update, Adopt:
+		return out.Yellow(text)
+	}
+	return text
+}
+
+// show prints the changes of one action.
+func show(out *term.Output, p Plan, action Action, full bool) {
+	shown, hidden := 0, 0
+	for _, c := range p.Changes {
+		if c.Action != action {
+			continue
+		}
+		if !full && shown == folded {
+			hidden++
+			continue
+		}
+		shown++
+		fmt.Fprintln(out, paint(out, action, signs[action]+" "+string(action)+" "+c.What()))
+		for _, f := range c.Fields {
+			fmt.Fprintln(out, "    "+fieldLine(out, f))
+		}
+		if c.Note != "" {
+			fmt.Fprintln(out, "    "+term.Plain(c.Note))
+		}
+	}
+	if hidden > 0 {
+		fmt.Fprintf(out, "%s\n", out.Dim(fmt.Sprintf("  ... and %s to %s: --full shows them", plural(hidden, "more", "more"), action)))
+	}
+}
+
+func fieldLine(out *term.Output, f Field) string {
+	name, from, to := term.Plain(f.Name), term.Plain(f.From), term.Plain(f.To)
+	switch {
+	case f.From == "":
+		return out.Green("+ " + name + "  " + to)
+	case f.To == "":
+		return out.Red("- " + name + "  " + from)
+	}
+	return out.Yellow("~ "+name+"  ") + out.Red(from) + " -> " + out.Green(to)
+}
