@@ -33,11 +33,16 @@ func Export(live *Live, name, namespace string, managed bool) (m *Manifest, note
 		if e.Deleting || managed && e.ManagedBy != name {
 			continue
 		}
-		e.Version, e.ManagedBy, e.CreatedAt = 0, "", time.Time{}
-		e.Cascade = e.Cascade && e.ParentID != "" // without one it says nothing
-		m.Entities[id] = Entity{Record: e}
+		m.record(id, e)
 	}
 	return m, notes
+}
+
+// record adds a record that was read.
+func (m *Manifest) record(id string, e dynalimit.Entity) {
+	e.Version, e.ManagedBy, e.CreatedAt = 0, "", time.Time{}
+	e.Cascade = e.Cascade && e.ParentID != "" // without one it says nothing
+	m.Entities[id] = Entity{Record: e}
 }
 
 // level adds a level that was read.
