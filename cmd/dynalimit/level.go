@@ -103,7 +103,7 @@ func changeLevel(
 		if err != nil {
 			return err
 		}
-		lines := differences(out, before, after)
+		lines := diff(out, facts(before), facts(after))
 		j := levelChange{at, before, after, len(lines) > 0, how.DryRun}
 		return out.Show(j, func() { printChange(out, at.String(), lines, how.DryRun) })
 	})
@@ -127,23 +127,27 @@ func storeLevel(ctx context.Context, repo *dynalimit.Repository, at dynalimit.Sc
 
 // printChange shows a change to a person.
 func printChange(out *term.Output, what string, lines []string, dryRun bool) {
-	fmt.Fprintln(out, out.Bold(what))
+	done := "Stored. In force everywhere within a minute."
+	if len(lines) == 0 {
+		done, dryRun = "Nothing to change: that is what is stored.", false
+	}
+	printDone(out, what, lines, dryRun, done)
+}
+
+// printDone shows the lines of a change, and what came of it.
+func printDone(out *term.Output, what string, lines []string, dryRun bool, done string) {
+	fmt.Fprintln(out, out.Bold(term.Plain(what)))
 	for _, line := range lines {
 		fmt.Fprintln(out, "  "+line)
 	}
-	switch {
-	case len(lines) == 0:
-		fmt.Fprintln(out, "Nothing to change: that is what is stored.")
-	case dryRun:
-		fmt.Fprintln(out, "Dry run: nothing was changed.")
-	default:
-		fmt.Fprintln(out, "Stored. In force everywhere within a minute.")
+	if dryRun {
+		done = "Dry run: nothing was changed."
 	}
+	fmt.Fprintln(out, done)
 }
 
-// differences are the lines of a diff of two configurations of a level.
-func differences(out *term.Output, before, after dynalimit.LimitConfig) []string {
-	was, is := facts(before), facts(after)
+// diff is the lines of a diff of what was said and what is, by name.
+func diff(out *term.Output, was, is map[string]string) []string {
 	var names []string
 	for name := range was {
 		names = append(names, name)
@@ -156,14 +160,14 @@ func differences(out *term.Output, before, after dynalimit.LimitConfig) []string
 	slices.Sort(names)
 	var lines []string
 	for _, name := range names {
-		switch old, now := was[name], is[name]; {
-		case old == now:
+		switch old, now := term.Plain(was[name]), term.Plain(is[name]); {
+		case was[name] == is[name]:
 		case old == "":
-			lines = append(lines, out.Green(fmt.Sprintf("+ %s  %s", name, now)))
+			lines = append(lines, out.Green(fmt.Sprintf("+ %s  %s", term.Plain(name), now)))
 		case now == "":
-			lines = append(lines, out.Red(fmt.Sprintf("- %s  %s", name, old)))
+			lines = append(lines, out.Red(fmt.Sprintf("- %s  %s", term.Plain(name), old)))
 		default:
-			lines = append(lines, out.Yellow(fmt.Sprintf("~ %s  %s → %s", name, old, now)))
+			lines = append(lines, out.Yellow(fmt.Sprintf("~ %s  %s → %s", term.Plain(name), old, now)))
 		}
 	}
 	return lines

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,14 @@ type commands struct {
 	Plan     planCmd     `cmd:"" help:"Show and set the limits of plans, which entities share."`
 	Limits   limitsCmd   `cmd:"" help:"Show and set the limits of single entities, and what is in force."`
 
-	Check  checkCmd `cmd:"" help:"Explain what a call would be told: limits, levels, what is left, until when."`
-	Tables tableCmd `cmd:"" name:"table" help:"Make, look at and delete the tables."`
+	Check     checkCmd     `cmd:"" help:"Explain what a call would be told: limits, levels, what is left, until when."`
+	Tables    tableCmd     `cmd:"" name:"table" help:"Make, look at and delete the tables."`
+	Entity    entityCmd    `cmd:"" help:"Make, show, change and delete the records of entities, and show their buckets."`
+	Block     blockCmd     `cmd:"" help:"Shut out an entity, a plan, a resource or everybody."`
+	Bucket    bucketCmd    `cmd:"" help:"Fill buckets by hand."`
+	Namespace namespaceCmd `cmd:"" help:"Register, list, delete and purge the tenants of the table."`
+	Audit     auditCmd     `cmd:"" help:"Show who changed what, and when."`
+	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's."`
 
 	Local  localCmd  `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests."`
 	Budget budgetCmd `cmd:"" help:"Show and change the budgets of organisations and their apps."`
@@ -69,13 +76,13 @@ func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer)
 		return exitUsage
 	}
 	out.JSON = all.JSON
-	switch err := command.Run(); {
+	switch err := cmp.Or(command.Run(), out.Err()); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errNo):
 		return exitNo
 	default:
-		fmt.Fprintf(stderr, "dynalimit: %s\n", strings.TrimPrefix(err.Error(), "dynalimit: "))
+		fmt.Fprintf(stderr, "dynalimit: %s\n", term.PlainLines(strings.TrimPrefix(err.Error(), "dynalimit: ")))
 		return codeOf(ctx, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,8 @@ type shell struct {
 	now      time.Time
 	// width is that of the terminal; 0 for none.
 	width int
+	// step is how much time passes with each command of a transcript.
+	step time.Duration
 	// answers is what is typed where something is asked; nil where nobody is.
 	answers *strings.Reader
 }
@@ -75,7 +78,7 @@ func (s *shell) run(args ...string) (code int, stdout, stderr string) {
 	s.t.Helper()
 	var out, errs bytes.Buffer
 	ctx := context.WithValue(s.t.Context(), clockKey{}, s.clock)
-	to := &term.Output{Writer: &out, Width: s.width}
+	to := &term.Output{Writer: &out, Width: s.width, Patience: time.Hour} // however slow the machine is
 	if s.answers != nil {
 		to.In = s.answers
 	}
@@ -102,6 +105,7 @@ func (s *shell) golden(file string, commands [][]string) {
 	var transcript strings.Builder
 	for _, args := range commands {
 		code, stdout, stderr := s.run(args...)
+		s.now = s.now.Add(s.step)
 		line := strings.Join(append(append([]string{}, s.prefix...), quoted(args)...), " ")
 		fmt.Fprintf(&transcript, "$ dynalimit %s\n%s", line, stdout)
 		if stderr != "" {
@@ -116,9 +120,13 @@ func (s *shell) golden(file string, commands [][]string) {
 		}
 	}
 	text := strings.ReplaceAll(transcript.String(), s.endpoint, "http://127.0.0.1:8000")
+	text = drawn.ReplaceAllString(text, `"id": "00000000000000000000000000"`)
 	assert.NotContains(s.t, text, "\x1b", "colour outside a terminal")
 	compareGolden(s.t, filepath.Join("testdata", file), text)
 }
+
+// drawn are the ids that a run draws.
+var drawn = regexp.MustCompile(`"id": "[0-9A-HJKMNP-TV-Z]{26}"`)
 
 // quoted puts words that a shell would take apart into quotes.
 func quoted(args []string) []string {

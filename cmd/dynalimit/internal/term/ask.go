@@ -15,7 +15,7 @@ var ErrDeclined = errors.New("not confirmed, nothing was changed")
 type NobodyError struct{ Question string }
 
 func (e *NobodyError) Error() string {
-	return fmt.Sprintf("%s: nobody can be asked here; give --yes if that is meant", e.Question)
+	return fmt.Sprintf("%s: nobody can be asked here; give --yes if that is meant", strings.TrimRight(e.Question, ".?"))
 }
 
 // Confirm asks a question whose answer is a word that is not typed by accident, such as

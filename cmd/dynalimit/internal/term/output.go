@@ -32,6 +32,7 @@ type Output struct {
 	JSON bool
 
 	silence *silence
+	failed  error // of the first Write that failed
 }
 
 // New reads answers from in and writes results to out, in colour if out is a terminal and
@@ -53,8 +54,15 @@ func New(in, out *os.File, getenv func(string) string) *Output {
 // Write writes a part of the result.
 func (o *Output) Write(p []byte) (int, error) {
 	o.silence.broken()
-	return o.Writer.Write(p)
+	n, err := o.Writer.Write(p)
+	if err != nil && o.failed == nil {
+		o.failed = fmt.Errorf("the result cannot be written: %w; make room for it, or send it elsewhere", err)
+	}
+	return n, err
 }
+
+// Err is why a part of the result could not be written; nil if all was.
+func (o *Output) Err() error { return o.failed }
 
 // Notef writes a line that is no result.
 func (o *Output) Notef(format string, args ...any) {
@@ -74,7 +82,7 @@ func (o *Output) Show(value any, people func()) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(o, "%s\n", text)
+	_, err = fmt.Fprintf(o, "%s\n", escaped(text))
 	return err
 }
 

@@ -14,31 +14,18 @@ const gap = 2
 const narrowest = 6
 
 // Table prints rows under titles, in columns as wide as what stands in them. On a
-// terminal that is too narrow the widest columns are cut, with an ellipsis; elsewhere
-// nothing is. Control characters in a cell do not reach the terminal.
+// terminal that is too narrow the widest columns are cut, with an ellipsis, and where that
+// does not do, each row is a block of lines; elsewhere nothing is cut. Control characters
+// in a cell do not reach the terminal.
 func (o *Output) Table(titles []string, rows [][]string) {
-	widths := make([]int, len(titles))
-	for i, title := range titles {
-		widths[i] = ansi.StringWidth(title)
-	}
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], ansi.StringWidth(Plain(cell)))
-		}
-	}
-	fit(widths, o.Width)
-	o.row(titles, widths, o.Dim)
-	for _, row := range rows {
-		o.row(row, widths, nil)
-	}
+	s := sheet{out: o, titles: titles, early: rows, added: max(1, len(rows))}
+	s.flush()
 }
 
-// fit narrows the widest columns until all of them stand in total columns.
-func fit(widths []int, total int) {
-	if total <= 0 {
-		return
-	}
-	for {
+// fit narrows the widest columns until all of them stand in total columns; false if they
+// cannot.
+func fit(widths []int, total int) bool {
+	for total > 0 {
 		sum, widest := gap*(len(widths)-1), 0
 		for i, w := range widths {
 			sum += w
@@ -46,11 +33,15 @@ func fit(widths []int, total int) {
 				widest = i
 			}
 		}
-		if sum <= total || widths[widest] <= narrowest {
-			return
+		if sum <= total {
+			return true
+		}
+		if widths[widest] <= narrowest {
+			return false
 		}
 		widths[widest]--
 	}
+	return true
 }
 
 func (o *Output) row(cells []string, widths []int, style func(string) string) {
@@ -60,7 +51,7 @@ func (o *Output) row(cells []string, widths []int, style func(string) string) {
 		if o.Width > 0 {
 			cell = ansi.Truncate(cell, widths[i], "…")
 		}
-		pad := widths[i] - ansi.StringWidth(cell) + gap
+		pad := max(0, widths[i]-ansi.StringWidth(cell)) + gap
 		if style != nil {
 			cell = style(cell)
 		}
@@ -70,17 +61,6 @@ func (o *Output) row(cells []string, widths []int, style func(string) string) {
 		}
 	}
 	fmt.Fprintln(o, strings.TrimRight(line.String(), " "))
-}
-
-// Plain is a text without control characters: what users stored must not move the cursor
-// or change the colours of whoever reads it.
-func Plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }
 
 // Bar is a share of 0 to 1 drawn in width columns, as in ████░░░░. What is held besides

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// auditCmd shows the events of changes.
+type auditCmd struct {
+	Target      string `help:"Only changes of this entity: of its record, limits and buckets." placeholder:"ID" xor:"target"`
+	Resource    string `help:"Only changes of the limits of this resource." placeholder:"NAME" xor:"target"`
+	Plan        string `help:"Only changes of the limits of this plan." placeholder:"NAME" xor:"target"`
+	System      bool   `help:"Only changes of the limits of everybody." xor:"target"`
+	OfNamespace string `help:"Only what became of this namespace as a whole." placeholder:"NAME" xor:"target"`
+	By          string `help:"Only changes that this principal made." placeholder:"NAME"`
+	From        string `help:"Not before: a time, a day, or a period such as 2h or '3d ago'. Default: the oldest kept." placeholder:"TIME"`
+	To          string `help:"Not after: a time, a day, or a period. Default: now." placeholder:"TIME"`
+	Oldest      bool   `help:"The oldest first. Default: the newest first."`
+	Limit       int    `help:"At most so many; 0 for all." default:"50" placeholder:"N"`
+}
+
+// Help is shown by --help.
+func (auditCmd) Help() string {
+	return `Who changed what, and when, with each field before and after. Times are in UTC. With
+--json the events are one array. What is kept, 90 days by default, is for the one who
+made the change to decide.
+
+Examples:
+  dynalimit audit
+  dynalimit audit --target key-1 --limit 0
+  dynalimit audit --by ann@example.com --from 2026-01-01 --to 2026-01-31 --oldest
+  dynalimit audit --system --from '2h ago' --json`
+}
+
+// Validate is called by the parser.
+func (c auditCmd) Validate() error {
+	if c.Target != "" && !strings.HasPrefix(c.Target, "$") { // a target as an event has it
+		if err := (dynalimit.Entity{ID: c.Target}).Validate(); err != nil {
+			return fmt.Errorf("--target: %w", err)
+		}
+	}
+	_, err := c.query(time.Unix(0, 0))
+	return cmp.Or(wantCount(c.Limit), err)
+}
+
+// query is what the flags ask for, as of now.
+func (c auditCmd) query(now time.Time) (dynalimit.AuditQuery, error) {
+	q := dynalimit.AuditQuery{Principal: c.By}
+	switch {
+	case c.System:
+		q.Target = dynalimit.AuditSystem
+	case c.Resource != "":
+		q.Target = dynalimit.AuditResource(c.Resource)
+	case c.Plan != "":
+		q.Target = dynalimit.AuditPlan(c.Plan)
+	case c.OfNamespace != "":
+		q.Target = dynalimit.AuditNamespace(c.OfNamespace)
+	default:
+		q.Target = c.Target
+	}
+	var err error
+	if c.From != "" {
+		if q.From, err = notation.Moment(c.From, now, false); err != nil {
+			return q, fmt.Errorf("--from %w", err)
+		}
+	}
+	if c.To != "" {
+		if q.To, err = notation.Moment(c.To, now, true); err != nil {
+			return q, fmt.Errorf("--to %w", err)
+		}
+	}
+	return q, nil
+}
+
+// Run shows them.
+func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	if c.OfNamespace != "" {
+		g = g.whole()
+	}
+	q, err := c.query(now(ctx))
+	if err != nil {
+		return badInput("%w", err)
+	}
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		wanted := c.Limit
+		if wanted > 0 {
+			wanted++ // to tell whether there are more
+		}
+		all := repo.AuditEvents(ctx, q)
+		if !c.Oldest {
+			all = newestFirst(ctx, repo, q, wanted, now(ctx))
+		}
+		some, more := firstEvents(term.First(all, wanted), c.Limit)
+		if err := c.show(out, some); err != nil {
+			return err
+		}
+		if *more {
+			out.Notef("dynalimit: there are more; give a larger --limit, or 0 for all")
+		}
+		return nil
+	})
+}
+
+func (c auditCmd) show(out *term.Output, all auditEvents) error {
+	if out.JSON {
+		return term.Stream(out, all, term.List[dynalimit.AuditEvent]{})
+	}
+	none := true
+	for e, err := range all {
+		if err != nil {
+			return err
+		}
+		none = false
+		printEvent(out, e)
+		if out.Err() != nil {
+			return out.Err()
+		}
+	}
+	if none {
+		fmt.Fprintln(out, "No changes like that are kept.")
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// auditEvents are events as they are found.
+type auditEvents = iter.Seq2[dynalimit.AuditEvent, error]
+
+// auditWindow is how much time is looked through at once where the newest come first: of
+// that much the events are held.
+const auditWindow = 24 * time.Hour
+
+// oldestKept is how far back is looked where nothing else is said.
+const oldestKept = 90 * 24 * time.Hour
+
+// firstEvents are the first n of some events, all for 0; more tells afterwards whether there
+// was another.
+func firstEvents(all auditEvents, n int) (some auditEvents, more *bool) {
+	more = new(bool)
+	return func(yield func(dynalimit.AuditEvent, error) bool) {
+		seen := 0
+		for e, err := range all {
+			if seen++; n > 0 && seen > n && err == nil {
+				*more = true
+				return
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}, more
+}
+
+// newestFirst are the events of a query, the newest first; no more than n are wanted, all
+// for 0. Those of a target are one query: the last n are held. Others are looked for day
+// by day, backwards.
+func newestFirst(ctx context.Context, repo *dynalimit.Repository, q dynalimit.AuditQuery, n int, now time.Time) auditEvents {
+	if q.Target != "" {
+		return backwards(repo.AuditEvents(ctx, q), n)
+	}
+	to, from := q.To, q.From
+	if to.IsZero() {
+		to = now
+	}
+	if from.IsZero() {
+		from = now.Add(-oldestKept)
+	}
+	return func(yield func(dynalimit.AuditEvent, error) bool) {
+		if to.Before(from) { // the library says what is wrong with that
+			backwards(repo.AuditEvents(ctx, q), n)(yield)
+			return
+		}
+		for end := to; !end.Before(from); {
+			window := q
+			window.From, window.To = end.Add(time.Millisecond-auditWindow), end
+			if window.From.Before(from) {
+				window.From = from
+			}
+			for e, err := range backwards(repo.AuditEvents(ctx, window), n) {
+				if !yield(e, err) || err != nil {
+					return
+				}
+			}
+			end = window.From.Truncate(time.Millisecond).Add(-time.Millisecond)
+		}
+	}
+}
+
+// backwards are the last n of some events, all for 0, from the last one on.
+func backwards(all auditEvents, n int) auditEvents {
+	return func(yield func(dynalimit.AuditEvent, error) bool) {
+		var held []dynalimit.AuditEvent
+		for e, err := range all {
+			if err != nil {
+				yield(e, err)
+				return
+			}
+			if held = append(held, e); n > 0 && len(held) >= 2*n {
+				held = append(held[:0], held[len(held)-n:]...)
+			}
+		}
+		for _, e := range slices.Backward(held) {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// printEvent shows an event to a person.
+func printEvent(out *term.Output, e dynalimit.AuditEvent) {
+	at := e.Time.UTC().Format("2006-01-02 15:04:05")
+	by := e.Principal
+	if by == "" {
+		by = "nobody known"
+	}
+	fmt.Fprintf(out, "%s  %s  %s of %s\n", out.Dim(at), term.Plain(by), out.Bold(strings.ReplaceAll(term.Plain(e.Action), "_", " ")), term.Plain(targetText(e)))
+	for _, c := range e.Changes {
+		if was, is, ok := limitFacts(c); ok {
+			for _, line := range diff(out, was, is) {
+				fmt.Fprintln(out, "  "+line)
+			}
+			continue
+		}
+		name := term.Plain(c.Field)
+		room := len(name) + 8
+		before, after := valueText(out, c.Before, room), valueText(out, c.After, room)
+		switch {
+		case c.Before == nil:
+			fmt.Fprintln(out, "  "+out.Green("+ "+name+"  "+after))
+		case c.After == nil:
+			fmt.Fprintln(out, "  "+out.Red("- "+name+"  "+before))
+		default:
+			fmt.Fprintln(out, "  "+out.Yellow("~ "+name+"  "+before+" → "+after))
+		}
+	}
+}
+
+// storedLimit is a limit as events have it.
+type storedLimit struct {
+	Name     string `json:"name"`
+	Capacity int64  `json:"capacity"`
+	Burst    int64  `json:"burst"`
+	Amount   int64  `json:"refill_amount"`
+	Seconds  int64  `json:"refill_period_seconds"`
+}
+
+// limitFacts are the limits before and after a change of them, in words, by name; ok is
+// false for a change of something else.
+func limitFacts(c dynalimit.AuditChange) (was, is map[string]string, ok bool) {
+	if c.Field != "limits" {
+		return nil, nil, false
+	}
+	read := func(value json.RawMessage) map[string]string {
+		var limits []storedLimit
+		if value != nil && json.Unmarshal(value, &limits) != nil {
+			return nil
+		}
+		facts := map[string]string{}
+		for _, l := range limits {
+			facts[l.Name] = notation.Describe(dynalimit.Limit{
+				Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount, RefillPeriod: time.Duration(l.Seconds) * time.Second,
+			})
+		}
+		return facts
+	}
+	was, is = read(c.Before), read(c.After)
+	return was, is, was != nil && is != nil
+}
+
+// everyResource is how an event names what is for every resource.
+const everyResource = "_default_"
+
+// targetText is what was changed, in words.
+func targetText(e dynalimit.AuditEvent) string {
+	text := e.Target
+	if kind, name, found := strings.Cut(strings.TrimPrefix(text, "$"), ":"); strings.HasPrefix(text, "$") {
+		text = strings.ToLower(kind)
+		if found {
+			text += " " + name
+		}
+	}
+	if e.Resource != "" && e.Resource != everyResource && !strings.HasSuffix(text, " "+e.Resource) {
+		text += " on " + e.Resource
+	}
+	return text
+}
+
+// valueText is a value of a field in words: texts without quotes, all in one line.
+func valueText(out *term.Output, value json.RawMessage, room int) string {
+	text := string(value)
+	var plain string
+	if json.Unmarshal(value, &plain) == nil {
+		text = plain
+	}
+	if text == "" && value != nil {
+		text = "''"
+	}
+	return out.Cut(term.Plain(text), room)
+}

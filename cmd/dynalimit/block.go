@@ -1,0 +1,217 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// blockCmd shuts levels out.
+type blockCmd struct {
+	Set  blockSetCmd  `cmd:"" help:"Admit no call of an entity, a plan, a resource or anybody."`
+	Lift blockLiftCmd `cmd:"" help:"End a block."`
+	List blockListCmd `cmd:"" help:"List the levels that are blocked."`
+}
+
+// blockLevel names a level by flags.
+type blockLevel struct {
+	Entity   string `help:"Calls of this entity; with --resource, for that alone." placeholder:"ID"`
+	Plan     string `help:"Calls of the entities on this plan; with --resource, for that alone." placeholder:"NAME"`
+	Resource string `help:"Calls for this resource." placeholder:"NAME"`
+	System   bool   `help:"Every call of everybody."`
+}
+
+// Validate is called by the parser.
+func (l blockLevel) Validate() error {
+	switch {
+	case l.Entity != "" && l.Plan != "":
+		return errors.New("--entity and --plan are two levels: leave one of them out")
+	case l.System && l.scope() != (dynalimit.Scope{}):
+		return errors.New("--system is everybody: leave it out, or --entity, --plan and --resource")
+	case !l.System && l.scope() == (dynalimit.Scope{}):
+		return errors.New("which level? Give --entity, --plan, --resource or --system")
+	}
+	return nil
+}
+
+func (l blockLevel) scope() dynalimit.Scope {
+	return dynalimit.Scope{Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
+}
+
+// shutsOut is what a block of a level keeps from being admitted, in words.
+func shutsOut(at dynalimit.Scope) string {
+	whose := "every call of everybody"
+	switch {
+	case at.Entity != "":
+		whose = "every call of " + at.Entity + ", and of entities that cascade to it"
+	case at.Plan != "":
+		whose = "every call of the entities on the plan " + at.Plan
+	}
+	if at.Resource != "" {
+		return whose + ", for " + at.Resource
+	}
+	return whose
+}
+
+// flagsOf are the flags that name a level.
+func flagsOf(at dynalimit.Scope) string {
+	var flags []string
+	for _, f := range [][2]string{{"--entity", at.Entity}, {"--plan", at.Plan}, {"--resource", at.Resource}} {
+		if f[1] != "" {
+			flags = append(flags, f[0]+" "+f[1])
+		}
+	}
+	if len(flags) == 0 {
+		return "--system"
+	}
+	return strings.Join(flags, " ")
+}
+
+type blockSetCmd struct {
+	blockLevel
+	destroys
+}
+
+// Help is shown by --help.
+func (blockSetCmd) Help() string {
+	return `A block wins over every more specific level, whatever limits that has. Leases that
+are out can still be settled. A block of everybody asks before, or wants --yes.
+
+Examples:
+  dynalimit block set --entity key-1
+  dynalimit block set --plan free --resource gpt-4
+  dynalimit block set --system --yes
+  dynalimit block set --resource gpt-4 --dry-run`
+}
+
+// Run sets it.
+func (c blockSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.to(ctx, g, out, true, c.destroys)
+}
+
+type blockLiftCmd struct {
+	blockLevel
+	changes
+}
+
+// Help is shown by --help.
+func (blockLiftCmd) Help() string {
+	return `What else the level says is in force again; other levels may be blocked still.
+
+Examples:
+  dynalimit block lift --entity key-1
+  dynalimit block lift --system --dry-run`
+}
+
+// Run lifts it.
+func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.to(ctx, g, out, false, destroys{c.changes, true})
+}
+
+// to sets or lifts the block of a level.
+func (l blockLevel) to(ctx context.Context, g *globals, out *term.Output, blocked bool, how destroys) error {
+	at := l.scope()
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		before, err := repo.GetConfig(ctx, at)
+		if err != nil {
+			return err
+		}
+		after := before
+		after.Blocked = blocked
+		if !how.DryRun {
+			if at == (dynalimit.Scope{}) && !before.Blocked {
+				if err := how.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system"); err != nil {
+					return err
+				}
+			}
+			if err := repo.SetBlocked(ctx, at, blocked); err != nil {
+				return err
+			}
+			if after, err = repo.GetConfig(ctx, at); err != nil {
+				return fmt.Errorf("the change is made, but the level cannot be read: %w", err)
+			}
+		}
+		lines := diff(out, facts(before), facts(after))
+		j := levelChange{at, before, after, len(lines) > 0, how.DryRun}
+		return out.Show(j, func() { printBlock(out, j, lines) })
+	})
+}
+
+// printBlock shows what a change of a block means.
+func printBlock(out *term.Output, j levelChange, lines []string) {
+	printChange(out, j.Scope.String(), lines, j.DryRun)
+	switch {
+	case j.DryRun:
+	case j.After.Blocked:
+		fmt.Fprintf(out, "Shut out: %s. End it with 'dynalimit block lift %s'.\n", shutsOut(j.Scope), flagsOf(j.Scope))
+	case len(lines) > 0:
+		fmt.Fprintf(out, "Let in again, unless another level is blocked: %s.\n", shutsOut(j.Scope))
+	}
+}
+
+type blockListCmd struct{}
+
+// Help is shown by --help.
+func (blockListCmd) Help() string {
+	return `All levels that say anything are read, 100 with each request. What was blocked a
+moment ago may be missing, because indexes are read. With --json it is one array.
+
+Examples:
+  dynalimit block list
+  dynalimit block list --json`
+}
+
+// Run lists them.
+func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		return term.Stream(out, blockedLevels(ctx, repo), term.List[dynalimit.Scope]{
+			Titles: []string{"LEVEL", "OF", "RESOURCE", "SHUT OUT"},
+			Row: func(at dynalimit.Scope) []string {
+				return []string{levelName(at), orDash(cmp.Or(at.Entity, at.Plan)), orDash(at.Resource), shutsOut(at)}
+			},
+			None: "Nobody is shut out.",
+		})
+	})
+}
+
+// batch is how many levels are read at once.
+const batch = 100
+
+// blockedLevels are the levels that are blocked, as they are found.
+func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[dynalimit.Scope, error] {
+	return func(yield func(dynalimit.Scope, error) bool) {
+		var some []dynalimit.Scope
+		look := func() bool {
+			configs, err := repo.GetConfigs(ctx, some)
+			if err != nil {
+				yield(dynalimit.Scope{}, err)
+				return false
+			}
+			some = some[:0]
+			for _, c := range configs {
+				if c.Config.Blocked && !yield(c.Scope, nil) {
+					return false
+				}
+			}
+			return true
+		}
+		for at, err := range repo.Scopes(ctx) {
+			if err != nil {
+				yield(at, err)
+				return
+			}
+			if some = append(some, at); len(some) == batch && !look() {
+				return
+			}
+		}
+		if len(some) > 0 {
+			look()
+		}
+	}
+}

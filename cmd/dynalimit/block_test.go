@@ -1,0 +1,77 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// TestBlocksTranscript plays a session with blocks of every level.
+func TestBlocksTranscript(t *testing.T) {
+	s := newTable(t)
+	s.must("plan", "set", "free", "rpm=5")
+	s.golden("block.txt", [][]string{
+		{"block", "list"},
+		{"block", "set"},
+		{"block", "set", "--entity", "key-1", "--plan", "free"},
+		{"block", "set", "--system", "--resource", "gpt-4"},
+		{"block", "set", "--entity", "key 1"},
+		{"block", "set", "--entity", "key-1", "--dry-run"},
+		{"block", "set", "--entity", "key-1"},
+		{"block", "set", "--entity", "key-1"},
+		{"block", "set", "--plan", "free", "--resource", "gpt-4", "--json"},
+		{"block", "set", "--plan", "free"},
+		{"block", "set", "--resource", "claude"},
+		{"block", "set", "--system"},
+		{"block", "set", "--system", "--dry-run"},
+		{"block", "set", "--system", "--yes"},
+		{"block", "list"},
+		{"block", "list", "--json"},
+		{"block", "list", "key-1"},
+		{"limits", "resolve", "key-1", "gpt-4"},
+		{"block", "lift", "--system", "--dry-run"},
+		{"block", "lift", "--system"},
+		{"block", "lift", "--system"},
+		{"block", "lift", "--plan", "free", "--json"},
+		{"block", "lift"},
+		{"plan", "show", "free"},
+		{"block", "list"},
+	})
+}
+
+// TestBlockOfEverybodyAsks: and of nobody else.
+func TestBlockOfEverybodyAsks(t *testing.T) {
+	s := newTable(t)
+	s.answers = strings.NewReader("no\n")
+	code, _, stderr := s.run("block", "set", "--system")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "Type system to go on")
+	c, err := s.repository().GetConfig(t.Context(), dynalimit.Scope{})
+	require.NoError(t, err)
+	assert.False(t, c.Blocked)
+}
+
+// TestManyBlocksAreFound: more levels than are read at once.
+func TestManyBlocksAreFound(t *testing.T) {
+	s := newTable(t)
+	changes := make([]dynalimit.ScopedConfig, 2*batch+7)
+	blocked := 0
+	for i := range changes {
+		changes[i].Scope.Entity = "key-" + strings.Repeat("x", i%50) + string(rune('a'+i%26)) + string(rune('a'+i/26))
+		if changes[i].Config.Blocked = i%3 == 0; changes[i].Config.Blocked {
+			blocked++
+		} else {
+			changes[i].Config.Unlimited = true
+		}
+	}
+	failed, err := s.repository().SetConfigs(t.Context(), changes)
+	require.NoError(t, err)
+	for _, err := range failed {
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1+blocked, strings.Count(s.must("block", "list"), "\n"))
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// bucketCmd fills buckets by hand; 'entity buckets' shows them.
+type bucketCmd struct {
+	Reset bucketResetCmd `cmd:"" help:"Make limits of a bucket full."`
+	TopUp bucketTopUpCmd `cmd:"" help:"Add tokens to limits of a bucket."`
+}
+
+// bucketFlags are what both take.
+type bucketFlags struct {
+	Entity   string `arg:"" help:"The entity's id."`
+	Resource string `arg:"" help:"The resource whose bucket it is."`
+	ID       string `name:"id" help:"Do it once under this id, however often the command is repeated within 30 days. Default: a new one, which a failure names." placeholder:"ID"`
+	changes
+}
+
+// Validate is called by the parser.
+func (b bucketFlags) Validate() error {
+	return cmp.Or(wantWord("id of the entity", b.Entity), wantWord("name of the resource", b.Resource))
+}
+
+// refillJSON is what filling a bucket came to, for programs.
+type refillJSON struct {
+	Entity    string            `json:"entity_id"`
+	Resource  string            `json:"resource"`
+	ID        string            `json:"id,omitempty"`
+	Repeated  bool              `json:"repeated,omitempty"`
+	Missing   bool              `json:"missing,omitempty"`
+	Estimated bool              `json:"estimated,omitempty"`
+	Limits    []limitRefillJSON `json:"limits"`
+	DryRun    bool              `json:"dry_run"`
+}
+
+type limitRefillJSON struct {
+	Name   string `json:"name"`
+	Before int64  `json:"before"`
+	After  int64  `json:"after"`
+}
+
+type bucketResetCmd struct {
+	bucketFlags
+	Limit []string `help:"Only this limit; repeat for more. Default: all that the bucket has." placeholder:"NAME"`
+}
+
+// Help is shown by --help.
+func (bucketResetCmd) Help() string {
+	return `Whatever they owe. Services may deny from memory for a second more.
+
+Examples:
+  dynalimit bucket reset key-1 gpt-4
+  dynalimit bucket reset key-1 gpt-4 --limit rpm --dry-run
+  dynalimit bucket reset key-1 gpt-4 --id incident-7`
+}
+
+// Run fills them.
+func (c bucketResetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*dynalimit.BucketRefill, error) {
+		return repo.ResetBucket(ctx, c.Entity, c.Resource, &dynalimit.ResetOptions{ID: id, Limits: c.Limit})
+	}, func(l dynalimit.LimitStatus) (after int64, wanted bool) {
+		return l.Limit.Burst, len(c.Limit) == 0 || slices.Contains(c.Limit, l.Limit.Name)
+	}, c.Limit)
+}
+
+type bucketTopUpCmd struct {
+	bucketFlags
+	Amounts []string `arg:"" name:"limit" sep:"none" help:"How many tokens to add, NAME=N, such as rpm=10."`
+}
+
+// Help is shown by --help.
+func (bucketTopUpCmd) Help() string {
+	return `At most up to what the bucket holds; a debt is paid first.
+
+Examples:
+  dynalimit bucket top-up key-1 gpt-4 rpm=10 tpm=5000
+  dynalimit bucket top-up key-1 gpt-4 rpm=10 --id ticket-1234
+  dynalimit bucket top-up key-1 gpt-4 rpm=10 --dry-run`
+}
+
+// Validate is called by the parser.
+func (c bucketTopUpCmd) Validate() error {
+	_, err := c.amounts()
+	return cmp.Or(c.bucketFlags.Validate(), err)
+}
+
+func (c bucketTopUpCmd) amounts() (dynalimit.Amounts, error) {
+	amounts, err := notation.Amounts(c.Amounts)
+	if err != nil {
+		return nil, err
+	}
+	for name, n := range amounts {
+		if n < 1 {
+			return nil, fmt.Errorf("%s=%d adds nothing: give at least 1", name, n)
+		}
+	}
+	return amounts, nil
+}
+
+// Run adds them.
+func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	amounts, err := c.amounts()
+	if err != nil {
+		return badInput("%w", err)
+	}
+	return c.fill(ctx, g, out, func(repo *dynalimit.Repository, id string) (*dynalimit.BucketRefill, error) {
+		return repo.TopUpBucket(ctx, c.Entity, c.Resource, amounts, &dynalimit.TopUpOptions{ID: id})
+	}, func(l dynalimit.LimitStatus) (after int64, wanted bool) {
+		n, wanted := amounts[l.Limit.Name]
+		if n > l.Limit.Burst-l.Remaining { // also where the sum would overflow
+			return max(l.Remaining, l.Limit.Burst), wanted
+		}
+		return l.Remaining + n, wanted
+	}, slices.Sorted(maps.Keys(amounts)))
+}
+
+// fill fills a bucket under an id, or for a dry run says what would be.
+func (b bucketFlags) fill(
+	ctx context.Context, g *globals, out *term.Output,
+	do func(repo *dynalimit.Repository, id string) (*dynalimit.BucketRefill, error),
+	would func(dynalimit.LimitStatus) (after int64, wanted bool), names []string,
+) error {
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		j := refillJSON{Entity: b.Entity, Resource: b.Resource, Limits: []limitRefillJSON{}, DryRun: b.DryRun}
+		if b.DryRun {
+			if err := j.look(ctx, repo, would, names); err != nil {
+				return err
+			}
+			return out.Show(j, func() { j.print(out) })
+		}
+		id := cmp.Or(b.ID, rand.Text())
+		done, err := do(repo, id)
+		if err != nil {
+			if errors.Is(err, dynalimit.ErrUnavailable) || ctx.Err() != nil {
+				return fmt.Errorf("%w; repeat it with --id %s, and it is done once", err, id)
+			}
+			return err
+		}
+		j.ID, j.Repeated, j.Missing, j.Estimated = done.ID, done.Repeated, done.Missing, done.Estimated
+		for _, l := range done.Limits {
+			j.Limits = append(j.Limits, limitRefillJSON(l))
+		}
+		return out.Show(j, func() { j.print(out) })
+	})
+}
+
+// look is what would become of the limits of a bucket.
+func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool), names []string) error {
+	j.Missing = true
+	for b, err := range repo.Buckets(ctx, j.Entity) {
+		if err != nil {
+			return err
+		}
+		if b.Resource != j.Resource {
+			continue
+		}
+		j.Missing = false
+		var has []string
+		for _, l := range b.Limits {
+			has = append(has, l.Limit.Name)
+			if after, wanted := would(l); wanted {
+				j.Limits = append(j.Limits, limitRefillJSON{l.Limit.Name, l.Remaining, after})
+			}
+		}
+		for _, name := range names {
+			if !slices.Contains(has, name) {
+				return badInput("the bucket of %s on %s has no limit %q: it has %s", j.Entity, j.Resource, name, strings.Join(has, ", "))
+			}
+		}
+	}
+	return nil
+}
+
+func (j refillJSON) print(out *term.Output) {
+	fmt.Fprintf(out, "%s on %s\n", out.Bold(j.Entity), out.Bold(j.Resource))
+	if j.Missing {
+		fmt.Fprintln(out, "There is no bucket: it is full when it is first used. Nothing was to be done.")
+		return
+	}
+	width := 0
+	for _, l := range j.Limits {
+		width = max(width, len(l.Name))
+	}
+	for _, l := range j.Limits {
+		line := fmt.Sprintf("%-*s  %s", width, l.Name, changeOf(l.Before, l.After))
+		if l.Before != l.After {
+			line = out.Green(line)
+		}
+		fmt.Fprintln(out, "  "+line)
+	}
+	switch {
+	case j.DryRun:
+		fmt.Fprintln(out, "Dry run: nothing was changed.")
+	case j.Repeated:
+		fmt.Fprintln(out, "Done before under this id: nothing was done now, and this is what it came to then.")
+	case j.Estimated:
+		fmt.Fprintln(out, "Filled. Others took from it meanwhile: what it held before is as of a look just before.")
+	default:
+		fmt.Fprintln(out, "Filled.")
+	}
+}
+
+func changeOf(before, after int64) string {
+	if before == after {
+		return strconv.FormatInt(after, 10) + ", as before"
+	}
+	return fmt.Sprintf("%d → %d", before, after)
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// entityCmd is about the records of entities.
+type entityCmd struct {
+	Create   entityCreateCmd   `cmd:"" help:"Make the record of an entity: its parent, plan, name and metadata."`
+	Show     entityShowCmd     `cmd:"" help:"Show an entity's record."`
+	List     entityListCmd     `cmd:"" help:"List the entities that have records."`
+	Update   entityUpdateCmd   `cmd:"" help:"Change what is given of an entity's record."`
+	Delete   entityDeleteCmd   `cmd:"" help:"Delete an entity with its limits and buckets."`
+	Children entityChildrenCmd `cmd:"" help:"List the entities whose parent an entity is."`
+	Buckets  entityBucketsCmd  `cmd:"" help:"Show how full an entity's buckets are, as bars."`
+}
+
+// entityID names an entity.
+type entityID struct {
+	ID string `arg:"" name:"entity" help:"The entity's id."`
+}
+
+// Validate is called by the parser.
+func (e entityID) Validate() error { return wantWord("id of the entity", e.ID) }
+
+// wantWord refuses an argument that is empty.
+func wantWord(what, word string) error {
+	if word == "" {
+		return fmt.Errorf("the %s is empty: give one", what)
+	}
+	return nil
+}
+
+// entityJSON is an entity's record, for programs.
+type entityJSON struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name,omitempty"`
+	ParentID  string          `json:"parent_id,omitempty"`
+	Cascade   bool            `json:"cascade,omitempty"`
+	Plan      string          `json:"plan,omitempty"`
+	ManagedBy string          `json:"managed_by,omitempty"`
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+	CreatedAt *time.Time      `json:"created_at,omitempty"`
+	Version   int64           `json:"version"`
+	Deleting  bool            `json:"deleting,omitempty"`
+}
+
+func entityToJSON(e dynalimit.Entity) entityJSON {
+	j := entityJSON{
+		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Plan: e.Plan, ManagedBy: e.ManagedBy,
+		Metadata: e.Metadata, Version: e.Version, Deleting: e.Deleting,
+	}
+	if !e.CreatedAt.IsZero() {
+		at := e.CreatedAt.UTC()
+		j.CreatedAt = &at
+	}
+	return j
+}
+
+// entityFacts are what a record says, in words, by name.
+func entityFacts(e dynalimit.Entity) map[string]string {
+	all := map[string]string{"name": e.Name, "parent": e.ParentID, "plan": e.Plan, "metadata": string(e.Metadata), "managed by": e.ManagedBy}
+	if e.Cascade {
+		all["cascade"] = "calls charge the parent too"
+	}
+	return all
+}
+
+type entityShowCmd struct{ entityID }
+
+// Help is shown by --help.
+func (entityShowCmd) Help() string {
+	return `Its limits are shown by 'limits show', what is in force by 'limits resolve'.
+
+Examples:
+  dynalimit entity show key-1
+  dynalimit entity show key-1 --json`
+}
+
+// Run shows it.
+func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		e, err := repo.GetEntity(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		return out.Show(entityToJSON(e), func() { printEntity(out, e) })
+	})
+}
+
+// printEntity shows a record to a person.
+func printEntity(out *term.Output, e dynalimit.Entity) {
+	fmt.Fprintln(out, out.Bold(term.Plain(e.ID)))
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", name)), term.Plain(value))
+		}
+	}
+	row("name", e.Name)
+	row("parent", e.ParentID)
+	if e.ParentID != "" {
+		row("cascades", strconv.FormatBool(e.Cascade))
+	}
+	row("plan", e.Plan)
+	row("metadata", string(e.Metadata))
+	row("managed by", e.ManagedBy)
+	if !e.CreatedAt.IsZero() {
+		row("made", e.CreatedAt.UTC().Format(time.RFC3339))
+	}
+	row("version", strconv.FormatInt(e.Version, 10))
+}
+
+// entityFilter chooses among entities that are listed.
+type entityFilter struct {
+	Plan  string `help:"Only those on this plan." placeholder:"NAME"`
+	Limit int    `help:"At most so many. Default: all." placeholder:"N"`
+}
+
+// Validate is called by the parser.
+func (f entityFilter) Validate() error { return wantCount(f.Limit) }
+
+// wantCount refuses a negative number of rows.
+func wantCount(n int) error {
+	if n < 0 {
+		return fmt.Errorf("--limit %d is no number of rows: give 0 or more", n)
+	}
+	return nil
+}
+
+type entityListCmd struct {
+	Parent string `help:"Only those whose parent this entity is." placeholder:"ID"`
+	entityFilter
+}
+
+// Help is shown by --help.
+func (entityListCmd) Help() string {
+	return `They come in no order, as they are read; what was made a moment ago may be
+missing, because an index is read. An entity that has limits or buckets alone has no
+record: 'limits list' shows those. With --json they are one array.
+
+Examples:
+  dynalimit entity list --limit 20
+  dynalimit entity list --plan pro
+  dynalimit entity list --parent org-1 --json`
+}
+
+// Run lists them.
+func (c entityListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		all, none := repo.Entities(ctx), "No entities have records. Begin with 'dynalimit entity create key-1'."
+		if c.Parent != "" {
+			all = repo.Children(ctx, c.Parent)
+		}
+		if c.Parent != "" || c.Plan != "" {
+			none = "No entities like that have records."
+		}
+		return c.show(out, all, none)
+	})
+}
+
+type entityChildrenCmd struct {
+	entityID
+	entityFilter
+}
+
+// Help is shown by --help.
+func (entityChildrenCmd) Help() string {
+	return `In the order of their ids. With --json they are one array.
+
+Examples:
+  dynalimit entity children org-1
+  dynalimit entity children org-1 --plan pro --json`
+}
+
+// Validate is called by the parser.
+func (c entityChildrenCmd) Validate() error {
+	return cmp.Or(c.entityID.Validate(), c.entityFilter.Validate())
+}
+
+// Run lists them.
+func (c entityChildrenCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		return c.show(out, repo.Children(ctx, c.ID), c.ID+" is no entity's parent.")
+	})
+}

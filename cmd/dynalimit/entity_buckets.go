@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+type entityBucketsCmd struct {
+	entityID
+	Resource string `help:"Only the bucket of this resource." placeholder:"NAME"`
+}
+
+// Help is shown by --help.
+func (entityBucketsCmd) Help() string {
+	return `█ can be taken now. A limit in debt took more than it had, and admits nothing until
+that is refilled. What was never asked for has no bucket: it is full. The limits are
+those of the last call; 'limits resolve' shows those in force.
+
+Examples:
+  dynalimit entity buckets key-1
+  dynalimit entity buckets key-1 --resource gpt-4 --json`
+}
+
+// bucketJSON is a bucket, for programs.
+type bucketJSON struct {
+	Entity   string            `json:"entity_id"`
+	Resource string            `json:"resource"`
+	Limits   []bucketLimitJSON `json:"limits"`
+	Expires  *time.Time        `json:"expires_at,omitempty"`
+}
+
+type bucketLimitJSON struct {
+	Limit       dynalimit.Limit `json:"limit"`
+	Remaining   int64           `json:"remaining"`
+	FullSeconds float64         `json:"full_in_seconds"`
+}
+
+func bucketToJSON(b dynalimit.Bucket) bucketJSON {
+	j := bucketJSON{Entity: b.EntityID, Resource: b.Resource, Limits: []bucketLimitJSON{}}
+	for _, l := range b.Limits {
+		j.Limits = append(j.Limits, bucketLimitJSON{l.Limit, l.Remaining, l.Reset.Seconds()})
+	}
+	if !b.Expires.IsZero() {
+		at := b.Expires.UTC()
+		j.Expires = &at
+	}
+	return j
+}
+
+// Run shows them.
+func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		all := repo.Buckets(ctx, c.ID)
+		if c.Resource != "" {
+			every := all
+			all = func(yield func(dynalimit.Bucket, error) bool) {
+				for b, err := range every {
+					if (err != nil || b.Resource == c.Resource) && !yield(b, err) {
+						return
+					}
+				}
+			}
+		}
+		if out.JSON {
+			return term.Stream(out, all, term.List[dynalimit.Bucket]{JSON: func(b dynalimit.Bucket) any { return bucketToJSON(b) }})
+		}
+		none := true
+		for b, err := range all {
+			if err != nil {
+				return err
+			}
+			none = false
+			printBucket(out, b)
+		}
+		if none {
+			fmt.Fprintf(out, "%s has no bucket there: it is full when it is first used.\n", c.ID)
+		}
+		return out.Err()
+	})
+}
+
+// printBucket shows a bucket to a person.
+func printBucket(out *term.Output, b dynalimit.Bucket) {
+	fmt.Fprintf(out, "%s on %s\n", out.Bold(term.Plain(b.EntityID)), out.Bold(term.Plain(b.Resource)))
+	width := 0
+	for _, l := range b.Limits {
+		width = max(width, len(l.Limit.Name))
+	}
+	for _, l := range b.Limits {
+		level := levelText(l)
+		bar := ""
+		if room := bucketBar(out.Width, 4+width+len(level)); room > 0 {
+			bar = levelColour(out, l)(term.Bar(float64(l.Remaining)/float64(max(1, l.Limit.Burst)), 0, room)) + " "
+		}
+		fmt.Fprintf(out, "  %-*s %s%s\n", width, term.Plain(l.Limit.Name), bar, level)
+	}
+}
+
+// bucketBar is how wide a bar is in a line whose other parts take used columns; 0 for none.
+func bucketBar(terminal, used int) int {
+	if terminal <= 0 {
+		return barWidth
+	}
+	if room := min(barWidth, terminal-used); room >= 4 {
+		return room
+	}
+	return 0
+}
+
+// levelText is the level of a limit in words.
+func levelText(l dynalimit.LimitStatus) string {
+	text := fmt.Sprintf("%d of %d", l.Remaining, l.Limit.Burst)
+	if l.Remaining < 0 {
+		text = fmt.Sprintf("%d in debt, of %d", -l.Remaining, l.Limit.Burst)
+	}
+	if l.Reset <= 0 {
+		return text + ", full"
+	}
+	return text + ", full in " + notation.Wait(l.Reset)
+}
+
+// levelColour is red for what admits nothing, yellow for what is nearly so.
+func levelColour(out *term.Output, l dynalimit.LimitStatus) func(string) string {
+	switch {
+	case l.Remaining <= 0:
+		return out.Red
+	case l.Remaining <= l.Limit.Burst/10:
+		return out.Yellow
+	}
+	return out.Green
+}

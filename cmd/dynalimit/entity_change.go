@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// entityChange is a change of an entity's record, for programs. What is not there is left
+// out.
+type entityChange struct {
+	Before  *entityJSON `json:"before,omitempty"`
+	After   *entityJSON `json:"after,omitempty"`
+	Changed bool        `json:"changed"`
+	DryRun  bool        `json:"dry_run"`
+}
+
+// metadataFlag is a JSON value that is given, or a file that holds it.
+type metadataFlag string
+
+// largestMetadata bounds what is read of a file: the library takes less.
+const largestMetadata = 1 << 20
+
+// value is the JSON value; nil for none.
+func (f metadataFlag) value() (json.RawMessage, error) {
+	text := string(f)
+	if path, isFile := strings.CutPrefix(text, "@"); isFile {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, badInput("--metadata %s cannot be read: %w; name a file that holds JSON, or give the JSON itself", text, err)
+		}
+		defer file.Close()
+		held, err := io.ReadAll(io.LimitReader(file, largestMetadata))
+		if err != nil {
+			return nil, badInput("--metadata %s cannot be read: %w", text, err)
+		}
+		text = strings.TrimSpace(string(held))
+	}
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), new(any)); err != nil {
+		return nil, badInput("--metadata is not JSON: %w; write it like '{\"team\":\"search\"}', or @FILE", err)
+	}
+	return json.RawMessage(text), nil
+}
+
+type entityCreateCmd struct {
+	entityID
+	Name     string       `help:"Free text for people." placeholder:"TEXT"`
+	Parent   string       `help:"The entity whose buckets a cascading entity charges too." placeholder:"ID"`
+	Cascade  bool         `help:"Charge the parent's buckets as well."`
+	Plan     string       `help:"The plan whose limits apply where the entity has none of its own." placeholder:"NAME"`
+	Metadata metadataFlag `help:"Any JSON, or @FILE that holds it." placeholder:"JSON"`
+	changes
+}
+
+// Help is shown by --help.
+func (entityCreateCmd) Help() string {
+	return `Limits and calls need no record.
+
+Examples:
+  dynalimit entity create org-1 --name "The organisation" --plan pro
+  dynalimit entity create key-1 --parent org-1 --cascade --metadata '{"team":"search"}'
+  dynalimit entity create key-2 --metadata @key-2.json --dry-run`
+}
+
+// Run makes it.
+func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	metadata, err := c.Metadata.value()
+	if err != nil {
+		return err
+	}
+	e := dynalimit.Entity{ID: c.ID, Name: c.Name, ParentID: c.Parent, Cascade: c.Cascade, Plan: c.Plan, Metadata: metadata}
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		if err := c.store(ctx, repo, &e); err != nil {
+			return entityNext(err, c.ID)
+		}
+		after := entityToJSON(e)
+		return out.Show(entityChange{nil, &after, true, c.DryRun}, func() {
+			printDone(out, e.ID, diff(out, nil, entityFacts(e)), c.DryRun, "Made. In force everywhere within a minute.")
+		})
+	})
+}
+
+func (c entityCreateCmd) store(ctx context.Context, repo *dynalimit.Repository, e *dynalimit.Entity) error {
+	if !c.DryRun {
+		if err := repo.CreateEntity(ctx, *e); err != nil {
+			return err
+		}
+		stored, err := repo.GetEntity(ctx, e.ID)
+		if err != nil {
+			return fmt.Errorf("the entity is made, but cannot be read: %w", err)
+		}
+		*e = stored
+		return nil
+	}
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	before, err := recordOf(ctx, repo, e.ID)
+	if err == nil && (before.Version != 0 || !before.CreatedAt.IsZero()) {
+		err = fmt.Errorf("%w: entity %q", dynalimit.ErrExists, e.ID)
+	}
+	return err
+}
+
+// entityFlags are what to write for a field that the library names.
+var entityFlags = map[string]string{
+	"entity.ParentID": "--parent", "entity.Cascade": "--cascade or --no-cascade, and --parent", "entity.Plan": "--plan",
+	"entity.Name": "--name", "entity.Metadata": "--metadata",
+}
+
+// entityNext says of an error which flag it is about, or which command to use.
+func entityNext(err error, id string) error {
+	if errors.Is(err, dynalimit.ErrExists) {
+		return fmt.Errorf("%w: 'dynalimit entity show %s', 'dynalimit entity update %s'", err, id, id)
+	}
+	if invalid, ok := errors.AsType[*dynalimit.ValidationError](err); ok && entityFlags[invalid.Field] != "" {
+		return fmt.Errorf("%w; here that is %s", err, entityFlags[invalid.Field])
+	}
+	return err
+}
+
+type entityUpdateCmd struct {
+	entityID
+	Name     *string       `help:"Free text for people; '' removes it." placeholder:"TEXT"`
+	Parent   *string       `help:"The entity whose buckets a cascading entity charges too; '' removes it." placeholder:"ID"`
+	Cascade  *bool         `help:"Charge the parent's buckets as well, or do not." negatable:""`
+	Plan     *string       `help:"The plan whose limits apply where the entity has none of its own; '' removes it." placeholder:"NAME"`
+	Metadata *metadataFlag `help:"Any JSON, or @FILE that holds it; '' removes it." placeholder:"JSON"`
+	Version  *int64        `help:"Change the record only if it has this version, as 'show' prints it. Default: the one found." placeholder:"N"`
+	changes
+}
+
+// Help is shown by --help.
+func (entityUpdateCmd) Help() string {
+	return `What is not given stays. If somebody else changes the record meanwhile, nothing
+is changed, and the exit code is 4.
+
+Examples:
+  dynalimit entity update key-1 --plan free
+  dynalimit entity update key-1 --parent '' --no-cascade --dry-run
+  dynalimit entity update key-1 --metadata @key-1.json --version 3`
+}
+
+// Validate is called by the parser.
+func (c entityUpdateCmd) Validate() error {
+	if err := c.entityID.Validate(); err != nil {
+		return err
+	}
+	if c.Name == nil && c.Parent == nil && c.Cascade == nil && c.Plan == nil && c.Metadata == nil {
+		return errors.New("nothing is to be changed: give --name, --parent, --cascade, --plan or --metadata")
+	}
+	return nil
+}
+
+// on is the record after the change.
+func (c entityUpdateCmd) on(e dynalimit.Entity) (dynalimit.Entity, error) {
+	for field, value := range map[*string]*string{&e.Name: c.Name, &e.ParentID: c.Parent, &e.Plan: c.Plan} {
+		if value != nil {
+			*field = *value
+		}
+	}
+	if c.Cascade != nil {
+		e.Cascade = *c.Cascade
+	}
+	if c.Version != nil {
+		e.Version = *c.Version
+	}
+	if c.Metadata == nil {
+		return e, nil
+	}
+	var err error
+	e.Metadata, err = c.Metadata.value()
+	return e, err
+}
+
+// Run changes it.
+func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		before, err := repo.GetEntity(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		after, err := c.on(before)
+		switch {
+		case err != nil:
+			return err
+		case c.DryRun && after.Version != before.Version:
+			err = &dynalimit.EntityConflictError{Yours: after, Stored: before}
+		case c.DryRun:
+			err = after.Validate()
+		default:
+			after, err = repo.UpdateEntity(ctx, after)
+		}
+		if err != nil {
+			return entityNext(err, c.ID)
+		}
+		if by := before.ManagedBy; by != "" {
+			out.Notef("dynalimit: %s is kept by %s, which may undo this", c.ID, term.Plain(by))
+		}
+		lines := diff(out, entityFacts(before), entityFacts(after))
+		old, now := entityToJSON(before), entityToJSON(after)
+		return out.Show(entityChange{&old, &now, len(lines) > 0, c.DryRun}, func() { printChange(out, c.ID, lines, c.DryRun) })
+	})
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+type entityDeleteCmd struct {
+	entityID
+	destroys
+}
+
+// Help is shown by --help.
+func (entityDeleteCmd) Help() string {
+	return `Its limits, buckets and record go; its events stay. An entity that is a parent is
+refused: move or delete its children first. What was interrupted is finished by the
+same command. It asks before, or wants --yes.
+
+Examples:
+  dynalimit entity delete key-1
+  dynalimit entity delete key-1 --dry-run
+  dynalimit entity delete key-1 --yes --json`
+}
+
+// entityDeletion is what a deletion came to, for programs.
+type entityDeletion struct {
+	Entity   string      `json:"entity_id"`
+	Record   *entityJSON `json:"record,omitempty"`
+	Buckets  int         `json:"buckets"`
+	Finished bool        `json:"finished_earlier_deletion"`
+	Deleted  bool        `json:"deleted"`
+	DryRun   bool        `json:"dry_run"`
+}
+
+// Run deletes it.
+func (c entityDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		d, err := c.look(ctx, repo)
+		if err != nil {
+			return err
+		}
+		if !c.DryRun {
+			if err := c.confirm(ctx, out, d.question(), c.ID); err != nil {
+				return err
+			}
+			if err := repo.DeleteEntity(ctx, c.ID); err != nil {
+				return err
+			}
+			d.Deleted = true
+		}
+		return out.Show(d, func() { d.print(out) })
+	})
+}
+
+// look is what there is to be deleted. It fails for an entity with children, before
+// anybody is asked.
+func (c entityDeleteCmd) look(ctx context.Context, repo *dynalimit.Repository) (entityDeletion, error) {
+	d := entityDeletion{Entity: c.ID, DryRun: c.DryRun}
+	child, found, err := firstOf(repo.Children(ctx, c.ID))
+	if err != nil {
+		return d, err
+	}
+	if found {
+		return d, &failure{exitFailed, fmt.Errorf("%s is the parent of %s, at least: move its children with 'dynalimit entity update CHILD --parent ID' or delete them first; 'dynalimit entity children %s' lists them", c.ID, term.Plain(child.ID), c.ID)}
+	}
+	record, err := recordOf(ctx, repo, c.ID)
+	if err != nil {
+		return d, err
+	}
+	if record.Version != 0 || !record.CreatedAt.IsZero() {
+		j := entityToJSON(record)
+		d.Record, d.Finished = &j, record.Deleting
+	}
+	for _, err := range repo.Buckets(ctx, c.ID) {
+		if err != nil {
+			return d, err
+		}
+		d.Buckets++
+	}
+	return d, nil
+}
+
+func (d entityDeletion) question() string {
+	if d.Finished {
+		return fmt.Sprintf("The deletion of %s began before. Finish it?", d.Entity)
+	}
+	return fmt.Sprintf("Calls go on by the limits of less specific levels. Delete %s: %s?", d.Entity, d.what())
+}
+
+func (d entityDeletion) what() string {
+	record := "its record, its limits"
+	if d.Record == nil {
+		record = "its limits (it has no record)"
+	}
+	switch d.Buckets {
+	case 0:
+		return record + " and no bucket"
+	case 1:
+		return record + " and 1 bucket"
+	}
+	return fmt.Sprintf("%s and %d buckets", record, d.Buckets)
+}
+
+func (d entityDeletion) print(out *term.Output) {
+	switch {
+	case d.DryRun:
+		fmt.Fprintf(out, "Would delete %s: %s.\nDry run: nothing was changed.\n", out.Bold(d.Entity), d.what())
+	case d.Finished:
+		fmt.Fprintf(out, "Deleted %s: what began before is done.\n", out.Bold(d.Entity))
+	default:
+		fmt.Fprintf(out, "Deleted %s: %s.\n", out.Bold(d.Entity), d.what())
+	}
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// show shows the entities of a list that the filter lets through, as they come.
+func (f entityFilter) show(out *term.Output, all iter.Seq2[dynalimit.Entity, error], none string) error {
+	wanted := all
+	if f.Plan != "" {
+		wanted = func(yield func(dynalimit.Entity, error) bool) {
+			for e, err := range all {
+				if (err != nil || e.Plan == f.Plan) && !yield(e, err) {
+					return
+				}
+			}
+		}
+	}
+	return term.Stream(out, term.First(wanted, f.Limit), term.List[dynalimit.Entity]{
+		Titles: []string{"ENTITY", "PLAN", "PARENT", "NAME"},
+		Row:    entityRow,
+		JSON:   func(e dynalimit.Entity) any { return entityToJSON(e) },
+		None:   none,
+	})
+}
+
+func entityRow(e dynalimit.Entity) []string {
+	parent := orDash(e.ParentID)
+	if e.Cascade {
+		parent += " (cascades)"
+	}
+	name := orDash(e.Name)
+	if e.Deleting {
+		name = "(being deleted: 'entity delete' finishes it) " + e.Name
+	}
+	return []string{e.ID, orDash(e.Plan), parent, name}
+}
+
+// firstOf is the first value of a list; false if it is empty.
+func firstOf[T any](all iter.Seq2[T, error]) (value T, found bool, err error) {
+	for value, err := range all {
+		return value, err == nil, err
+	}
+	return value, false, nil
+}
+
+// recordOf is an entity's record, whether its deletion has begun or not; Version 0 and no
+// CreatedAt for none.
+func recordOf(ctx context.Context, repo *dynalimit.Repository, id string) (dynalimit.Entity, error) {
+	found, err := repo.GetEntities(ctx, []string{id})
+	if err != nil {
+		return dynalimit.Entity{}, err
+	}
+	return found[0], nil
+}

@@ -1,0 +1,33 @@
+package notation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMoment(t *testing.T) {
+	now := time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"2026-01-02T03:04:05Z":          time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		"2026-01-02T03:04:05.678+01:00": time.Date(2026, 1, 2, 2, 4, 5, 678e6, time.UTC),
+		"2026-01-02 03:04":              time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC),
+		"2026-01-02":                    time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
+		"2h":                            now.Add(-2 * time.Hour),
+		"90m ago":                       now.Add(-90 * time.Minute),
+		"3d ago":                        now.Add(-72 * time.Hour),
+	} {
+		got, err := Moment(text, now, false)
+		require.NoError(t, err, text)
+		assert.True(t, want.Equal(got), "%s: %s", text, got)
+	}
+	end, err := Moment("2026-01-02", now, true)
+	require.NoError(t, err)
+	assert.Equal(t, time.Date(2026, 1, 2, 23, 59, 59, 999e6, time.UTC), end)
+	for _, text := range []string{"", "yesterday", "2026-13-01", "ago", "-2h", "2026-01-02T03:04:05"} {
+		_, err := Moment(text, now, false)
+		assert.ErrorContains(t, err, "2h for two hours ago", text)
+	}
+}

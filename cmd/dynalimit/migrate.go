@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// migrateCmd turns a table of the older layout.
+type migrateCmd struct{ destroys }
+
+// Help is shown by --help.
+func (migrateCmd) Help() string {
+	return `The layout with one item for each limit becomes today's, in all namespaces. Calls go
+on meanwhile; writers of the older layout must have been stopped. It tells how far it
+is, and what was interrupted is finished by the same command. It asks before, or wants
+--yes. Look with --dry-run first.
+
+Examples:
+  dynalimit migrate --dry-run
+  dynalimit migrate
+  dynalimit migrate --yes --json`
+}
+
+// migrateJSON is what a migration did, for programs.
+type migrateJSON struct {
+	Complete   bool       `json:"complete"`
+	Passes     int        `json:"passes"`
+	Scanned    int64      `json:"items_read"`
+	Buckets    int        `json:"buckets"`
+	Configs    int        `json:"configs"`
+	Found      int        `json:"found"`
+	Turned     int        `json:"turned"`
+	Superseded int        `json:"superseded"`
+	Elsewhere  int        `json:"elsewhere"`
+	Unreadable int        `json:"unreadable"`
+	Malformed  []string   `json:"malformed,omitempty"`
+	Left       int        `json:"left"`
+	LastWrite  *time.Time `json:"last_write,omitempty"`
+	DryRun     bool       `json:"dry_run"`
+}
+
+func migrateToJSON(r dynalimit.MigrateReport, dryRun bool) migrateJSON {
+	j := migrateJSON{
+		Complete: r.Complete, Passes: r.Passes, Scanned: r.Scanned, Buckets: r.Buckets, Configs: r.Configs, Found: r.Found, Turned: r.Turned,
+		Superseded: r.Superseded, Elsewhere: r.Elsewhere, Unreadable: r.Unreadable, Malformed: r.Malformed, Left: r.Left, DryRun: dryRun,
+	}
+	if !r.LastWrite.IsZero() {
+		at := r.LastWrite.UTC()
+		j.LastWrite = &at
+	}
+	return j
+}
+
+// Run migrates the table.
+func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	g = g.whole()
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		if !c.DryRun {
+			question := fmt.Sprintf("Writers of the older layout must have been stopped. Turn all of its items in the table %s?", g.Table)
+			if err := c.confirm(ctx, out, question, g.Table); err != nil {
+				return err
+			}
+		}
+		far := g.watch(ctx, out)
+		report, err := repo.Migrate(ctx, &dynalimit.MigrateOptions{DryRun: c.DryRun, OnProgress: func(p dynalimit.MigrateProgress) {
+			far.tell(p.Pass, p.Scanned, fmt.Sprintf("%d of the older layout", p.Found))
+		}})
+		if err != nil && report.Scanned == 0 {
+			return err
+		}
+		j := migrateToJSON(report, c.DryRun)
+		return errors.Join(out.Show(j, func() { j.print(out) }), migrateNext(err))
+	})
+}
+
+// migrateNext says what to do about a migration that came to no end.
+func migrateNext(err error) error {
+	switch {
+	case errors.Is(err, dynalimit.ErrLegacyWriters):
+		return fmt.Errorf("%w; stop the writers of the older layout, and run 'dynalimit migrate' again", err)
+	case errors.Is(err, dynalimit.ErrLegacyMalformed):
+		return fmt.Errorf("%w; correct or remove those items, and run 'dynalimit migrate' again", err)
+	}
+	return err
+}
+
+func (j migrateJSON) print(out *term.Output) {
+	switch {
+	case j.Passes == 0:
+		fmt.Fprintln(out, "Nothing of the older layout is left: the table says so.")
+		return
+	case j.DryRun && j.Found == 0:
+		fmt.Fprintf(out, "Nothing of the older layout among %d items. Run 'dynalimit migrate' to have the table say so.\n", j.Scanned)
+		return
+	case j.DryRun:
+		fmt.Fprintf(out, "Would turn %d items of the older layout, of %d, into %d buckets and %d configurations.\n", j.Turned, j.Scanned, j.Buckets, j.Configs)
+	default:
+		fmt.Fprintf(out, "Turned %d items of the older layout into %d buckets and %d configurations, in %d passes.\n", j.Turned, j.Buckets, j.Configs, j.Passes)
+	}
+	for _, row := range []struct {
+		n    int
+		what string
+	}{
+		{j.Superseded, "were removed: today's item was there already"},
+		{j.Elsewhere, "were turned by calls meanwhile"},
+		{min(j.Unreadable, j.Left), "cannot be understood, and stay"},
+		{j.Left - min(j.Unreadable, j.Left), "are left"},
+	} {
+		if row.n > 0 && (!j.DryRun || row.what != "are left") {
+			fmt.Fprintf(out, "  %d %s\n", row.n, row.what)
+		}
+	}
+	for _, what := range slices.Compact(slices.Clone(j.Malformed)) {
+		fmt.Fprintln(out, "  "+out.Yellow(term.Plain(what)))
+	}
+	if j.LastWrite != nil {
+		fmt.Fprintf(out, "  last written by the older layout: %s\n", j.LastWrite.Format(time.RFC3339))
+	}
+	if j.DryRun {
+		fmt.Fprintln(out, "Dry run: nothing was changed.")
+	}
+}

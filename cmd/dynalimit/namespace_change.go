@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+type namespaceRegisterCmd struct {
+	namespaceName
+	changes
+}
+
+// Help is shown by --help.
+func (namespaceRegisterCmd) Help() string {
+	return `A limiter that names another namespace is refused, so that a misspelt name never
+becomes a tenant.
+
+Examples:
+  dynalimit namespace register eu
+  dynalimit namespace register eu --dry-run`
+}
+
+// Run registers it.
+func (c namespaceRegisterCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceActive, "Limiters may use it within a minute, with --namespace "+c.Name+" here.",
+		func(repo *dynalimit.Repository, before dynalimit.Namespace) error {
+			switch {
+			case !c.DryRun:
+				err := repo.RegisterNamespace(ctx, c.Name)
+				if n, ok := errors.AsType[*dynalimit.NamespaceError](err); ok && n.State == dynalimit.NamespaceDeleted {
+					err = &failure{exitFailed, fmt.Errorf("namespace %q was deleted: undo that with 'dynalimit namespace recover %s', or choose another name", c.Name, c.Name)}
+				}
+				return err
+			case before.State == "":
+				return nil
+			}
+			return &failure{exitFailed, fmt.Errorf("namespace %q is %s: 'dynalimit namespace list' shows it; choose another name", c.Name, before.State)}
+		})
+}
+
+type namespaceDeleteCmd struct {
+	namespaceName
+	destroys
+}
+
+// Help is shown by --help.
+func (namespaceDeleteCmd) Help() string {
+	return `Within a minute calls in the namespace fail, and nothing is charged. What is stored
+stays: 'namespace recover' undoes it, 'namespace purge' removes it. It asks before, or
+wants --yes.
+
+Examples:
+  dynalimit namespace delete eu
+  dynalimit namespace delete eu --dry-run
+  dynalimit namespace delete eu --yes`
+}
+
+// Run deletes it.
+func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceDeleted, "Its calls fail within a minute. Undo it with 'dynalimit namespace recover "+c.Name+"'.",
+		func(repo *dynalimit.Repository, before dynalimit.Namespace) error {
+			if c.DryRun {
+				return wouldBe(c.Name, before.State, dynalimit.NamespaceDeleted)
+			}
+			if before.State != "" && before.State != dynalimit.NamespaceDeleted {
+				if err := c.confirm(ctx, out, "What is stored stays. Stop all limiters of the namespace "+c.Name+"?", c.Name); err != nil {
+					return err
+				}
+			}
+			return repo.DeleteNamespace(ctx, c.Name)
+		})
+}
+
+type namespaceRecoverCmd struct {
+	namespaceName
+	changes
+}
+
+// Help is shown by --help.
+func (namespaceRecoverCmd) Help() string {
+	return `Everything is as it was. A namespace whose purge has begun cannot be recovered.
+
+Examples:
+  dynalimit namespace recover eu
+  dynalimit namespace recover eu --dry-run`
+}
+
+// Run recovers it.
+func (c namespaceRecoverCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return c.change(ctx, g, out, c.changes, dynalimit.NamespaceActive, "Its limiters are served again within a minute.",
+		func(repo *dynalimit.Repository, before dynalimit.Namespace) error {
+			if c.DryRun {
+				return wouldBe(c.Name, before.State, dynalimit.NamespaceActive)
+			}
+			return repo.RecoverNamespace(ctx, c.Name)
+		})
+}
+
+// change changes the state of a namespace, and shows that.
+func (n namespaceName) change(
+	ctx context.Context, g *globals, out *term.Output, how changes, to dynalimit.NamespaceState, done string,
+	do func(repo *dynalimit.Repository, before dynalimit.Namespace) error,
+) error {
+	return g.whole().changing(ctx, out, func(repo *dynalimit.Repository) error {
+		before, err := stateOf(ctx, repo, n.Name)
+		if err == nil {
+			err = do(repo, before)
+		}
+		if err != nil {
+			return err
+		}
+		j := namespaceChange{n.Name, before.State, to, before.State != to, how.DryRun}
+		return out.Show(j, func() { j.print(out, done) })
+	})
+}
+
+func (j namespaceChange) print(out *term.Output, done string) {
+	var lines []string
+	if j.Changed {
+		lines = diff(out, map[string]string{"state": string(j.Before)}, map[string]string{"state": string(j.After)})
+	}
+	if !j.Changed && !j.DryRun {
+		done = "Nothing to change: that is its state."
+	}
+	printDone(out, "namespace "+j.Name, lines, j.DryRun, done)
+}
+
+type namespacePurgeCmd struct {
+	namespaceName
+	destroys
+}
+
+// Help is shown by --help.
+func (namespacePurgeCmd) Help() string {
+	return `Its entities, limits, buckets and events go; nothing brings them back, and the name
+stays taken. The namespace has to be deleted; the purge waits until 11 minutes after
+that, then reads the whole table until nothing is left. It tells how far it is, and
+what was interrupted is finished by the same command. It asks before, or wants --yes.
+
+Examples:
+  dynalimit namespace purge eu
+  dynalimit namespace purge eu --dry-run
+  dynalimit namespace purge eu --yes --json`
+}
+
+// noticeTime is how long after its deletion a namespace can be purged.
+const noticeTime = 11 * time.Minute
+
+// purgeJSON is what a purge came to, for programs.
+type purgeJSON struct {
+	Name    string                   `json:"name"`
+	Before  dynalimit.NamespaceState `json:"before"`
+	After   dynalimit.NamespaceState `json:"after"`
+	Wait    float64                  `json:"wait_seconds"`
+	Passes  int                      `json:"passes"`
+	Read    int64                    `json:"items_read"`
+	Removed int64                    `json:"items_removed"`
+	DryRun  bool                     `json:"dry_run"`
+}
+
+// Run purges it.
+func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	g = g.whole()
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		before, err := stateOf(ctx, repo, c.Name)
+		if err == nil {
+			err = wouldBe(c.Name, before.State, dynalimit.NamespacePurged)
+		}
+		if err != nil {
+			return err
+		}
+		j := purgeJSON{Name: c.Name, Before: before.State, After: dynalimit.NamespacePurged, DryRun: c.DryRun}
+		if before.State == dynalimit.NamespaceDeleted {
+			j.Wait = max(0, before.ChangedAt.Add(noticeTime).Sub(now(ctx)).Seconds())
+		}
+		far := g.watch(ctx, out)
+		if !c.DryRun {
+			if err := c.confirm(ctx, out, c.question(j, far.total), c.Name); err != nil {
+				return err
+			}
+			if err := j.run(ctx, repo, far); err != nil {
+				return err
+			}
+		}
+		return out.Show(j, func() { j.print(out, far.total) })
+	})
+}
+
+func (c namespacePurgeCmd) question(j purgeJSON, items int64) string {
+	return fmt.Sprintf("%s Remove everything in the namespace %s, for good?", j.plan(items), c.Name)
+}
+
+// plan is what a purge is going to do.
+func (j purgeJSON) plan(items int64) string {
+	text := "It reads the whole table, at least once"
+	if items > 0 {
+		text += fmt.Sprintf(", about %d items", items)
+	}
+	if j.Wait > 0 {
+		text += ", after a wait of " + notation.Wait(time.Duration(j.Wait*float64(time.Second))) + " until every limiter knows of the deletion"
+	}
+	return text + "."
+}
+
+// run purges, and tells how far it is.
+func (j *purgeJSON) run(ctx context.Context, repo *dynalimit.Repository, far *progress) error {
+	return repo.PurgeNamespace(ctx, j.Name, &dynalimit.PurgeOptions{OnProgress: func(p dynalimit.PurgeProgress) {
+		j.Passes, j.Read, j.Removed = p.Pass, p.Read, p.Removed
+		if p.Phase == dynalimit.PurgeWaiting {
+			far.out.Notef("dynalimit: waiting until every limiter knows of the deletion: %s left; Ctrl-C ends the wait, and the namespace stays deleted", notation.Wait(p.Left))
+			return
+		}
+		far.tell(p.Pass, p.Read, fmt.Sprintf("%d removed", p.Removed))
+	}})
+}
+
+func (j purgeJSON) print(out *term.Output, items int64) {
+	fmt.Fprintln(out, out.Bold("namespace "+j.Name))
+	if j.DryRun {
+		fmt.Fprintf(out, "Would remove everything in it. %s\nDry run: nothing was changed.\n", j.plan(items))
+		return
+	}
+	fmt.Fprintf(out, "Purged: %d items removed, %d read in %d passes. The name stays taken.\n", j.Removed, j.Read, j.Passes)
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// TestNamespacesTranscript plays the life of a tenant.
+func TestNamespacesTranscript(t *testing.T) {
+	s := newTable(t)
+	t.Setenv("DYNALIMIT_PRINCIPAL", "ann@example.com")
+	s.step = time.Second
+	s.golden("namespace.txt", [][]string{
+		{"namespace", "list"},
+		{"namespace", "list", "--json"},
+		{"namespace", "list", "eu"},
+		{"namespace", "register", "eu", "--dry-run"},
+		{"namespace", "register", "eu"},
+		{"namespace", "register", "eu"},
+		{"namespace", "register", "eu", "--dry-run"},
+		{"namespace", "register", "us", "--json"},
+		{"namespace", "register", "e u"},
+		{"system", "set", "rpm=5", "--namespace", "eu"},
+		{"entity", "create", "key-1", "--namespace", "eu"},
+		{"entity", "create", "key-1", "--namespace", "ue"},
+		{"namespace", "list", "--namespace", "eu"},
+		{"namespace", "purge", "eu", "--yes"},
+		{"namespace", "purge", "ue", "--dry-run"},
+		{"namespace", "delete", "eu"},
+		{"namespace", "delete", "eu", "--dry-run"},
+		{"namespace", "delete", "ue", "--yes"},
+		{"namespace", "delete", "ue", "--dry-run"},
+		{"namespace", "delete", "eu", "--yes"},
+		{"namespace", "delete", "eu", "--yes", "--json"},
+		{"namespace", "register", "eu"},
+		{"system", "show", "--namespace", "eu"},
+		{"entity", "create", "key-2", "--namespace", "eu"},
+		{"namespace", "recover", "eu", "--dry-run"},
+		{"namespace", "recover", "eu"},
+		{"namespace", "recover", "eu", "--json"},
+		{"namespace", "recover", "ue"},
+		{"namespace", "delete", "eu", "--yes"},
+		{"namespace", "purge", "eu", "--dry-run"},
+		{"namespace", "purge", "eu", "--dry-run", "--json"},
+		{"namespace", "purge", "eu"},
+		{"audit", "--of-namespace", "eu"},
+		{"audit", "--of-namespace", "eu", "--namespace", "us", "--limit", "1"},
+	})
+	s.now = s.now.Add(12 * time.Minute)
+	s.golden("namespace_purge.txt", [][]string{
+		{"namespace", "purge", "eu", "--yes"},
+		{"namespace", "purge", "eu", "--yes", "--json"},
+		{"namespace", "recover", "eu"},
+		{"namespace", "register", "eu", "--dry-run"},
+		{"namespace", "list", "--json"},
+	})
+}
+
+// TestPurgeTellsWhatItWaitsFor, and Ctrl-C ends the wait: the namespace stays deleted.
+func TestPurgeTellsWhatItWaitsFor(t *testing.T) {
+	s := newTable(t)
+	s.must("namespace", "register", "eu")
+	s.must("namespace", "delete", "eu", "--yes")
+	ctx, interrupt := context.WithCancel(context.WithValue(t.Context(), clockKey{}, s.clock))
+	said := make(notice, 1)
+	code := make(chan int)
+	go func() {
+		out := &term.Output{Writer: &bytes.Buffer{}, Patience: time.Hour}
+		code <- run(ctx, []string{"namespace", "purge", "eu", "--yes", "--endpoint", s.endpoint}, out, said)
+	}()
+	assert.Equal(t, "dynalimit: waiting until every limiter knows of the deletion: 11m left; Ctrl-C ends the wait, and the namespace stays deleted\n", <-said)
+	interrupt()
+	assert.Equal(t, exitInterrupted, <-code)
+	assert.Contains(t, s.must("namespace", "list"), "deleted")
+}
+
+// TestDeletionOfANamespaceAsks for its name.
+func TestDeletionOfANamespaceAsks(t *testing.T) {
+	s := newTable(t)
+	s.must("namespace", "register", "eu")
+	s.answers = strings.NewReader("yes\n")
+	code, _, stderr := s.run("namespace", "delete", "eu")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "Type eu to go on")
+	assert.Contains(t, s.must("namespace", "list"), "active")
+}
+
+// TestProgressEstimates what is left of a look through the table.
+func TestProgressEstimates(t *testing.T) {
+	at := time.Unix(0, 0)
+	var notes bytes.Buffer
+	p := &progress{out: &term.Output{Notes: &notes}, now: func() time.Time { return at }, total: 10_000, began: at, told: at}
+	p.tell(1, 0, "0 removed")
+	at = at.Add(time.Second)
+	p.tell(1, 1000, "5 removed")
+	require.Empty(t, notes.String(), "within two seconds")
+	at = at.Add(9 * time.Second)
+	p.tell(1, 2500, "9 removed")
+	at = at.Add(20 * time.Second)
+	p.tell(2, 10_000, "9 removed")
+	at = at.Add(10 * time.Second)
+	p.tell(2, 15_000, "9 removed")
+	at = at.Add(10 * time.Second)
+	p.tell(2, 22_000, "9 removed") // more than was counted
+	assert.Equal(t, "dynalimit: pass 1: 2500 items read, 25 % of the table, about 30s left of this pass, 9 removed\n"+
+		"dynalimit: pass 2: 10000 items read, 9 removed\n"+
+		"dynalimit: pass 2: 15000 items read, 50 % of the table, about 10s left of this pass, 9 removed\n"+
+		"dynalimit: pass 2: 22000 items read, 9 removed\n", notes.String())
+}
