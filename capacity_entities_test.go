@@ -38,6 +38,14 @@ func TestCostOfEntities(t *testing.T) {
 		{"CreateEntities, 100 with limits for one resource", nil, func() { create(t, r, setupsOf(100, "")) }, 10, 1610, 200},
 		{"Entities, 100", nil, func() { require.NoError(t, second(collect(r.Entities(t.Context())))) }, 32, 0, 109},
 		{"GetEntities, 100", nil, func() { require.NoError(t, second(r.GetEntities(t.Context(), idsOf(setupsOf(100, ""))))) }, 1, 0, 100},
+		{"UpdateEntities, 100, of the plan", nil, func() {
+			entities, err := r.GetEntities(t.Context(), idsOf(setupsOf(100, "")))
+			require.NoError(t, err)
+			for i := range entities {
+				entities[i].Plan = "pro"
+			}
+			require.NoError(t, second(errorsOf(r.UpdateEntities(t.Context(), entities))))
+		}, 1 + 6, 600, 200},
 		{"GetConfigs, 100", nil, func() { require.NoError(t, second(r.GetConfigs(t.Context(), scopesOf(setupsOf(100, ""))))) }, 1, 0, 100},
 		{"ResourceBuckets, 100", func() {
 			for _, id := range idsOf(setupsOf(100, "")) {

@@ -1,6 +1,7 @@
 package dynalimit
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -352,3 +353,20 @@ func (e *EntityConflictError) Error() string {
 
 // Is matches ErrConflict.
 func (e *EntityConflictError) Is(target error) bool { return target == ErrConflict }
+
+// text shows the entity in errors.
+func (e Entity) text() string {
+	text, err := json.Marshal(struct {
+		Version  int64           `json:"version"`
+		Name     string          `json:"name,omitempty"`
+		Parent   string          `json:"parent,omitempty"`
+		Cascade  bool            `json:"cascade,omitempty"`
+		Plan     string          `json:"plan,omitempty"`
+		Managed  string          `json:"managed_by,omitempty"`
+		Metadata json.RawMessage `json:"metadata,omitempty"`
+	}{e.Version, e.Name, e.ParentID, e.Cascade, e.Plan, e.ManagedBy, e.Metadata})
+	if err != nil {
+		return fmt.Sprintf("version %d", e.Version)
+	}
+	return string(text)
+}

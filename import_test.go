@@ -121,7 +121,7 @@ var importTable = []importRow{
 		folder:  "internal/admin",
 		std:     append([]string{"context", "encoding/json", "iter"}, pureStd...),
 		project: []string{"internal/audit", "internal/bucket", "internal/ddb", "internal/problem", "internal/schema", "internal/table"},
-		others:  []string{sdk},
+		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "what administrators change, with its events: no call of a limiter passes here",
 	},
 	{

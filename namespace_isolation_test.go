@@ -107,6 +107,14 @@ var changing = map[string]func(ctx context.Context, r *Repository) (any, error){
 	"TopUpBucket": func(ctx context.Context, r *Repository) (any, error) {
 		return r.TopUpBucket(ctx, "key", resourceOf, Amounts{"rpm": 1}, nil)
 	},
+	"UpdateEntities": func(ctx context.Context, r *Repository) (any, error) {
+		e, err := r.GetEntity(ctx, "key")
+		if err != nil {
+			return nil, err
+		}
+		e.Plan = "pro"
+		return errorsOf(r.UpdateEntities(ctx, []Entity{e}))
+	},
 	"UpdateEntity": func(ctx context.Context, r *Repository) (any, error) {
 		e, err := r.GetEntity(ctx, "key")
 		if err != nil {

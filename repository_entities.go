@@ -2,11 +2,9 @@ package dynalimit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -57,24 +55,62 @@ func (r *Repository) UpdateEntity(ctx context.Context, e Entity) (Entity, error)
 	if err := r.usable(ctx); err != nil {
 		return Entity{}, err
 	}
-	if err := checkEntity(e); err != nil {
+	if err := checkUpdate(e); err != nil {
 		return Entity{}, err
-	}
-	if e.Version < 0 {
-		return Entity{}, invalid("entity.Version", "is %d; give the one that GetEntity returned", e.Version)
 	}
 	var updated schema.EntityRecord
 	err := r.changeEntity(ctx, e.ID, func(by string) (err error) {
 		updated, err = r.admin.UpdateEntity(ctx, by, recordOf(e))
 		return err
 	})
-	if conflict, ok := errors.AsType[*admin.EntityConflict](err); ok {
-		return Entity{}, &EntityConflictError{Yours: e, Stored: entityOf(conflict.Stored)}
-	}
 	if err != nil {
-		return Entity{}, err
+		return Entity{}, orConflict(e, err)
 	}
 	return entityOf(updated), nil
+}
+
+// UpdateEntities is UpdateEntity for many entities, each once: 49 in each transaction, with
+// their events, so that ten thousand take seconds. Those that get another parent are changed
+// one by one, 8 at once, for each move looks at its ancestors; the others come first.
+//
+// It returns an error for each entity, nil for one that is as it was given, in their order;
+// see UpdateEntity. Its Version is then one above that which was given, unless that was
+// stored already. If the input is bad it returns a single *ValidationError, and nothing was
+// written. Once the table does not serve, or ctx has ended, the rest fails with that error.
+func (r *Repository) UpdateEntities(ctx context.Context, entities []Entity) ([]error, error) {
+	if err := r.usable(ctx); err != nil {
+		return nil, err
+	}
+	changed, records := make(map[string]bool, len(entities)), make([]schema.EntityRecord, len(entities))
+	for i, e := range entities {
+		err := checkUpdate(e)
+		if err == nil && changed[e.ID] {
+			err = invalid("entity.ID", "%q stands twice; give each entity once", e.ID)
+		}
+		if err != nil {
+			return nil, within(fmt.Sprintf("entities[%d].", i), err)
+		}
+		changed[e.ID], records[i] = true, recordOf(e)
+	}
+	by, err := r.mayChange(ctx)
+	if err != nil {
+		return nil, err
+	}
+	errs := r.admin.UpdateEntities(ctx, by, records)
+	for i, err := range errs {
+		changed[entities[i].ID] = mayBeWritten(err)
+		errs[i] = orConflict(entities[i], err)
+	}
+	r.configs.evict(func(k configKey) bool { return changed[k.entity] })
+	return errs, nil
+}
+
+// orConflict is the error that users see of an update.
+func orConflict(yours Entity, err error) error {
+	if conflict, ok := errors.AsType[*admin.EntityConflict](err); ok {
+		return &EntityConflictError{Yours: yours, Stored: entityOf(conflict.Stored)}
+	}
+	return err
 }
 
 // changeEntity changes an entity's record, in somebody's name. It evicts what is cached of
@@ -123,7 +159,7 @@ func (r *Repository) GetEntity(ctx context.Context, id string) (Entity, error) {
 	if err := checkEntityID("id", id); err != nil {
 		return Entity{}, err
 	}
-	e, _, err := r.admin.Entity(ctx, "read the entity", id)
+	e, err := r.admin.Entity(ctx, "read the entity", id)
 	if err != nil {
 		return Entity{}, err
 	}
@@ -269,23 +305,6 @@ func (r *Repository) pageEntities(ctx context.Context, op string, page *dynamodb
 	return entities, nil
 }
 
-// text shows the entity in errors.
-func (e Entity) text() string {
-	text, err := json.Marshal(struct {
-		Version  int64           `json:"version"`
-		Name     string          `json:"name,omitempty"`
-		Parent   string          `json:"parent,omitempty"`
-		Cascade  bool            `json:"cascade,omitempty"`
-		Plan     string          `json:"plan,omitempty"`
-		Managed  string          `json:"managed_by,omitempty"`
-		Metadata json.RawMessage `json:"metadata,omitempty"`
-	}{e.Version, e.Name, e.ParentID, e.Cascade, e.Plan, e.ManagedBy, e.Metadata})
-	if err != nil {
-		return fmt.Sprintf("version %d", e.Version)
-	}
-	return string(text)
-}
-
 // EntitySetup is an entity to be made, with the limits that it is to have.
 type EntitySetup struct {
 	// Entity is the entity, see CreateEntity.
@@ -338,34 +357,4 @@ func (r *Repository) CreateEntities(ctx context.Context, setups []EntitySetup) (
 	}
 	r.configs.evict(func(k configKey) bool { return made[k.entity] })
 	return errs, nil
-}
-
-// setupOf is a checked setup.
-func (r *Repository) setupOf(s EntitySetup) (admin.Setup, error) {
-	setup := admin.Setup{Record: recordOf(s.Entity)}
-	if err := checkEntity(s.Entity); err != nil {
-		return setup, err
-	}
-	if len(s.Limits) > admin.MostLimits {
-		return setup, invalid("limits", "are for %d resources; give at most %d with the entity, and the others with SetConfigs", len(s.Limits), admin.MostLimits)
-	}
-	for _, resource := range slices.Sorted(maps.Keys(s.Limits)) {
-		field, limits := fmt.Sprintf("limits[%s]", resource), s.Limits[resource]
-		at := Scope{Entity: s.Entity.ID, Resource: resource}
-		if err := at.check(field + "."); err != nil {
-			return setup, err
-		}
-		if _, both := s.Limits[""]; both && resource == schema.DefaultResource {
-			return setup, invalid(field, "is the default, which limits[] is too; leave one of them out")
-		}
-		stored, err := configLimits(field, limits)
-		if err != nil {
-			return setup, err
-		}
-		if err := r.compatible(resource, field, limits); err != nil {
-			return setup, err
-		}
-		setup.Limits = append(setup.Limits, admin.ConfigEdit{Owner: at.owner(), Edit: replacingLimits(stored, nil)})
-	}
-	return setup, nil
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -231,6 +233,17 @@ func checkDetails(e Entity) error {
 	return nil
 }
 
+// checkUpdate is checkEntity for one that is to replace what was read.
+func checkUpdate(e Entity) error {
+	if err := checkEntity(e); err != nil {
+		return err
+	}
+	if e.Version < 0 {
+		return invalid("entity.Version", "is %d; give the one that GetEntity returned", e.Version)
+	}
+	return nil
+}
+
 // within is an error for input whose field lies in another one.
 func within(prefix string, err error) error {
 	if v, ok := errors.AsType[*ValidationError](err); ok {
@@ -302,4 +315,34 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	var err error
 	item.Limits, err = configLimits(prefix+"limits", c.Limits)
 	return item, err
+}
+
+// setupOf is a checked setup.
+func (r *Repository) setupOf(s EntitySetup) (admin.Setup, error) {
+	setup := admin.Setup{Record: recordOf(s.Entity)}
+	if err := checkEntity(s.Entity); err != nil {
+		return setup, err
+	}
+	if len(s.Limits) > admin.MostLimits {
+		return setup, invalid("limits", "are for %d resources; give at most %d with the entity, and the others with SetConfigs", len(s.Limits), admin.MostLimits)
+	}
+	for _, resource := range slices.Sorted(maps.Keys(s.Limits)) {
+		field, limits := fmt.Sprintf("limits[%s]", resource), s.Limits[resource]
+		at := Scope{Entity: s.Entity.ID, Resource: resource}
+		if err := at.check(field + "."); err != nil {
+			return setup, err
+		}
+		if _, both := s.Limits[""]; both && resource == schema.DefaultResource {
+			return setup, invalid(field, "is the default, which limits[] is too; leave one of them out")
+		}
+		stored, err := configLimits(field, limits)
+		if err != nil {
+			return setup, err
+		}
+		if err := r.compatible(resource, field, limits); err != nil {
+			return setup, err
+		}
+		setup.Limits = append(setup.Limits, admin.ConfigEdit{Owner: at.owner(), Edit: replacingLimits(stored, nil)})
+	}
+	return setup, nil
 }

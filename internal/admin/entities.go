@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -77,20 +76,25 @@ func (a *Admin) CreateEntity(ctx context.Context, by string, e schema.EntityReco
 
 // Entity reads an entity's record. It fails with problem.ErrNotFound for none, and for
 // one whose deletion has begun.
-func (a *Admin) Entity(ctx context.Context, op, id string) (schema.EntityRecord, schema.Item, error) {
+func (a *Admin) Entity(ctx context.Context, op, id string) (schema.EntityRecord, error) {
 	item, err := a.Table.Get(ctx, op, a.Keys.Meta(id))
 	if err != nil {
-		return schema.EntityRecord{}, nil, err
+		return schema.EntityRecord{}, err
 	}
+	return entityIn(item, id)
+}
+
+// entityIn is the entity in a record, see Entity.
+func entityIn(item schema.Item, id string) (schema.EntityRecord, error) {
 	e := schema.DecodeEntity(item)
 	e.ID = id
 	switch {
 	case item == nil:
-		return e, nil, fmt.Errorf("%w: entity %q has no record; make one with CreateEntity", problem.ErrNotFound, id)
+		return e, fmt.Errorf("%w: entity %q has no record; make one with CreateEntity", problem.ErrNotFound, id)
 	case e.Deleting:
-		return e, nil, fmt.Errorf("%w: entity %q is being deleted; finish that with DeleteEntity", problem.ErrNotFound, id)
+		return e, fmt.Errorf("%w: entity %q is being deleted; finish that with DeleteEntity", problem.ErrNotFound, id)
 	}
-	return e, item, nil
+	return e, nil
 }
 
 // Entities reads the records of many entities, in their order; that of an entity without
@@ -110,51 +114,6 @@ func (a *Admin) Entities(ctx context.Context, op string, ids []string) ([]schema
 		records[i].ID = ids[i]
 	}
 	return records, nil
-}
-
-// UpdateEntity replaces what an entity's record says, if the record is of e's version. It
-// returns the record as it is then. It fails with an *EntityConflict.
-func (a *Admin) UpdateEntity(ctx context.Context, by string, e schema.EntityRecord) (schema.EntityRecord, error) {
-	const op = "update the entity"
-	next := e
-	err := a.Table.Change(ctx, op, func() (table.Proposal, error) {
-		stored, item, err := a.Entity(ctx, op, e.ID)
-		if err != nil {
-			return table.Proposal{}, err
-		}
-		if stored.Version != e.Version || !e.CreatedAt.IsZero() && !e.CreatedAt.Equal(stored.CreatedAt) {
-			return table.Proposal{}, &EntityConflict{stored}
-		}
-		next.CreatedAt, next.Version = stored.CreatedAt, stored.Version
-		if sameEntity(next, stored) && schema.Listed(item) {
-			return table.Proposal{}, nil
-		}
-		next.Version++
-		return a.proposeUpdate(ctx, op, by, item, stored, next)
-	})
-	if err != nil {
-		return schema.EntityRecord{}, err
-	}
-	return next, nil
-}
-
-func sameEntity(x, y schema.EntityRecord) bool {
-	return x.Name == y.Name && x.ParentID == y.ParentID && x.Cascade == y.Cascade && x.Plan == y.Plan && x.ManagedBy == y.ManagedBy &&
-		bytes.Equal(x.Metadata, y.Metadata)
-}
-
-// proposeUpdate is the transaction that replaces a record.
-func (a *Admin) proposeUpdate(ctx context.Context, op, by string, item schema.Item, stored, next schema.EntityRecord) (table.Proposal, error) {
-	var above []ancestor
-	if next.ParentID != stored.ParentID {
-		var err error
-		if above, err = a.ancestors(ctx, op, next.ID, next.ParentID); err != nil {
-			return table.Proposal{}, err
-		}
-	}
-	put := a.Table.Put(a.Keys.EncodeEntity(next, item), schema.EntityUnchanged(item))
-	d := Deed{By: by, Action: EntityUpdated, Target: next.ID, Before: entityFields(stored), After: entityFields(next)}
-	return a.propose(d, slices.Insert(a.adopt(above), 0, put)...)
 }
 
 // BucketsOf is the query of an entity's buckets.

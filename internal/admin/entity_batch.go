@@ -37,7 +37,7 @@ const (
 func (a *Admin) CreateEntities(ctx context.Context, by string, setups []Setup) []error {
 	errs := make([]error, 0, len(setups))
 	for len(errs) < len(setups) {
-		b := &entityBatch{Admin: a, by: by, op: "create entities", setups: window(setups[len(errs):])}
+		b := &entityBatch{Admin: a, by: by, op: "create entities", setups: window(setups[len(errs):], Setup.size)}
 		failed := a.Table.Change(ctx, b.op, func() (table.Proposal, error) { return b.propose(ctx) })
 		errs = append(errs, b.results(failed)...)
 		if failed == nil {
@@ -52,16 +52,21 @@ func (a *Admin) CreateEntities(ctx context.Context, by string, setups []Setup) [
 	return errs
 }
 
-// window is as many setups as may fit in one transaction, at least one.
-func window(setups []Setup) []Setup {
+// size is how many parts of a transaction a setup needs, without its parents, and how much
+// metadata it has.
+func (s Setup) size() (parts, metadata int) { return 2 + 2*len(s.Limits), len(s.Record.Metadata) }
+
+// window is as many of a list as may fit in one transaction, at least one.
+func window[T any](list []T, size func(T) (parts, metadata int)) []T {
 	parts, metadata := 0, 0
-	for i, s := range setups {
-		parts, metadata = parts+2+2*len(s.Limits), metadata+len(s.Record.Metadata)
+	for i, one := range list {
+		p, m := size(one)
+		parts, metadata = parts+p, metadata+m
 		if i > 0 && (parts >= transactionParts || metadata > mostMetadata) {
-			return setups[:i]
+			return list[:i]
 		}
 	}
-	return setups
+	return list
 }
 
 // entityBatch is entities that are made in one transaction.
