@@ -104,6 +104,19 @@ var importTable = []importRow{
 		reason: "how to talk to DynamoDB, whatever is said: limiter and budget must judge an error alike, so neither may be known here",
 	},
 	{
+		folder:  "internal/usage",
+		std:     pureStd,
+		project: []string{"internal/schema"},
+		reason:  "what records add up to is decided from values, so that every order, repetition and loss of them can be played",
+	},
+	{
+		folder:  "aggregator",
+		std:     append([]string{"context"}, pureStd...),
+		project: []string{"internal/ddb", "internal/problem", "internal/schema", "internal/usage"},
+		others:  []string{sdk, "golang.org/x/sync"},
+		reason:  "it reads what the limiter writes and needs nothing of how it decides",
+	},
+	{
 		folder:  "internal/audit",
 		std:     append([]string{"crypto/rand", "encoding/json", "hash/fnv", "unicode"}, pureStd...),
 		project: []string{"internal/schema"},

@@ -24,7 +24,7 @@ func (c Code) String() string { return string(c) }
 
 // ValidationError says which input is wrong.
 type ValidationError struct {
-	// Package is the package that refuses: "dynalimit", "budget" or "llm"; empty is
+	// Package is the package that refuses, such as "dynalimit", "budget" or "llm"; empty is
 	// "dynalimit".
 	Package string
 	// Field names the input, for example "amounts[tpm]" or "tokens.input".

@@ -1,0 +1,257 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+const (
+	defaultRetention = 90 * 24 * time.Hour
+	defaultWriters   = 16
+)
+
+// pauses are the waits before a write that was not served is made again.
+var pauses = ddb.Backoff{First: 50 * time.Millisecond, Most: 5 * time.Second}
+
+// DynamoDB is what a Processor writes snapshots with. *dynamodb.Client implements it.
+type DynamoDB interface {
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+}
+
+// Options configures a Processor. The zero value gives the defaults that the fields name.
+type Options struct {
+	// Retention is how long snapshots are kept after their hour; a negative one is for
+	// ever. Defaults to 90 days.
+	Retention time.Duration
+	// Writers bounds how many snapshots are written at once. Defaults to 16.
+	Writers int
+}
+
+// Processor adds records to snapshots. Make one with New. It is safe for concurrent use,
+// though records of one item that are processed at once by several are counted as missing:
+// give each shard to one at a time.
+type Processor struct {
+	client    DynamoDB
+	table     string
+	retention time.Duration
+	writers   int
+}
+
+// New returns a Processor that writes snapshots into a table: the one whose stream it is
+// given. It fails with a *ValidationError for bad input.
+func New(client DynamoDB, table string, opts *Options) (*Processor, error) {
+	o := Options{}
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case problem.IsNil(client):
+		return nil, invalid("client", "is nil; give a client of DynamoDB")
+	case table == "":
+		return nil, invalid("table", "is empty; give the name of the table whose stream is read")
+	case o.Writers < 0:
+		return nil, invalid("options.Writers", "is %d; give at least 1, or 0 for the default", o.Writers)
+	case o.Writers == 0:
+		o.Writers = defaultWriters
+	}
+	if o.Retention == 0 {
+		o.Retention = defaultRetention
+	}
+	return &Processor{client, table, max(0, o.Retention), o.Writers}, nil
+}
+
+func invalid(field, format string, args ...any) error {
+	return &problem.ValidationError{Package: "aggregator", Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Failure is a record that was not counted.
+type Failure struct {
+	// Record is the record.
+	Record Record
+	// Err is why.
+	Err error
+	// Unreadable means that it can never be counted: to process it again is of no use.
+	Unreadable bool
+}
+
+// Gap is consumption of which no record came, because the stream was off, or records were
+// trimmed before they were read. It is found at the next record of the same hour.
+type Gap struct {
+	// Entity, Resource and Limit say whose counter it is.
+	Entity, Resource, Limit string
+	// Hour is the beginning of the hour whose snapshot tells of it.
+	Hour time.Time
+	// Missing is how much the counter grew without a record, in millitokens.
+	Missing int64
+	// Unseen is how many ends of the counter no record showed: then what was consumed
+	// before each is not known.
+	Unseen int64
+}
+
+// Result says what became of records. It is a plain value.
+type Result struct {
+	// Counted is how many records were added to snapshots now, Repeated how many were
+	// there already, Ignored how many say nothing about usage.
+	Counted, Repeated, Ignored int
+	// Failures are the records that were not counted. Give the readable ones again.
+	Failures []Failure
+	// Gaps are those that were found.
+	Gaps []Gap
+}
+
+// Process adds records to the hourly snapshots of their entities and resources, each
+// exactly once however often it is given. Records of one item are given in the order of
+// their sequence numbers: in one call, or in later ones. What cannot be written because
+// DynamoDB is busy is tried until ctx ends.
+//
+// The error is that of ctx; what else goes wrong is in the Result, which is valid in any
+// case.
+func (p *Processor) Process(ctx context.Context, records []Record) (Result, error) {
+	var result Result
+	var mu sync.Mutex
+	changes, sources := decode(records, &result)
+	var group errgroup.Group
+	group.SetLimit(p.writers)
+	for _, folds := range perBucket(usage.Folds(changes, p.retention)) {
+		group.Go(func() error {
+			for _, f := range folds {
+				done := p.write(ctx, f)
+				mu.Lock()
+				result.add(f, done, sources)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	result.Ignored = len(records) - result.Counted - result.Repeated - len(result.Failures)
+	return result, ctx.Err()
+}
+
+// source is what a change came from.
+type source struct {
+	key schema.Key
+	seq string
+}
+
+// decode reads records.
+func decode(records []Record, result *Result) ([]usage.Change, map[source]Record) {
+	var changes []usage.Change
+	sources := make(map[source]Record, len(records))
+	for _, r := range records {
+		c, ok, err := usage.Decode(schema.KeyOf(r.Keys), r.Sequence, r.Time, r.Old, r.New)
+		switch {
+		case err != nil:
+			result.Failures = append(result.Failures, Failure{r, err, true})
+		case ok:
+			changes = append(changes, c)
+			if s := (source{c.Key, c.Seq}); sources[s].Sequence == "" {
+				sources[s] = r
+			}
+		}
+	}
+	return changes, sources
+}
+
+// perBucket are the folds of each bucket, in the order of their hours.
+func perBucket(folds []usage.Fold) [][]usage.Fold {
+	var out [][]usage.Fold
+	for i, f := range folds {
+		if i > 0 && folds[i-1].Changes[0].Key == f.Changes[0].Key {
+			out[len(out)-1] = append(out[len(out)-1], f)
+			continue
+		}
+		out = append(out, []usage.Fold{f})
+	}
+	return out
+}
+
+// outcome is what became of a fold.
+type outcome struct {
+	counted int // of its last changes
+	gaps    []Gap
+	err     error
+}
+
+func (r *Result) add(f usage.Fold, done outcome, sources map[source]Record) {
+	r.Counted += done.counted
+	r.Gaps = append(r.Gaps, done.gaps...)
+	if done.err == nil {
+		r.Repeated += len(f.Changes) - done.counted
+		return
+	}
+	for _, c := range f.Changes {
+		r.Failures = append(r.Failures, Failure{Record: sources[source{c.Key, c.Seq}], Err: done.err})
+	}
+}
+
+// write adds a fold to its snapshot: first as if it followed what is there, then, where it
+// does not, with what was found there.
+func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
+	unconfirmed := false // the write may have landed
+	for try := 0; ; {
+		refused, stored, err := p.update(ctx, &f.UsageFold)
+		if err != nil {
+			verdict := ddb.Classify(err, ctx)
+			if verdict.Setting || !verdict.Verdict.Unavailable() || !pauses.Pause(ctx, try) {
+				return outcome{err: err}
+			}
+			try++
+			unconfirmed = unconfirmed || verdict.Verdict == ddb.Unconfirmed
+			continue
+		}
+		if !refused || unconfirmed && stored.Seq == f.To {
+			return outcome{counted: len(f.Changes), gaps: gapsOf(f)}
+		}
+		rest, some := f.After(stored.Seq)
+		if !some {
+			return outcome{}
+		}
+		f, unconfirmed = rest, false
+		f.UsageFold = f.Since(stored)
+	}
+}
+
+// update writes a fold. Where its condition fails it returns what is stored, which may be
+// nothing by now.
+func (p *Processor) update(ctx context.Context, f *schema.UsageFold) (refused bool, stored schema.UsageSnapshot, err error) {
+	st := f.Statement()
+	_, err = p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &p.table, Key: f.Key().Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, ddb.WithoutRetries)
+	condition, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
+	if !ok {
+		return false, stored, err
+	}
+	if len(condition.Item) > 0 {
+		stored, err = schema.DecodeUsage(condition.Item)
+		return true, stored, err
+	}
+	return true, stored, nil
+}
+
+// gapsOf are what a fold that was written tells of.
+func gapsOf(f usage.Fold) []Gap {
+	var gaps []Gap
+	for _, s := range f.Spans {
+		if !s.Whole() {
+			gaps = append(gaps, Gap{f.Entity, f.Resource, s.Limit, f.Hour, s.Missing, s.Unseen})
+		}
+	}
+	return slices.Clip(gaps)
+}

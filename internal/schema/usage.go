@@ -1,0 +1,261 @@
+package schema
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// UsageShards is how many partitions of the index list the snapshots of an hour.
+const UsageShards = 16
+
+const (
+	skUsagePrefix = "#USAGE#"
+	hourLayout    = "2006-01-02T15:04:05Z"
+
+	attrWindow      = "window"
+	attrWindowStart = "window_start"
+	attrTotalEvents = "total_events"
+	attrUsageSeq    = "seq"
+	hourly          = "hourly"
+
+	// usagePrefix begins every counter of a snapshot, so that no limit's name collides with
+	// an attribute.
+	usagePrefix   = "u_"
+	fieldNet      = "n" // what was consumed, in millitokens
+	fieldFirst    = "f" // the counter before the first record
+	fieldLast     = "l" // the counter after the last record
+	fieldDropped  = "d" // what the counters of buckets held when they went
+	fieldBegun    = "b" // whether the counter began with the first record
+	fieldMissing  = "m" // what the counter grew by without a record
+	fieldUnseen   = "e" // how many of its ends no record showed
+	fieldRepaired = "r" // what is in fieldNet because it was booked later
+)
+
+// Usage is the key of what an entity consumed of a resource in an hour.
+func (k Keys) Usage(entity, resource string, hour time.Time) Key {
+	return Key{k.entity(entity), skUsagePrefix + resource + "#" + hour.UTC().Format(hourLayout)}
+}
+
+// UsageHour is a partition of the index of entity configurations that lists the snapshots
+// of an hour.
+func (k Keys) UsageHour(hour time.Time, shard int) string {
+	return k.prefix + "USAGE#" + hour.UTC().Format(hourLayout) + "#" + strconv.Itoa(shard)
+}
+
+// BucketOf takes the key of a bucket apart; false for the key of something else.
+func BucketOf(key Key) (k Keys, entity, resource string, ok bool) {
+	resource, isBucket := BucketResource(key.SK)
+	k, kind, entity, known := splitPartition(key.PK)
+	return k, entity, resource, isBucket && known && kind == "ENTITY#" && entity != ""
+}
+
+// Counters are the total consumption of each limit that a bucket holds, in millitokens. It
+// fails for a counter that is no integer of 64 bits.
+func Counters(item Item) (map[string]int64, error) {
+	counters := map[string]int64{}
+	d := decoder{item: item}
+	for attr := range item {
+		if name, field, ok := splitBucketAttr(attr); ok && field == "tc" {
+			counters[name], _ = d.number(attr)
+		}
+	}
+	return counters, d.err
+}
+
+// Sequence is a sequence number as snapshots hold it, so that texts compare as the numbers
+// do; false if it is none.
+func Sequence(number string) (string, bool) {
+	digits := strings.TrimLeft(number, "0")
+	if number == "" || len(digits) > sequenceDigits || strings.Trim(digits, "0123456789") != "" {
+		return "", false
+	}
+	return strings.Repeat("0", sequenceDigits-len(digits)) + digits, true
+}
+
+// sequenceDigits bounds a sequence number of a stream.
+const sequenceDigits = 40
+
+// UsageSpan is what happened to the counter of one limit over some records.
+type UsageSpan struct {
+	Limit string
+	// Net is what was consumed, in millitokens, negative if more was given back.
+	Net int64
+	// First is the counter before the first of the records, Last that after the last one.
+	First, Last int64
+	// Dropped is the sum of what the counter held when its bucket or the limit went.
+	Dropped int64
+	// Begun says that the counter began with the first record: it was not there before.
+	Begun bool
+	// Missing is what the counter grew by without a record.
+	Missing int64
+	// Unseen is how often it began anew although no record showed its end: what was
+	// consumed between the two is not known.
+	Unseen int64
+}
+
+// Then is the span followed by a later one, with what is missing between them.
+func (s UsageSpan) Then(next UsageSpan) UsageSpan {
+	next = next.Since(s.Last)
+	s.Net += next.Net
+	s.Dropped += next.Dropped
+	s.Missing += next.Missing
+	s.Unseen += next.Unseen
+	s.Last = next.Last
+	return s
+}
+
+// Since is the span with what is missing since the counter was last seen.
+func (s UsageSpan) Since(last int64) UsageSpan {
+	switch {
+	case !s.Begun:
+		s.Missing += s.First - last
+	case last != 0:
+		s.Dropped += last
+		s.Unseen++
+	}
+	return s
+}
+
+// Whole reports whether nothing is known to be missing.
+func (s UsageSpan) Whole() bool { return s.Missing == 0 && s.Unseen == 0 }
+
+// UsageFold is what is added to a snapshot.
+type UsageFold struct {
+	Keys             Keys
+	Entity, Resource string
+	Hour             time.Time
+	// From and To are the sequence numbers of the first and the last record.
+	From, To string
+	Events   int64
+	Spans    []UsageSpan
+	// Expires is the item's time to live in seconds since 1970; 0 for none.
+	Expires int64
+	// Stored is the sequence number that the snapshot holds, when it was read and the spans
+	// say what is missing since; empty before that.
+	Stored string
+}
+
+// Key is the snapshot's.
+func (f *UsageFold) Key() Key { return f.Keys.Usage(f.Entity, f.Resource, f.Hour) }
+
+// Since is the fold with what is missing since a snapshot that was read.
+func (f UsageFold) Since(u UsageSnapshot) UsageFold {
+	f.Stored, f.Spans = u.Seq, slices.Clone(f.Spans)
+	for i, s := range f.Spans {
+		if stored, ok := u.Spans[s.Limit]; ok {
+			f.Spans[i] = s.Since(stored.Last)
+		}
+	}
+	return f
+}
+
+// Statement adds the fold to its snapshot. It is refused if a record of it is there
+// already, and, unless the snapshot was read, if something is missing since.
+func (f *UsageFold) Statement() Statement {
+	b := newStatementBuilder()
+	b.setValue(attrEntity, String(f.Entity))
+	b.setValue(attrResource, String(f.Resource))
+	b.setValue(attrWindow, String(hourly))
+	b.setValue(attrWindowStart, String(f.Hour.UTC().Format(hourLayout)))
+	shard := fnv.New32a()
+	_, _ = shard.Write([]byte(f.Entity + "#" + f.Resource))
+	b.setValue(GSI3PK, String(f.Keys.UsageHour(f.Hour, int(shard.Sum32()%UsageShards))))
+	b.setValue(GSI3SK, String(f.Entity+"#"+f.Resource))
+	b.setValue(attrUsageSeq, String(f.To))
+	if f.Expires > 0 {
+		b.setValue(TTL, Number(f.Expires))
+	}
+	b.addNumber(attrTotalEvents, f.Events)
+	seq := b.name(attrUsageSeq)
+	if f.Stored != "" {
+		b.require(seq + " = " + b.value(String(f.Stored)))
+	} else {
+		b.require("(attribute_not_exists(" + seq + ") OR " + seq + " < " + b.value(String(f.From)) + ")")
+	}
+	for _, s := range f.Spans {
+		b.usage(s, f.Stored != "")
+	}
+	return b.build()
+}
+
+// usage adds a span to the counters of its limit. Unless they were read, it requires that
+// nothing is missing since.
+func (b *statementBuilder) usage(s UsageSpan, read bool) {
+	prefix := usagePrefix + s.Limit + "_"
+	first, begun, last := b.name(prefix+fieldFirst), b.name(prefix+fieldBegun), b.name(prefix+fieldLast)
+	before := b.value(Number(s.First))
+	b.set = append(b.set, first+" = if_not_exists("+first+", "+before+")",
+		begun+" = if_not_exists("+begun+", "+b.value(&types.AttributeValueMemberBOOL{Value: s.Begun})+")")
+	b.setValue(prefix+fieldLast, Number(s.Last))
+	b.addNumber(prefix+fieldNet, s.Net)
+	for _, more := range []struct {
+		field string
+		n     int64
+	}{{fieldDropped, s.Dropped}, {fieldMissing, s.Missing}, {fieldUnseen, s.Unseen}} {
+		if more.n != 0 {
+			b.addNumber(prefix+more.field, more.n)
+		}
+	}
+	if !read {
+		b.require("(attribute_not_exists(" + last + ") OR " + last + " = " + before + ")")
+	}
+}
+
+// UsageSnapshot is what an entity consumed of a resource in an hour.
+type UsageSnapshot struct {
+	Hour   time.Time
+	Seq    string
+	Events int64
+	// Spans are those of its limits, by name.
+	Spans map[string]UsageSpan
+	// Repaired is what Net holds of each limit that was booked later.
+	Repaired map[string]int64
+}
+
+// DecodeUsage reads a snapshot.
+func DecodeUsage(item Item) (UsageSnapshot, error) {
+	hour, err := time.Parse(hourLayout, Text(item, attrWindowStart))
+	if err != nil || Text(item, attrWindow) != hourly {
+		key := KeyOf(item)
+		return UsageSnapshot{}, fmt.Errorf("item %q, %q is no hourly snapshot of usage", key.PK, key.SK)
+	}
+	d := decoder{item: item}
+	u := UsageSnapshot{Hour: hour, Seq: Text(item, attrUsageSeq), Spans: map[string]UsageSpan{}, Repaired: map[string]int64{}}
+	u.Events, _ = d.number(attrTotalEvents)
+	for _, name := range usageLimits(item) {
+		prefix := usagePrefix + name + "_"
+		s := UsageSpan{Limit: name}
+		s.Net, _ = d.number(prefix + fieldNet)
+		s.First, _ = d.number(prefix + fieldFirst)
+		s.Last, _ = d.number(prefix + fieldLast)
+		s.Dropped, _ = d.number(prefix + fieldDropped)
+		s.Missing, _ = d.number(prefix + fieldMissing)
+		s.Unseen, _ = d.number(prefix + fieldUnseen)
+		begun, _ := item[prefix+fieldBegun].(*types.AttributeValueMemberBOOL)
+		s.Begun = begun != nil && begun.Value
+		u.Spans[name] = s
+		if n, ok := d.number(prefix + fieldRepaired); ok {
+			u.Repaired[name] = n
+		}
+	}
+	return u, d.err
+}
+
+// usageLimits are the limits that a snapshot has counters of, by name.
+func usageLimits(item Item) []string {
+	var names []string
+	for attr := range item {
+		rest, ok := strings.CutPrefix(attr, usagePrefix)
+		if name, isNet := strings.CutSuffix(rest, "_"+fieldNet); ok && isNet {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

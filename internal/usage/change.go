@@ -1,0 +1,64 @@
+package usage
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Change is what one record says about the counters of one bucket.
+type Change struct {
+	Key schema.Key
+	// Seq is the record's number, see schema.Sequence.
+	Seq string
+	// At is when the change was made, to the second.
+	At time.Time
+	// Old and New are the counters by limit before and after; nil where there was no item.
+	Old, New map[string]int64
+}
+
+// Decode reads a record: the key of the item, its images, nil for none, its number and its
+// time. It returns false for a record that is not about a bucket, and fails for one that
+// is and cannot be read.
+func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item) (Change, bool, error) {
+	if _, _, _, ok := schema.BucketOf(key); !ok {
+		return Change{}, false, nil
+	}
+	number, ok := schema.Sequence(seq)
+	switch {
+	case !ok:
+		return Change{}, true, fmt.Errorf("the sequence number %q is no number of at most 40 digits", seq)
+	case at.IsZero():
+		return Change{}, true, fmt.Errorf("record %s has no time", seq)
+	case before == nil && after == nil:
+		return Change{}, true, fmt.Errorf("record %s has no image: the stream needs the view NEW_AND_OLD_IMAGES", seq)
+	}
+	c := Change{Key: key, Seq: number, At: at}
+	var err error
+	if before != nil {
+		c.Old, err = schema.Counters(before)
+	}
+	if err == nil && after != nil {
+		c.New, err = schema.Counters(after)
+	}
+	if err != nil {
+		err = fmt.Errorf("record %s: %w", seq, err)
+	}
+	return c, true, err
+}
+
+// counts reports whether the change is any usage, or the end of a counter.
+func (c Change) counts() bool {
+	for name, old := range c.Old {
+		if now, there := c.New[name]; !there && old != 0 || there && now != old {
+			return true
+		}
+	}
+	for name, now := range c.New {
+		if _, was := c.Old[name]; !was && now != 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,127 @@
+package usage
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Fold is what changes of one bucket add to one hour.
+type Fold struct {
+	schema.UsageFold
+	// Changes are those that it sums, in their order.
+	Changes []Change
+}
+
+// Folds sums changes per bucket and hour; those of one bucket come in the order of their
+// hours. A change that comes twice counts once, one without usage not at all. Snapshots are
+// kept for retention after their hour; 0 is for ever.
+func Folds(changes []Change, retention time.Duration) []Fold {
+	sorted := slices.SortedStableFunc(slices.Values(changes), compare)
+	sorted = slices.CompactFunc(sorted, func(a, b Change) bool { return compare(a, b) == 0 })
+	var folds []Fold
+	for _, c := range sorted {
+		if !c.counts() {
+			continue
+		}
+		hour := c.At.UTC().Truncate(time.Hour)
+		i := find(folds, c.Key, hour)
+		if i < 0 {
+			i = len(folds)
+			folds = append(folds, begin(c, hour, retention))
+		}
+		folds[i].Changes = append(folds[i].Changes, c)
+	}
+	for i := range folds {
+		folds[i].sum()
+	}
+	return folds
+}
+
+// find is the fold of a bucket and an hour, if there is one: those of a bucket are the
+// last.
+func find(folds []Fold, key schema.Key, hour time.Time) int {
+	for i, f := range slices.Backward(folds) {
+		if f.Changes[0].Key != key {
+			break
+		}
+		if f.Hour.Equal(hour) {
+			return i
+		}
+	}
+	return -1
+}
+
+func compare(a, b Change) int {
+	return cmp.Or(strings.Compare(a.Key.PK, b.Key.PK), strings.Compare(a.Key.SK, b.Key.SK), strings.Compare(a.Seq, b.Seq))
+}
+
+func begin(c Change, hour time.Time, retention time.Duration) Fold {
+	f := Fold{}
+	f.Keys, f.Entity, f.Resource, _ = schema.BucketOf(c.Key)
+	f.Hour = hour
+	if retention > 0 {
+		f.Expires = hour.Add(time.Hour + retention).Unix()
+	}
+	return f
+}
+
+// After is the fold without the changes up to a sequence number; false if none is left.
+func (f Fold) After(seq string) (Fold, bool) {
+	i := slices.IndexFunc(f.Changes, func(c Change) bool { return c.Seq > seq })
+	if i < 0 {
+		return Fold{}, false
+	}
+	f.Changes = f.Changes[i:]
+	f.sum()
+	return f, true
+}
+
+// sum makes the spans of the changes.
+func (f *Fold) sum() {
+	f.From, f.To = f.Changes[0].Seq, f.Changes[len(f.Changes)-1].Seq
+	f.Events = int64(len(f.Changes))
+	spans := map[string]*schema.UsageSpan{}
+	for _, c := range f.Changes {
+		add(spans, c)
+	}
+	f.Spans = nil
+	for _, name := range slices.Sorted(maps.Keys(spans)) {
+		f.Spans = append(f.Spans, *spans[name])
+	}
+}
+
+// add adds a change to the spans of the limits that it is about.
+func add(spans map[string]*schema.UsageSpan, c Change) {
+	for name, old := range c.Old {
+		now, there := c.New[name]
+		switch next := (schema.UsageSpan{Limit: name, First: old, Last: now}); {
+		case there && now == old, !there && old == 0:
+			// The span begins where something happens.
+		case there:
+			next.Net = now - old
+			follow(spans, next)
+		default:
+			next.Dropped = old
+			follow(spans, next)
+		}
+	}
+	for name, now := range c.New {
+		if _, was := c.Old[name]; !was && now != 0 {
+			follow(spans, schema.UsageSpan{Limit: name, Net: now, Last: now, Begun: true})
+		}
+	}
+}
+
+func follow(spans map[string]*schema.UsageSpan, next schema.UsageSpan) {
+	s := spans[next.Limit]
+	if s == nil {
+		spans[next.Limit] = &next
+		return
+	}
+	*s = s.Then(next)
+}

@@ -1,0 +1,147 @@
+package usage
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+var (
+	noon = time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	key  = schema.NewKeys("").Bucket("key-1", "gpt-4")
+)
+
+type counters = map[string]int64
+
+func change(seq int, at time.Duration, before, after counters) Change {
+	number, _ := schema.Sequence(fmt.Sprint(seq))
+	return Change{Key: key, Seq: number, At: noon.Add(at), Old: before, New: after}
+}
+
+func TestFolds(t *testing.T) {
+	type spans = []schema.UsageSpan
+	for name, test := range map[string]struct {
+		changes []Change
+		want    []spans
+	}{
+		"nothing": {nil, nil},
+		"an insert is the first take": {
+			[]Change{change(1, 0, nil, counters{"rpm": 1000, "tpm": 500})},
+			[]spans{{{Limit: "rpm", Net: 1000, Last: 1000, Begun: true}, {Limit: "tpm", Net: 500, Last: 500, Begun: true}}},
+		},
+		"takes and refunds": {
+			[]Change{change(1, 0, counters{"rpm": 5}, counters{"rpm": 9}), change(2, time.Second, counters{"rpm": 9}, counters{"rpm": 7})},
+			[]spans{{{Limit: "rpm", Net: 2, First: 5, Last: 7}}},
+		},
+		"more back than taken": {
+			[]Change{change(1, 0, counters{"rpm": 5}, counters{"rpm": 2})},
+			[]spans{{{Limit: "rpm", Net: -3, First: 5, Last: 2}}},
+		},
+		"what leaves the counters alone": {
+			[]Change{change(1, 0, counters{"rpm": 5}, counters{"rpm": 5}), change(2, 0, nil, counters{"rpm": 0})}, nil,
+		},
+		"by hour of the record": {
+			[]Change{change(1, -time.Nanosecond, counters{"rpm": 1}, counters{"rpm": 2}), change(2, 0, counters{"rpm": 2}, counters{"rpm": 4})},
+			[]spans{{{Limit: "rpm", Net: 1, First: 1, Last: 2}}, {{Limit: "rpm", Net: 2, First: 2, Last: 4}}},
+		},
+		"in any order, and twice": {
+			[]Change{change(3, 2, counters{"rpm": 4}, counters{"rpm": 9}), change(1, 0, counters{"rpm": 1}, counters{"rpm": 2}), change(2, 1, counters{"rpm": 2}, counters{"rpm": 4}), change(1, 0, counters{"rpm": 1}, counters{"rpm": 2})},
+			[]spans{{{Limit: "rpm", Net: 8, First: 1, Last: 9}}},
+		},
+		"deleted and made again": {
+			[]Change{change(1, 0, counters{"rpm": 1}, counters{"rpm": 3}), change(2, 0, counters{"rpm": 3}, nil), change(3, 0, nil, counters{"rpm": 4})},
+			[]spans{{{Limit: "rpm", Net: 6, First: 1, Last: 4, Dropped: 3}}},
+		},
+		"a limit goes, another comes": {
+			[]Change{change(1, 0, counters{"rpm": 1, "tpm": 7}, counters{"rpm": 2}), change(2, 0, counters{"rpm": 2}, counters{"rpm": 2, "tpd": 5})},
+			[]spans{{{Limit: "rpm", Net: 1, First: 1, Last: 2}, {Limit: "tpd", Net: 5, Last: 5, Begun: true}, {Limit: "tpm", First: 7, Dropped: 7}}},
+		},
+		"a record is missing": {
+			[]Change{change(1, 0, counters{"rpm": 1}, counters{"rpm": 2}), change(3, 0, counters{"rpm": 5}, counters{"rpm": 6})},
+			[]spans{{{Limit: "rpm", Net: 2, First: 1, Last: 6, Missing: 3}}},
+		},
+		"an end is missing": {
+			[]Change{change(1, 0, counters{"rpm": 1}, counters{"rpm": 2}), change(3, 0, nil, counters{"rpm": 6})},
+			[]spans{{{Limit: "rpm", Net: 7, First: 1, Last: 6, Dropped: 2, Unseen: 1}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []spans
+			for _, f := range Folds(test.changes, 0) {
+				got = append(got, f.Spans)
+				for _, s := range f.Spans {
+					assert.Zero(t, s.Last+s.Dropped-s.First-s.Net-s.Missing, "%+v does not add up", s)
+				}
+			}
+			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
+func TestFoldsPerBucket(t *testing.T) {
+	other := change(1, 0, nil, counters{"rpm": 1})
+	other.Key = schema.NewKeys("eu").Bucket("key-1", "org/gpt-4")
+	folds := Folds([]Change{change(2, 0, nil, counters{"rpm": 1}), other}, 24*time.Hour)
+	require.Len(t, folds, 2)
+	assert.Equal(t, schema.Key{PK: "ENTITY#key-1", SK: "#USAGE#gpt-4#2026-03-29T12:00:00Z"}, folds[0].Key())
+	assert.Equal(t, schema.Key{PK: "eu/ENTITY#key-1", SK: "#USAGE#org/gpt-4#2026-03-29T12:00:00Z"}, folds[1].Key())
+	assert.Equal(t, noon.Add(25*time.Hour).Unix(), folds[0].Expires)
+	assert.EqualValues(t, 1, folds[1].Events)
+}
+
+func TestFoldAfter(t *testing.T) {
+	all := []Change{change(1, 0, nil, counters{"rpm": 1}), change(20, 0, counters{"rpm": 1}, counters{"rpm": 3}), change(100, 0, counters{"rpm": 3}, counters{"rpm": 9})}
+	fold := Folds(all, 0)[0]
+	rest, ok := fold.After(all[0].Seq)
+	require.True(t, ok)
+	assert.Equal(t, []schema.UsageSpan{{Limit: "rpm", Net: 8, First: 1, Last: 9}}, rest.Spans)
+	assert.Equal(t, all[1].Seq, rest.From)
+	assert.EqualValues(t, 2, rest.Events)
+	_, ok = fold.After(all[2].Seq)
+	assert.False(t, ok)
+	assert.Len(t, fold.Changes, 3, "the whole fold stays as it is")
+}
+
+func TestDecode(t *testing.T) {
+	item := func(attrs map[string]types.AttributeValue) schema.Item { return attrs }
+	full := item(map[string]types.AttributeValue{
+		"b_rpm_tc": &types.AttributeValueMemberN{Value: "1000"}, "b_rpm_tk": &types.AttributeValueMemberN{Value: "5"},
+		"b_a_tc_tc": &types.AttributeValueMemberN{Value: "-7"}, "ttl": &types.AttributeValueMemberN{Value: "9"},
+	})
+	c, ok, err := Decode(key, "000700", noon, nil, full)
+	require.NoError(t, err)
+	require.True(t, ok)
+	assert.Nil(t, c.Old)
+	assert.Equal(t, counters{"rpm": 1000, "a_tc": -7}, c.New)
+
+	for _, other := range []schema.Key{schema.NewKeys("").Meta("key-1"), {PK: "ENTITY#key-1", SK: "#USAGE#gpt-4#2026-03-29T12:00:00Z"}, {PK: "ENTITY#key-1", SK: "#BUCKET#gpt-4#rpm"}, {PK: "xENTITY#key-1", SK: "#BUCKET#gpt-4"}, {PK: "ENTITY#", SK: "#BUCKET#gpt-4"}} {
+		_, ok, err := Decode(other, "1", noon, nil, full)
+		assert.NoError(t, err)
+		assert.False(t, ok, "%+v", other)
+	}
+	for name, bad := range map[string]func() (Change, bool, error){
+		"no number": func() (Change, bool, error) { return Decode(key, "", noon, nil, full) },
+		"a word":    func() (Change, bool, error) { return Decode(key, "12x", noon, nil, full) },
+		"too long": func() (Change, bool, error) {
+			return Decode(key, fmt.Sprintf("%041d", 9)[:0]+"1"+fmt.Sprintf("%040d", 0), noon, nil, full)
+		},
+		"no time":   func() (Change, bool, error) { return Decode(key, "1", time.Time{}, nil, full) },
+		"no images": func() (Change, bool, error) { return Decode(key, "1", noon, nil, nil) },
+		"no counter": func() (Change, bool, error) {
+			return Decode(key, "1", noon, nil, item(map[string]types.AttributeValue{"b_rpm_tc": &types.AttributeValueMemberS{Value: "1"}}))
+		},
+		"over 64 bit": func() (Change, bool, error) {
+			return Decode(key, "1", noon, nil, item(map[string]types.AttributeValue{"b_rpm_tc": &types.AttributeValueMemberN{Value: "9223372036854775808"}}))
+		},
+	} {
+		_, ok, err := bad()
+		assert.True(t, ok, name)
+		assert.Error(t, err, name)
+	}
+}
