@@ -38,6 +38,8 @@ type commands struct {
 	Audit     auditCmd     `cmd:"" help:"Show who changed what, and when."`
 	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's."`
 
+	Doctor doctorCmd `cmd:"" help:"Find out what is wrong with the table, the credentials, the clock, the configuration."`
+
 	Local  localCmd  `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests."`
 	Budget budgetCmd `cmd:"" help:"Show and change the budgets of organisations and their apps."`
 }

@@ -18,14 +18,28 @@ func (o Options) Identity(ctx context.Context, cfg aws.Config) (string, error) {
 	switch {
 	case o.Principal != "":
 		return o.Principal, nil
-	case o.endpoint() != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != "":
+	case o.Engine():
 		return userHere()
 	}
-	out, err := sts.NewFromConfig(cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	who, err := CallerOf(ctx, cfg)
 	if err != nil {
 		return "", fmt.Errorf("AWS does not say who you are: %w; say it with --as NAME, or check your credentials with 'dynalimit doctor'", err)
 	}
+	return who, nil
+}
+
+// CallerOf is who AWS knows the credentials by.
+func CallerOf(ctx context.Context, cfg aws.Config) (string, error) {
+	out, err := sts.NewFromConfig(cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", err
+	}
 	return aws.ToString(out.Arn), nil
+}
+
+// Engine reports whether an engine is asked in place of AWS.
+func (o Options) Engine() bool {
+	return o.endpoint() != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
 }
 
 func userHere() (string, error) {

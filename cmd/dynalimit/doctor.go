@@ -1,0 +1,209 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/doctor"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// doctorCmd finds out what is wrong.
+type doctorCmd struct {
+	Role    doctor.Role   `help:"Whose permissions are tried: acquire, read, admin, or service, which is acquire and read." enum:"service,acquire,read,admin" default:"service"`
+	whichTables
+	Timeout time.Duration `help:"How long one request may take." default:"5s"`
+}
+
+// Help is shown by --help.
+func (doctorCmd) Help() string {
+	return `Nothing is written: whether something may be is tried under conditions that cannot hold, on
+an item that nobody makes. Exit code 0: nothing is wrong; 3: something is. What could not be
+checked is told, and is not wrong.
+
+Examples:
+  dynalimit doctor
+  dynalimit doctor --role admin
+  dynalimit doctor --budget --json`
+}
+
+// Validate is called by the parser.
+func (c doctorCmd) Validate() error {
+	if c.Timeout <= 0 {
+		return fmt.Errorf("--timeout is %v: give more than 0, such as 5s", c.Timeout)
+	}
+	return nil
+}
+
+// findings are what the doctor found, for programs.
+type findings struct {
+	Status  doctor.Status   `json:"status"`
+	Results []doctor.Result `json:"results"`
+}
+
+// Run examines everything.
+func (c doctorCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	results, err := c.examine(ctx, g, out)
+	if err != nil {
+		return g.explain(ctx, err)
+	}
+	f := findings{doctor.Worst(results), results}
+	if err := out.Show(f, func() { printFindings(out, f) }); err != nil {
+		return err
+	}
+	if f.Status == doctor.Wrong {
+		return errNo
+	}
+	return nil
+}
+
+func (c doctorCmd) examine(ctx context.Context, g *globals, out *term.Output) ([]doctor.Result, error) {
+	o := g.options(ctx)
+	if err := o.Check(); err != nil {
+		return nil, badInput("%w", err)
+	}
+	over := out.Watch("the AWS configuration")
+	defer func() { over() }()
+	cfg, err := o.Config(ctx)
+	if err != nil {
+		return []doctor.Result{{
+			Check: "configuration of AWS", Status: doctor.Wrong, Found: err.Error(), Means: "nothing can be asked", Fix: "aws configure list",
+		}}, nil
+	}
+	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} } // each request shows what it meets
+	patient, err := c.patient(g, o, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return doctor.Examine(ctx, patient, func(doing string) {
+		over()
+		over = out.Watch(o.Where() + ", " + doing)
+	})
+}
+
+// patient is what is examined.
+func (c doctorCmd) patient(g *globals, o connect.Options, cfg aws.Config) (doctor.Patient, error) {
+	client := o.ClientOf(cfg)
+	repo, err := dynalimit.NewRepository(client, o.Table, &dynalimit.RepositoryOptions{Namespace: o.Namespace, Now: o.Now, RequestTimeout: c.Timeout})
+	if err != nil {
+		return doctor.Patient{}, err
+	}
+	p := doctor.Patient{
+		Client: client, Limits: repo, Table: o.Table, Namespace: o.Namespace, Region: cfg.Region, Where: o.Where(), Engine: o.Engine(),
+		Profile: o.Profile, Role: c.Role, Now: time.Now, Timeout: c.Timeout,
+	}
+	p.Try = func(ctx context.Context) (err error) {
+		limiter, err := dynalimit.New(repo, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { err = cmp.Or(err, limiter.Close(context.WithoutCancel(ctx))) }()
+		_, err = limiter.Check(ctx, "probe", "probe", nil)
+		return err
+	}
+	if o.Now != nil {
+		p.Now = o.Now
+	}
+	if !o.OnThisMachine() {
+		p.Credentials = cfg.Credentials
+	}
+	if !o.Engine() {
+		p.Identity = func(ctx context.Context) (string, error) { return connect.CallerOf(ctx, cfg) }
+	}
+	if c.Budget {
+		p.Budget = []string{c.Control, c.Usage}
+	}
+	c.flags(g, &p)
+	return p, nil
+}
+
+// flags are those that commands need to be about the same tables.
+func (c doctorCmd) flags(g *globals, p *doctor.Patient) {
+	add := func(to *string, flag, value, unless string) {
+		if value != unless {
+			*to += " " + flag + " " + shellWord(value)
+		}
+	}
+	if g.Local {
+		p.Flags, p.AWSFlags = " --local", " --endpoint-url "+connect.LocalEndpoint
+	}
+	add(&p.Flags, "--endpoint", g.Endpoint, "")
+	add(&p.AWSFlags, "--endpoint-url", g.Endpoint, "")
+	for _, to := range []*string{&p.Flags, &p.AWSFlags} {
+		add(to, "--region", g.Region, "")
+		add(to, "--profile", g.Profile, "")
+	}
+	add(&p.Flags, "--table", g.Table, "limits")
+	add(&p.Flags, "--namespace", g.Namespace, "")
+	add(&p.BudgetFlags, "--control", c.Control, "control")
+	add(&p.BudgetFlags, "--usage", c.Usage, "usage")
+}
+
+// shellWord is a word as a shell reads it.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_./:@-", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// together makes one line of checks that one reason kept from being made.
+func together(results []doctor.Result) []doctor.Result {
+	var lines []doctor.Result
+	for i := 0; i < len(results); {
+		r, to := results[i], i+1
+		for to < len(results) && r.Status == doctor.Unchecked && results[to].Status == r.Status && results[to].Found == r.Found {
+			r.Means += ", " + results[to].Check
+			to++
+		}
+		if to > i+1 {
+			r.Means, r.Check = r.Check+r.Means, fmt.Sprintf("%d checks", to-i)
+		}
+		lines, i = append(lines, r), to
+	}
+	return lines
+}
+
+// printFindings shows them to a person.
+func printFindings(out *term.Output, f findings) {
+	colours := map[doctor.Status]func(string) string{
+		doctor.OK: out.Green, doctor.Hint: out.Cyan, doctor.Warning: out.Yellow, doctor.Wrong: out.Red, doctor.Unchecked: out.Dim,
+	}
+	width, count := 0, map[doctor.Status]int{}
+	for _, r := range f.Results {
+		count[r.Status]++
+	}
+	results := together(f.Results)
+	for _, r := range results {
+		width = max(width, len(r.Check))
+	}
+	for _, r := range results {
+		fmt.Fprintf(out, "%s %-*s  %s\n", colours[r.Status](fmt.Sprintf("%-9s", r.Status)), width, term.Plain(r.Check), term.Plain(r.Found))
+		if r.Means != "" {
+			fmt.Fprintf(out, "%*s  %s\n", width+10, "", term.Plain(r.Means))
+		}
+		if r.Fix != "" {
+			fmt.Fprintf(out, "%*s  %s\n", width+10, "", out.Cyan("$ "+term.Plain(r.Fix)))
+		}
+	}
+	var parts []string
+	for _, s := range []doctor.Status{doctor.Wrong, doctor.Warning, doctor.Unchecked, doctor.Hint} {
+		if n := count[s]; n > 0 {
+			parts = append(parts, colours[s](fmt.Sprintf("%d %s", n, s)))
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{out.Green("All is well.")}
+	}
+	fmt.Fprintf(out, "\n%s\n", strings.Join(parts, ", "))
+}

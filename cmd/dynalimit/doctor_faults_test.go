@@ -1,0 +1,398 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/doctor"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// ill is a patient with the shell that it came from.
+type ill struct {
+	*shell
+	doctor.Patient
+	cmd doctorCmd
+	g   *globals
+}
+
+// admit is the patient that `dynalimit doctor` would examine at an endpoint.
+func (s *shell) admit(g *globals) *ill {
+	s.t.Helper()
+	if g.Endpoint == "" {
+		g.Endpoint = s.endpoint
+	}
+	if g.Table == "" {
+		g.Table = "limits"
+	}
+	x := &ill{shell: s, g: g, cmd: doctorCmd{Role: doctor.RoleAdmin, Timeout: 2 * time.Second, whichTables: whichTables{Control: "control", Usage: "usage"}}}
+	x.readmit()
+	return x
+}
+
+// readmit makes the patient anew, after the command or the flags were changed.
+func (x *ill) readmit() {
+	o := x.g.options(context.WithValue(x.t.Context(), clockKey{}, x.clock))
+	cfg, err := o.Config(x.t.Context())
+	require.NoError(x.t, err)
+	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
+	x.Patient, err = x.cmd.patient(x.g, o, cfg)
+	require.NoError(x.t, err)
+}
+
+// examine is the examination's results by their checks.
+func (x *ill) examine() map[string]doctor.Result {
+	x.t.Helper()
+	results, err := doctor.Examine(x.t.Context(), x.Patient, func(string) {})
+	require.NoError(x.t, err)
+	byCheck := map[string]doctor.Result{}
+	for _, r := range results {
+		require.NotContains(x.t, byCheck, r.Check, "a check twice")
+		byCheck[r.Check] = r
+	}
+	return byCheck
+}
+
+// altered is a client whose answers are changed, as engines give other ones.
+type altered struct {
+	doctor.Client
+	table   func(*types.TableDescription)
+	backups func(*types.ContinuousBackupsDescription)
+}
+
+func (a *altered) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	out, err := a.Client.DescribeTable(ctx, in, opts...)
+	if err == nil && a.table != nil {
+		a.table(out.Table)
+	}
+	return out, err
+}
+
+// alter changes what the table is described as.
+func (x *ill) alter(how func(*types.TableDescription)) {
+	x.Client = &altered{Client: x.Client, table: how}
+}
+
+// fail answers every request of an operation with an error; "" stands for all of them.
+func (x *ill) fail(code string, operations ...string) {
+	x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		for _, operation := range operations {
+			if operation == "" || r.Operation == operation {
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: code, Message: "as the test says"}}
+			}
+		}
+		return ddbmem.Fault{}
+	})
+}
+
+// made makes a table from the library's description of it, changed.
+func (x *ill) made(name string, how func(*dynamodb.CreateTableInput)) {
+	in := x.repository().TableInput()
+	in.TableName = &name
+	how(in)
+	_, err := x.db.Client().CreateTable(x.t.Context(), in)
+	require.NoError(x.t, err)
+	x.g.Table = name
+	x.readmit()
+}
+
+// keyed keeps the attribute definitions that keys use.
+func keyed(in *dynamodb.CreateTableInput) {
+	used := map[string]bool{}
+	for _, k := range in.KeySchema {
+		used[*k.AttributeName] = true
+	}
+	for _, x := range in.GlobalSecondaryIndexes {
+		for _, k := range x.KeySchema {
+			used[*k.AttributeName] = true
+		}
+	}
+	var kept []types.AttributeDefinition
+	for _, d := range in.AttributeDefinitions {
+		if used[*d.AttributeName] {
+			kept = append(kept, d)
+		}
+	}
+	in.AttributeDefinitions = kept
+}
+
+func (x *ill) put(item map[string]types.AttributeValue) {
+	_, err := x.db.Client().PutItem(x.t.Context(), &dynamodb.PutItemInput{TableName: &x.g.Table, Item: item})
+	require.NoError(x.t, err)
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+// expired are credentials whose time is over.
+var expired = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b", CanExpire: true, Expires: time.Date(2026, 1, 23, 15, 0, 0, 0, time.UTC)}, nil
+})
+
+// lasting are credentials that are valid for ten more minutes.
+var lasting = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b", CanExpire: true, Expires: time.Date(2026, 1, 23, 15, 40, 0, 0, time.UTC)}, nil
+})
+
+// elsewhere examines what a handler of the test serves.
+func elsewhere(x *ill, h http.HandlerFunc) {
+	server := httptest.NewServer(h)
+	x.t.Cleanup(server.Close)
+	x.g.Endpoint = server.URL
+	x.readmit()
+}
+
+// ailments make one thing wrong each, and say how the doctor names it.
+var ailments = []struct {
+	name       string
+	make       func(x *ill)
+	check      string
+	status     doctor.Status
+	found, fix string
+}{
+	{"nobody listens", func(x *ill) { x.g.Endpoint = "http://127.0.0.1:1"; x.readmit() }, "endpoint", doctor.Wrong, "connection refused", "dynalimit local"},
+	{"the endpoint hangs", func(x *ill) {
+		x.cmd.Timeout = 50 * time.Millisecond
+		x.readmit()
+		x.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: time.Hour} })
+	}, "endpoint", doctor.Wrong, "no answer within 50ms", "dynalimit local"},
+	{"another server answers", func(x *ill) {
+		elsewhere(x, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusNotFound) })
+	}, "endpoint", doctor.Wrong, "not DynamoDB", "dynalimit doctor --endpoint"},
+	{"credentials that DynamoDB says have expired", func(x *ill) { x.fail("ExpiredTokenException", "") }, "endpoint", doctor.Wrong, "have expired", "aws sso login"},
+	{"unknown credentials", func(x *ill) { x.fail("UnrecognizedClientException", "") }, "endpoint", doctor.Wrong, "not known here", "aws sso login"},
+	{"a refused signature", func(x *ill) { x.fail("InvalidSignatureException", "") }, "endpoint", doctor.Wrong, "signature", "aws sso login"},
+	{"credentials whose time is over", func(x *ill) { x.Credentials = expired }, "credentials", doctor.Wrong, "expired at 2026-01-23 15:00:00 UTC", "aws sso login"},
+	{"credentials that cannot be had", func(x *ill) {
+		x.Credentials, x.Profile = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, assert.AnError }), "prod"
+	}, "credentials", doctor.Wrong, assert.AnError.Error(), "aws sso login --profile prod"},
+	{"credentials that end soon", func(x *ill) {
+		x.Credentials, x.Identity = lasting, func(context.Context) (string, error) { return "arn:aws:iam::1:user/ann", nil }
+	}, "credentials", doctor.Warning, "user/ann, until 2026-01-23 15:40:00 UTC", "aws sso login"},
+	{"STS that does not answer", func(x *ill) {
+		x.Credentials, x.Identity = lasting, func(context.Context) (string, error) { return "", context.DeadlineExceeded }
+	}, "credentials", doctor.Unchecked, "STS", ""},
+	{"a clock 10 minutes ahead", func(x *ill) { x.Now = func() time.Time { return x.now.Add(10 * time.Minute) } }, "clock", doctor.Wrong, "ahead", "chronyc"},
+	{"a clock 10 minutes behind", func(x *ill) { x.Now = func() time.Time { return x.now.Add(-10 * time.Minute) } }, "clock", doctor.Wrong, "10m0s behind", "chronyc"},
+	{"a clock 5 seconds ahead", func(x *ill) { x.Now = func() time.Time { return x.now.Add(5 * time.Second) } }, "clock", doctor.Warning, "4s ahead", "chronyc"},
+	{"no such table", func(x *ill) { x.g.Table = "limts"; x.readmit() }, "table", doctor.Wrong, `no table "limts" in us-east-1`, "dynalimit table create --endpoint"},
+	{"a table that is being made", func(x *ill) {
+		x.alter(func(d *types.TableDescription) { d.TableStatus = types.TableStatusCreating })
+	}, "table", doctor.Wrong, "CREATING", "dynalimit doctor"},
+	{"a key that cannot be used", func(x *ill) {
+		x.alter(func(d *types.TableDescription) { d.TableStatus = types.TableStatusInaccessibleEncryptionCredentials })
+	}, "table", doctor.Wrong, "INACCESSIBLE", "aws kms describe-key"},
+	{"a table that may not be described", func(x *ill) { x.fail("AccessDeniedException", "DescribeTable") }, "table", doctor.Unchecked, "not permitted", ""},
+	{"a table of another product", func(x *ill) {
+		x.made("users", func(in *dynamodb.CreateTableInput) {
+			in.KeySchema = []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}}
+			in.AttributeDefinitions = append(in.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeN})
+			in.GlobalSecondaryIndexes = nil
+			keyed(in)
+		})
+	}, "keys", doctor.Wrong, "(id N), not (PK S, SK S)", "dynalimit table create --table users-limits"},
+	{"a table of another product with the same keys", func(x *ill) {
+		x.made("users", func(*dynamodb.CreateTableInput) {})
+		x.put(map[string]types.AttributeValue{"PK": text("USER#1"), "SK": text("PROFILE")})
+	}, "layout", doctor.Wrong, "about 1 items", "dynalimit table create --table users-limits"},
+	{"a table that was made by hand", func(x *ill) { x.made("raw", func(*dynamodb.CreateTableInput) {}) }, "layout", doctor.Warning, "no record", "dynalimit table create"},
+	{"a missing index", func(x *ill) {
+		x.made("bare", func(in *dynamodb.CreateTableInput) {
+			in.GlobalSecondaryIndexes = in.GlobalSecondaryIndexes[:1]
+			keyed(in)
+		})
+	}, "index GSI2", doctor.Wrong, "missing", "aws dynamodb update-table --table-name bare --attribute-definitions"},
+	{"an index of something else", func(x *ill) {
+		x.made("odd", func(in *dynamodb.CreateTableInput) {
+			in.GlobalSecondaryIndexes[1].KeySchema = in.GlobalSecondaryIndexes[0].KeySchema
+			keyed(in)
+		})
+	}, "index GSI2", doctor.Wrong, "(GSI1PK S, GSI1SK S), not (GSI2PK S, GSI2SK S)", "dynalimit table create --table odd-limits"},
+	{"an index of everything", func(x *ill) {
+		x.made("dear", func(in *dynamodb.CreateTableInput) {
+			in.GlobalSecondaryIndexes[1].Projection = &types.Projection{ProjectionType: types.ProjectionTypeAll}
+		})
+	}, "index GSI2", doctor.Warning, "ALL", "aws dynamodb describe-table"},
+	{"an index of less", func(x *ill) {
+		x.made("old", func(in *dynamodb.CreateTableInput) {
+			in.GlobalSecondaryIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly}
+		})
+	}, "index GSI1", doctor.Hint, "less than", "aws dynamodb describe-table"},
+	{"an index that is being made", func(x *ill) {
+		x.alter(func(d *types.TableDescription) { d.GlobalSecondaryIndexes[2].IndexStatus = types.IndexStatusCreating })
+	}, "index GSI3", doctor.Wrong, "CREATING", "dynalimit doctor"},
+	{"provisioned throughput", func(x *ill) {
+		x.alter(func(d *types.TableDescription) {
+			d.BillingModeSummary = nil
+			d.ProvisionedThroughput = &types.ProvisionedThroughputDescription{WriteCapacityUnits: aws.Int64(5)}
+		})
+	}, "billing", doctor.Warning, "5 write units", "aws dynamodb update-table --table-name limits --billing-mode PAY_PER_REQUEST"},
+	{"no time to live", func(x *ill) { x.made("raw", func(*dynamodb.CreateTableInput) {}) }, "ttl", doctor.Wrong, "off", "dynalimit table create"},
+	{"time to live on another attribute", func(x *ill) {
+		x.made("raw", func(*dynamodb.CreateTableInput) {})
+		_, err := x.db.Client().UpdateTimeToLive(x.t.Context(), &dynamodb.UpdateTimeToLiveInput{TableName: aws.String("raw"), TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("expires"), Enabled: aws.Bool(true)}})
+		require.NoError(x.t, err)
+	}, "ttl", doctor.Wrong, `"expires"`, "aws dynamodb update-time-to-live"},
+	{"no stream", func(x *ill) { x.made("raw", func(in *dynamodb.CreateTableInput) { in.StreamSpecification = nil }) }, "stream", doctor.Warning, "off", "dynalimit table create"},
+	{"a stream of keys", func(x *ill) {
+		x.made("raw", func(in *dynamodb.CreateTableInput) { in.StreamSpecification.StreamViewType = types.StreamViewTypeKeysOnly })
+	}, "stream", doctor.Warning, "KEYS_ONLY", "aws dynamodb update-table"},
+	{"no point-in-time recovery", func(*ill) {}, "recovery", doctor.Warning, "off", "dynalimit table create"},
+	{"an engine that knows no recovery", func(x *ill) { x.fail("UnknownOperationException", "DescribeContinuousBackups") }, "recovery", doctor.Unchecked, "does not know", ""},
+	{"no deletion protection", func(*ill) {}, "protection", doctor.Warning, "off", "dynalimit table create"},
+	{"an engine that knows no protection", func(x *ill) { x.alter(func(d *types.TableDescription) { d.DeletionProtectionEnabled = nil }) }, "protection", doctor.Unchecked, "does not say", ""},
+	{"a layout of the future", func(x *ill) {
+		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("9.0.0"), "client_min_version": text("0.0.0")})
+	}, "layout", doctor.Wrong, "layout 9.0.0", "dynalimit --version"},
+	{"a table that was not migrated", func(x *ill) {
+		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#VERSION"), "schema_version": text("0.8.0"), "client_min_version": text("0.0.0")})
+	}, "older items", doctor.Warning, "not migrated", "dynalimit migrate"},
+	{"GetItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "GetItem") }, "permission GetItem", doctor.Wrong, "not permitted", "dynalimit cfn"},
+	{"BatchGetItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "BatchGetItem") }, "permission BatchGetItem", doctor.Wrong, "not permitted", "dynalimit cfn"},
+	{"UpdateItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "UpdateItem") }, "permission UpdateItem", doctor.Wrong, "not permitted", "dynalimit cfn"},
+	{"PutItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "PutItem") }, "permission PutItem", doctor.Wrong, "not permitted", "dynalimit cfn"},
+	{"DeleteItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "DeleteItem") }, "permission DeleteItem", doctor.Wrong, "not permitted", "dynalimit cfn"},
+	{"ConditionCheckItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "TransactWriteItems") }, "permission ConditionCheckItem", doctor.Wrong, "not permitted", "dynalimit cfn"},
+	{"BatchWriteItem is not permitted", func(x *ill) { x.fail("AccessDeniedException", "BatchWriteItem") }, "permission BatchWriteItem", doctor.Wrong, "not permitted", "dynalimit cfn"},
+	{"Scan is not permitted", func(x *ill) { x.fail("AccessDeniedException", "Scan") }, "permission Scan", doctor.Wrong, "not permitted", "dynalimit cfn"},
+	{"Query of an index is not permitted", func(x *ill) {
+		x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "Query" && strings.Contains(string(r.Body), "GSI2") {
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+			}
+			return ddbmem.Fault{}
+		})
+	}, "permission Query on GSI2", doctor.Wrong, "not permitted", "dynalimit cfn"},
+	{"a table that throttles", func(x *ill) { x.fail("ThrottlingException", "UpdateItem") }, "permission UpdateItem", doctor.Unchecked, "throttles", ""},
+	{"a connection that breaks", func(x *ill) {
+		x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Operation == "UpdateItem"} })
+	}, "permission UpdateItem", doctor.Unchecked, "the network, not the permission", ""},
+	{"a namespace that nobody registered", func(x *ill) { x.g.Namespace = "eu"; x.readmit() }, "namespace", doctor.Wrong, "not registered", "dynalimit namespace register eu"},
+	{"a namespace that was deleted", func(x *ill) {
+		require.NoError(x.t, x.repository().RegisterNamespace(x.t.Context(), "eu"))
+		require.NoError(x.t, x.repository().DeleteNamespace(x.t.Context(), "eu"))
+		x.g.Namespace = "eu"
+		x.readmit()
+	}, "namespace", doctor.Wrong, "was deleted", "dynalimit namespace recover eu"},
+	{"a level that cannot be read", func(x *ill) {
+		require.NoError(x.t, x.repository().SetResourceLimits(x.t.Context(), "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
+		x.put(map[string]types.AttributeValue{"PK": text("RESOURCE#gpt-4"), "SK": text("#CONFIG"), "l_rpm_cp": text("lots")})
+	}, "configuration of resource gpt-4", doctor.Wrong, "gpt-4", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"RESOURCE#gpt-4\"},\"SK\":{\"S\":\"#CONFIG\"}}'"},
+	{"levels that may not be listed", func(x *ill) { x.fail("AccessDeniedException", "Query") }, "configuration", doctor.Unchecked, "not permitted", ""},
+	{"no system limits", func(*ill) {}, "system limits", doctor.Hint, "none", "dynalimit system set rpm=100"},
+	{"a blocked system", func(x *ill) {
+		require.NoError(x.t, x.repository().SetBlocked(x.t.Context(), dynalimit.Scope{}, true))
+	}, "system limits", doctor.Wrong, "blocked", "dynalimit system show"},
+	{"no tables of budgets", func(x *ill) { x.cmd.Budget, x.cmd.Usage = true, "spent"; x.readmit() }, "budget table spent", doctor.Wrong, `no table "spent"`, "dynalimit table create --budget --usage spent"},
+}
+
+// TestDoctorNamesWhatIsWrong: each thing that is made wrong is named, with a command that
+// makes it right, which the command line has.
+func TestDoctorNamesWhatIsWrong(t *testing.T) {
+	for _, a := range ailments {
+		t.Run(a.name, func(t *testing.T) {
+			x := newTable(t).admit(&globals{})
+			a.make(x)
+			r, seen := x.examine()[a.check]
+			require.True(t, seen, "%v", x.examine())
+			assert.Equal(t, a.status, r.Status, "%+v", r)
+			assert.Contains(t, r.Found, a.found)
+			assert.Contains(t, r.Fix, a.fix)
+			assert.Equal(t, a.fix == "", r.Fix == "", "%+v", r)
+			if r.Status != doctor.Unchecked {
+				assert.NotEmpty(t, r.Means)
+			}
+			commandExists(t, r.Fix)
+		})
+	}
+}
+
+// commandExists fails for a fix that the command line does not have, or whose arguments it
+// refuses.
+func commandExists(t *testing.T, fix string) {
+	t.Helper()
+	line, ours := strings.CutPrefix(fix, "dynalimit ")
+	if !ours || line == "--version" || coming[strings.Join(strings.Fields(line + " ")[:1], " ")] {
+		return
+	}
+	_, err := newParser(t.Context(), &commands{}, nil, nil).Parse(strings.Fields(line))
+	assert.NoError(t, err, fix)
+}
+
+// coming are commands that are not in this tree yet.
+var coming = map[string]bool{"namespace": true, "migrate": true, "cfn": true}
+
+// TestDoctorOfAHealthyTable: nothing is wrong, and nothing is left behind.
+func TestDoctorLeavesNoTrace(t *testing.T) {
+	s := newTable(t)
+	require.NoError(t, s.repository().SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}, nil))
+	writes := 0
+	s.db.OnWrite(func(ddbmem.Write) { writes++ })
+	for _, role := range []doctor.Role{doctor.RoleService, doctor.RoleAcquire, doctor.RoleRead, doctor.RoleAdmin} {
+		x := s.admit(&globals{})
+		x.cmd.Role = role
+		x.readmit()
+		for _, r := range x.examine() {
+			assert.NotEqual(t, doctor.Wrong, r.Status, "%+v", r)
+		}
+	}
+	assert.Zero(t, writes)
+}
+
+// TestDoctorGivesUpOnce: what hangs is waited for once, and what depends on it is told to be
+// unchecked.
+func TestDoctorGivesUpOnce(t *testing.T) {
+	for _, hangs := range []string{"DescribeTable", "GetItem", "BatchGetItem"} {
+		x := newTable(t).admit(&globals{})
+		x.cmd.Timeout = 50 * time.Millisecond
+		x.readmit()
+		hung := 0
+		x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation != hangs && hung == 0 {
+				return ddbmem.Fault{}
+			}
+			hung++
+			return ddbmem.Fault{Before: time.Hour}
+		})
+		results := x.examine()
+		assert.Equal(t, doctor.Unchecked, results["permission Query"].Status)
+		assert.Equal(t, doctor.Unchecked, results["configuration"].Status)
+		assert.LessOrEqual(t, hung, 2, "%s: requests that hang", hangs)
+	}
+}
+
+// TestDoctorEndsWithItsCaller: Ctrl-C ends it at once.
+func TestDoctorEndsWithItsCaller(t *testing.T) {
+	x := newTable(t).admit(&globals{})
+	ctx, cancel := context.WithCancel(t.Context())
+	x.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { cancel(); return ddbmem.Fault{Before: time.Hour} })
+	_, err := doctor.Examine(ctx, x.Patient, func(string) {})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestDoctorWithoutARegion: a configuration of AWS that cannot be used is a finding too.
+func TestDoctorWithoutARegion(t *testing.T) {
+	s := newShell(t)
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", t.TempDir()+"/none")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", t.TempDir()+"/none")
+	s.endpoint = "http://dynamodb.invalid:8000" // not on this machine
+	code, stdout, stderr := s.run("doctor")
+	assert.Equal(t, exitNo, code, stderr)
+	assert.Contains(t, stdout, "no AWS region")
+	assert.Contains(t, stdout, "aws configure")
+	_ = connect.LocalEndpoint
+}

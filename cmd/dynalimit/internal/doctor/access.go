@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// tableFacts are what the endpoint said about the table.
+type tableFacts struct {
+	*types.TableDescription
+	// err is why there is none.
+	err error
+	// date is DynamoDB's time, the zero Time if the answer had none, and sent and received
+	// are this machine's around it.
+	date, sent, received time.Time
+	reached              bool
+}
+
+// soon is how long credentials should be valid.
+const soon = 15 * time.Minute
+
+func (v *visit) region(context.Context) Result {
+	if v.Engine {
+		return ok("%s, which an engine does not look at", v.Region)
+	}
+	return ok("%s", v.Region)
+}
+
+func (v *visit) credentials(ctx context.Context) Result {
+	if v.Credentials == nil {
+		return ok("an engine on this machine asks for none")
+	}
+	ctx, cancel := v.timed(ctx)
+	defer cancel()
+	given, err := v.Credentials.Retrieve(ctx)
+	if err != nil {
+		return v.badCredentials("there are none that can be used: " + innermost(err))
+	}
+	if given.CanExpire && !v.Now().Before(given.Expires) {
+		return v.badCredentials("they expired at " + clock(given.Expires))
+	}
+	until := ""
+	if given.CanExpire {
+		until = ", until " + clock(given.Expires)
+	}
+	if v.Identity == nil {
+		return ok("those of %s%s", source(given), until)
+	}
+	who, err := v.Identity(ctx)
+	switch causeOf(err) {
+	case none:
+	case refusedCredentials:
+		return v.badCredentials(v.why(err))
+	default:
+		r := unchecked("STS does not say who they are: %s", v.why(err))
+		r.Means = "DynamoDB may take them all the same, as the next checks tell"
+		return r
+	}
+	if given.CanExpire && given.Expires.Sub(v.Now()) < soon {
+		return Result{
+			Status: Warning, Found: who + until, Means: "they are about to expire: what runs longer has to renew them",
+			Fix: v.login(),
+		}
+	}
+	return ok("%s%s", who, until)
+}
+
+func source(c aws.Credentials) string {
+	if c.Source == "" {
+		return "the environment"
+	}
+	return c.Source
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// login is the command that renews credentials.
+func (v *visit) login() string {
+	if v.Profile == "" {
+		return "aws sso login"
+	}
+	return "aws sso login --profile " + v.Profile
+}
+
+// badCredentials ends what asks DynamoDB.
+func (v *visit) badCredentials(found string) Result {
+	v.down = "the credentials cannot be used"
+	return Result{Status: Wrong, Found: found, Means: "every request is refused", Fix: v.login()}
+}
+
+// endpoint asks it for the table, which tells most of what the next checks need.
+func (v *visit) endpoint(ctx context.Context) Result {
+	if v.down != "" {
+		return unchecked("%s", v.down)
+	}
+	v.described = v.describe(ctx, v.Table)
+	facts := v.described
+	switch c := causeOf(facts.err); {
+	case c == refusedCredentials:
+		return v.badCredentials(fmt.Sprintf("%s answers, and %s", v.Where, v.why(facts.err)))
+	case c == notDynamoDB:
+		v.down = v.why(facts.err)
+		return Result{Status: Wrong, Found: v.Where + ": " + v.down, Means: "nothing can be asked there", Fix: v.command("doctor")}
+	case c == silent && !facts.reached:
+		v.down = "the endpoint does not answer"
+		r := Result{Status: Wrong, Found: v.Where + ": " + v.why(facts.err), Means: "it is the network, the endpoint or the region, not a permission", Fix: v.command("doctor")}
+		if v.Engine {
+			r.Fix = "dynalimit local"
+		}
+		return r
+	}
+	return ok("%s answered in %v", v.Where, facts.received.Sub(facts.sent).Round(time.Millisecond))
+}
+
+// describe asks what a table is like.
+func (v *visit) describe(ctx context.Context, table string) *tableFacts {
+	ctx, cancel := v.timed(ctx)
+	defer cancel()
+	facts := &tableFacts{sent: v.Now()}
+	out, err := v.Client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
+	facts.received, facts.err = v.Now(), err
+	response := responseOf(err)
+	if err == nil {
+		facts.TableDescription = out.Table
+		if raw, isHTTP := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); isHTTP {
+			response = raw.Response
+		}
+	}
+	facts.reached = err == nil || response != nil
+	if response != nil {
+		if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+			facts.date = date
+		}
+	}
+	return facts
+}
+
+// offBy is how far this machine's clock is from DynamoDB's, at least: a Date has whole
+// seconds, and the answer took its time. It is positive if this machine is ahead.
+func (f *tableFacts) offBy() time.Duration {
+	switch {
+	case f.sent.After(f.date.Add(time.Second)):
+		return f.sent.Sub(f.date.Add(time.Second))
+	case f.received.Before(f.date):
+		return f.received.Sub(f.date)
+	}
+	return 0
+}
+
+// A clock off by a second is corrected for, one off by more than a minute comes near to
+// what AWS refuses.
+const clockTolerated, clockWrong = time.Second, time.Minute
+
+func (v *visit) clock(context.Context) Result {
+	if v.described == nil {
+		return unchecked("%s", v.down)
+	}
+	if v.described.date.IsZero() {
+		return unchecked("the answer has no Date")
+	}
+	off := v.described.offBy()
+	found := fmt.Sprintf("this machine is %v ahead", off.Round(10*time.Millisecond))
+	if off < 0 {
+		off = -off
+		found = fmt.Sprintf("this machine is %v behind", off.Round(10*time.Millisecond))
+	}
+	const fix = "sudo chronyc makestep"
+	switch {
+	case off < clockTolerated:
+		return ok("as DynamoDB's, to a second")
+	case off < clockWrong:
+		return Result{Status: Warning, Found: found, Means: "the limiter corrects for it (RepositoryOptions.CorrectClock); other programs do not", Fix: fix}
+	}
+	return Result{Status: Wrong, Found: found, Means: "signatures of requests are refused at five minutes, and times in the table's records are wrong", Fix: fix}
+}

@@ -1,0 +1,181 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Role says what somebody has to be permitted.
+type Role string
+
+const (
+	// RoleService serves calls, and reads what `dynalimit` shows. It is the default.
+	RoleService Role = "service"
+	// RoleAcquire serves calls, and no more.
+	RoleAcquire Role = "acquire"
+	// RoleRead reads.
+	RoleRead Role = "read"
+	// RoleAdmin changes limits, entities and buckets.
+	RoleAdmin Role = "admin"
+)
+
+// rolesCommand prints the policies of the roles.
+const rolesCommand = "cfn"
+
+// never is a condition that is false for every item, and for an absent one: DynamoDB looks
+// at it only after it has found that the caller may write.
+const never = "attribute_exists(PK) AND attribute_not_exists(PK)"
+
+// probe asks for one action without leaving a trace.
+type probe struct {
+	action string
+	// on is the index, "" for the table.
+	on  string
+	ask func(p probe, c Client, at place, ctx context.Context) error
+}
+
+// place is what probes ask about: an item that nobody makes.
+type place struct {
+	table string
+	key   schema.Item
+}
+
+// needed are the actions of a role.
+func (v *visit) needed() []probe {
+	get, batchGet, update := probe{"GetItem", "", probeGet}, probe{"BatchGetItem", "", probeBatchGet}, probe{"UpdateItem", "", probeUpdate}
+	queries := []probe{{"Query", "", probeQuery}}
+	for _, x := range v.Limits.TableInput().GlobalSecondaryIndexes {
+		queries = append(queries, probe{"Query", aws.ToString(x.IndexName), probeQuery})
+	}
+	acquire, read := []probe{get, batchGet, update}, append([]probe{get, batchGet}, queries...)
+	switch v.Role {
+	case RoleAcquire:
+		return acquire
+	case RoleRead:
+		return read
+	case RoleAdmin:
+		admin := append(read, update, probe{"PutItem", "", probePut}, probe{"DeleteItem", "", probeDelete},
+			probe{"ConditionCheckItem", "", probeConditionCheck}, probe{"BatchWriteItem", "", probeBatchWrite})
+		if v.Namespace == "" {
+			admin = append(admin, probe{"Scan", "", probeScan})
+		}
+		return admin
+	case RoleService:
+	}
+	return append(acquire, queries...)
+}
+
+// permissions tries every action that the role needs.
+func (v *visit) permissions(ctx context.Context) []Result {
+	at := place{v.Table, schema.NewKeys(v.Namespace).Bucket("probe-"+rand.Text(), "probe").Attributes()}
+	var results []Result
+	for _, p := range v.needed() {
+		r := v.permission(ctx, p, at)
+		r.Check = "permission " + p.action
+		if p.on != "" {
+			r.Check += " on " + p.on
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+func (v *visit) permission(ctx context.Context, p probe, at place) Result {
+	if v.down != "" {
+		return unchecked("%s", v.down)
+	}
+	ctx, cancel := v.timed(ctx)
+	defer cancel()
+	err := p.ask(p, v.Client, at, ctx)
+	switch c := causeOf(err); {
+	case c == none || conditionFailed(err):
+		return ok("permitted")
+	case c == denied:
+		return Result{
+			Status: Wrong, Found: v.why(err), Means: "the role " + string(v.Role) + " needs it; the policies of the roles are printed by the command below",
+			Fix: "dynalimit " + rolesCommand,
+		}
+	case c == silent:
+		v.down = "DynamoDB does not answer any more"
+		return unchecked("%s: the network, not the permission", v.why(err))
+	default:
+		return unchecked("%s", v.why(err))
+	}
+}
+
+// conditionFailed reports whether a write was refused by its condition, so that it was
+// permitted.
+func conditionFailed(err error) bool {
+	if _, failed := errors.AsType[*types.ConditionalCheckFailedException](err); failed {
+		return true
+	}
+	canceled, is := errors.AsType[*types.TransactionCanceledException](err)
+	return is && slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
+		return aws.ToString(r.Code) == "ConditionalCheckFailed"
+	})
+}
+
+func probeGet(_ probe, c Client, at place, ctx context.Context) error {
+	_, err := c.GetItem(ctx, &dynamodb.GetItemInput{TableName: &at.table, Key: at.key, ConsistentRead: aws.Bool(true)})
+	return err
+}
+
+func probeBatchGet(_ probe, c Client, at place, ctx context.Context) error {
+	_, err := c.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{at.table: {Keys: []schema.Item{at.key}}}})
+	return err
+}
+
+func probeQuery(p probe, c Client, at place, ctx context.Context) error {
+	in := &dynamodb.QueryInput{
+		TableName: &at.table, KeyConditionExpression: aws.String("#0 = :0"), Limit: aws.Int32(1),
+		ExpressionAttributeNames: map[string]string{"#0": schema.PK}, ExpressionAttributeValues: schema.Item{":0": at.key[schema.PK]},
+	}
+	if p.on != "" {
+		in.IndexName, in.ExpressionAttributeNames["#0"] = &p.on, p.on+"PK"
+	}
+	_, err := c.Query(ctx, in)
+	return err
+}
+
+func probeScan(_ probe, c Client, at place, ctx context.Context) error {
+	_, err := c.Scan(ctx, &dynamodb.ScanInput{TableName: &at.table, Limit: aws.Int32(1)})
+	return err
+}
+
+func probeUpdate(_ probe, c Client, at place, ctx context.Context) error {
+	_, err := c.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)})
+	return err
+}
+
+func probePut(_ probe, c Client, at place, ctx context.Context) error {
+	_, err := c.PutItem(ctx, &dynamodb.PutItemInput{TableName: &at.table, Item: at.key, ConditionExpression: aws.String(never)})
+	return err
+}
+
+func probeDelete(_ probe, c Client, at place, ctx context.Context) error {
+	_, err := c.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)})
+	return err
+}
+
+func probeConditionCheck(_ probe, c Client, at place, ctx context.Context) error {
+	_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{ConditionCheck: &types.ConditionCheck{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)}},
+	}})
+	return err
+}
+
+// probeBatchWrite deletes the item that nobody makes: a batch takes no conditions.
+func probeBatchWrite(_ probe, c Client, at place, ctx context.Context) error {
+	_, err := c.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
+		at.table: {{DeleteRequest: &types.DeleteRequest{Key: at.key}}},
+	}})
+	return err
+}
