@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
@@ -17,7 +18,7 @@ import (
 
 // doctorCmd finds out what is wrong.
 type doctorCmd struct {
-	Role    doctor.Role   `help:"Whose permissions are tried: acquire, read, admin, or service, which is acquire and read." enum:"service,acquire,read,admin" default:"service"`
+	Role doctor.Role `help:"Whose permissions are tried: acquire, read, admin, or service, which is acquire and read." enum:"service,acquire,read,admin" default:"service"`
 	whichTables
 	Timeout time.Duration `help:"How long one request may take." default:"5s"`
 }
@@ -77,6 +78,7 @@ func (c doctorCmd) examine(ctx context.Context, g *globals, out *term.Output) ([
 			Check: "configuration of AWS", Status: doctor.Wrong, Found: err.Error(), Means: "nothing can be asked", Fix: "aws configure list",
 		}}, nil
 	}
+	cfg.Logger = logging.Nop{}                                   // what is wrong is told as a finding
 	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} } // each request shows what it meets
 	patient, err := c.patient(g, o, cfg)
 	if err != nil {

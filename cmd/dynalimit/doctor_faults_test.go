@@ -11,11 +11,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/logging"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/doctor"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -47,6 +47,7 @@ func (x *ill) readmit() {
 	o := x.g.options(context.WithValue(x.t.Context(), clockKey{}, x.clock))
 	cfg, err := o.Config(x.t.Context())
 	require.NoError(x.t, err)
+	cfg.Logger = logging.Nop{}
 	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
 	x.Patient, err = x.cmd.patient(x.g, o, cfg)
 	require.NoError(x.t, err)
@@ -246,7 +247,9 @@ var ailments = []struct {
 	}, "ttl", doctor.Wrong, `"expires"`, "aws dynamodb update-time-to-live"},
 	{"no stream", func(x *ill) { x.made("raw", func(in *dynamodb.CreateTableInput) { in.StreamSpecification = nil }) }, "stream", doctor.Warning, "off", "dynalimit table create"},
 	{"a stream of keys", func(x *ill) {
-		x.made("raw", func(in *dynamodb.CreateTableInput) { in.StreamSpecification.StreamViewType = types.StreamViewTypeKeysOnly })
+		x.made("raw", func(in *dynamodb.CreateTableInput) {
+			in.StreamSpecification.StreamViewType = types.StreamViewTypeKeysOnly
+		})
 	}, "stream", doctor.Warning, "KEYS_ONLY", "aws dynamodb update-table"},
 	{"no point-in-time recovery", func(*ill) {}, "recovery", doctor.Warning, "off", "dynalimit table create"},
 	{"an engine that knows no recovery", func(x *ill) { x.fail("UnknownOperationException", "DescribeContinuousBackups") }, "recovery", doctor.Unchecked, "does not know", ""},
@@ -288,7 +291,7 @@ var ailments = []struct {
 	{"a level that cannot be read", func(x *ill) {
 		require.NoError(x.t, x.repository().SetResourceLimits(x.t.Context(), "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}))
 		x.put(map[string]types.AttributeValue{"PK": text("RESOURCE#gpt-4"), "SK": text("#CONFIG"), "l_rpm_cp": text("lots")})
-	}, "configuration of resource gpt-4", doctor.Wrong, "gpt-4", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"RESOURCE#gpt-4\"},\"SK\":{\"S\":\"#CONFIG\"}}'"},
+	}, "configuration of resource gpt-4", doctor.Wrong, "l_rpm_cp", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"RESOURCE#gpt-4\"},\"SK\":{\"S\":\"#CONFIG\"}}'"},
 	{"levels that may not be listed", func(x *ill) { x.fail("AccessDeniedException", "Query") }, "configuration", doctor.Unchecked, "not permitted", ""},
 	{"no system limits", func(*ill) {}, "system limits", doctor.Hint, "none", "dynalimit system set rpm=100"},
 	{"a blocked system", func(x *ill) {
@@ -333,7 +336,7 @@ func commandExists(t *testing.T, fix string) {
 // coming are commands that are not in this tree yet.
 var coming = map[string]bool{"namespace": true, "migrate": true, "cfn": true}
 
-// TestDoctorOfAHealthyTable: nothing is wrong, and nothing is left behind.
+// TestDoctorLeavesNoTrace: nothing is wrong, and nothing is left behind.
 func TestDoctorLeavesNoTrace(t *testing.T) {
 	s := newTable(t)
 	require.NoError(t, s.repository().SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}, nil))
@@ -394,5 +397,4 @@ func TestDoctorWithoutARegion(t *testing.T) {
 	assert.Equal(t, exitNo, code, stderr)
 	assert.Contains(t, stdout, "no AWS region")
 	assert.Contains(t, stdout, "aws configure")
-	_ = connect.LocalEndpoint
 }

@@ -100,7 +100,7 @@ func causeOfCode(err error, api smithy.APIError) cause {
 // responseOf is the answer that an error came with, nil for none.
 func responseOf(err error) *http.Response {
 	var r *awshttp.ResponseError
-	if errors.As(err, &r) && r.Response != nil {
+	if errors.As(err, &r) && r.Response != nil && r.Response.Response != nil && r.HTTPStatusCode() != 0 {
 		return r.Response.Response
 	}
 	return nil

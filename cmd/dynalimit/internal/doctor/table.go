@@ -321,7 +321,7 @@ func (v *visit) budgetTable(ctx context.Context, name string) Result {
 	switch causeOf(facts.err) {
 	case none:
 	case missing:
-		return Result{Status: Wrong, Found: fmt.Sprintf("there is no table %q in %s", name, v.Region), Means: "calls that have a budget fail", Fix: v.command("budget" + v.BudgetFlags + " --create-tables orgs list")}
+		return Result{Status: Wrong, Found: fmt.Sprintf("there is no table %q in %s", name, v.Region), Means: "calls that have a budget fail", Fix: v.command("table create --budget" + v.BudgetFlags)}
 	default:
 		return unchecked("%s", v.why(facts.err))
 	}
@@ -338,7 +338,7 @@ func (v *visit) budgetTable(ctx context.Context, name string) Result {
 	case err != nil:
 		return unchecked("its time to live: %s", v.why(err))
 	case out.TimeToLiveDescription == nil || aws.ToString(out.TimeToLiveDescription.AttributeName) != "ttl_epoch":
-		return Result{Status: Wrong, Found: "its time to live is not on ttl_epoch", Means: "what has expired is never deleted", Fix: v.command("budget" + v.BudgetFlags + " --create-tables orgs list")}
+		return Result{Status: Wrong, Found: "its time to live is not on ttl_epoch", Means: "what has expired is never deleted", Fix: v.command("table create --budget" + v.BudgetFlags)}
 	}
 	return ok("%s is %s, time to live on ttl_epoch", name, facts.TableStatus)
 }
