@@ -48,7 +48,7 @@ func codeOf(ctx context.Context, err error) int {
 	switch {
 	case ctx.Err() != nil:
 		return exitInterrupted
-	case errors.Is(err, dynalimit.ErrConflict):
+	case errors.Is(err, dynalimit.ErrConflict), errors.Is(err, dynalimit.ErrHeld), errors.Is(err, dynalimit.ErrLost):
 		return exitConflict
 	case invalid, nobody:
 		return exitUsage
@@ -86,6 +86,8 @@ func (g *globals) next(err error) string {
 		return "list what there is with 'dynalimit entity list' or 'dynalimit limits list'"
 	case errors.Is(err, dynalimit.ErrConflict):
 		return "look at what is there now, and try again"
+	case errors.Is(err, dynalimit.ErrLost):
+		return "what was done stays done: run the command again to go on"
 	case errors.Is(err, dynalimit.ErrVersion):
 		return "run a version of dynalimit that knows the table, or 'dynalimit migrate'"
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -28,6 +28,7 @@ type commands struct {
 	Resource resourceCmd `cmd:"" help:"Show and set the limits of resources."`
 	Plan     planCmd     `cmd:"" help:"Show and set the limits of plans, which entities share."`
 	Limits   limitsCmd   `cmd:"" help:"Show and set the limits of single entities, and what is in force."`
+	Manifest manifestCmd `cmd:"" help:"Limits as code: compare a file with the table, and make the table say what it says."`
 
 	Check     checkCmd     `cmd:"" help:"Explain what a call would be told: limits, levels, what is left, until when."`
 	Tables    tableCmd     `cmd:"" name:"table" help:"Make, look at and delete the tables."`

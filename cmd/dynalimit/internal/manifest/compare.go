@@ -16,12 +16,13 @@ import (
 // taken over when the options say so. An entity that the file does not name stays with all
 // its levels, unless it is to be pruned; a level that the file does not name goes.
 func Compare(m *Manifest, live *Live, o Options) Plan {
-	c := &comparison{m: m, live: live, o: o, p: Plan{Name: m.Name}, stuck: map[string]bool{}}
+	c := &comparison{m: m, live: live, o: o, p: Plan{Name: m.Name}, stuck: map[string]bool{}, pruned: map[string]bool{}}
 	c.children()
 	c.levels()
 	c.records()
 	c.leftOut()
 	c.warnings()
+	c.stranded()
 	c.p.Changes = inOrder(c.p.Changes, c.parent)
 	return c.p
 }
@@ -32,8 +33,9 @@ type comparison struct {
 	o    Options
 	p    Plan
 
-	below map[string][]string // live entities by their parents
-	stuck map[string]bool     // entities whose records are refused: they stay as they are
+	below  map[string][]string // live entities by their parents
+	pruned map[string]bool     // entities that are deleted
+	stuck  map[string]bool     // entities whose records are refused: they stay as they are
 }
 
 func (c *comparison) children() {
@@ -186,7 +188,7 @@ func (c *comparison) leftOut() {
 		c.p.LeftOut = len(out)
 		return
 	}
-	foreign, goes := c.foreignLevels(), map[string]bool{}
+	foreign, goes := c.foreignLevels(), c.pruned
 	for _, id := range c.childrenFirst(out) {
 		if e := c.live.Entities[id]; e.ManagedBy == c.m.Name {
 			goes[id] = c.prune(e, goes, foreign[id])
@@ -263,6 +265,39 @@ func (c *comparison) warnings() {
 			c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("entity %s: its plan %q has limits neither in the file nor in the table", id, r.Plan))
 		}
 	}
+}
+
+// stranded warns of plans that lose their limits while entities stay on them.
+func (c *comparison) stranded() {
+	gone := c.gonePlans()
+	on := map[string]int{}
+	for id, e := range c.live.Entities {
+		if _, named := c.m.Entities[id]; !named && !e.Deleting && !c.pruned[id] && gone[e.Plan] {
+			on[e.Plan]++
+		}
+	}
+	for _, plan := range slices.Sorted(maps.Keys(on)) {
+		c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("plan %s: its limits go, and %s on it: less specific limits will apply to them",
+			plan, plural(on[plan], "entity stays", "entities stay")))
+	}
+}
+
+// gonePlans are the plans of which no level stays.
+func (c *comparison) gonePlans() map[string]bool {
+	gone := map[string]bool{}
+	for at := range c.live.Configs {
+		gone[at.Plan] = true
+	}
+	for at, stored := range c.live.Configs {
+		if stored.ManagedBy != c.m.Name {
+			delete(gone, at.Plan)
+		}
+	}
+	for at := range c.m.Configs {
+		delete(gone, at.Plan)
+	}
+	delete(gone, "")
+	return gone
 }
 
 // inOrder sorts changes so that a cut between any two of them leaves a table that limits:

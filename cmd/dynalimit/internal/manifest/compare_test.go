@@ -71,7 +71,7 @@ entities:
 	p := w.apply(t, changed, Options{})
 	assert.Equal(t, []string{
 		"create limits of resource gpt-4: unlimited  -> true, on_unavailable  -> allow",
-		"update limits of plan pro: rpm.capacity 200 -> 100, rpm.burst 200 -> 100, rpm.refill 200 -> 100, rpm.period 1h -> 1m, tpm  -> 10000 a minute, x 1 a minute -> ",
+		"update limits of plan pro: rpm.capacity 200 -> 100, rpm.period 1h -> 1m, tpm  -> 10000 a minute, x 1 a minute -> ",
 		"update limits of entity key: rpm.burst 5 -> 7, rpm.refill 5 -> 3, rpm.period 1m -> 1m30s, blocked true -> ",
 		"create record of entity alone: plan  -> pro",
 		`update record of entity team: name "by hand" -> , plan  -> pro`,
@@ -96,7 +96,7 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	assert.Equal(t, []string{
 		"create limits of entity alone on gpt-4: blocked  -> true",
 		"create record of entity key: parent  -> team, cascade  -> true",
-		"refuse limits of plan pro: rpm.capacity 1 -> 100, rpm.burst 1 -> 100, rpm.refill 1 -> 100, tpm  -> 10000 a minute; no manifest manages it: --adopt takes it over, or take it out of the file",
+		"refuse limits of plan pro: rpm.capacity 1 -> 100, tpm  -> 10000 a minute; no manifest manages it: --adopt takes it over, or take it out of the file",
 		`refuse limits of entity key; manifest "other" manages it: take it out of one of the two files, or take it over with --adopt-from other`,
 		`refuse record of entity team: name "by hand" -> , plan  -> pro; no manifest manages it: --adopt takes it over, or take it out of the file`,
 	}, lines(p))
@@ -105,7 +105,7 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	p = w.apply(t, small, Options{Adopt: true, AdoptFrom: "other"})
 	assert.Equal(t, []string{
 		"adopt limits of system",
-		"update limits of plan pro: rpm.capacity 1 -> 100, rpm.burst 1 -> 100, rpm.refill 1 -> 100, tpm  -> 10000 a minute, managed_by  -> manifest",
+		"update limits of plan pro: rpm.capacity 1 -> 100, tpm  -> 10000 a minute, managed_by  -> manifest",
 		"create limits of entity alone on gpt-4: blocked  -> true",
 		"adopt limits of entity key",
 		"create record of entity key: parent  -> team, cascade  -> true",

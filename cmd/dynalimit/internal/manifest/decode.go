@@ -19,7 +19,7 @@ func Parse(file string, data []byte) (*Manifest, error) {
 		return nil, r.problems.sorted()
 	}
 	d := &decoder{
-		reader: r, most: 1<<20 + 4*len(data),
+		reader: r, most: 1<<20 + 4*len(data), bounds: ofMetadata,
 		m: &Manifest{Name: DefaultName, Configs: map[dynalimit.Scope]dynalimit.LimitConfig{}, Entities: map[string]Entity{}},
 	}
 	d.manifest(root)
@@ -36,7 +36,8 @@ func Parse(file string, data []byte) (*Manifest, error) {
 // decoder turns nodes into a manifest.
 type decoder struct {
 	*reader
-	m     *Manifest
+	m *Manifest
+	bounds
 	looks int // nodes that were looked at: aliases make few of them many
 	most  int
 }
@@ -130,7 +131,7 @@ func below(path, key string) string {
 func (d *decoder) manifest(root *node) {
 	d.fields(root, "", "a mapping with system, resources, plans or entities",
 		field{"version", d.version},
-		field{"name", d.text(&d.m.Name, manager)},
+		field{"name", d.text(&d.m.Name, CheckName)},
 		field{"namespace", d.text(&d.m.Namespace, schema.CheckNamespace)},
 		field{"system", d.level(dynalimit.Scope{})},
 		field{"resources", d.levels(func(name string) dynalimit.Scope { return dynalimit.Scope{Resource: name} }, resource)},
@@ -139,8 +140,8 @@ func (d *decoder) manifest(root *node) {
 	)
 }
 
-// manager says what is wrong with the name of a manifest.
-func manager(name string) string {
+// CheckName says what is wrong with the name of a manifest, or "" if nothing is.
+func CheckName(name string) string {
 	if len(name) > 64 {
 		return fmt.Sprintf("has %d bytes: at most 64 are allowed", len(name))
 	}

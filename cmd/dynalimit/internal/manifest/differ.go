@@ -55,16 +55,22 @@ func limitFields(from, to []dynalimit.Limit) (fields []Field) {
 	return fields
 }
 
-// within is what differs between two limits of one name.
+// within is what differs between two limits of one name. Burst and refill that follow the
+// capacity say nothing of their own.
 func within(name string, a, b dynalimit.Limit) (fields []Field) {
 	add := func(part, x, y string) {
 		if x != y {
 			fields = append(fields, Field{name + "." + part, x, y})
 		}
 	}
-	add("capacity", amountOf(a.Capacity), amountOf(b.Capacity))
-	add("burst", amountOf(a.Burst), amountOf(b.Burst))
-	add("refill", amountOf(a.RefillAmount), amountOf(b.RefillAmount))
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
+	add("capacity", count(a.Capacity), count(b.Capacity))
+	if a.Burst != a.Capacity || b.Burst != b.Capacity {
+		add("burst", count(a.Burst), count(b.Burst))
+	}
+	if a.RefillAmount != a.Capacity || b.RefillAmount != b.Capacity {
+		add("refill", count(a.RefillAmount), count(b.RefillAmount))
+	}
 	add("period", notation.PeriodText(a.RefillPeriod), notation.PeriodText(b.RefillPeriod))
 	return fields
 }

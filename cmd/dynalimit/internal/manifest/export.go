@@ -8,6 +8,25 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
+// Manager is the name of the only manifest that manages anything in a table, or else the
+// name of a manifest that has none.
+func Manager(live *Live) string {
+	names := map[string]bool{}
+	for _, c := range live.Configs {
+		names[c.ManagedBy] = true
+	}
+	for _, e := range live.Entities {
+		names[e.ManagedBy] = true
+	}
+	delete(names, "")
+	for name := range names {
+		if len(names) == 1 && CheckName(name) == "" {
+			return name
+		}
+	}
+	return DefaultName
+}
+
 // Export is the manifest of what a table says, and why some levels are not in it. With
 // managed it has the items alone that a manifest of the name manages. Entities that are
 // being deleted are left out.

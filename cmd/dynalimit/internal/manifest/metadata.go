@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -35,12 +36,23 @@ var jsonNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+
 // otherNumber is what some readers of YAML take for a number, or for none.
 var otherNumber = regexp.MustCompile(`^[-+]?(?:\.?[0-9][0-9_.xoXOa-fA-F]*|\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$`)
 
+// bounds are how long and deep a value may be as JSON, and whether it has amounts.
+type bounds struct {
+	bytes, depth int
+	amounts      bool
+}
+
+var (
+	ofMetadata = bounds{schema.MaxMetadata, schema.MaxMetadataDepth, false}
+	unbounded  = bounds{1 << 40, 1 << 20, true}
+)
+
 // json writes a value. It stops writing once the text is longer than can be stored.
 func (d *decoder) json(b *bytes.Buffer, n *node, path string, depth int) {
-	if !d.enough(n, path) || b.Len() > schema.MaxMetadata || depth > schema.MaxMetadataDepth {
+	if !d.enough(n, path) || b.Len() > d.bounds.bytes || depth > d.bounds.depth {
 		b.WriteString("null") // too much was said, or will be
-		if depth > schema.MaxMetadataDepth {
-			d.wrong(n.line, n.column, path, "is nested too deep: at most %d levels are allowed", schema.MaxMetadataDepth)
+		if depth > d.bounds.depth {
+			d.wrong(n.line, n.column, path, "is nested too deep: at most %d levels are allowed", d.bounds.depth)
 		}
 		return
 	}
@@ -74,7 +86,10 @@ func btoi(b bool) int {
 }
 
 func (d *decoder) jsonScalar(b *bytes.Buffer, n *node, path string) {
+	digits := strings.ReplaceAll(n.text, "_", "")
 	switch {
+	case d.bounds.amounts && !n.quoted && amountText.MatchString(n.text) && jsonNumber.MatchString(digits):
+		b.WriteString(digits) // 10_000
 	case !n.quoted && (n.text == "true" || n.text == "false" || jsonNumber.MatchString(n.text)):
 		b.WriteString(n.text)
 	case !n.quoted && otherNumber.MatchString(n.text):

@@ -44,7 +44,11 @@ func Summary(p Plan, file string) string {
 	if len(parts) == 0 {
 		return fmt.Sprintf("Nothing to change: the table says what %s says (%s).", file, plural(p.Unchanged, "item", "items"))
 	}
-	return fmt.Sprintf("Plan: %s; %s as they are.", strings.Join(parts, ", "), plural(p.Unchanged, "stays", "stay"))
+	text := "Plan: " + strings.Join(parts, ", ")
+	if p.Unchanged > 0 {
+		text += "; " + plural(p.Unchanged, "item is", "items are") + " as the file says"
+	}
+	return text + "."
 }
 
 // plural is a number with its word.

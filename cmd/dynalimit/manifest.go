@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// manifestCmd is limits as code.
+type manifestCmd struct {
+	Plan     manifestPlanCmd     `cmd:"" help:"Show what 'manifest apply' would change, and what was changed by hand."`
+	Apply    manifestApplyCmd    `cmd:"" help:"Make the table say what a manifest says."`
+	Export   manifestExportCmd   `cmd:"" help:"Print the manifest of what the table says."`
+	Validate manifestValidateCmd `cmd:"" help:"Check a manifest without a table."`
+	Schema   manifestSchemaCmd   `cmd:"" help:"Print the JSON Schema of manifests, for editors."`
+}
+
+// manifestFile is the manifest that a command reads.
+type manifestFile struct {
+	File string `arg:"" help:"The manifest, a YAML file; - is the standard input."`
+}
+
+// name is how errors name the file.
+func (f manifestFile) name() string {
+	if f.File == "-" {
+		return "standard input"
+	}
+	return f.File
+}
+
+// short is the file in sentences.
+func (f manifestFile) short() string {
+	if f.File == "-" {
+		return "the manifest"
+	}
+	return filepath.Base(f.File)
+}
+
+// read reads and checks the file.
+func (f manifestFile) read() (*manifest.Manifest, error) {
+	in := io.Reader(os.Stdin)
+	if f.File != "-" {
+		file, err := os.Open(f.File)
+		if err != nil {
+			return nil, badInput("%w: name a manifest, or write one with 'dynalimit manifest export'", err)
+		}
+		defer file.Close() //nolint:errcheck // it was read
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, manifest.MaxSize+1))
+	if err != nil {
+		return nil, badInput("%s cannot be read: %w", f.name(), err)
+	}
+	m, err := manifest.Parse(f.name(), text)
+	if err != nil {
+		return nil, &failure{exitUsage, err}
+	}
+	return m, nil
+}
+
+// readFor reads the file for the namespace of the command, or that of the file.
+func (f manifestFile) readFor(g *globals) (*manifest.Manifest, error) {
+	m, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	if g.Namespace != "" && m.Namespace != "" && g.Namespace != m.Namespace {
+		return nil, badInput("%s is for the namespace %q and the command for %q: correct --namespace, or the file", f.name(), m.Namespace, g.Namespace)
+	}
+	g.Namespace = cmp.Or(g.Namespace, m.Namespace)
+	return m, nil
+}
+
+// manifestOptions are the flags of what a plan may do.
+type manifestOptions struct {
+	Adopt         bool   `help:"Take over items that no manifest manages, and change those that differ."`
+	AdoptFrom     string `help:"Take over items that another manifest manages." placeholder:"NAME"`
+	PruneEntities bool   `help:"Delete entities that this manifest manages and the file does not name, with their limits and buckets."`
+	Full          bool   `help:"Show every change, however many there are."`
+}
+
+func (o manifestOptions) options() manifest.Options {
+	return manifest.Options{Adopt: o.Adopt, AdoptFrom: o.AdoptFrom, Prune: o.PruneEntities}
+}
+
+// plan compares a manifest with a table.
+func (o manifestOptions) plan(ctx context.Context, repo *dynalimit.Repository, m *manifest.Manifest) (manifest.Plan, error) {
+	live, err := manifest.Read(ctx, repo, m)
+	if err != nil {
+		return manifest.Plan{}, err
+	}
+	return manifest.Compare(m, live, o.options()), nil
+}
+
+type manifestPlanCmd struct {
+	manifestFile
+	manifestOptions
+	ExitCode bool `help:"End with the exit code 3 if there is anything to change."`
+}
+
+// Help is shown by --help.
+func (manifestPlanCmd) Help() string {
+	return `What is live is compared with the file: what somebody changed by hand is shown like any
+other difference. Signs: + create, ~ update, - delete, = adopt, ! refused.
+
+Examples:
+  dynalimit manifest plan limits.yaml
+  dynalimit manifest plan limits.yaml --adopt --full
+  dynalimit manifest plan limits.yaml --exit-code --json`
+}
+
+// Run shows the plan.
+func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	m, err := c.readFor(g)
+	if err != nil {
+		return err
+	}
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		p, err := c.plan(ctx, repo, m)
+		if err != nil {
+			return err
+		}
+		if err := out.Show(p, func() { manifest.Show(out, p, c.short(), c.Full) }); err != nil {
+			return err
+		}
+		if c.ExitCode && len(p.Changes) > 0 {
+			return errNo
+		}
+		return nil
+	})
+}
+
+type manifestExportCmd struct {
+	Name    string `help:"Name of the manifest, as its items tell in managed_by. Default: that of the only one that manages anything, or manifest." placeholder:"NAME"`
+	Managed bool   `help:"Only what the manifest of that name manages."`
+}
+
+// Help is shown by --help.
+func (manifestExportCmd) Help() string {
+	return `A plan of what is printed changes nothing; with --adopt it takes over what no manifest manages.
+
+Examples:
+  dynalimit manifest export > limits.yaml
+  dynalimit manifest export --name gateway --managed
+  dynalimit manifest export --json`
+}
+
+// Run prints it.
+func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
+		live, err := manifest.Read(ctx, repo, nil)
+		if err != nil {
+			return err
+		}
+		m, notes := manifest.Export(live, cmp.Or(c.Name, manifest.Manager(live)), g.Namespace, c.Managed)
+		for at, why := range notes {
+			out.Notef("dynalimit: %s is not in the manifest: it %s", term.Plain(at.String()), term.Plain(why))
+		}
+		comments := []string{
+			"Limits of the table " + repo.Table() + ", written by 'dynalimit manifest export'.",
+			"'dynalimit manifest plan' compares this file with the table, 'dynalimit manifest apply' changes the table.",
+		}
+		if !out.JSON {
+			return manifest.Write(out, m, comments, notes)
+		}
+		var b bytes.Buffer
+		if err := manifest.Write(&b, m, nil, nil); err != nil {
+			return err
+		}
+		text, err := manifest.JSON(b.Bytes())
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	})
+}
+
+// Validate is called by the parser.
+func (c manifestExportCmd) Validate() error {
+	if c.Name == "" {
+		return nil
+	}
+	if reason := manifest.CheckName(c.Name); reason != "" {
+		return fmt.Errorf("--name %s", reason)
+	}
+	return nil
+}
+
+type manifestValidateCmd struct {
+	manifestFile
+}
+
+// Help is shown by --help.
+func (manifestValidateCmd) Help() string {
+	return `Every problem is shown with its line and column. Names that stand nowhere in the file are
+warnings: they may be in the table.
+
+Examples:
+  dynalimit manifest validate limits.yaml
+  dynalimit manifest validate - --json < limits.yaml`
+}
+
+// validated is what is known of a manifest without a table.
+type validated struct {
+	Valid    bool               `json:"valid"`
+	Name     string             `json:"name,omitempty"`
+	Levels   int                `json:"levels"`
+	Entities int                `json:"entities"`
+	Problems []manifest.Problem `json:"problems"`
+	Warnings []manifest.Problem `json:"warnings"`
+}
+
+// Run checks it.
+func (c manifestValidateCmd) Run(out *term.Output) error {
+	m, err := c.read()
+	v := validated{Valid: err == nil, Problems: []manifest.Problem{}, Warnings: []manifest.Problem{}}
+	problems, known := errors.AsType[manifest.Problems](err)
+	switch {
+	case err == nil:
+		v.Name, v.Levels, v.Entities = m.Name, len(m.Configs), len(m.Entities)
+		v.Warnings = append(v.Warnings, m.Warnings...)
+	case known:
+		v.Problems = problems
+	default:
+		return err
+	}
+	if out.JSON {
+		return errors.Join(err, out.Show(v, nil))
+	}
+	if err != nil {
+		return err
+	}
+	for _, w := range v.Warnings {
+		fmt.Fprintln(out, out.Yellow("warning: "+term.Plain(w.Error())))
+	}
+	fmt.Fprintf(out, "%s is a manifest: %s.\n", c.short(), manifest.Size(m))
+	return nil
+}
+
+type manifestSchemaCmd struct{}
+
+// Help is shown by --help.
+func (manifestSchemaCmd) Help() string {
+	return `Editors that know YAML check a manifest while it is written, if its first line is
+  # yaml-language-server: $schema=limits.schema.json
+
+Examples:
+  dynalimit manifest schema > limits.schema.json
+  dynalimit manifest schema --json`
+}
+
+// Run prints it.
+func (manifestSchemaCmd) Run(out *term.Output) error {
+	_, err := out.Write(manifest.Schema)
+	return err
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// applyHold is how long others wait for an apply that died, and 5 s more.
+const applyHold = 20 * time.Second
+
+type manifestApplyCmd struct {
+	manifestFile
+	manifestOptions
+	destroys
+	Wait time.Duration `help:"How long to wait while somebody else applies." default:"1m" placeholder:"TIME"`
+}
+
+// Help is shown by --help.
+func (manifestApplyCmd) Help() string {
+	return `The plan is shown, and asked about on a terminal. Each change is made only if the item is
+still what the plan saw; what somebody else changed meanwhile is left as it is, and said in
+the end (exit code 4). If an item is refused, nothing is changed. An apply that was ended
+goes on when it is run again.
+
+Examples:
+  dynalimit manifest apply limits.yaml
+  dynalimit manifest apply limits.yaml --yes --as ci@example.com
+  dynalimit manifest apply limits.yaml --dry-run --adopt`
+}
+
+// Validate is called by the parser.
+func (c manifestApplyCmd) Validate() error {
+	if c.Wait < 0 {
+		return fmt.Errorf("--wait %v is less than nothing: give 0 or more", c.Wait)
+	}
+	return nil
+}
+
+// applied is what an apply did, for programs.
+type applied struct {
+	Plan    manifest.Plan    `json:"plan"`
+	Outcome manifest.Outcome `json:"outcome"`
+	DryRun  bool             `json:"dry_run"`
+}
+
+// Run applies the manifest.
+func (c manifestApplyCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	m, err := c.readFor(g)
+	if err != nil {
+		return err
+	}
+	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
+		run := &applyRun{c: c, g: g, out: out, repo: repo, m: m}
+		if c.Yes && !c.DryRun {
+			return run.alone(ctx, nil)
+		}
+		p, err := c.plan(ctx, repo, m)
+		if err != nil {
+			return err
+		}
+		if c.DryRun || len(p.Changes) == 0 || p.Count(manifest.Refuse) > 0 {
+			return run.finish(p, manifest.Outcome{}, nil)
+		}
+		if !out.JSON {
+			manifest.Show(out, p, c.short(), c.Full)
+		}
+		if err := out.Confirm(ctx, fmt.Sprintf("%d changes are to be made in the table %s", len(p.Changes), repo.Table()), "apply"); err != nil {
+			return err
+		}
+		return run.alone(ctx, &p)
+	})
+}
+
+// applyRun is one apply.
+type applyRun struct {
+	c    manifestApplyCmd
+	g    *globals
+	out  *term.Output
+	repo *dynalimit.Repository
+	m    *manifest.Manifest
+}
+
+// alone plans and applies while nobody else does. agreed is the plan that was shown, nil
+// for none: another one is not what was agreed to.
+func (r *applyRun) alone(ctx context.Context, agreed *manifest.Plan) error {
+	opts := &dynalimit.AloneOptions{Hold: applyHold, Wait: r.c.Wait, OnWait: r.waiting()}
+	return r.repo.Alone(ctx, "manifest", opts, func(ctx context.Context) error {
+		p, err := r.c.plan(ctx, r.repo, r.m)
+		if err != nil {
+			return err
+		}
+		if agreed != nil && !reflect.DeepEqual(p.Changes, agreed.Changes) {
+			return &failure{exitConflict, errors.New("the table was changed since the plan was shown, nothing was applied: run the command again and look at the new plan")}
+		}
+		if agreed == nil && !r.out.JSON && len(p.Changes) > 0 && p.Count(manifest.Refuse) == 0 {
+			manifest.Show(r.out, p, r.c.short(), r.c.Full)
+		}
+		if len(p.Changes) == 0 || p.Count(manifest.Refuse) > 0 {
+			return r.finish(p, manifest.Outcome{}, nil)
+		}
+		outcome, err := manifest.Apply(ctx, r.repo, p, r.progress(ctx))
+		return r.finish(p, outcome, err)
+	})
+}
+
+// waiting says once who is waited for.
+func (r *applyRun) waiting() func(*dynalimit.HeldError) {
+	told := false
+	return func(held *dynalimit.HeldError) {
+		if !told {
+			r.out.Notef("dynalimit: %s applies a manifest to this table: waiting for up to %v", term.Plain(held.Holder), r.c.Wait)
+		}
+		told = true
+	}
+}
+
+// between is the time between two notes of progress.
+const between = 2 * time.Second
+
+// progress says how far an apply is and how long it will take, every two seconds.
+func (r *applyRun) progress(ctx context.Context) func(done, total int) {
+	start := now(ctx)
+	last := start
+	return func(done, total int) {
+		at := now(ctx)
+		if at.Sub(last) < between || done == 0 || done == total {
+			return
+		}
+		last = at
+		left := time.Duration(float64(at.Sub(start)) * float64(total-done) / float64(done))
+		r.out.Notef("dynalimit: %d of %d changes made, about %v left; Ctrl-C stops after those under way", done, total, left.Round(time.Second))
+	}
+}
+
+// finish shows what was done, or was not.
+func (r *applyRun) finish(p manifest.Plan, o manifest.Outcome, err error) error {
+	show := r.out.Show(applied{p, o, r.c.DryRun}, func() { r.print(p, o, err) })
+	refused, conflicts := p.Count(manifest.Refuse), o.Conflicts()
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &failure{exitInterrupted, fmt.Errorf("interrupted: %d changes were made and %d are left: run the command again to go on", o.Done, o.Left)}
+	case err != nil && o.Left > 0:
+		return errors.Join(fmt.Errorf("%w; %d changes were made and %d are left: run the command again to go on", err, o.Done, o.Left), show)
+	case err != nil || show != nil:
+		return errors.Join(err, show)
+	case r.c.DryRun:
+		return nil
+	case refused > 0:
+		return &failure{exitFailed, fmt.Errorf("%d items are refused, so nothing was changed: do what is said of each, and apply again", refused)}
+	case conflicts > 0:
+		return &failure{exitConflict, fmt.Errorf("%d changes were not made, because somebody else changed the items since the plan: look at them with 'dynalimit manifest plan', and apply again", conflicts)}
+	case len(o.Failed) > 0:
+		return &failure{exitFailed, fmt.Errorf("%d changes were not made: correct what is said of each, and apply again", len(o.Failed))}
+	}
+	return nil
+}
+
+// print says to a person what was done.
+func (r *applyRun) print(p manifest.Plan, o manifest.Outcome, err error) {
+	switch {
+	case r.c.DryRun:
+		manifest.Show(r.out, p, r.c.short(), r.c.Full)
+		fmt.Fprintln(r.out, "Dry run: nothing was changed.")
+		return
+	case len(p.Changes) == 0 || p.Count(manifest.Refuse) > 0:
+		manifest.Show(r.out, p, r.c.short(), r.c.Full)
+		return
+	}
+	for _, f := range o.Failed {
+		fmt.Fprintln(r.out, r.out.Red("! "+term.Plain(f.What+": "+f.Error)))
+	}
+	if err == nil {
+		fmt.Fprintf(r.out, "Applied %d of %d changes. In force everywhere within a minute.\n", o.Done, len(p.Changes))
+	}
+}

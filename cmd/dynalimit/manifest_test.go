@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// example is the manifest that the documentation shows.
+const example = "../../examples/manifest/limits.yaml"
+
+// file writes a manifest into the working directory of a test.
+func file(t *testing.T, name, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+}
+
+// TestManifestTranscript plays limits as code, from a new table to changes by hand.
+func TestManifestTranscript(t *testing.T) {
+	s := newTable(t)
+	text, err := os.ReadFile(example)
+	require.NoError(t, err)
+	t.Chdir(withTestdata(t))
+	file(t, "limits.yaml", string(text))
+	file(t, "bad.yaml", "system:\n  limts: {rpm: 60}\nplans: {pro: {default: {limits: {rpm: {burst: 1.5}}}}}\n")
+	file(t, "small.yaml", "name: gateway\nsystem: {limits: {rpm: 90}}\nentities: {search-team: {plan: free}, nightly-report: {}}\n")
+	file(t, "other.yaml", "name: other\nsystem: {limits: {rpm: 1}}\nresources: {gpt-4: {limits: {rpm: 20, tpm: {capacity: 10k, burst: 20k}}}}\n")
+	file(t, "tenant.yaml", "namespace: eu\nsystem: {limits: {rpm: 1}}\n")
+	s.golden("manifest.txt", [][]string{
+		{"manifest", "validate", "limits.yaml"},
+		{"manifest", "validate", "small.yaml"},
+		{"manifest", "validate", "small.yaml", "--json"},
+		{"manifest", "validate", "bad.yaml"},
+		{"manifest", "validate", "bad.yaml", "--json"},
+		{"manifest", "validate", "missing.yaml"},
+		{"manifest", "plan", "limits.yaml"},
+		{"manifest", "plan", "bad.yaml"},
+		{"manifest", "plan", "limits.yaml", "--exit-code", "--json"},
+		{"manifest", "apply", "limits.yaml"},
+		{"manifest", "apply", "limits.yaml", "--dry-run", "--json"},
+		{"manifest", "apply", "limits.yaml", "--yes"},
+		{"manifest", "apply", "limits.yaml", "--yes"},
+		{"manifest", "apply", "limits.yaml", "--wait=-1s"},
+		{"manifest", "plan", "limits.yaml", "--exit-code"},
+		{"system", "set", "rpm=1000"},
+		{"resource", "set", "by-hand", "rpm=5"},
+		{"limits", "set", "search-key-2", "--resource", "gpt-4", "rpm=50"},
+		{"manifest", "plan", "limits.yaml"},
+		{"manifest", "plan", "small.yaml"},
+		{"manifest", "plan", "small.yaml", "--prune-entities", "--exit-code"},
+		{"manifest", "apply", "small.yaml", "--prune-entities", "--dry-run"},
+		{"manifest", "apply", "other.yaml", "--yes"},
+		{"manifest", "apply", "other.yaml", "--yes", "--adopt-from", "gateway", "--json"},
+		{"manifest", "apply", "tenant.yaml", "--yes"},
+		{"--namespace", "us", "manifest", "plan", "tenant.yaml"},
+		{"manifest", "export"},
+		{"manifest", "export", "--name", "other", "--managed", "--json"},
+		{"manifest", "export", "--name", "other", "--managed", "--adopt"},
+		{"manifest", "export", "--name", "-"},
+	})
+}
+
+func TestManifestSchema(t *testing.T) {
+	s := newShell(t)
+	text := s.must("manifest", "schema")
+	assert.Equal(t, text, s.must("manifest", "schema", "--json"))
+	checkJSON(t, "manifest schema", text)
+	code, _, stderr := s.run("manifest", "schema", "limits.yaml")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "unexpected argument limits.yaml")
+}
+
+// On a terminal the signs of a plan are coloured.
+func TestManifestPlanIsColouredOnATerminal(t *testing.T) {
+	s := newTable(t)
+	repo := s.repository()
+	require.NoError(t, repo.SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerMinute("rpm", 1), dynalimit.PerMinute("x", 1)}, nil))
+	name := filepath.Join(t.TempDir(), "limits.yaml")
+	file(t, name, "system: {limits: {rpm: 60}}\nentities: {a: {}}\n")
+	screen, terminal, err := pty.Open()
+	require.NoError(t, err)
+	defer screen.Close()
+	getenv := func(string) string { return "" }
+	ctx := context.WithValue(t.Context(), clockKey{}, s.clock)
+	code := run(ctx, []string{"--endpoint", s.endpoint, "manifest", "plan", name, "--adopt"}, term.New(terminal, terminal, getenv), terminal)
+	assert.Equal(t, exitOK, code)
+	want := "\x1b[32m+ create record of entity a\x1b[0m\r\n" +
+		"\x1b[33m~ update limits of system\x1b[0m\r\n" +
+		"    \x1b[33m~ rpm.capacity  \x1b[0m\x1b[31m1\x1b[0m -> \x1b[32m60\x1b[0m\r\n" +
+		"    \x1b[31m- x  1 a minute\x1b[0m\r\n" +
+		"    \x1b[32m+ managed_by  manifest\x1b[0m\r\n" +
+		"Plan: 1 to create, 1 to update.\r\n"
+	got := make([]byte, len(want))
+	_, err = io.ReadFull(screen, got)
+	require.NoError(t, err)
+	assert.Equal(t, want, string(got))
+	require.NoError(t, terminal.Close())
+}
+
+func TestManifestApplyTellsHowLongItTakes(t *testing.T) {
+	at := time.Now()
+	var notes bytes.Buffer
+	ctx := context.WithValue(t.Context(), clockKey{}, func() time.Time { return at })
+	r := &applyRun{out: &term.Output{Notes: &notes}}
+	progress := r.progress(ctx)
+	for _, step := range []struct {
+		after time.Duration
+		done  int
+	}{{0, 0}, {time.Second, 90}, {time.Second, 200}, {time.Second, 300}, {time.Second, 400}, {4 * time.Second, 1000}} {
+		at = at.Add(step.after)
+		progress(step.done, 1000)
+	}
+	assert.Equal(t, "dynalimit: 200 of 1000 changes made, about 8s left; Ctrl-C stops after those under way\n"+
+		"dynalimit: 400 of 1000 changes made, about 6s left; Ctrl-C stops after those under way\n", notes.String())
+}
+
+// Ctrl-C stops an apply after the changes under way, says what is left, and the next one
+// goes on.
+func TestManifestApplyInterrupted(t *testing.T) {
+	s := newTable(t)
+	ctx, interrupt := context.WithCancel(context.WithValue(t.Context(), clockKey{}, s.clock))
+	defer interrupt()
+	var writes atomic.Int64
+	s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+		if q.Operation == "TransactWriteItems" && writes.Add(1) == 3 {
+			interrupt()
+		}
+		return ddbmem.Fault{}
+	})
+	var out, errs bytes.Buffer
+	args := []string{"--endpoint", s.endpoint, "manifest", "apply", example, "--yes"}
+	assert.Equal(t, exitInterrupted, run(ctx, args, &term.Output{Writer: &out}, &errs))
+	assert.Contains(t, errs.String(), "interrupted: ")
+	assert.Contains(t, errs.String(), " are left: run the command again to go on\n")
+	s.db.SetFaults(nil)
+	s.must("manifest", "apply", example, "--yes", "--wait", "0s")
+	assert.Contains(t, s.must("manifest", "plan", example, "--exit-code"), "Nothing to change")
+}
+
+// withTestdata is a new folder in which the goldens and schemas of this one are found.
+func withTestdata(t *testing.T) string {
+	t.Helper()
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for _, name := range []string{"testdata", "schemas", "internal"} {
+		from, err := filepath.EvalSymlinks(filepath.Join(here, name))
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(from, filepath.Join(dir, name)))
+	}
+	return dir
+}
+
+// Two applies at once: the second says who is in the way and until when, and changes
+// nothing; or it waits.
+func TestManifestApplyWaitsForAnother(t *testing.T) {
+	s := newTable(t, "--as", "bob@example.com")
+	s.now = time.Now().UTC().Truncate(time.Second)
+	err := s.repository().Alone(t.Context(), "manifest", nil, func(context.Context) error {
+		code, stdout, stderr := s.run("manifest", "apply", example, "--yes", "--wait", "0s")
+		assert.Equal(t, exitConflict, code)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, `"manifest" is held by ann@example.com until `)
+		for at, err := range s.repository().Scopes(t.Context()) {
+			require.NoError(t, err)
+			assert.Fail(t, "was applied", at.String())
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	s.must("manifest", "apply", example, "--yes", "--wait", "0s")
+}
+
+// What somebody changes between the plan and the question's answer is not overwritten.
+func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
+	s := newTable(t, "--as", "bob@example.com")
+	s.answers = strings.NewReader("no\n")
+	code, stdout, stderr := s.run("manifest", "apply", example)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stdout, "+ create limits of system\n    + rpm  60 a minute\n")
+	assert.Contains(t, stderr, "not confirmed, nothing was changed")
+
+	s.answers = strings.NewReader("apply\n")
+	code, stdout, stderr = s.run("manifest", "apply", example)
+	assert.Equal(t, exitOK, code, stderr)
+	assert.Contains(t, stdout, "Applied 12 of 12 changes.")
+	config, err := s.repository().GetConfig(t.Context(), dynalimit.Scope{Plan: "pro"})
+	require.NoError(t, err)
+	assert.Equal(t, "gateway", config.ManagedBy)
+}
+
+// Long plans are folded, unless they are asked for.
+func TestManifestPlanIsFolded(t *testing.T) {
+	s := newTable(t)
+	var b strings.Builder
+	b.WriteString("entities:\n")
+	for i := range 50 {
+		b.WriteString("  key-" + strings.Repeat("x", i) + ": {}\n")
+	}
+	name := filepath.Join(t.TempDir(), "limits.yaml")
+	file(t, name, b.String())
+	folded := s.must("manifest", "plan", name)
+	assert.Equal(t, 20, strings.Count(folded, "+ create"))
+	assert.Contains(t, folded, "  ... and 30 more to create: --full shows them\nPlan: 50 to create.\n")
+	assert.Equal(t, 50, strings.Count(s.must("manifest", "plan", name, "--full"), "+ create"))
+}
