@@ -120,23 +120,28 @@ export_commit() {
   git -c core.autocrlf=false -c tar.umask=0022 archive HEAD | tar -x -C "$1"
 }
 
+# Makes a folder that is gone when the script ends.
+make_work() {
+  work=$(mktemp -d) # of the script, as the trap outlives every function
+  trap 'rm -rf "$work"' EXIT
+}
+
 note_changes() {
   [ -z "$(git status --porcelain)" ] || echo "release: what is not committed is not part of it"
 }
 
 build_release() {
-  local work
+  local out
   mkdir -p "$1"
   out=$(cd "$1" && pwd)
   if [ -n "$(ls -A "$out")" ]; then
     echo "release: $out is not empty: name a new folder" >&2
     return 1
   fi
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
   settle_environment
   read_commit
   note_changes
+  make_work
   export_commit "$work/tree"
   # shellcheck disable=SC2086 # the list is of words
   build_tree "$work/tree" "$out" $all_platforms
@@ -159,8 +164,7 @@ check_release() {
   note_changes
   native=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
   [ "${1:-}" != --quick ] || platforms=$native
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
+  make_work
 
   echo "release: $VERSION by $(go env GOVERSION), for $platforms"
   # shellcheck disable=SC2086 # the list is of words
