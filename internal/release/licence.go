@@ -77,18 +77,27 @@ func identify(text []byte) (string, error) {
 }
 
 // notices is the text that goes with a binary: the licence of everything in it that is
-// not of this repository.
+// not of this repository, each text once.
 func (c *contents) notices() []byte {
-	var b bytes.Buffer
-	b.WriteString("This program contains the following works, each under its own licence.\n")
-	entry := func(name, version string, l licence) {
-		fmt.Fprintf(&b, "\n%s\n%s %s (%s)\n\n%s\n", strings.Repeat("=", 80), name, version, l.id, bytes.TrimSpace(l.text))
+	var order []string
+	works := map[string][]string{}
+	add := func(name string, l licence) {
+		text := l.id + "\n\n" + string(bytes.TrimSpace(l.text))
+		if works[text] == nil {
+			order = append(order, text)
+		}
+		works[text] = append(works[text], name)
 	}
-	entry("The Go standard library", strings.TrimPrefix(c.goVersion, "go"), c.standard)
+	add("The Go standard library "+strings.TrimPrefix(c.goVersion, "go"), c.standard)
 	for _, p := range c.sorted() {
 		if !ours(p.path) {
-			entry(p.path, p.version, p.licence)
+			add(p.path+" "+p.version, p.licence)
 		}
+	}
+	var b bytes.Buffer
+	b.WriteString("This program contains the following works, under the licences below their names.\n")
+	for _, text := range order {
+		fmt.Fprintf(&b, "\n%s\n%s\n\n%s\n", strings.Repeat("=", 80), strings.Join(works[text], "\n"), text)
 	}
 	return b.Bytes()
 }

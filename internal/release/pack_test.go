@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 
@@ -224,4 +225,17 @@ func TestForeignBinaryIsNotPacked(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Len(t, entries, 1, "nothing is written")
+}
+
+func TestNoticesNameEveryWorkAndSayEachLicenceOnce(t *testing.T) {
+	mit := licence{"MIT", []byte("Permission is hereby granted\n")}
+	c := &contents{goVersion: "go1.26.0", standard: licence{"BSD-3-Clause", []byte("Neither the name\n")}, parts: map[string]*part{
+		"example.com/b": {path: "example.com/b", version: "v1.0.0", licence: mit},
+		"example.com/a": {path: "example.com/a", version: "v0.1.0", licence: mit},
+		ourModule:       {path: ourModule, licence: mit},
+	}}
+	line := strings.Repeat("=", 80)
+	assert.Equal(t, "This program contains the following works, under the licences below their names.\n\n"+
+		line+"\nThe Go standard library 1.26.0\n\nBSD-3-Clause\n\nNeither the name\n\n"+
+		line+"\nexample.com/a v0.1.0\nexample.com/b v1.0.0\n\nMIT\n\nPermission is hereby granted\n", string(c.notices()))
 }
