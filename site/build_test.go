@@ -158,3 +158,29 @@ func TestDiagramsAreReadWhole(t *testing.T) {
 		assert.Error(t, err, bad)
 	}
 }
+
+func TestEveryLinkOfAPageIsFollowed(t *testing.T) {
+	for body, want := range map[string]string{
+		`<a href="b.html#x">`:            "",
+		`<a href="gone.html">`:           `index.html links to "gone.html": there is no such page`,
+		`<img src="gone.svg">`:           "no such page",
+		`<a href="b.html#y">`:            "no such place",
+		`<a href="../index.html">`:       "no such page",
+		`<a href="/b.html">`:             "neither",
+		`<a href="//example.com/b">`:     "neither",
+		`<a href="file:///b.html">`:      "neither",
+		`<a href="javascript:alert(1)">`: "neither",
+		`<p id="x"><b id="x"></b></p>`:   "two places named #x",
+	} {
+		s := &site{files: map[string][]byte{"index.html": []byte(body), "b.html": []byte(`<p id="x">`)}}
+		err := s.check()
+		if want == "" {
+			assert.NoError(t, err, body)
+		} else {
+			assert.ErrorContains(t, err, want, body)
+		}
+	}
+	s := &site{files: map[string][]byte{"index.html": []byte(`<a href="https://b.example/"><a href="https://a.example/"><a href="https://b.example/">`)}}
+	require.NoError(t, s.check())
+	assert.Equal(t, "https://a.example/\nhttps://b.example/\n", string(s.files[externalLinks]))
+}
