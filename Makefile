@@ -31,7 +31,7 @@ test-engine: ## Test against a third-party DynamoDB engine too; installs it once
 	@scripts/test-engine.sh $(ARGS)
 
 .PHONY: lint
-lint: ## Check format, vet, linters, shell scripts and known vulnerabilities
+lint: ## Check format, vet, linters, shell scripts, templates and known vulnerabilities
 	@scripts/lint.sh
 
 .PHONY: fuzz

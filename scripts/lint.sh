@@ -46,6 +46,10 @@ shell() {
   shellcheck .ci/run scripts/*.sh
 }
 
+templates() {
+  scripts/cfn-lint.sh cmd/dynalimit/internal/infra/testdata/*.yaml
+}
+
 # Says loudly why nothing was scanned, which fails only where a scan is required.
 not_scanned() {
   echo "=== VULNERABILITIES WERE NOT CHECKED: $1"
@@ -76,7 +80,7 @@ if [ "${1:-}" = --one ]; then
   exit
 fi
 
-for name in format vet linters shell vulnerabilities; do
+for name in format vet linters shell templates vulnerabilities; do
   check "$name"
 done
 if [ "${#failed[@]}" -gt 0 ]; then

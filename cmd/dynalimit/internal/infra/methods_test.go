@@ -86,6 +86,9 @@ var reading = map[string]method{
 // changing are the methods that change what a namespace holds. Each changes something, and
 // leaves what the others need.
 var changing = map[string]method{
+	"Alone": func(ctx context.Context, r *dynalimit.Repository) error {
+		return r.Alone(ctx, "manifest", nil, func(context.Context) error { return nil })
+	},
 	"CreateEntities": func(ctx context.Context, r *dynalimit.Repository) error {
 		errs, err := r.CreateEntities(ctx, []dynalimit.EntitySetup{{Entity: dynalimit.Entity{ID: "new-1", ParentID: parent}}})
 		return errors.Join(append(errs, err)...)

@@ -101,16 +101,16 @@ func (w world) serve(policy, namespace string) *guarded {
 		for range 3 { // cold, then warm
 			w.correct(l, id, mode)
 		}
-		time.Sleep(3 * time.Hour) // then a claim
+		elapse(3 * time.Hour) // then a claim
 		w.correct(l, id, mode)
 	}
 	require.NoError(w, admin.SetEntityLimits(ctx, entity, "", append(fewer, dynalimit.PerDay("tpd", 1000))))
-	time.Sleep(time.Hour)
+	elapse(time.Hour)
 	w.correct(l, entity, dynalimit.CascadeParallel) // with changed limits
 	w.look(l)
 	for range 200 { // a busy bucket: debited ahead
 		require.NoError(w, only(l.Acquire(ctx, parent, other, dynalimit.Amounts{"tpm": 1})))
-		time.Sleep(5 * time.Millisecond)
+		elapse(5 * time.Millisecond)
 	}
 	w.outage(l)
 	return g
@@ -150,7 +150,7 @@ func (w world) outage(l *dynalimit.RateLimiter) {
 		require.NoError(w, only(l.Acquire(w.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})))
 	}
 	w.db.SetFaults(nil)
-	time.Sleep(5 * time.Minute)
+	elapse(5 * time.Minute)
 	require.False(w, l.Health().Open)
 }
 
@@ -221,6 +221,12 @@ func TestTemplatesTableServes(t *testing.T) {
 		require.NoError(t, only(w.limiter(r, &dynalimit.Options{Limits: limits}).Acquire(w.Context(), entity, model, amounts)))
 		g.permits(t)
 	})
+}
+
+// elapse lets virtual time pass, and everything that it sets off.
+func elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
 }
 
 var namespaces = []string{"", "eu"}

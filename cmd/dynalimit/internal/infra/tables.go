@@ -1,6 +1,8 @@
 package infra
 
 import (
+	"fmt"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -45,6 +47,9 @@ func tables(o Options) ([]Table, error) {
 	inputs, err := budget.Tables{Control: o.Budget.Control, Usage: o.Budget.Usage}.TableInputs()
 	if err != nil {
 		return nil, err
+	}
+	if o.Budget.Control == name || o.Budget.Usage == name {
+		return nil, &OptionError{"tables", fmt.Sprintf("of budgets are the limiter's, %q; name others", name)}
 	}
 	return append(all,
 		Table{ID: controlTable, About: "Budgets: organisations, apps, prices and who changed them", Input: withStream(inputs[0]), TTL: budget.TTLAttribute},
