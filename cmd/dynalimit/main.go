@@ -37,6 +37,8 @@ type commands struct {
 	Bucket    bucketCmd    `cmd:"" help:"Fill buckets by hand."`
 	Namespace namespaceCmd `cmd:"" help:"Register, list, delete and purge the tenants of the table."`
 	Audit     auditCmd     `cmd:"" help:"Show who changed what, and when."`
+	CFN       cfnCmd       `cmd:"" name:"cfn" help:"Print a CloudFormation template of tables, roles and alarms."`
+	Terraform terraformCmd `cmd:"" help:"Print a Terraform configuration of tables, roles and alarms."`
 	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's."`
 
 	Doctor doctorCmd `cmd:"" help:"Find out what is wrong with the table, the credentials, the clock, the configuration."`

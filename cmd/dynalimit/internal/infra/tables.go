@@ -2,6 +2,7 @@ package infra
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -36,6 +37,9 @@ func tables(o Options) ([]Table, error) {
 	if name == "" {
 		name = "limits"
 	}
+	if strings.HasPrefix(name, "arn:") {
+		return nil, &OptionError{"table", fmt.Sprintf("is an ARN, %q; give the table's name", name)}
+	}
 	repo, err := dynalimit.NewRepository(client, name, &dynalimit.RepositoryOptions{Namespace: o.Namespace})
 	if err != nil {
 		return nil, err
@@ -49,7 +53,7 @@ func tables(o Options) ([]Table, error) {
 		return nil, err
 	}
 	if o.Budget.Control == name || o.Budget.Usage == name {
-		return nil, &OptionError{"tables", fmt.Sprintf("of budgets are the limiter's, %q; name others", name)}
+		return nil, &OptionError{"control and --usage", fmt.Sprintf("name the limiter's table, %q; name others", name)}
 	}
 	return append(all,
 		Table{ID: controlTable, About: "Budgets: organisations, apps, prices and who changed them", Input: withStream(inputs[0]), TTL: budget.TTLAttribute},

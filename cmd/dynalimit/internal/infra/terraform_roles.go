@@ -102,15 +102,19 @@ func (t module) alarm(a Alarm) block {
 // hclSum are the queries of an alarm on the sum of metrics.
 func hclSum(a Alarm) []any {
 	queries := []any{block{Head: "metric_query", Body: []any{
-		field{Key: "id", Value: "total"}, field{Key: "expression", Value: sumExpression},
-		field{Key: "label", Value: a.ID}, field{Key: "return_data", Value: true},
+		field{Key: "id", Value: "total"},
+		field{Key: "expression", Value: sumExpression},
+		field{Key: "label", Value: a.ID},
+		field{Key: "return_data", Value: true},
 	}}}
 	for i, metric := range a.Metrics {
 		queries = append(queries, block{Head: "metric_query", Body: []any{
 			field{Key: "id", Value: metricID(i)},
 			block{Head: "metric", Body: []any{
-				field{Key: "namespace", Value: metric.Namespace}, field{Key: "metric_name", Value: metric.Name},
-				field{Key: "stat", Value: a.Statistic}, field{Key: "period", Value: periodSeconds},
+				field{Key: "namespace", Value: metric.Namespace},
+				field{Key: "metric_name", Value: metric.Name},
+				field{Key: "stat", Value: a.Statistic},
+				field{Key: "period", Value: periodSeconds},
 				field{Key: "dimensions", Value: hclDimensions(metric)},
 			}},
 		}})
