@@ -137,6 +137,15 @@ var changing = map[string]method{
 	"TopUpBucket": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(r.TopUpBucket(ctx, entity, model, dynalimit.Amounts{"rpm": 1}, nil))
 	},
+	"UpdateEntities": func(ctx context.Context, r *dynalimit.Repository) error {
+		e, err := r.GetEntity(ctx, parent)
+		if err != nil {
+			return err
+		}
+		e.Name += "."
+		errs, err := r.UpdateEntities(ctx, []dynalimit.Entity{e})
+		return errors.Join(append(errs, err)...)
+	},
 	"UpdateEntity": func(ctx context.Context, r *dynalimit.Repository) error {
 		e, err := r.GetEntity(ctx, entity)
 		if err != nil {
