@@ -241,6 +241,15 @@ func oneByOne(changes []Change, do func(Change) error) []error {
 
 func same(err error, n int) []error { return slices.Repeat([]error{err}, n) }
 
+// alone makes changes one by one of which the input of some was refused, and so of all.
+func (a *applying) alone(changes []Change, err error, do func([]Change) []error) []error {
+	var invalid *dynalimit.ValidationError
+	if len(changes) == 1 || !errors.As(err, &invalid) {
+		return same(err, len(changes))
+	}
+	return oneByOne(changes, func(c Change) error { return do([]Change{c})[0] })
+}
+
 func (a *applying) levels(ctx context.Context, changes []Change) []error {
 	scoped := make([]dynalimit.ScopedConfig, len(changes))
 	for i, c := range changes {
@@ -248,7 +257,7 @@ func (a *applying) levels(ctx context.Context, changes []Change) []error {
 	}
 	errs, err := a.table.SetConfigs(ctx, scoped)
 	if err != nil {
-		return same(err, len(changes))
+		return a.alone(changes, err, func(c []Change) []error { return a.levels(ctx, c) })
 	}
 	for i, err := range errs {
 		var conflict *dynalimit.ConfigConflictError
@@ -266,7 +275,7 @@ func (a *applying) creates(ctx context.Context, changes []Change) []error {
 	}
 	errs, err := a.table.CreateEntities(ctx, setups)
 	if err != nil {
-		return same(err, len(changes))
+		return a.alone(changes, err, func(c []Change) []error { return a.creates(ctx, c) })
 	}
 	for i, err := range errs {
 		if errors.Is(err, dynalimit.ErrExists) {

@@ -190,6 +190,29 @@ func TestApplyOverwritesNothingThatWasNotPlanned(t *testing.T) {
 	w.apply(t, next, Options{Prune: true, Adopt: true})
 }
 
+// narrow is a table that refuses a level, as one could that is stricter than the parser.
+type narrow struct{ *dynalimit.Repository }
+
+func (n narrow) SetConfigs(ctx context.Context, changes []dynalimit.ScopedConfig) ([]error, error) {
+	for _, c := range changes {
+		if c.Scope.Resource == "gpt-4" {
+			return nil, &dynalimit.ValidationError{Field: "limits", Reason: "are too many"}
+		}
+	}
+	return n.Repository.SetConfigs(ctx, changes)
+}
+
+func TestAChangeThatIsRefusedFailsAlone(t *testing.T) {
+	w := newWorld(t, "")
+	p := w.plan(t, parsed(t, old), Options{})
+	out, err := Apply(t.Context(), narrow{w.repo}, p, func(int, int) {})
+	require.NoError(t, err)
+	require.Len(t, out.Failed, 1)
+	assert.Equal(t, "limits of resource gpt-4", out.Failed[0].What)
+	assert.False(t, out.Failed[0].Conflict)
+	assert.Equal(t, len(p.Changes)-1, out.Done)
+}
+
 // Two applies of one plan at once end as one of them would.
 func TestTwoAppliesOfOnePlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,6 +23,7 @@ func Compare(m *Manifest, live *Live, o Options) Plan {
 	c.leftOut()
 	c.warnings()
 	c.stranded()
+	c.unblocked()
 	c.p.Changes = inOrder(c.p.Changes, c.parent)
 	return c.p
 }
@@ -280,6 +281,19 @@ func (c *comparison) stranded() {
 		c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("plan %s: its limits go, and %s on it: less specific limits will apply to them",
 			plan, plural(on[plan], "entity stays", "entities stay")))
 	}
+}
+
+// unblocked warns of blocks that are lifted: somebody may have set them in an emergency.
+func (c *comparison) unblocked() {
+	var lifted []string
+	for _, ch := range c.p.Changes {
+		if ch.Scope == nil || ch.Action == Refuse || !c.live.Configs[*ch.Scope].Blocked || ch.config.Blocked {
+			continue
+		}
+		lifted = append(lifted, fmt.Sprintf("%s is blocked, and the file does not say so: the block is lifted", ch.Scope))
+	}
+	slices.Sort(lifted)
+	c.p.Warnings = append(c.p.Warnings, lifted...)
 }
 
 // gonePlans are the plans of which no level stays.

@@ -70,6 +70,10 @@ entities:
 `
 	p := w.apply(t, changed, Options{})
 	assert.Equal(t, []string{
+		"entity alone on gpt-4 is blocked, and the file does not say so: the block is lifted",
+		"entity key is blocked, and the file does not say so: the block is lifted",
+	}, p.Warnings)
+	assert.Equal(t, []string{
 		"create limits of resource gpt-4: unlimited  -> true, on_unavailable  -> allow",
 		"update limits of plan pro: rpm.capacity 200 -> 100, rpm.period 1h -> 1m, tpm  -> 10000 a minute, x 1 a minute -> ",
 		"update limits of entity key: rpm.burst 5 -> 7, rpm.refill 5 -> 3, rpm.period 1m -> 1m30s, blocked true -> ",

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -117,10 +119,10 @@ func (d *decoder) isMapping(n *node, path, what string) bool {
 	return false
 }
 
-// below is the path of a key; one with a dot is quoted.
+// below is the path of a key; one with a dot, or that cannot be printed, is quoted.
 func below(path, key string) string {
-	if strings.Contains(key, ".") {
-		key = `"` + key + `"`
+	if strings.Contains(key, ".") || strings.ContainsFunc(key, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		key = strconv.Quote(key)
 	}
 	if path == "" {
 		return key

@@ -191,6 +191,7 @@ func TestProblemsOfTheFileAsAWhole(t *testing.T) {
 		"comments":     {"# nothing\n---\n", "limits.yaml: is empty"},
 		"not UTF-8":    {"name: \xff\n", "limits.yaml:1:7: has the byte 0xff"},
 		"UTF-16":       {"\xff\xfen\x00", "UTF-16"},
+		"control":      {"name: a\u009b31m\n", "limits.yaml:1:8: has the byte 0xc2"},
 		"binary":       {"system:\n\x00\x01", "limits.yaml:2:1: has the byte 0x00"},
 		"too long":     {strings.Repeat("# twenty characters..\n", 3<<20), "split it into several"},
 		"two":          {"system: {blocked: true}\n---\nsystem: {blocked: true}\n", "limits.yaml:2:1: is a second document"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -95,9 +96,9 @@ func (r *reader) isText(data []byte) bool {
 	}
 	for i := 0; i < len(data); {
 		c, size := utf8.DecodeRune(data[i:])
-		if c == utf8.RuneError && size == 1 || c < ' ' && !strings.ContainsRune("\n\r\t", c) || c == 0x7f {
+		if c == utf8.RuneError && size == 1 || unicode.IsControl(c) && !strings.ContainsRune("\n\r\t", c) {
 			line, column := place(data[:i])
-			r.wrong(line, column, "", "has the byte 0x%02x, which is no text: save the file as UTF-8", data[i])
+			r.wrong(line, column, "", "has the byte 0x%02x, which is no text: save the file as UTF-8, and write control characters as \"\\u0085\"", data[i])
 			return false
 		}
 		i += size
