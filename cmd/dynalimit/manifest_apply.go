@@ -85,13 +85,17 @@ type applyRun struct {
 	out  *term.Output
 	repo *dynalimit.Repository
 	m    *manifest.Manifest
+
+	waited func() // ends what is said while somebody else applies; nil while nothing is
 }
 
 // alone plans and applies while nobody else does. agreed is the plan that was shown, nil
 // for none: another one is not what was agreed to.
 func (r *applyRun) alone(ctx context.Context, agreed *manifest.Plan) error {
-	opts := &dynalimit.AloneOptions{Hold: applyHold, Wait: r.c.Wait, OnWait: r.waiting()}
+	opts := &dynalimit.AloneOptions{Hold: applyHold, Wait: r.c.Wait, OnWait: r.waiting}
+	defer r.over()
 	return r.repo.Alone(ctx, "manifest", opts, func(ctx context.Context) error {
+		r.over()
 		p, err := r.c.plan(ctx, r.repo, r.m)
 		if err != nil {
 			return err
@@ -110,15 +114,21 @@ func (r *applyRun) alone(ctx context.Context, agreed *manifest.Plan) error {
 	})
 }
 
-// waiting says once who is waited for.
-func (r *applyRun) waiting() func(*dynalimit.HeldError) {
-	told := false
-	return func(held *dynalimit.HeldError) {
-		if !told {
-			r.out.Notef("dynalimit: %s applies a manifest to this table: waiting for up to %v", term.Plain(held.Holder), r.c.Wait)
-		}
-		told = true
+// waiting says who is waited for, until r.waited is called.
+func (r *applyRun) waiting(held *dynalimit.HeldError) {
+	if r.waited != nil {
+		return
 	}
+	r.out.Notef("dynalimit: %s applies a manifest to this table: waiting for up to %v", term.Plain(held.Holder), r.c.Wait)
+	r.waited = r.out.Watch(term.Plain(held.Holder) + ", who applies a manifest to this table")
+}
+
+// over ends what waiting says.
+func (r *applyRun) over() {
+	if r.waited != nil {
+		r.waited()
+	}
+	r.waited = nil
 }
 
 // between is the time between two notes of progress.

@@ -185,6 +185,39 @@ func TestManifestApplyWaitsForAnother(t *testing.T) {
 	s.must("manifest", "apply", example, "--yes", "--wait", "0s")
 }
 
+// notes calls a function with what is written.
+type notes func(string)
+
+func (n notes) Write(p []byte) (int, error) {
+	n(string(p))
+	return len(p), nil
+}
+
+// One that waits says for whom, and applies once it can.
+func TestManifestApplyWaitsUntilItCan(t *testing.T) {
+	s := newTable(t)
+	begun, seen, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		done <- s.repository().Alone(t.Context(), "manifest", nil, func(context.Context) error {
+			close(begun)
+			<-seen
+			return nil
+		})
+	}()
+	<-begun
+	var out bytes.Buffer
+	said := notes(func(text string) {
+		if text == "dynalimit: ann@example.com applies a manifest to this table: waiting for up to 1m0s\n" {
+			close(seen)
+		}
+	})
+	ctx := context.WithValue(t.Context(), clockKey{}, s.clock)
+	args := []string{"--endpoint", s.endpoint, "manifest", "apply", example, "--yes"}
+	require.Equal(t, exitOK, run(ctx, args, &term.Output{Writer: &out}, said))
+	require.NoError(t, <-done)
+	assert.Contains(t, out.String(), "Applied 12 of 12 changes.")
+}
+
 // What somebody changes between the plan and the question's answer is not overwritten.
 func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
 	s := newTable(t, "--as", "bob@example.com")
