@@ -29,12 +29,16 @@ var roomTable = map[string]struct {
 	"connect":  {ours: []string{project}, others: []string{sdk}, reason: "finds what commands work on, whatever they do with it"},
 	"decision": {ours: []string{project, rooms + "notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
 	"doctor": {
-		ours: []string{project, project + "/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
+		ours: []string{project, project + "/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "asks clients that it is given what is wrong",
 	},
 	"infra": {
 		pure: true, ours: []string{project, project + "/budget", project + "/internal/schema"}, others: []string{sdk},
 		reason: "templates are values: the same options give the same text",
+	},
+	"live": {
+		ours:   []string{project, rooms + "decision", rooms + "notation", rooms + "term"},
+		others: []string{sdk, "charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",
 	},
 	"manifest": {
 		ours:   []string{project, project + "/internal/schema", rooms + "notation", rooms + "term"},

@@ -178,20 +178,26 @@ func (d *Decision) wait(w time.Duration) *Wait {
 	return &Wait{MS: w.Milliseconds(), Until: &until, For: w}
 }
 
+// LevelsOf are the levels that could say something about an entity on a plan, "" for none,
+// and a resource, the most specific first.
+func LevelsOf(entity, plan, resource string) []Level {
+	all := []Level{
+		{Level: dynalimit.LevelEntity, Scope: dynalimit.Scope{Entity: entity, Resource: resource}},
+		{Level: dynalimit.LevelEntityDefault, Scope: dynalimit.Scope{Entity: entity}},
+	}
+	if plan != "" {
+		all = append(all,
+			Level{Level: dynalimit.LevelPlan, Scope: dynalimit.Scope{Plan: plan, Resource: resource}},
+			Level{Level: dynalimit.LevelPlanDefault, Scope: dynalimit.Scope{Plan: plan}})
+	}
+	return append(all,
+		Level{Level: dynalimit.LevelResource, Scope: dynalimit.Scope{Resource: resource}},
+		Level{Level: dynalimit.LevelSystem})
+}
+
 // levels reads the levels that could say something, with what they say.
 func levels(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits) ([]Level, error) {
-	all := []Level{
-		{Level: dynalimit.LevelEntity, Scope: dynalimit.Scope{Entity: r.EntityID, Resource: r.Resource}},
-		{Level: dynalimit.LevelEntityDefault, Scope: dynalimit.Scope{Entity: r.EntityID}},
-	}
-	if r.Plan != "" {
-		all = append(all,
-			Level{Level: dynalimit.LevelPlan, Scope: dynalimit.Scope{Plan: r.Plan, Resource: r.Resource}},
-			Level{Level: dynalimit.LevelPlanDefault, Scope: dynalimit.Scope{Plan: r.Plan}})
-	}
-	all = append(all,
-		Level{Level: dynalimit.LevelResource, Scope: dynalimit.Scope{Resource: r.Resource}},
-		Level{Level: dynalimit.LevelSystem})
+	all := LevelsOf(r.EntityID, r.Plan, r.Resource)
 	scopes := make([]dynalimit.Scope, len(all))
 	for i := range all {
 		scopes[i] = all[i].Scope

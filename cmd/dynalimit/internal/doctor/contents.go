@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -156,7 +157,7 @@ func (v *visit) configuration(ctx context.Context) []Result {
 	if seen == mostLevels {
 		return []Result{ok("the first %d levels can be read, the others were not looked at", seen)}
 	}
-	return []Result{ok("%s, all can be read", count(seen, "level"))}
+	return []Result{ok("%s, all can be read", notation.Many(seen, "level"))}
 }
 
 // unreadable reads levels together, and one by one if one of them cannot be read.
@@ -219,13 +220,5 @@ func (v *visit) systemLimits(ctx context.Context) Result {
 			Fix: v.command("system set rpm=100"),
 		}
 	}
-	return ok("%s", count(len(config.Limits), "limit"))
-}
-
-// count is a number of things in words.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return ok("%s", notation.Many(len(config.Limits), "limit"))
 }

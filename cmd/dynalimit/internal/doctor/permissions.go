@@ -28,7 +28,7 @@ const (
 )
 
 // rolesCommand prints the policies of the roles.
-const rolesCommand = "cfn"
+const rolesCommand = "cfn --parts roles"
 
 // never is a condition that is false for every item, and for an absent one: DynamoDB looks
 // at it only after it has found that the caller may write.
@@ -101,7 +101,7 @@ func (v *visit) permission(ctx context.Context, p probe, at place) Result {
 	case c == denied:
 		return Result{
 			Status: Wrong, Found: v.why(err), Means: "the role " + string(v.Role) + " needs it; the policies of the roles are printed by the command below",
-			Fix: "dynalimit " + rolesCommand,
+			Fix: v.command(rolesCommand),
 		}
 	case c == silent:
 		v.down = "DynamoDB does not answer any more"

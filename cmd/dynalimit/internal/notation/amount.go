@@ -68,3 +68,11 @@ func ceil(d, unit time.Duration) time.Duration {
 	}
 	return d
 }
+
+// Many is a number of things in words: 1 bucket, 2 buckets.
+func Many(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

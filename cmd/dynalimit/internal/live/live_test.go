@@ -1,0 +1,148 @@
+package live
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var noon = time.Date(2026, 1, 23, 12, 0, 0, 0, time.UTC)
+
+// bucket has one limit a minute, with its burst.
+func bucket(entity, resource string, left, burst, taken int64) dynalimit.Bucket {
+	l := dynalimit.PerMinute("rpm", burst)
+	reset := time.Duration(burst-left) * time.Minute / time.Duration(burst)
+	return dynalimit.Bucket{
+		EntityID: entity, Resource: resource, Consumed: dynalimit.Amounts{"rpm": taken},
+		Limits: []dynalimit.LimitStatus{{EntityID: entity, Resource: resource, Limit: l, Remaining: left, Reset: reset}},
+	}
+}
+
+func reading(at time.Time, buckets ...dynalimit.Bucket) Reading {
+	return Reading{At: at, Buckets: buckets, Units: 3.5}
+}
+
+// TestRatesAreSinceTheLastReading: by what was taken and the time between, whatever the
+// levels.
+func TestRatesAreSinceTheLastReading(t *testing.T) {
+	first, counts := Rows(reading(noon, bucket("a", "x", 50, 100, 1000)), Counts{}, nil)
+	assert.Nil(t, first[0].Rate)
+	second, counts := Rows(reading(noon.Add(4*time.Second), bucket("a", "x", 40, 100, 1010), bucket("b", "x", 1, 10, 5)), counts, nil)
+	require.NotNil(t, second[0].Rate)
+	assert.InDelta(t, 2.5, *second[0].Rate, 1e-9)
+	assert.Nil(t, second[1].Rate, "it was not there before")
+	third, _ := Rows(reading(noon.Add(4*time.Second), bucket("a", "x", 40, 100, 1010)), counts, nil)
+	assert.Nil(t, third[0].Rate, "no time has passed")
+}
+
+// TestWhenWhatIsAskedFits: now, after its refill, or never.
+func TestWhenWhatIsAskedFits(t *testing.T) {
+	for _, test := range []struct {
+		left, asked int64
+		want        time.Duration
+	}{{50, 50, 0}, {40, 50, 6 * time.Second}, {-20, 10, 18 * time.Second}, {50, 101, dynalimit.Never}} {
+		rows, _ := Rows(reading(noon, bucket("a", "x", test.left, 100, 0)), Counts{}, dynalimit.Amounts{"rpm": test.asked})
+		assert.Equal(t, test.want, *rows[0].Fits, "%+v", test)
+	}
+	rows, _ := Rows(reading(noon, bucket("a", "x", 1, 2, 0)), Counts{}, dynalimit.Amounts{"tpm": 1})
+	assert.Nil(t, rows[0].Fits)
+}
+
+// TestOrders: the least left relative to the burst, the most taken, the names.
+func TestOrders(t *testing.T) {
+	_, before := Rows(reading(noon, bucket("a", "x", 90, 100, 0), bucket("b", "x", -5, 10, 0), bucket("c", "x", 500, 1000, 0)), Counts{}, nil)
+	rows, _ := Rows(reading(noon.Add(time.Second), bucket("c", "x", 500, 1000, 7), bucket("b", "x", -5, 10, 0), bucket("a", "x", 90, 100, 9)), before, nil)
+	names := func() string {
+		text := ""
+		for _, r := range rows {
+			text += r.Entity
+		}
+		return text
+	}
+	for by, want := range map[Order]string{Fullest: "bca", Busiest: "acb", ByName: "abc"} {
+		Sort(rows, by)
+		assert.Equal(t, want, names(), by)
+	}
+	assert.Equal(t, []Order{Busiest, ByName, Fullest}, []Order{Fullest.next(), Busiest.next(), ByName.next()})
+}
+
+// busy is a screen with everything on it.
+func busy(width, height int) Screen {
+	_, before := Rows(reading(noon.Add(-2*time.Second), bucket("key-1", "gpt-4", 60, 100, 100)), Counts{}, nil)
+	r := reading(noon, bucket("key-1", "gpt-4", 10, 100, 150), bucket("key-2", "claude", -30, 60, 90),
+		bucket("a-key-with-a-very-long-name-that-fills-a-line-of-its-own", "gpt-4", 100, 100, 0), bucket("shut", "gpt-4", 100, 100, 0),
+		bucket("evil\x1b[2Jname\n", "gpt-4", 20, 100, 0), bucket("日本語", "gpt-4", 55, 100, 0))
+	r.Blocked = map[Key]dynalimit.ConfigLevel{{"shut", "gpt-4"}: dynalimit.LevelEntity}
+	rows, _ := Rows(r, before, dynalimit.Amounts{"rpm": 50})
+	Sort(rows, Fullest)
+	return Screen{
+		Title: "buckets of gpt-4", Note: What{Resource: "gpt-4"}.Note(), Rows: rows, Of: len(rows), Last: r, Now: noon, By: Fullest,
+		Every: 2 * time.Second, Keys: true, Style: &term.Output{Width: width}, Height: height,
+	}
+}
+
+// TestScreens: what is drawn at several sizes is as it was looked at, and always fits.
+func TestScreens(t *testing.T) {
+	for name, change := range map[string]func(*Screen){
+		"rows":    func(*Screen) {},
+		"filter":  func(s *Screen) { s.Filter, s.Typing, s.Rows = "key", true, Filter(s.Rows, "key") },
+		"nothing": func(s *Screen) { s.Filter, s.Rows = "zzz", nil },
+		"help":    func(s *Screen) { s.Help, s.Paused = true, true },
+		"waiting": func(s *Screen) { s.Waiting, s.Last.Cut = 3500*time.Millisecond, true },
+		"failed":  func(s *Screen) { s.Last.Err = fmt.Errorf("dynalimit: no answer\x1b[2J") },
+		"choices": func(s *Screen) { s.Rows, s.Of, s.Choices, s.Chosen = nil, 0, []string{"claude", "gpt-4"}, 1 },
+		"first": func(s *Screen) {
+			*s = Screen{Title: "resources", Choices: []string{}, Keys: true, Style: s.Style, Height: s.Height}
+		},
+	} {
+		var all strings.Builder
+		for _, size := range [][2]int{{120, 14}, {80, 14}, {40, 12}, {20, 8}, {20, 3}, {5, 2}} {
+			s := busy(size[0], size[1])
+			change(&s)
+			lines := s.Lines()
+			assert.Len(t, lines, size[1], "%s at %v", name, size)
+			fmt.Fprintf(&all, "%d × %d\n", size[0], size[1])
+			for _, line := range lines {
+				assert.LessOrEqual(t, ansi.StringWidth(line), size[0], "%s at %v: %s", name, size, line)
+				assert.NotContains(t, line, "\x1b", "no colour was allowed, and no name brings its own")
+				all.WriteString("|" + line + "\n")
+			}
+		}
+		path := filepath.Join("testdata", name+".txt")
+		if *update {
+			require.NoError(t, os.MkdirAll("testdata", 0o755))
+			require.NoError(t, os.WriteFile(path, []byte(all.String()), 0o600))
+		}
+		want, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, string(want), all.String(), "%s: if this is meant, run the test with -update", name)
+	}
+}
+
+// TestColours: red for who gets nothing, and only where colour is allowed.
+func TestColours(t *testing.T) {
+	s := busy(120, 14)
+	s.Style.Colour = true
+	for _, line := range s.Lines() {
+		switch {
+		case strings.Contains(line, "key-2"), strings.Contains(line, "shut"):
+			assert.Contains(t, line, "\x1b[31m", line)
+		case strings.Contains(line, "日本語"):
+			assert.Contains(t, line, "\x1b[32m", line)
+		}
+		assert.NotContains(t, line, "\x1b[2J")
+	}
+}

@@ -1,0 +1,258 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
+)
+
+// Store is what is read; *dynalimit.Repository is one.
+type Store interface {
+	Resources(ctx context.Context) iter.Seq2[string, error]
+	ResourceBuckets(ctx context.Context, resource string) iter.Seq2[dynalimit.Bucket, error]
+	Buckets(ctx context.Context, entity string) iter.Seq2[dynalimit.Bucket, error]
+	Children(ctx context.Context, parent string) iter.Seq2[dynalimit.Entity, error]
+	GetEntities(ctx context.Context, ids []string) ([]dynalimit.Entity, error)
+	GetConfigs(ctx context.Context, at []dynalimit.Scope) ([]dynalimit.ScopedConfig, error)
+}
+
+// Reader reads the buckets that are looked at. It is used by one goroutine at a time.
+type Reader struct {
+	// Store is what is read.
+	Store Store
+	// Meter counts what it costs; nil counts nothing.
+	Meter *Meter
+	// Most bounds how many buckets are read each time.
+	Most int
+	// Now is the clock.
+	Now func() time.Time
+
+	blocked   map[Key]dynalimit.ConfigLevel
+	blockedAt time.Time
+}
+
+// What is looked at: a resource's buckets, those of entities and their children, or, where
+// both are empty, the resources there are.
+type What struct {
+	Resource string
+	Entities []string
+}
+
+// Read reads once. It ends with ctx.
+func (r *Reader) Read(ctx context.Context, what What) Reading {
+	reading := Reading{At: r.Now()}
+	before := r.Meter.Units()
+	switch {
+	case len(what.Entities) > 0:
+		reading.Buckets, reading.Cut, reading.Err = r.family(ctx, what)
+	case what.Resource != "":
+		reading.Buckets, reading.Cut, reading.Err = r.upTo(r.Store.ResourceBuckets(ctx, what.Resource), "", r.Most)
+	default:
+		reading.Resources, reading.Err = r.resources(ctx)
+	}
+	if reading.Err == nil && len(reading.Buckets) > 0 {
+		reading.Blocked, reading.Err = r.marks(ctx, reading)
+	}
+	reading.Units = r.Meter.Units() - before
+	reading.Took = r.Now().Sub(reading.At)
+	return reading
+}
+
+func (r *Reader) resources(ctx context.Context) ([]string, error) {
+	names := []string{}
+	for name, err := range r.Store.Resources(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// upTo collects at most so many buckets, of one resource if that is named.
+func (r *Reader) upTo(all iter.Seq2[dynalimit.Bucket, error], resource string, most int) (buckets []dynalimit.Bucket, cut bool, err error) {
+	for b, err := range all {
+		if err != nil {
+			return nil, false, err
+		}
+		if resource != "" && b.Resource != resource {
+			continue
+		}
+		if len(buckets) >= most {
+			return buckets, true, nil
+		}
+		buckets = append(buckets, b)
+	}
+	return buckets, false, nil
+}
+
+// atOnce is how many entities are read at once.
+const atOnce = 8
+
+// family reads the buckets of entities and of their children.
+func (r *Reader) family(ctx context.Context, what What) (buckets []dynalimit.Bucket, cut bool, err error) {
+	ids := slices.Clone(what.Entities)
+	for _, parent := range what.Entities {
+		for child, err := range r.Store.Children(ctx, parent) {
+			if err != nil {
+				return nil, false, err
+			}
+			if len(ids) >= r.Most {
+				cut = true
+				break
+			}
+			if !slices.Contains(what.Entities, child.ID) {
+				ids = append(ids, child.ID)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	found, full := make([][]dynalimit.Bucket, len(ids)), atomic.Bool{}
+	var group sync.WaitGroup
+	var next atomic.Int64
+	for range min(atOnce, len(ids)) {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(ids)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				own, more, err := r.upTo(r.Store.Buckets(ctx, ids[i]), what.Resource, r.Most)
+				if err != nil {
+					cancel(err)
+				}
+				if found[i] = own; more {
+					full.Store(true)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, false, err
+	}
+	buckets = slices.Concat(found...)
+	cut = cut || full.Load() || len(buckets) > r.Most
+	return buckets[:min(len(buckets), r.Most)], cut, nil
+}
+
+const (
+	// mostMarked is how many buckets are looked at for blocks, the fullest first.
+	mostMarked = 50
+	// marksLast is how long what was found is shown.
+	marksLast = 30 * time.Second
+)
+
+// marks are the levels that block the fullest buckets' entities. They are read now and
+// then: configuration changes seldom.
+func (r *Reader) marks(ctx context.Context, reading Reading) (map[Key]dynalimit.ConfigLevel, error) {
+	if r.blocked != nil && reading.At.Sub(r.blockedAt) < marksLast {
+		return r.blocked, nil
+	}
+	rows, _ := Rows(reading, Counts{}, nil)
+	Sort(rows, Fullest)
+	var keys []Key
+	for _, row := range rows {
+		if key := (Key{row.Entity, row.Resource}); len(keys) < mostMarked && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	ids := make([]string, len(keys))
+	for i, key := range keys {
+		ids[i] = key.Entity
+	}
+	entities, err := r.Store.GetEntities(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var scopes []dynalimit.Scope
+	var of []blockable
+	for i, key := range keys {
+		for _, l := range decision.LevelsOf(key.Entity, entities[i].Plan, key.Resource) {
+			scopes, of = append(scopes, l.Scope), append(of, blockable{key, l.Level})
+		}
+	}
+	configs, err := r.Store.GetConfigs(ctx, scopes)
+	if _, malformed := errors.AsType[*dynalimit.ValidationError](err); malformed {
+		return nil, nil // a level that cannot be read is for `doctor` to name: no marks are shown
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.blocked, r.blockedAt = map[Key]dynalimit.ConfigLevel{}, reading.At
+	for i, c := range configs {
+		if c.Config.Blocked && r.blocked[of[i].key] == "" {
+			r.blocked[of[i].key] = of[i].level
+		}
+	}
+	return r.blocked, nil
+}
+
+// blockable is a level that could block a bucket's entity.
+type blockable struct {
+	key   Key
+	level dynalimit.ConfigLevel
+}
+
+// Meter counts read units of a client. The nil Meter counts nothing.
+type Meter struct {
+	dynalimit.DynamoDB
+	units atomic.Uint64 // thousandths
+}
+
+// Units are all that were counted.
+func (m *Meter) Units() float64 {
+	if m == nil {
+		return 0
+	}
+	return float64(m.units.Load()) / 1000
+}
+
+func (m *Meter) count(c *types.ConsumedCapacity) {
+	if c != nil && c.CapacityUnits != nil {
+		m.units.Add(uint64(math.Round(*c.CapacityUnits * 1000)))
+	}
+}
+
+// GetItem counts.
+func (m *Meter) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	with := *in
+	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.DynamoDB.GetItem(ctx, &with, opts...)
+	if err == nil {
+		m.count(out.ConsumedCapacity)
+	}
+	return out, err
+}
+
+// Query counts.
+func (m *Meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	with := *in
+	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.DynamoDB.Query(ctx, &with, opts...)
+	if err == nil {
+		m.count(out.ConsumedCapacity)
+	}
+	return out, err
+}
+
+// BatchGetItem counts.
+func (m *Meter) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	with := *in
+	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.DynamoDB.BatchGetItem(ctx, &with, opts...)
+	if err == nil {
+		for i := range out.ConsumedCapacity {
+			m.count(&out.ConsumedCapacity[i])
+		}
+	}
+	return out, err
+}

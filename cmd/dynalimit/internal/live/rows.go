@@ -1,0 +1,170 @@
+// Package live is the live view of buckets: what was read becomes rows, rows are sorted,
+// filtered and drawn, and a terminal shows them. Only its reader and its terminal do I/O.
+package live
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// Key names a bucket.
+type Key struct{ Entity, Resource string }
+
+// Reading is what one look at the table found.
+type Reading struct {
+	// At is when it was begun, and Took how long it took.
+	At   time.Time
+	Took time.Duration
+	// Buckets were found; Cut says that there are more, which were not read.
+	Buckets []dynalimit.Bucket
+	Cut     bool
+	// Units are the read units that it cost; 0 where the engine does not say.
+	Units float64
+	// Blocked are the levels that block those buckets that were looked at for it.
+	Blocked map[Key]dynalimit.ConfigLevel
+	// Resources are those there are to choose from, where nothing was chosen.
+	Resources []string
+	// Err is why there is nothing.
+	Err error
+}
+
+// Row is one limit of a bucket.
+type Row struct {
+	Entity    string `json:"entity_id"`
+	Resource  string `json:"resource"`
+	Limit     string `json:"limit"`
+	Remaining int64  `json:"remaining"`
+	Burst     int64  `json:"burst"`
+	// Used is the share of the burst that is not left: above 1 in debt.
+	Used float64 `json:"used"`
+	// Rate is how many tokens a second were taken since the last reading; nil for the first.
+	Rate *float64 `json:"rate_per_second,omitempty"`
+	// Full is the time until it is full, with no other traffic.
+	Full   time.Duration `json:"-"`
+	FullMS int64         `json:"full_ms"`
+	// Fits is the time until what was asked for fits; nil where nothing was, Never where it
+	// exceeds the burst.
+	Fits *time.Duration `json:"-"`
+	// FitsMS is Fits in milliseconds, -1 for never.
+	FitsMS *int64 `json:"fits_ms,omitempty"`
+	// Blocked is the level that blocks the entity for the resource.
+	Blocked dynalimit.ConfigLevel `json:"blocked,omitempty"`
+}
+
+func (r Row) key() rowKey { return rowKey{r.Entity, r.Resource, r.Limit} }
+
+type rowKey struct{ entity, resource, limit string }
+
+// Counts are what was taken from limits up to a reading.
+type Counts struct {
+	at    time.Time
+	taken map[rowKey]int64
+}
+
+// Rows are the rows of a reading, with the rates since an earlier one, and what the next
+// one compares with.
+func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
+	rows := make([]Row, 0, 2*len(r.Buckets))
+	now := Counts{at: r.At, taken: make(map[rowKey]int64, 2*len(r.Buckets))}
+	for _, b := range r.Buckets {
+		for _, s := range b.Limits {
+			row := Row{
+				Entity: b.EntityID, Resource: b.Resource, Limit: s.Limit.Name, Remaining: s.Remaining, Burst: s.Limit.Burst,
+				Used: 1 - float64(s.Remaining)/float64(max(1, s.Limit.Burst)), Full: s.Reset, FullMS: s.Reset.Milliseconds(),
+				Blocked: r.Blocked[Key{b.EntityID, b.Resource}],
+			}
+			now.taken[row.key()] = b.Consumed[s.Limit.Name]
+			row.rate(before, now)
+			row.fits(s, asked[s.Limit.Name])
+			rows = append(rows, row)
+		}
+	}
+	return rows, now
+}
+
+func (r *Row) rate(before, now Counts) {
+	was, known := before.taken[r.key()]
+	passed := now.at.Sub(before.at).Seconds()
+	if !known || passed <= 0 {
+		return
+	}
+	rate := float64(now.taken[r.key()]-was) / passed
+	r.Rate = &rate
+}
+
+// fits is never less than the wait: what is left is rounded down to whole tokens.
+func (r *Row) fits(s dynalimit.LimitStatus, asked int64) {
+	if asked <= 0 {
+		return
+	}
+	wait, ms := time.Duration(0), int64(-1)
+	switch missing := asked - s.Remaining; {
+	case asked > s.Limit.Burst || s.Limit.RefillAmount <= 0:
+		wait = dynalimit.Never
+	case missing > 0:
+		wait = time.Duration(float64(missing) / float64(s.Limit.RefillAmount) * float64(s.Limit.RefillPeriod))
+	}
+	if wait != dynalimit.Never {
+		ms = wait.Milliseconds()
+	}
+	r.Fits, r.FitsMS = &wait, &ms
+}
+
+// Order is what rows are sorted by.
+type Order string
+
+// The orders, in which the key s goes through them.
+const (
+	Fullest Order = "fullest" // the least left, relative to the burst
+	Busiest Order = "busiest" // the most taken since the last reading
+	ByName  Order = "name"
+)
+
+var orders = []Order{Fullest, Busiest, ByName}
+
+// next is the order after this one.
+func (o Order) next() Order {
+	return orders[(slices.Index(orders, o)+1)%len(orders)]
+}
+
+// Sort sorts rows; those that are alike by name.
+func Sort(rows []Row, by Order) {
+	name := func(a, b Row) int {
+		return cmp.Or(strings.Compare(a.Entity, b.Entity), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Limit, b.Limit))
+	}
+	rate := func(r Row) float64 {
+		if r.Rate == nil {
+			return 0
+		}
+		return *r.Rate
+	}
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		switch by {
+		case Fullest:
+			return cmp.Or(cmp.Compare(b.Used, a.Used), name(a, b))
+		case Busiest:
+			return cmp.Or(cmp.Compare(rate(b), rate(a)), name(a, b))
+		case ByName:
+		}
+		return name(a, b)
+	})
+}
+
+// Filter keeps the rows in whose names a text stands, in any case.
+func Filter(rows []Row, text string) []Row {
+	text = strings.ToLower(text)
+	if text == "" {
+		return rows
+	}
+	var kept []Row
+	for _, r := range rows {
+		if strings.Contains(strings.ToLower(r.Entity+" "+r.Resource+" "+r.Limit), text) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
