@@ -69,7 +69,7 @@ one_binary() {
   mkdir -p "$1"
   name=$(binary_name)
   compile "$1/$name"
-  (unset GOOS GOARCH && go build -o "$workspace/release" ./internal/release)
+  (unset GOOS GOARCH && go build -trimpath -o "$workspace/release" ./internal/release)
   "$workspace/release" notices -binary "$1/$name" -out "$1"
   cp LICENSE "$1/LICENSE"
   rm -r "$workspace"
@@ -103,7 +103,7 @@ build_tree() {
     cd "$tree"
     release_workspace "$tree.bin"
     unset GOOS GOARCH # of the machine itself
-    go build -o "$tree.bin/release" ./internal/release
+    go build -trimpath -o "$tree.bin/release" ./internal/release # from what the command compiles too
     for platform in "$@"; do
       export GOOS=${platform%/*} GOARCH=${platform#*/}
       name=$tree.bin/${GOOS}_$GOARCH/$(binary_name)
