@@ -218,8 +218,31 @@ func TestManifestApplyWaitsUntilItCan(t *testing.T) {
 	assert.Contains(t, out.String(), "Applied 12 of 12 changes.")
 }
 
+// answer is read by whoever asks, after something was done.
+type answer func() string
+
+func (a answer) Read(p []byte) (int, error) { return copy(p, a()), nil }
+
 // What somebody changes between the plan and the question's answer is not overwritten.
 func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
+	s := newTable(t)
+	at := dynalimit.Scope{Plan: "pro", Resource: "by-hand"}
+	byHand := answer(func() string {
+		_, err := s.repository().SetConfig(t.Context(), at, dynalimit.LimitConfig{Blocked: true, ManagedBy: "gateway"})
+		assert.NoError(t, err)
+		return "apply\n"
+	})
+	var out, errs bytes.Buffer
+	ctx := context.WithValue(t.Context(), clockKey{}, s.clock)
+	args := []string{"--endpoint", s.endpoint, "manifest", "apply", example}
+	assert.Equal(t, exitConflict, run(ctx, args, &term.Output{Writer: &out, In: byHand}, &errs))
+	assert.Contains(t, errs.String(), "the table was changed since the plan was shown, nothing was applied")
+	_, err := s.repository().GetConfig(t.Context(), at)
+	require.NoError(t, err)
+	assert.Contains(t, s.must("manifest", "plan", example), "Plan: 12 to create, 1 to delete.")
+}
+
+func TestManifestApplyAsks(t *testing.T) {
 	s := newTable(t, "--as", "bob@example.com")
 	s.answers = strings.NewReader("no\n")
 	code, stdout, stderr := s.run("manifest", "apply", example)

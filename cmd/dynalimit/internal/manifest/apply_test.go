@@ -260,6 +260,25 @@ func TestApplyStopsAfterABatch(t *testing.T) {
 	w.apply(t, many(400), Options{})
 }
 
+// Ctrl-C in the middle of a batch breaks nothing off: how it ended is known.
+func TestApplyFinishesWhatIsUnderWay(t *testing.T) {
+	w := newWorld(t, "")
+	p := w.plan(t, parsed(t, many(200)), Options{})
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var writes atomic.Int64
+	w.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+		if q.Operation == "TransactWriteItems" && writes.Add(1) == 2 { // the first of two of the second batch
+			interrupt()
+		}
+		return ddbmem.Fault{}
+	})
+	out, err := Apply(ctx, w.repo, p, func(int, int) {})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, 1+batch, out.Done)
+	assert.Empty(t, out.Failed)
+}
+
 // slow makes each request take 5 ms.
 func slow(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{After: 5 * time.Millisecond} }
 

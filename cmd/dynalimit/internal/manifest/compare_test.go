@@ -182,7 +182,7 @@ func TestChainsAreCheckedInTheEnd(t *testing.T) {
 func TestMovesThatHinderEachOtherAreMadeInTheEnd(t *testing.T) {
 	w := newWorld(t, "")
 	w.apply(t, `entities: {r1: {}, r2: {parent: r1}, r3: {parent: r2}, r4: {parent: r3}, x: {}, d1: {parent: x}, d2: {parent: d1}, d3: {parent: d2}, d4: {parent: d3}}`, Options{})
-	w.apply(t, `entities: {r1: {}, r2: {parent: r1}, r3: {parent: r2}, r4: {parent: r3}, x: {parent: r4}, d1: {parent: x}, d2: {parent: d1}, d3: {parent: r1}, d4: {parent: d3}}`, Options{})
+	w.apply(t, `entities: {r1: {}, r2: {parent: r1}, r3: {parent: r2}, r4: {parent: r3}, x: {parent: r4}, y: {parent: r4}, d1: {parent: x}, d2: {parent: d1}, d3: {parent: y}, d4: {parent: d3}}`, Options{})
 }
 
 func TestWhatIsBeingDeletedOrUnreadableIsRefused(t *testing.T) {

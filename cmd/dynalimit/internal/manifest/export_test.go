@@ -85,3 +85,11 @@ entities:
 	_, err = Parse("export.yaml", b.Bytes())
 	require.NoError(t, err)
 }
+
+// A record that no list has, because another tool made it, is found by its levels.
+func TestExportFindsRecordsOfOtherToolsByTheirLevels(t *testing.T) {
+	w := newWorld(t, "")
+	w.apply(t, small, Options{})
+	w.raw(t, schema.NewKeys("").Meta("key"), "GSI3PK", &types.AttributeValueMemberS{Value: "elsewhere"})
+	assert.Contains(t, w.says(t), "  key:\n    parent: team\n    cascade: true\n    default:\n")
+}
