@@ -32,6 +32,7 @@ type commands struct {
 
 	Check     checkCmd     `cmd:"" help:"Explain what a call would be told: limits, levels, what is left, until when."`
 	Tables    tableCmd     `cmd:"" name:"table" help:"Make, look at and delete the tables."`
+	Stack     stackCmd     `cmd:"" help:"Deploy tables, roles and alarms with CloudFormation."`
 	Entity    entityCmd    `cmd:"" help:"Make, show, change and delete the records of entities, and show their buckets."`
 	Block     blockCmd     `cmd:"" help:"Shut out an entity, a plan, a resource or everybody."`
 	Bucket    bucketCmd    `cmd:"" help:"Fill buckets by hand."`

@@ -45,6 +45,10 @@ var roomTable = map[string]struct {
 		others: []string{"github.com/goccy/go-yaml"}, reason: "compares files with a repository that it is given",
 	},
 	"notation": {pure: true, ours: []string{project}, reason: "what is typed and read is text"},
+	"stack": {
+		ours: []string{project + "/internal/ddb"}, others: []string{sdk, "github.com/aws/smithy-go", "github.com/goccy/go-yaml"},
+		reason: "deploys any template by a client that it is given",
+	},
 	"tables": {
 		ours: []string{project, project + "/budget", project + "/internal/ddb", project + "/internal/schema"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "makes and describes tables with a client that it is given",

@@ -69,12 +69,7 @@ func TestTableCreateCompletesWhatIsHalfMade(t *testing.T) {
 	for _, operation := range []string{"CreateTable", "PutItem", "UpdateTimeToLive", "UpdateContinuousBackups"} {
 		t.Run(operation, func(t *testing.T) {
 			s := newShell(t)
-			s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-				if r.Operation == operation {
-					return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "not authorized to perform: dynamodb:" + operation}}
-				}
-				return ddbmem.Fault{}
-			})
+			s.db.SetFaults(denying(operation))
 			code, _, stderr := s.run("table", "create")
 			require.Equal(t, exitFailed, code)
 			require.Contains(t, stderr, operation)
@@ -147,12 +142,7 @@ func TestTableThatIsNotOurs(t *testing.T) {
 func TestTableDeleteKeepsProtectionWhenItFails(t *testing.T) {
 	s := newShell(t)
 	s.must("table", "create")
-	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == "DeleteTable" {
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "not authorized to perform: dynamodb:DeleteTable"}}
-		}
-		return ddbmem.Fault{}
-	})
+	s.db.SetFaults(denying("DeleteTable"))
 	code, _, stderr := s.run("table", "delete", "--remove-protection", "--yes")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "dynamodb:DeleteTable")
@@ -162,4 +152,19 @@ func TestTableDeleteKeepsProtectionWhenItFails(t *testing.T) {
 func unmarshal(t *testing.T, text string, into any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(text), into), text)
+}
+
+// denying refuses one operation for want of a permission.
+func denying(operation string) ddbmem.FaultFunc {
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == operation {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "not authorized to perform: dynamodb:" + operation}}
+		}
+		return ddbmem.Fault{}
+	}
+}
+
+// unprotected takes deletion protection off a table.
+func unprotected(table string) *dynamodb.UpdateTableInput {
+	return &dynamodb.UpdateTableInput{TableName: &table, DeletionProtectionEnabled: aws.Bool(false)}
 }

@@ -1,0 +1,88 @@
+// Package stack deploys a template by CloudFormation: it shows what would change, refuses
+// to lose a table, follows what happens, and deletes what it deployed.
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/smithy-go"
+)
+
+// Client is what CloudFormation is asked; *cloudformation.Client is one.
+type Client interface {
+	CreateChangeSet(context.Context, *cloudformation.CreateChangeSetInput, ...func(*cloudformation.Options)) (*cloudformation.CreateChangeSetOutput, error)
+	DescribeChangeSet(context.Context, *cloudformation.DescribeChangeSetInput, ...func(*cloudformation.Options)) (*cloudformation.DescribeChangeSetOutput, error)
+	ExecuteChangeSet(context.Context, *cloudformation.ExecuteChangeSetInput, ...func(*cloudformation.Options)) (*cloudformation.ExecuteChangeSetOutput, error)
+	DeleteChangeSet(context.Context, *cloudformation.DeleteChangeSetInput, ...func(*cloudformation.Options)) (*cloudformation.DeleteChangeSetOutput, error)
+	DescribeStacks(context.Context, *cloudformation.DescribeStacksInput, ...func(*cloudformation.Options)) (*cloudformation.DescribeStacksOutput, error)
+	DescribeStackEvents(context.Context, *cloudformation.DescribeStackEventsInput, ...func(*cloudformation.Options)) (*cloudformation.DescribeStackEventsOutput, error)
+	ListStackResources(context.Context, *cloudformation.ListStackResourcesInput, ...func(*cloudformation.Options)) (*cloudformation.ListStackResourcesOutput, error)
+	GetTemplate(context.Context, *cloudformation.GetTemplateInput, ...func(*cloudformation.Options)) (*cloudformation.GetTemplateOutput, error)
+	GetTemplateSummary(context.Context, *cloudformation.GetTemplateSummaryInput, ...func(*cloudformation.Options)) (*cloudformation.GetTemplateSummaryOutput, error)
+	DeleteStack(context.Context, *cloudformation.DeleteStackInput, ...func(*cloudformation.Options)) (*cloudformation.DeleteStackOutput, error)
+	UpdateTerminationProtection(context.Context, *cloudformation.UpdateTerminationProtectionInput, ...func(*cloudformation.Options)) (*cloudformation.UpdateTerminationProtectionOutput, error)
+}
+
+var _ Client = (*cloudformation.Client)(nil)
+
+// BusyError says that somebody else is changing the stack.
+type BusyError struct {
+	Stack, Status string
+	Err           error
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("the stack %s is being changed by somebody else (%s): follow it with 'dynalimit stack status %s', and try again when it is done", e.Stack, e.Status, e.Stack)
+}
+
+// Unwrap is CloudFormation's own error, if it was one.
+func (e *BusyError) Unwrap() error { return e.Err }
+
+// api is the code and the message of an error of CloudFormation; "" for any other.
+func api(err error) (code, message string) {
+	var known smithy.APIError
+	if !errors.As(err, &known) {
+		return "", ""
+	}
+	return known.ErrorCode(), known.ErrorMessage()
+}
+
+// absent reports whether an error says that there is no such stack.
+func absent(err error) bool {
+	code, message := api(err)
+	return code == "ValidationError" && strings.Contains(message, "does not exist")
+}
+
+// failed says what an error of a request means, and what to do.
+func failed(op, stack string, err error) error {
+	code, message := api(err)
+	_, status, between := strings.Cut(message, " is in ")
+	switch {
+	case err == nil:
+		return nil
+	case code == "ValidationError" && between && strings.Contains(status, "_IN_PROGRESS"):
+		status, _, _ = strings.Cut(status, " ")
+		return &BusyError{stack, status, err}
+	case code == "InvalidChangeSetStatus":
+		return &BusyError{stack, "its change set is no longer the last one", err}
+	case code == "OperationInProgressException" || code == "OperationInProgress":
+		return &BusyError{stack, "an operation is in progress", err}
+	case strings.HasPrefix(code, "AccessDenied"):
+		return fmt.Errorf("%s: %s; have that permission added, or let CloudFormation act by a role of its own with --role-arn", op, message)
+	case code == "Throttling" || code == "ThrottlingException":
+		return fmt.Errorf("%s: CloudFormation has too many requests, and went on having them: try again in a minute (%w)", op, err)
+	case code != "":
+		return fmt.Errorf("%s: %s (%s)", op, message, code)
+	}
+	return fmt.Errorf("%s: %w; check --region, AWS_ENDPOINT_URL_CLOUDFORMATION and your credentials", op, err)
+}
+
+// running reports whether CloudFormation is changing the stack.
+func running(s types.StackStatus) bool {
+	return strings.HasSuffix(string(s), "_IN_PROGRESS") && s != types.StackStatusReviewInProgress
+}

@@ -1,0 +1,87 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/goccy/go-yaml"
+)
+
+// Farewell is what goes and what stays when a stack is deleted.
+type Farewell struct {
+	Stack string `json:"stack"`
+	// Stays are the resources that are retained, tables among them; Goes are deleted.
+	Stays []Resource `json:"stays"`
+	Goes  []Resource `json:"goes"`
+	// Protected says that termination protection is on.
+	Protected bool `json:"termination_protection"`
+}
+
+// Weigh says what goes and what stays when a stack is deleted. It fails if a table would
+// go: then its template is not one of ours.
+func Weigh(ctx context.Context, client Client, s *Stack) (*Farewell, error) {
+	resources, err := Resources(ctx, client, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	out, err := client.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &s.ID, TemplateStage: types.TemplateStageProcessed})
+	if err != nil {
+		return nil, failed("read the template of "+s.Name, s.Name, err)
+	}
+	var template struct {
+		Resources map[string]struct {
+			DeletionPolicy string `yaml:"DeletionPolicy"`
+		} `yaml:"Resources"`
+	}
+	if err := yaml.Unmarshal([]byte(aws.ToString(out.TemplateBody)), &template); err != nil {
+		return nil, fmt.Errorf("the template of %s cannot be read, so that it is not known what stays: %w", s.Name, err)
+	}
+	f := &Farewell{Stack: s.Name, Stays: []Resource{}, Goes: []Resource{}, Protected: s.Protected}
+	var lost []string
+	for _, r := range resources {
+		stays := strings.HasPrefix(template.Resources[r.Logical].DeletionPolicy, "Retain")
+		switch {
+		case r.Status == string(types.ResourceStatusDeleteComplete) || r.Physical == "":
+		case stays:
+			f.Stays = append(f.Stays, r)
+		case r.IsTable():
+			lost = append(lost, r.Physical)
+		default:
+			f.Goes = append(f.Goes, r)
+		}
+	}
+	if len(lost) > 0 {
+		return nil, fmt.Errorf("the tables %s would be deleted with the stack %s, for its template does not retain them: deploy it again first, which does; nothing was deleted", strings.Join(lost, ", "), s.Name)
+	}
+	return f, nil
+}
+
+// Delete deletes a stack and tells every event until it is gone. Protection that it took
+// away is put back if the deletion cannot begin.
+func Delete(ctx context.Context, client Client, s *Stack, tell func(Event)) error {
+	mark, err := lastEvent(ctx, client, s.ID)
+	if err != nil {
+		return err
+	}
+	if s.Protected {
+		if err := Protect(ctx, client, s.Name, false); err != nil {
+			return err
+		}
+	}
+	if _, err := client.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &s.ID}); err != nil {
+		err = failed("delete the stack "+s.Name, s.Name, err)
+		if s.Protected {
+			again, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+			defer cancel()
+			if problem := Protect(again, client, s.Name, true); problem != nil {
+				return fmt.Errorf("%w; its termination protection could not be put back: %w", err, problem)
+			}
+		}
+		return err
+	}
+	return Follow(ctx, client, s.Name, s.ID, mark, tell)
+}

@@ -1,0 +1,153 @@
+package stack
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+)
+
+// Tag marks the stacks that were deployed here.
+const (
+	Tag      = "deployed-by"
+	TagValue = "dynalimit"
+)
+
+// tableType is the type of a table in a template.
+const tableType = "AWS::DynamoDB::Table"
+
+// Stack is a stack as CloudFormation describes it.
+type Stack struct {
+	Name   string `json:"stack"`
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	// Reason is why it has the status, "" if CloudFormation does not say.
+	Reason  string     `json:"reason,omitempty"`
+	About   string     `json:"about,omitempty"`
+	Created time.Time  `json:"created"`
+	Updated *time.Time `json:"updated,omitempty"`
+	// Ours says that it was deployed with this command.
+	Ours bool `json:"ours"`
+	// Protected says that termination protection is on.
+	Protected bool `json:"termination_protection"`
+	// Drift is what CloudFormation last found, and DriftChecked when.
+	Drift        string     `json:"drift"`
+	DriftChecked *time.Time `json:"drift_checked,omitempty"`
+	// RoleARN is the role that CloudFormation acts by, "" for whoever asks.
+	RoleARN string            `json:"role_arn,omitempty"`
+	Params  map[string]string `json:"parameters,omitempty"`
+	Outputs []Output          `json:"outputs,omitempty"`
+}
+
+// Output is a value that a stack gives to others.
+type Output struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	About string `json:"about,omitempty"`
+}
+
+// Ready reports whether everything in it is as its template says.
+func (s *Stack) Ready() bool {
+	return s != nil && slices.Contains([]types.StackStatus{
+		types.StackStatusCreateComplete, types.StackStatusUpdateComplete, types.StackStatusUpdateCompleteCleanupInProgress,
+		types.StackStatusUpdateRollbackComplete, types.StackStatusImportComplete,
+	}, types.StackStatus(s.Status))
+}
+
+// Running reports whether CloudFormation is changing it.
+func (s *Stack) Running() bool { return s != nil && running(types.StackStatus(s.Status)) }
+
+// Find returns nil if there is no stack of that name.
+func Find(ctx context.Context, client Client, name string) (*Stack, error) {
+	out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
+	switch {
+	case absent(err):
+		return nil, nil //nolint:nilnil // none is an answer
+	case err != nil:
+		return nil, failed("describe the stack "+name, name, err)
+	case len(out.Stacks) == 0 || out.Stacks[0].StackStatus == types.StackStatusDeleteComplete:
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	return stackOf(out.Stacks[0]), nil
+}
+
+// List returns the stacks that were deployed here, by name.
+func List(ctx context.Context, client Client) ([]*Stack, error) {
+	all := []*Stack{}
+	in := &cloudformation.DescribeStacksInput{}
+	for {
+		out, err := client.DescribeStacks(ctx, in)
+		if err != nil {
+			return nil, failed("list the stacks", "", err)
+		}
+		for _, s := range out.Stacks {
+			if found := stackOf(s); found.Ours && s.StackStatus != types.StackStatusDeleteComplete {
+				all = append(all, found)
+			}
+		}
+		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
+			return all, nil
+		}
+	}
+}
+
+func stackOf(s types.Stack) *Stack {
+	found := &Stack{
+		Name: aws.ToString(s.StackName), ID: aws.ToString(s.StackId), Status: string(s.StackStatus), Reason: aws.ToString(s.StackStatusReason),
+		About: aws.ToString(s.Description), Created: aws.ToTime(s.CreationTime).UTC(), Protected: aws.ToBool(s.EnableTerminationProtection),
+		RoleARN: aws.ToString(s.RoleARN), Drift: string(types.StackDriftStatusNotChecked), Params: map[string]string{},
+	}
+	if s.LastUpdatedTime != nil {
+		at := s.LastUpdatedTime.UTC()
+		found.Updated = &at
+	}
+	for _, tag := range s.Tags {
+		found.Ours = found.Ours || aws.ToString(tag.Key) == Tag && aws.ToString(tag.Value) == TagValue
+	}
+	if d := s.DriftInformation; d != nil {
+		found.Drift = string(d.StackDriftStatus)
+		if d.LastCheckTimestamp != nil {
+			at := d.LastCheckTimestamp.UTC()
+			found.DriftChecked = &at
+		}
+	}
+	for _, p := range s.Parameters {
+		found.Params[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
+	}
+	for _, o := range s.Outputs {
+		found.Outputs = append(found.Outputs, Output{aws.ToString(o.OutputKey), aws.ToString(o.OutputValue), aws.ToString(o.Description)})
+	}
+	return found
+}
+
+// Resource is something that a stack made.
+type Resource struct {
+	Logical  string `json:"logical"`
+	Physical string `json:"physical,omitempty"`
+	Type     string `json:"type"`
+	Status   string `json:"status"`
+}
+
+// Resources are what a stack made, all pages.
+func Resources(ctx context.Context, client Client, stack string) ([]Resource, error) {
+	var all []Resource
+	in := &cloudformation.ListStackResourcesInput{StackName: &stack}
+	for {
+		out, err := client.ListStackResources(ctx, in)
+		if err != nil {
+			return nil, failed("list the resources of "+stack, stack, err)
+		}
+		for _, r := range out.StackResourceSummaries {
+			all = append(all, Resource{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType), string(r.ResourceStatus)})
+		}
+		if in.NextToken = out.NextToken; aws.ToString(in.NextToken) == "" {
+			return all, nil
+		}
+	}
+}
+
+// IsTable reports whether it is a table.
+func (r Resource) IsTable() bool { return r.Type == tableType }

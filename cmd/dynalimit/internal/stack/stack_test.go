@@ -1,0 +1,207 @@
+package stack_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack/stacktest"
+)
+
+// template has a table, and parameters that change its name, its key and a tag of it.
+const template = `
+Parameters:
+  Name: {Type: String, Default: limits}
+  Protection: {Type: String, Default: "true"}
+Resources:
+  Table:
+    Type: AWS::DynamoDB::Table
+    DeletionPolicy: Retain
+    Properties:
+      TableName: !Ref Name
+      DeletionProtectionEnabled: !Ref Protection
+  Topic:
+    Type: AWS::SNS::Topic
+`
+
+func deployment(params map[string]string) stack.Deployment {
+	return stack.Deployment{Stack: "limits", Template: template, Params: params}
+}
+
+// deploy goes the whole way, and returns what was told of it.
+func deploy(ctx context.Context, client stack.Client, d stack.Deployment) (set *stack.ChangeSet, events []stack.Event, err error) {
+	s, err := stack.Find(ctx, client, d.Stack)
+	if err == nil {
+		err = stack.Standing(ctx, client, s, false)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	set, err = stack.Propose(ctx, client, s, d, time.Now())
+	if err != nil || set.ID == "" {
+		return set, nil, err
+	}
+	mark, err := stack.Execute(ctx, client, set)
+	if err != nil {
+		return set, nil, err
+	}
+	err = stack.Follow(ctx, client, d.Stack, set.StackID(), mark, func(e stack.Event) { events = append(events, e) })
+	return set, events, err
+}
+
+// TestEveryEventIsToldOnce: in pages of one, as they come one at a time, and not those of
+// the deployment before.
+func TestEveryEventIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &stacktest.Server{PageSize: 1, Steps: 1, Slow: 3}
+		for _, protection := range []string{"true", "false"} {
+			began := time.Now()
+			set, events, err := deploy(t.Context(), server.Client(), deployment(map[string]string{"Protection": protection}))
+			require.NoError(t, err)
+			seen := map[string]int{}
+			for i, e := range events {
+				seen[e.ID]++
+				if i > 0 {
+					assert.Less(t, events[i-1].ID, e.ID, "oldest first")
+				}
+			}
+			want, changes := 6, 2
+			if protection == "false" {
+				want, changes = 4, 1
+			}
+			assert.Len(t, set.Changes, changes, "all pages of a change set")
+			assert.Len(t, events, want)
+			assert.Len(t, seen, want)
+			assert.GreaterOrEqual(t, time.Since(began), time.Duration(want-1+3)*2*time.Second, "two seconds between two looks")
+		}
+		set, _, err := deploy(t.Context(), server.Client(), deployment(nil))
+		require.NoError(t, err)
+		assert.Empty(t, set.ID, "nothing changes: parameters that are left out keep their value")
+	})
+}
+
+// TestInterrupted: while the change set is made it is put away, with the empty stack; while
+// CloudFormation is at work, that goes on.
+func TestInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &stacktest.Server{Slow: 100}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, _, err := deploy(ctx, server.Client(), deployment(nil))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		s, err := stack.Find(t.Context(), server.Client(), "limits")
+		require.NoError(t, err)
+		assert.Nil(t, s)
+		assert.Equal(t, 1, server.Requests("DeleteChangeSet"))
+
+		server.Set(func() { server.Slow, server.Steps = 0, 1 })
+		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, events, err := deploy(ctx, server.Client(), deployment(nil))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotEmpty(t, events)
+		s, err = stack.Find(t.Context(), server.Client(), "limits")
+		require.NoError(t, err)
+		assert.True(t, s.Running())
+	})
+}
+
+// TestThrottledRequestsAreSentAgain: the SDK's patience is enough for a burst.
+func TestThrottledRequestsAreSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &stacktest.Server{Refuse: map[string]stacktest.Refusal{
+			"DescribeStackEvents": {Code: "Throttling", Message: "Rate exceeded", Status: 400, Times: 2},
+		}}
+		_, events, err := deploy(t.Context(), server.Client(), deployment(nil))
+		require.NoError(t, err)
+		assert.Len(t, events, 6)
+	})
+}
+
+// TestRefuse: what would lose a table, or might, is refused; the same of anything else is
+// not.
+func TestRefuse(t *testing.T) {
+	for _, test := range []struct {
+		action, replacement, want string
+	}{
+		{"Add", "", ""},
+		{"Modify", "False", ""},
+		{"Modify", "True", "new, empty tables in the place of T (limits)"},
+		{"Modify", "Conditional", "may make new, empty tables in the place of T (limits)"},
+		{"Dynamic", "", "may make new, empty tables in the place of T (limits)"},
+		{"Remove", "", "let go of the tables T (limits)"},
+	} {
+		of := func(kind string) error {
+			return stack.Refuse([]stack.Change{{Action: test.action, Logical: "T", Physical: "limits", Type: kind, Replacement: test.replacement}})
+		}
+		require.NoError(t, of("AWS::IAM::Role"), test.action)
+		if test.want == "" {
+			require.NoError(t, of("AWS::DynamoDB::Table"), test.action)
+			continue
+		}
+		require.ErrorContains(t, of("AWS::DynamoDB::Table"), test.want)
+	}
+}
+
+// TestDeletionKeepsTables: a template that does not retain its table is not deleted, and
+// one that does is, in any partition.
+func TestDeletionKeepsTables(t *testing.T) {
+	for _, partition := range []string{"aws", "aws-cn", "aws-us-gov"} {
+		server := &stacktest.Server{Partition: partition, PageSize: 1}
+		_, _, err := deploy(t.Context(), server.Client(), deployment(nil))
+		require.NoError(t, err)
+		s, err := stack.Find(t.Context(), server.Client(), "limits")
+		require.NoError(t, err)
+		require.Contains(t, s.ID, "arn:"+partition+":cloudformation:")
+		farewell, err := stack.Weigh(t.Context(), server.Client(), s)
+		require.NoError(t, err)
+		assert.Len(t, farewell.Stays, 1)
+		assert.Len(t, farewell.Goes, 1)
+		var events []stack.Event
+		require.NoError(t, stack.Delete(t.Context(), server.Client(), s, func(e stack.Event) { events = append(events, e) }))
+		assert.Equal(t, "DELETE_SKIPPED", events[1].Status)
+		s, err = stack.Find(t.Context(), server.Client(), "limits")
+		require.NoError(t, err)
+		assert.Nil(t, s)
+	}
+	server := &stacktest.Server{}
+	d := deployment(nil)
+	d.Template = "Resources: {Table: {Type: 'AWS::DynamoDB::Table', Properties: {TableName: mine}}}"
+	_, _, err := deploy(t.Context(), server.Client(), d)
+	require.NoError(t, err)
+	s, err := stack.Find(t.Context(), server.Client(), "limits")
+	require.NoError(t, err)
+	_, err = stack.Weigh(t.Context(), server.Client(), s)
+	require.ErrorContains(t, err, "the tables mine would be deleted")
+}
+
+// TestListFollowsPages: ours are found on every page, others are not.
+func TestListFollowsPages(t *testing.T) {
+	server := &stacktest.Server{PageSize: 1}
+	for _, name := range []string{"one", "other", "two"} {
+		d := deployment(nil)
+		d.Stack = name
+		_, _, err := deploy(t.Context(), server.Client(), d)
+		require.NoError(t, err)
+	}
+	server.Untag("other")
+	all, err := stack.List(t.Context(), server.Client())
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	assert.Equal(t, "two", all[1].Name)
+}
+
+// TestLargeTemplate: it is refused before anything is sent, with what to do.
+func TestLargeTemplate(t *testing.T) {
+	server := &stacktest.Server{}
+	d := deployment(nil)
+	d.Template += "# " + string(make([]byte, stack.MaxInline))
+	_, _, err := deploy(t.Context(), server.Client(), d)
+	require.ErrorContains(t, err, "--template-url")
+	assert.Zero(t, server.Requests("CreateChangeSet"))
+}

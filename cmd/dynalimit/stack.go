@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// stackCmd is about stacks of CloudFormation.
+type stackCmd struct {
+	Deploy stackDeployCmd `cmd:"" help:"Deploy tables, roles and alarms, or what changed of them."`
+	Status stackStatusCmd `cmd:"" help:"Show how a stack stands, its outputs and its latest events."`
+	List   stackListCmd   `cmd:"" help:"List the stacks that were deployed with this command."`
+	Delete stackDeleteCmd `cmd:"" help:"Delete a stack; its tables stay."`
+}
+
+// stackName names a stack.
+type stackName struct {
+	Name string `arg:"" optional:"" name:"stack" help:"The stack's name. Default: dynalimit." default:"dynalimit"`
+}
+
+// stackNames is how CloudFormation writes names.
+var stackNames = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]{0,127}$`)
+
+// Validate is called by the parser.
+func (s stackName) Validate() error {
+	if !stackNames.MatchString(s.Name) {
+		return fmt.Errorf("%q is no name of a stack: use up to 128 letters, digits and dashes, a letter first", s.Name)
+	}
+	return nil
+}
+
+// attempts is how often a request is sent while CloudFormation has too many of them.
+const attempts = 10
+
+// formation runs a command on CloudFormation.
+func (g *globals) formation(ctx context.Context, out *term.Output, run func(stack.Client) error) error {
+	o := g.options(ctx)
+	if (g.Local || g.Endpoint != "") && os.Getenv("AWS_ENDPOINT_URL_CLOUDFORMATION") == "" && os.Getenv("AWS_ENDPOINT_URL") == "" {
+		return badInput("--local and --endpoint name a DynamoDB, and there is no CloudFormation: make the table with 'dynalimit table create', or set AWS_ENDPOINT_URL_CLOUDFORMATION")
+	}
+	defer out.Watch("CloudFormation")()
+	cfg, err := o.Config(ctx)
+	if err != nil {
+		return err
+	}
+	err = run(cloudformation.NewFromConfig(cfg, func(c *cloudformation.Options) {
+		c.Retryer = retry.AddWithMaxAttempts(retry.NewStandard(), attempts)
+	}))
+	return g.explainStack(ctx, err)
+}
+
+// explainStack gives an error of a stack its exit code.
+func (g *globals) explainStack(ctx context.Context, err error) error {
+	_, busy := errors.AsType[*stack.BusyError](err)
+	_, param := errors.AsType[*stack.ParamError](err)
+	switch {
+	case err == nil:
+		return nil
+	case busy:
+		return &failure{exitConflict, err}
+	case param:
+		return &failure{exitUsage, err}
+	case ctx.Err() != nil:
+		return g.explain(ctx, err)
+	}
+	return err
+}
+
+// goesOn is the error of a command that was interrupted while CloudFormation was at work.
+func goesOn(ctx context.Context, name string, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return &failure{exitInterrupted, fmt.Errorf("interrupted: CloudFormation goes on with the stack %s without this command; follow it with 'dynalimit stack status %s'", name, name)}
+}
+
+// mustFind fails if there is no such stack.
+func mustFind(ctx context.Context, client stack.Client, name string) (*stack.Stack, error) {
+	s, err := stack.Find(ctx, client, name)
+	if err == nil && s == nil {
+		err = fmt.Errorf("there is no stack %s here: list those there are with 'dynalimit stack list', or correct --region", name)
+	}
+	return s, err
+}
+
+// telling prints events as they happen.
+func telling(out *term.Output, events *[]stack.Event) func(stack.Event) {
+	return func(e stack.Event) {
+		*events = append(*events, e)
+		if !out.JSON {
+			printStackEvent(out, e)
+		}
+	}
+}
+
+func printStackEvent(out *term.Output, e stack.Event) {
+	status := fmt.Sprintf("%-20s", e.Status)
+	switch {
+	case e.Failed():
+		status = out.Red(status)
+	case strings.HasSuffix(e.Status, "_COMPLETE"):
+		status = out.Green(status)
+	}
+	line := fmt.Sprintf("  %s  %s  %s", out.Dim(e.At.Format("15:04:05")), status, term.Plain(e.Logical))
+	if e.Reason != "" && (e.Failed() || strings.HasSuffix(e.Status, "_SKIPPED")) {
+		line += out.Red(": " + term.Plain(e.Reason))
+	}
+	fmt.Fprintln(out, line)
+}
+
+func printOutputs(out *term.Output, outputs []stack.Output) {
+	if len(outputs) == 0 {
+		return
+	}
+	rows := make([][]string, len(outputs))
+	for i, o := range outputs {
+		rows[i] = []string{o.Name, o.Value}
+	}
+	fmt.Fprintln(out)
+	out.Table([]string{"OUTPUT", "VALUE"}, rows)
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+type stackDeleteCmd struct {
+	stackName
+	RemoveProtection bool `help:"Delete it although termination protection is on."`
+	destroys
+}
+
+// Help is shown by --help.
+func (stackDeleteCmd) Help() string {
+	return `The tables of a stack stay, with all that is in them. Roles go: services that run with them
+lose their access.
+
+Examples:
+  dynalimit stack delete --dry-run
+  dynalimit stack delete limits-eu --remove-protection
+  dynalimit stack delete limits-of-a-test --remove-protection --yes`
+}
+
+// stackDeletion is what a deletion did, for programs.
+type stackDeletion struct {
+	*stack.Farewell
+	Deleted bool          `json:"deleted"`
+	DryRun  bool          `json:"dry_run"`
+	Events  []stack.Event `json:"events,omitempty"`
+}
+
+// Run deletes it.
+func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.formation(ctx, out, func(client stack.Client) error {
+		s, err := mustFind(ctx, client, c.Name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case s.Running():
+			return &stack.BusyError{Stack: s.Name, Status: s.Status}
+		case !s.Ours:
+			return fmt.Errorf("the stack %s was not deployed with this command: delete it where it was made; nothing was deleted", s.Name)
+		}
+		farewell, err := stack.Weigh(ctx, client, s)
+		if err != nil {
+			return err
+		}
+		result := &stackDeletion{Farewell: farewell, DryRun: c.DryRun}
+		if !c.DryRun {
+			if err := c.delete(ctx, out, client, s, result); err != nil {
+				return err
+			}
+		}
+		return out.Show(result, func() { c.print(out, result) })
+	})
+}
+
+func (c stackDeleteCmd) delete(ctx context.Context, out *term.Output, client stack.Client, s *stack.Stack, result *stackDeletion) error {
+	if s.Protected && !c.RemoveProtection {
+		return fmt.Errorf("termination protection of the stack %s is on: nothing was deleted; give --remove-protection if it is to go", s.Name)
+	}
+	question := fmt.Sprintf("Delete the stack %s and %s of it", s.Name, counted(int64(len(result.Goes)), "resource"))
+	if names := tableNames(result.Stays); len(names) > 0 {
+		question += ", keeping the tables " + strings.Join(names, ", ")
+	}
+	if err := c.confirm(ctx, out, question, s.Name); err != nil {
+		return err
+	}
+	err := stack.Delete(ctx, client, s, telling(out, &result.Events))
+	result.Deleted = err == nil
+	return goesOn(ctx, s.Name, err)
+}
+
+func tableNames(resources []stack.Resource) []string {
+	var names []string
+	for _, r := range resources {
+		if r.IsTable() {
+			names = append(names, r.Physical)
+		}
+	}
+	return names
+}
+
+func (c stackDeleteCmd) print(out *term.Output, r *stackDeletion) {
+	if c.DryRun {
+		for _, gone := range r.Goes {
+			fmt.Fprintln(out, out.Red("  - "+gone.Logical+"  "+gone.Type+"  "+gone.Physical))
+		}
+		for _, kept := range r.Stays {
+			fmt.Fprintln(out, "  = "+kept.Logical+"  "+kept.Type+"  "+kept.Physical+"  stays")
+		}
+		fmt.Fprintln(out, "Dry run: nothing was deleted.")
+		return
+	}
+	fmt.Fprintf(out, "The stack %s is deleted.\n", out.Bold(r.Stack))
+	names := tableNames(r.Stays)
+	if len(names) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "These tables stay, with all that is in them: %s. To delete one:\n", strings.Join(names, ", "))
+	fmt.Fprintln(out, "  "+out.Cyan("dynalimit table delete --remove-protection --table "+names[0]))
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/infra"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+type stackDeployCmd struct {
+	stackName
+	whichTables
+	Parts       []infra.Part      `help:"What to deploy: tables, roles, alarms. Default: all of them." placeholder:"PART,…"`
+	Param       map[string]string `help:"Values of the template's parameters, KEY=VALUE. Default: what the stack has, else the template's." mapsep:"none" placeholder:"KEY=VALUE"`
+	Tags        map[string]string `help:"Tags of everything in the stack, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
+	RoleARN     string            `name:"role-arn" help:"Role that CloudFormation acts by. Default: yours." placeholder:"ARN"`
+	TemplateURL string            `name:"template-url" help:"Deploy the template that lies at this address in S3 instead." placeholder:"URL"`
+	Adopt       bool              `help:"Take a stack over that was not deployed with this command."`
+	CleanUp     bool              `help:"Delete what is left of a first deployment that failed, before."`
+	destroys
+}
+
+// Help is shown by --help.
+func (stackDeployCmd) Help() string {
+	return `It shows what would change and asks before it is done. A deployment that would replace a
+table, or let go of one, is refused. 'dynalimit cfn' prints the template and its parameters.
+
+Examples:
+  dynalimit stack deploy
+  dynalimit stack deploy --dry-run
+  dynalimit stack deploy limits-eu --budget --param AlarmTopicArn=arn:aws:sns:… --yes`
+}
+
+// Validate is called by the parser.
+func (c stackDeployCmd) Validate() error {
+	return cmp.Or(c.stackName.Validate(), checkTags(c.Tags))
+}
+
+// deployed is what a deployment did, for programs.
+type deployed struct {
+	*stack.ChangeSet
+	Status   string         `json:"status"`
+	Executed bool           `json:"executed"`
+	DryRun   bool           `json:"dry_run"`
+	Events   []stack.Event  `json:"events,omitempty"`
+	Outputs  []stack.Output `json:"outputs,omitempty"`
+	// Tables are those that were made ready for use after the stack was.
+	Tables []tables.Result `json:"tables,omitempty"`
+	// Problem is why a table is not ready, though the stack is deployed.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Run deploys.
+func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	d, err := c.deployment(ctx, g)
+	if err != nil {
+		return err
+	}
+	return g.formation(ctx, out, func(client stack.Client) error {
+		result := &deployed{DryRun: c.DryRun}
+		if err := c.deploy(ctx, g, out, client, d, result); err != nil {
+			return err
+		}
+		err := out.Show(result, func() { c.printDeployed(out, result) })
+		if err == nil && result.Problem != "" {
+			return errors.New(result.Problem)
+		}
+		return err
+	})
+}
+
+// deployment is what the flags ask for.
+func (c stackDeployCmd) deployment(ctx context.Context, g *globals) (stack.Deployment, error) {
+	d := stack.Deployment{
+		Stack: c.Name, TemplateURL: c.TemplateURL, Params: map[string]string{}, Tags: c.Tags, RoleARN: c.RoleARN, Adopt: c.Adopt,
+	}
+	for name, value := range c.Param {
+		d.Params[name] = value
+	}
+	if c.TemplateURL != "" {
+		return d, nil
+	}
+	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: c.Parts}
+	if c.Budget {
+		o.Budget = &infra.BudgetTables{Control: c.Control, Usage: c.Usage}
+	}
+	model, err := infra.New(o)
+	if wrong, ok := errors.AsType[*infra.OptionError](err); ok {
+		return d, badInput("--%w", wrong)
+	}
+	if err != nil {
+		return d, g.explain(ctx, err)
+	}
+	d.Template = model.CloudFormation()
+	c.name(&d, "LimitsTableName", g.Table, "limits")
+	if c.Budget {
+		c.name(&d, "BudgetControlTableName", c.Control, "control")
+		c.name(&d, "BudgetUsageTableName", c.Usage, "usage")
+	}
+	return d, nil
+}
+
+// name gives a table the name that a flag says; a stack keeps those that it has unless one
+// does.
+func (c stackDeployCmd) name(d *stack.Deployment, param, name, standard string) {
+	if _, given := d.Params[param]; !given && name != standard {
+		d.Params[param] = name
+	}
+}
+
+func (c stackDeployCmd) deploy(ctx context.Context, g *globals, out *term.Output, client stack.Client, d stack.Deployment, result *deployed) error {
+	s, err := c.standing(ctx, out, client, d)
+	if err != nil {
+		return err
+	}
+	set, err := stack.Propose(ctx, client, s, d, now(ctx))
+	if err != nil {
+		return err
+	}
+	result.ChangeSet = set
+	if set.ID != "" {
+		if !out.JSON {
+			printChanges(out, set)
+		}
+		if err := c.agree(ctx, out, set); err != nil || c.DryRun {
+			result.Status = "not deployed"
+			return errors.Join(err, stack.Discard(ctx, client, set))
+		}
+		if err := c.execute(ctx, out, client, set, result); err != nil {
+			return err
+		}
+	}
+	if c.DryRun {
+		if s != nil {
+			result.Status = s.Status
+		}
+		return nil
+	}
+	return c.finish(ctx, g, client, result)
+}
+
+// standing finds the stack, and puts away what is left of one that failed, if that was
+// asked for.
+func (c stackDeployCmd) standing(ctx context.Context, out *term.Output, client stack.Client, d stack.Deployment) (*stack.Stack, error) {
+	s, err := stack.Find(ctx, client, d.Stack)
+	if err != nil {
+		return nil, err
+	}
+	err = stack.Standing(ctx, client, s, d.Adopt)
+	if dead, ok := errors.AsType[*stack.FailedError](err); ok && c.CleanUp && !c.DryRun {
+		out.Notef("dynalimit: deleting what is left of %s (%s)", d.Stack, dead.Status)
+		var events []stack.Event
+		return nil, goesOn(ctx, d.Stack, stack.CleanUp(ctx, client, s, telling(out, &events)))
+	}
+	return s, err
+}
+
+// agree refuses what would lose a table, and asks.
+func (c stackDeployCmd) agree(ctx context.Context, out *term.Output, set *stack.ChangeSet) error {
+	if err := stack.Refuse(set.Changes); err != nil || c.DryRun {
+		return err
+	}
+	return c.confirm(ctx, out, fmt.Sprintf("Make these %s in the stack %s", counted(int64(len(set.Changes)), "change"), set.Stack), "yes")
+}
+
+func (c stackDeployCmd) execute(ctx context.Context, out *term.Output, client stack.Client, set *stack.ChangeSet, result *deployed) error {
+	mark, err := stack.Execute(ctx, client, set)
+	if err != nil {
+		return errors.Join(err, stack.Discard(ctx, client, set))
+	}
+	result.Executed = true
+	return goesOn(ctx, set.Stack, stack.Follow(ctx, client, set.Stack, set.StackID(), mark, telling(out, &result.Events)))
+}
+
+// finish protects the stack and makes its tables ready for use.
+func (c stackDeployCmd) finish(ctx context.Context, g *globals, client stack.Client, result *deployed) error {
+	s, err := mustFind(ctx, client, c.Name)
+	if err != nil {
+		return err
+	}
+	result.Status, result.Outputs = s.Status, s.Outputs
+	if !s.Protected {
+		if err := stack.Protect(ctx, client, c.Name, true); err != nil {
+			result.Problem = err.Error()
+		}
+	}
+	resources, err := stack.Resources(ctx, client, s.ID)
+	if err != nil {
+		return err
+	}
+	for _, r := range resources {
+		if r.IsTable() && r.Logical == limitsTable {
+			if err := c.prepare(ctx, g, r.Physical, result); err != nil {
+				result.Problem = fmt.Sprintf("the table %s is not ready for use: %v; whoever may write it runs 'dynalimit table create --table %s'", r.Physical, err, r.Physical)
+			}
+		}
+	}
+	return nil
+}
+
+// limitsTable is the table of limits in the template.
+const limitsTable = "LimitsTable"
+
+// prepare writes into a new table what CloudFormation cannot: the record of its layout.
+func (c stackDeployCmd) prepare(ctx context.Context, g *globals, table string, result *deployed) error {
+	of := *g
+	of.Table = table
+	return of.tablesOf(ctx, &term.Output{}, whichTables{}, true, func(client *dynamodb.Client, plans []tables.Plan) error {
+		r, err := tables.Create(ctx, client, plans[0], tables.Settings{}, false, func(string) {})
+		result.Tables = append(result.Tables, r)
+		return err
+	})
+}
+
+// printChanges shows what a change set does to a person.
+func printChanges(out *term.Output, set *stack.ChangeSet) {
+	what := "changes"
+	if set.New {
+		what = "is new"
+	}
+	fmt.Fprintf(out, "%s %s\n", out.Bold("The stack "+set.Stack), what)
+	for _, c := range set.Changes {
+		printStackChange(out, c)
+	}
+	for _, capability := range set.Capabilities {
+		fmt.Fprintf(out, "  It is allowed %s: %s\n", capability, term.Plain(set.Reason))
+	}
+}
+
+func printStackChange(out *term.Output, c stack.Change) {
+	line := fmt.Sprintf("%s  %s", c.Logical, c.Type)
+	if c.Physical != "" {
+		line += "  " + c.Physical
+	}
+	switch c.Replacement {
+	case "True":
+		line += "  REPLACED"
+	case "Conditional":
+		line += "  may be replaced"
+	}
+	switch {
+	case c.Action == "Add" || c.Action == "Import":
+		line = out.Green("+ " + line)
+	case c.Action == "Remove":
+		line = out.Red("- " + line)
+	case c.Replacement == "True":
+		line = out.Red("± " + line)
+	default:
+		line = out.Yellow("~ " + line)
+	}
+	fmt.Fprintln(out, "  "+line)
+	for _, d := range c.Details {
+		if d.Before == "" && d.After == "" {
+			fmt.Fprintf(out, "      %s\n", d.Property)
+			continue
+		}
+		fmt.Fprintf(out, "      %s  %s → %s\n", d.Property, short(d.Before), short(d.After))
+	}
+}
+
+// short cuts a value that fills more than a line.
+func short(value string) string {
+	const most = 60
+	if runes := []rune(term.Plain(value)); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return orDash(term.Plain(value))
+}
+
+func (c stackDeployCmd) printDeployed(out *term.Output, r *deployed) {
+	switch {
+	case c.DryRun && len(r.Changes) > 0:
+		fmt.Fprintln(out, "Dry run: nothing was deployed, and the change set is deleted.")
+		return
+	case !r.Executed:
+		fmt.Fprintf(out, "The stack %s is as it should be: nothing changes.\n", out.Bold(r.Stack))
+	default:
+		fmt.Fprintf(out, "The stack %s is deployed.\n", out.Bold(r.Stack))
+	}
+	for _, t := range r.Tables {
+		if len(t.Steps) > 0 {
+			fmt.Fprintf(out, "The table %s is ready for use.\n", out.Bold(t.Table))
+		}
+	}
+	printOutputs(out, r.Outputs)
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// shownEvents is how many of the latest events are shown.
+const shownEvents = 10
+
+type stackStatusCmd struct{ stackName }
+
+// Help is shown by --help.
+func (stackStatusCmd) Help() string {
+	return `It exits with 3 if there is no such stack, or if it is not as its template says.
+
+Examples:
+  dynalimit stack status
+  dynalimit stack status limits-eu --json`
+}
+
+// stackStatus is how a stack stands, for programs.
+type stackStatus struct {
+	Ready     bool             `json:"ready"`
+	Stack     *stack.Stack     `json:"stack"`
+	Resources []stack.Resource `json:"resources,omitempty"`
+	Events    []stack.Event    `json:"events,omitempty"`
+}
+
+// Run shows it.
+func (c stackStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.formation(ctx, out, func(client stack.Client) error {
+		s, err := stack.Find(ctx, client, c.Name)
+		if err != nil {
+			return err
+		}
+		status := stackStatus{Ready: s.Ready(), Stack: s}
+		if s != nil {
+			if status.Resources, err = stack.Resources(ctx, client, s.ID); err != nil {
+				return err
+			}
+			if status.Events, err = stack.Recent(ctx, client, s.ID, shownEvents); err != nil {
+				return err
+			}
+		}
+		err = out.Show(status, func() { c.print(out, status) })
+		if err == nil && !status.Ready {
+			return errNo
+		}
+		return err
+	})
+}
+
+func (c stackStatusCmd) print(out *term.Output, status stackStatus) {
+	s := status.Stack
+	if s == nil {
+		fmt.Fprintf(out, "%s  %s\n  deploy it with 'dynalimit stack deploy %s', or correct --region\n", out.Bold(c.Name), out.Red("there is no such stack here"), c.Name)
+		return
+	}
+	row := func(name, value string) {
+		fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-11s", name)), term.Plain(value))
+	}
+	fmt.Fprintf(out, "%s  %s\n", out.Bold(s.Name), statusText(out, s))
+	if s.Reason != "" {
+		row("reason", s.Reason)
+	}
+	row("deployed", deployedAt(s).Format("2006-01-02 15:04 MST"))
+	row("drift", driftText(s))
+	row("protection", onOff(s.Protected))
+	if !s.Ours {
+		row("by", "not deployed with this command")
+	}
+	for _, r := range status.Resources {
+		if r.IsTable() {
+			row("table", r.Physical)
+		}
+	}
+	row("resources", fmt.Sprint(len(status.Resources)))
+	if len(status.Events) > 0 {
+		fmt.Fprintln(out, "  "+out.Dim("latest events"))
+	}
+	for _, e := range status.Events {
+		printStackEvent(out, e)
+	}
+	printOutputs(out, s.Outputs)
+}
+
+func statusText(out *term.Output, s *stack.Stack) string {
+	switch {
+	case s.Running():
+		return out.Yellow(s.Status)
+	case s.Ready():
+		return out.Green(s.Status)
+	}
+	return out.Red(s.Status)
+}
+
+func deployedAt(s *stack.Stack) time.Time {
+	if s.Updated != nil {
+		return *s.Updated
+	}
+	return s.Created
+}
+
+func driftText(s *stack.Stack) string {
+	text := strings.ToLower(strings.ReplaceAll(s.Drift, "_", " "))
+	if s.DriftChecked != nil {
+		text += ", as of " + s.DriftChecked.Format("2006-01-02 15:04 MST")
+	}
+	return text
+}
+
+func onOff(yes bool) string {
+	if yes {
+		return "on"
+	}
+	return "off"
+}
+
+type stackListCmd struct{}
+
+// Help is shown by --help.
+func (stackListCmd) Help() string {
+	return `Stacks are known by their tag deployed-by=dynalimit.
+
+Examples:
+  dynalimit stack list
+  dynalimit stack list --region eu-central-1 --json`
+}
+
+// Run lists them.
+func (stackListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	return g.formation(ctx, out, func(client stack.Client) error {
+		all, err := stack.List(ctx, client)
+		if err != nil {
+			return err
+		}
+		return out.Show(all, func() {
+			if len(all) == 0 {
+				fmt.Fprintln(out, "No stack here was deployed with this command. Begin with 'dynalimit stack deploy'.")
+				return
+			}
+			rows := make([][]string, len(all))
+			for i, s := range all {
+				rows[i] = []string{s.Name, s.Status, deployedAt(s).Format("2006-01-02 15:04"), driftText(s)}
+			}
+			out.Table([]string{"STACK", "STATUS", "DEPLOYED", "DRIFT"}, rows)
+		})
+	})
+}
