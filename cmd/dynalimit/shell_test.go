@@ -43,7 +43,7 @@ type shell struct {
 // newShell is a shell whose commands begin with prefix.
 func newShell(t *testing.T, prefix ...string) *shell {
 	t.Helper()
-	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "DYNALIMIT_TABLE", "DYNALIMIT_NAMESPACE", "DYNALIMIT_PRINCIPAL"} {
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_CLOUDFORMATION", "DYNALIMIT_TABLE", "DYNALIMIT_NAMESPACE", "DYNALIMIT_PRINCIPAL"} {
 		t.Setenv(name, "")
 		require.NoError(t, os.Unsetenv(name)) // restored by Setenv's cleanup
 	}

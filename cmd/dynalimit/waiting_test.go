@@ -61,6 +61,7 @@ func TestNoCommandIsSilent(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(release)
+	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", server.URL)
 	lines := firstLines(t)
 	t.Chdir(withTestdata(t))
 	require.NoError(t, os.WriteFile("limits.yaml", []byte("system: {limits: {rpm: {capacity: 5}}}\n"), 0o600))
