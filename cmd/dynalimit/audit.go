@@ -12,6 +12,10 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
+// firstEvents is when nothing had written events yet: what is before is not looked
+// through, day by day.
+var firstEvents = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // auditCmd shows the events of changes.
 type auditCmd struct {
 	Target      string `help:"Only changes of this entity: of its record, limits and buckets." placeholder:"ID" xor:"target"`
@@ -76,6 +80,9 @@ func (c auditCmd) query(now time.Time) (dynalimit.AuditQuery, error) {
 			return q, fmt.Errorf("--to %w", err)
 		}
 	}
+	if c.From != "" && q.From.Before(firstEvents) && (q.To.IsZero() || q.To.After(firstEvents)) {
+		q.From = firstEvents
+	}
 	return q, nil
 }
 
@@ -97,7 +104,7 @@ func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 		if !c.Oldest {
 			all = newestFirst(ctx, repo, q, wanted, now(ctx))
 		}
-		some, more := firstEvents(term.First(all, wanted), c.Limit)
+		some, more := atMost(term.First(all, wanted), c.Limit)
 		if err := c.show(out, some); err != nil {
 			return err
 		}

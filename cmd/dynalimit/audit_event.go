@@ -24,9 +24,9 @@ const auditWindow = 24 * time.Hour
 // oldestKept is how far back is looked where nothing else is said.
 const oldestKept = 90 * 24 * time.Hour
 
-// firstEvents are the first n of some events, all for 0; more tells afterwards whether there
+// atMost are the first n of some events, all for 0; more tells afterwards whether there
 // was another.
-func firstEvents(all auditEvents, n int) (some auditEvents, more *bool) {
+func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 	more = new(bool)
 	return func(yield func(dynalimit.AuditEvent, error) bool) {
 		seen := 0

@@ -57,7 +57,7 @@ func (b *budgetCmd) with(ctx context.Context, out *term.Output, run func(*budget
 	}
 	keeper, err := budget.New(o.ClientOf(cfg), budget.Tables{Control: b.Control, Usage: b.Usage}, &budget.Options{Now: clockOf(ctx)})
 	if err != nil {
-		return b.explain(err)
+		return b.ended(ctx, err)
 	}
 	who, err := o.Identity(ctx, cfg)
 	if err == nil && b.CreateTables {
@@ -68,7 +68,15 @@ func (b *budgetCmd) with(ctx context.Context, out *term.Output, run func(*budget
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
-	return b.explain(errors.Join(err, keeper.Close(closing)))
+	return b.ended(ctx, errors.Join(err, keeper.Close(closing)))
+}
+
+// ended says what to do about an error, or about Ctrl-C.
+func (b *budgetCmd) ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return b.globals.explain(ctx, err)
+	}
+	return b.explain(err)
 }
 
 // explain says what to do about an error.
@@ -85,6 +93,7 @@ func (b *budgetCmd) explain(err error) error {
 	case errors.Is(err, budget.ErrNotFound):
 		next = "list what there is with 'dynalimit budget orgs list' and 'dynalimit budget apps list ORG'"
 	case errors.As(err, &bad):
+		err = inDates(err)
 		if flag := flagOf(err); flag != "" {
 			next = "it is what " + flag + " says, or does not say; "
 		}

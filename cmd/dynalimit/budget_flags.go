@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 )
 
-// dayFlag is a day as the library writes it, 20260123.
+// dayFlag is a day as the library writes it, 20260123. The commands show 2026-01-23.
 type dayFlag string
 
 // UnmarshalText reads a day as the library writes it, or as the commands show
@@ -79,6 +80,23 @@ func flagOf(err error) string {
 		name = "--" + strings.ReplaceAll(label, "_", "-")
 	}
 	return name
+}
+
+// days are days as the library writes them.
+var days = regexp.MustCompile(`\b20[0-9]{6}\b`)
+
+// datedError is an error whose days are written as the commands write them.
+type datedError struct{ error }
+
+func (e datedError) Error() string { return days.ReplaceAllStringFunc(e.error.Error(), dateOf) }
+func (e datedError) Unwrap() error { return e.error }
+
+// inDates writes the days of an invalid day as they are typed.
+func inDates(err error) error {
+	if slices.Contains([]string{"--day", "--to and --days"}, flagOf(err)) {
+		return datedError{err}
+	}
+	return err
 }
 
 // inOrdering checks labels that are to have quotas.

@@ -100,7 +100,7 @@ func (c adjustmentsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 			return err
 		}
 		all, err := collect(k.Adjustments(ctx, c.Org, c.App), func(a budget.Adjustment) adjustmentJSON {
-			return adjustmentJSON{a.ID, a.App, a.Label, a.Day, a.DeltaMicros, a.Reason, a.At.UTC()}
+			return adjustmentJSON{a.ID, a.App, a.Label, dateOf(a.Day), a.DeltaMicros, a.Reason, a.At.UTC()}
 		})
 		if err != nil {
 			return err
@@ -218,7 +218,7 @@ func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 				fmt.Fprintln(out, "No events.")
 			}
 			for _, e := range all {
-				fmt.Fprintf(out, "%s  %s  %s\n", out.Dim(e.At.Format(time.RFC3339)), e.Period, e.text())
+				fmt.Fprintf(out, "%s  %s  %s\n", out.Dim(e.At.Format(time.RFC3339)), periodName(e.Period), e.text())
 			}
 		})
 	})

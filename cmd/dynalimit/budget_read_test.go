@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -63,6 +64,78 @@ func TestBudgetReadTranscript(t *testing.T) {
 		{"prices", "reset", "gpt-4o"},
 		{"prices", "list", "gpt-4o"},
 	})
+}
+
+// TestBudgetRefusalsTranscript: what each command says to input that it cannot use, and
+// what those print for programs that other transcripts do not have so.
+func TestBudgetRefusalsTranscript(t *testing.T) {
+	const nobody, bare = "660e8400-e29b-41d4-a716-446655440000", "770e8400-e29b-41d4-a716-446655440000"
+	s := newShell(t, "budget")
+	s.acme()
+	s.must("orgs", "put", bare, "--ordering", "bare", "--quota", "bare=1")
+	s.must("apps", "put", bare, "chat")
+	s.golden("budget_refused.txt", [][]string{
+		{"orgs", "list", "acme"},
+		{"orgs", "show", nobody},
+		{"orgs", "put", nobody},
+		{"orgs", "put", nobody, "--ordering", "gold"},
+		{"orgs", "put", acme, "--model", "premium=no-such-model", "--json"},
+		{"orgs", "put", acme, "--model", "premium=no-such-model"},
+		{"apps", "list", nobody},
+		{"apps", "show", acme, "nobody"},
+		{"apps", "put", nobody, "chat"},
+		{"apps", "put", acme, "chat", "--tight", "10"},
+		{"quotas", "show", acme, "nobody"},
+		{"quotas", "set", acme, "gold=1"},
+		{"quotas", "set", acme, "--limit", "week:gold=1"},
+		{"today", acme, "nobody"},
+		{"history", acme, "--days", "0"},
+		{"history", acme, "--to", "yesterday"},
+		{"override", bare, "chat", "bare"},
+		{"override", acme, "chat"},
+		{"adjust", acme, "chat", "premium", "--reason", "x"},
+		{"adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--day", "2027-01-01"},
+		{"adjust", acme, "chat", "gold", "--charge", "3", "--reason", "x", "--id", "00000000-0000-4000-8000-00000000a001"},
+		{"sweep", "acme"},
+		{"recommend", acme, "nobody"},
+		{"adjustments", acme, "nobody"},
+		{"tags", acme, "user", "--app", "nobody"},
+		{"events", acme, "nobody"},
+		{"prices", "list", "gpt-4o", "gpt-4"},
+		{"prices", "set", "gpt-4o", "--input", "1"},
+		{"prices", "reset", "gpt-4o"},
+		{"prices", "set", "gpt-4o", "--input", "1", "--output", "2"},
+		{"prices", "reset", "gpt-4o", "--json"},
+	})
+}
+
+// TestAChargeIsSeenAtOnce: in the day of its organisation and of its app, whether that
+// made calls before or not.
+func TestAChargeIsSeenAtOnce(t *testing.T) {
+	s := newShell(t, "budget")
+	s.must("orgs", "put", acme, "--create-tables", "--ordering", "premium", "--quota", "premium=10",
+		"--model", "premium=anthropic.claude-3-5-sonnet-20241022-v2:0")
+	s.must("adjust", acme, "chat", "premium", "--charge", "3", "--reason", "x")
+	assert.Contains(t, s.must("today", acme), "$3.00 of $10.00")
+	assert.Contains(t, s.must("today", acme, "chat"), "$3.00 of $10.00")
+}
+
+// TestDaysAreTypedAsTheyArePrinted: by people and by programs.
+func TestDaysAreTypedAsTheyArePrinted(t *testing.T) {
+	s := newShell(t, "budget")
+	s.acme()
+	shown, _, _ := strings.Cut(s.must("today", acme), "  ")
+	require.Equal(t, "Fri 2026-01-23", shown)
+	var day totalsJSON
+	require.NoError(t, json.Unmarshal([]byte(s.must("today", acme, "--json")), &day))
+	require.Equal(t, "2026-01-23", day.Day)
+	want := s.must("history", acme, "--days", "1")
+	for _, typed := range []string{shown, day.Day, "20260123"} {
+		assert.Equal(t, want, s.must("history", acme, "--days", "1", "--to", typed), typed)
+	}
+	assert.Equal(t, "day 2026-01-23", periodName("DAY#20260123"))
+	assert.Equal(t, "week 2026-W04", periodName("WEEK#2026-W04"))
+	assert.Equal(t, "month 2026-01", periodName("MONTH#202601"))
 }
 
 // TestAdjustedAppIsInTheOrganisation: an app's first charge may be by hand.

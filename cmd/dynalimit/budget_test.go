@@ -115,7 +115,7 @@ func TestBudgetErrorsSayWhatToDoNext(t *testing.T) {
 		"no UUID":              {exitUsage, []string{"today", "acme"}, []string{"org_id", "--help"}},
 		"label not in order":   {exitUsage, []string{"override", acme, "chat", "gold"}, []string{"gold", "--help"}},
 		"quota without label":  {exitUsage, []string{"orgs", "put", acme, "--ordering", "premium,gold"}, []string{"gold", "--help"}},
-		"future day":           {exitUsage, []string{"adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--day", "20270101"}, []string{"20270101", "future"}},
+		"future day":           {exitUsage, []string{"adjust", acme, "chat", "premium", "--charge", "1", "--reason", "x", "--day", "20270101"}, []string{"2027-01-01", "future"}},
 		"no amount":            {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x"}, []string{"--charge", "--credit", "budget adjust"}},
 		"id of another":        {exitFailed, []string{"adjust", acme, "chat", "premium", "--charge", "2", "--reason", "x", "--id", third}, []string{"used with other contents", "another --id"}},
 		"both amounts":         {exitUsage, []string{"adjust", acme, "chat", "premium", "--reason", "x", "--charge", "1", "--credit", "1"}, []string{"--charge", "--credit"}},

@@ -31,7 +31,7 @@ type labelJSON struct {
 }
 
 func totalsToJSON(org, app string, t budget.DayTotals) totalsJSON {
-	j := totalsJSON{Org: org, App: app, Day: t.Day, CostMicros: t.CostMicros, Labels: []labelJSON{}}
+	j := totalsJSON{Org: org, App: app, Day: dateOf(t.Day), CostMicros: t.CostMicros, Labels: []labelJSON{}}
 	for _, l := range t.Labels {
 		j.Labels = append(j.Labels, labelJSON{l.Label, l.CostMicros, l.HeldMicros, l.Quota, l.Percent, l.Status, l.Requests, l.Tokens})
 	}
@@ -94,13 +94,31 @@ func calls(n int64) string {
 	return fmt.Sprintf("%d calls", n)
 }
 
-// dayName shows 20260123 as a date with its weekday.
-func dayName(day string) string {
+// dateOf shows 20260123, as the library has it, as a date.
+func dateOf(day string) string {
 	t, err := time.Parse("20060102", day)
 	if err != nil {
 		return day
 	}
-	return t.Format("Mon 2006-01-02")
+	return t.Format(time.DateOnly)
+}
+
+// dayName shows a day with its weekday.
+func dayName(day string) string {
+	t, err := time.Parse(time.DateOnly, dateOf(day))
+	if err != nil {
+		return day
+	}
+	return t.Format("Mon " + time.DateOnly)
+}
+
+// periodName shows what the library calls DAY#20260123, WEEK#2026-W04 or MONTH#202601.
+func periodName(key string) string {
+	kind, name, _ := strings.Cut(key, "#")
+	if month, err := time.Parse("200601", name); err == nil {
+		name = month.Format("2006-01")
+	}
+	return strings.ToLower(kind) + " " + dateOf(name)
 }
 
 type todayCmd struct {

@@ -111,7 +111,7 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 			ID: c.ID, Label: c.Label, Day: string(c.Day), DeltaMicros: delta, Reason: c.Reason,
 		})
 		if errors.Is(err, budget.ErrUnavailable) {
-			err = fmt.Errorf("%w; repeat it with --id %s --day %s, and it is applied once", err, applied.ID, applied.Day)
+			err = fmt.Errorf("%w; repeat it with --id %s --day %s, and it is applied once", err, applied.ID, dateOf(applied.Day))
 		}
 		if errors.Is(err, budget.ErrConflict) { // nobody's change is in the way: it is applied already, or is another one
 			return errors.New(err.Error() + "; give another adjustment another --id")

@@ -107,31 +107,27 @@ Examples:
 // Run lists them.
 func (c limitsListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
-		scopes, err := c.scopes(ctx, repo)
-		if err != nil {
-			return err
-		}
-		return out.Show(scopes, func() {
-			if len(scopes) == 0 {
-				fmt.Fprintln(out, "Nothing is set. Begin with 'dynalimit system set rpm=100'.")
-				return
-			}
-			rows := make([][]string, len(scopes))
-			for i, s := range scopes {
-				rows[i] = []string{levelName(s), orDash(s.Entity + s.Plan), orDash(s.Resource)}
-			}
-			out.Table([]string{"LEVEL", "OF", "RESOURCE"}, rows)
+		return term.Stream(out, c.scopes(ctx, repo), term.List[dynalimit.Scope]{
+			Titles: []string{"LEVEL", "OF", "RESOURCE"},
+			Row: func(s dynalimit.Scope) []string {
+				return []string{levelName(s), orDash(s.Entity + s.Plan), orDash(s.Resource)}
+			},
+			None: "Nothing is set. Begin with 'dynalimit system set rpm=100'.",
 		})
 	})
 }
 
-func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) ([]dynalimit.Scope, error) {
+func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[dynalimit.Scope, error] {
 	if c.Resource == "" {
-		return collect(repo.Scopes(ctx), func(s dynalimit.Scope) dynalimit.Scope { return s })
+		return repo.Scopes(ctx)
 	}
-	return collect(repo.EntitiesWithLimits(ctx, c.Resource), func(id string) dynalimit.Scope {
-		return dynalimit.Scope{Entity: id, Resource: c.Resource}
-	})
+	return func(yield func(dynalimit.Scope, error) bool) {
+		for id, err := range repo.EntitiesWithLimits(ctx, c.Resource) {
+			if !yield(dynalimit.Scope{Entity: id, Resource: c.Resource}, err) {
+				return
+			}
+		}
+	}
 }
 
 // levelName is what kind of level a scope names.
@@ -212,16 +208,5 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits) {
 
 // showNames shows a list of names, or says what to do about an empty one.
 func showNames(out *term.Output, all iter.Seq2[string, error], none string) error {
-	names, err := collect(all, func(name string) string { return name })
-	if err != nil {
-		return err
-	}
-	return out.Show(names, func() {
-		for _, name := range names {
-			fmt.Fprintln(out, term.Plain(name))
-		}
-		if len(names) == 0 {
-			fmt.Fprintln(out, none)
-		}
-	})
+	return term.Stream(out, all, term.List[string]{Row: func(name string) []string { return []string{name} }, None: none})
 }

@@ -47,6 +47,10 @@ type commands struct {
 
 	Local  localCmd  `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests."`
 	Budget budgetCmd `cmd:"" help:"Show and change the budgets of organisations and their apps."`
+
+	Version         versionCmd         `cmd:"" help:"Show which release this is."`
+	Completion      completionCmd      `cmd:"" help:"Print what makes a shell complete commands and flags."`
+	CompletionWords completionWordsCmd `cmd:"" hidden:"" help:"Print what a word can become; shells ask it."`
 }
 
 func main() {

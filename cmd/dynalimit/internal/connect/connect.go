@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/dynalimit/dynalimit"
 )
@@ -100,7 +101,7 @@ func (o Options) Config(ctx context.Context) (aws.Config, error) {
 	if err := o.Check(); err != nil {
 		return aws.Config{}, err
 	}
-	var load []func(*config.LoadOptions) error
+	load := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // its errors are told by the command
 	if o.OnThisMachine() {
 		load = append(load, config.WithDefaultRegion("us-east-1"))
 		if os.Getenv("AWS_ACCESS_KEY_ID") == "" && o.Profile == "" {

@@ -13,7 +13,7 @@ const sample = 100
 
 // List says how the values of a list are shown.
 type List[T any] struct {
-	// Titles are those of the columns.
+	// Titles are those of the columns; none if values are single words, which are not cut.
 	Titles []string
 	// Row is a value for people: a cell for each title.
 	Row func(T) []string
@@ -102,6 +102,10 @@ type sheet struct {
 
 func (s *sheet) add(row []string) {
 	s.added++
+	if len(s.titles) == 0 {
+		fmt.Fprintln(s.out, Plain(row[0]))
+		return
+	}
 	if s.widths != nil {
 		s.print(row)
 		return
@@ -113,7 +117,7 @@ func (s *sheet) add(row []string) {
 
 // flush decides how wide the columns are, and prints the rows that waited for that.
 func (s *sheet) flush() {
-	if s.widths != nil || s.added == 0 {
+	if s.widths != nil || s.added == 0 || len(s.titles) == 0 {
 		return
 	}
 	s.widths = make([]int, len(s.titles))

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// completionCmd prints what makes a shell complete commands, flags and their values. The
+// scripts ask the program itself, so that they need not be made anew with a new release.
+type completionCmd struct {
+	Shell string `arg:"" help:"The shell: bash, zsh or fish." enum:"bash,zsh,fish"`
+}
+
+// Help is shown by --help.
+func (completionCmd) Help() string {
+	return `The script asks the dynalimit that is run, which asks nobody.
+
+Examples:
+  dynalimit completion bash > /etc/bash_completion.d/dynalimit
+  source <(dynalimit completion bash)
+  dynalimit completion zsh > "${fpath[1]}/_dynalimit"
+  dynalimit completion fish > ~/.config/fish/completions/dynalimit.fish`
+}
+
+// completionScripts are the scripts, by shell.
+var completionScripts = map[string]string{
+	"bash": `# Completes dynalimit in bash.
+_dynalimit() {
+    local IFS=$'\n'
+    COMPREPLY=($("$1" completion-words bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _dynalimit dynalimit
+`,
+	"zsh": `#compdef dynalimit
+# Completes dynalimit in zsh.
+_dynalimit() {
+    local -a found
+    found=("${(@f)$(dynalimit completion-words zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    found=("${(@)found:#}")
+    if (( ${#found} )); then
+        _describe 'dynalimit' found
+    else
+        _files
+    fi
+}
+if [ "$funcstack[1]" = "_dynalimit" ]; then
+    _dynalimit
+else
+    compdef _dynalimit dynalimit
+fi
+`,
+	"fish": `# Completes dynalimit in fish.
+function __dynalimit_words
+    set -l before (commandline -opc)
+    set -e before[1]
+    set -l current (commandline -ct)
+    dynalimit completion-words fish -- $before "$current" 2>/dev/null
+end
+complete -c dynalimit -f -a '(__dynalimit_words)'
+`,
+}
+
+// Run prints the script.
+func (c completionCmd) Run(out *term.Output) error {
+	_, err := fmt.Fprint(out, completionScripts[c.Shell])
+	return err
+}
+
+// completionWordsCmd prints what the last of some words can become; the scripts ask it.
+type completionWordsCmd struct {
+	Shell string   `arg:"" enum:"bash,zsh,fish"`
+	Words []string `arg:"" optional:"" passthrough:""`
+}
+
+// Run prints them.
+func (c completionWordsCmd) Run(out *term.Output) error {
+	words := c.Words
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	parser := newParser(nil, &commands{}, &term.Output{}, nil) //nolint:staticcheck // nothing runs
+	for _, found := range candidates(parser.Model.Node, words) {
+		about := strings.ReplaceAll(found.about, "\n", " ")
+		switch c.Shell {
+		case "zsh":
+			fmt.Fprintf(out, "%s:%s\n", strings.ReplaceAll(found.word, ":", `\:`), about)
+		case "fish":
+			fmt.Fprintf(out, "%s\t%s\n", found.word, about)
+		default:
+			fmt.Fprintln(out, found.word)
+		}
+	}
+	return out.Err()
+}

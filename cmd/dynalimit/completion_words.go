@@ -1,0 +1,152 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// candidate is what a word can become, and what that is about.
+type candidate struct{ word, about string }
+
+// line is a command line that is being written.
+type line struct {
+	node       *kong.Node // the command so far
+	positional int        // how many arguments it has
+	wants      *kong.Flag // the flag whose value comes next
+	ended      bool       // by --: no flags follow
+}
+
+// candidates are what the last of the words of a command line, without the program's name,
+// can become.
+func candidates(root *kong.Node, words []string) []candidate {
+	words = joinedFlags(words)
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	l := line{node: root}
+	for _, word := range words[:len(words)-1] {
+		l.take(word)
+	}
+	last := words[len(words)-1]
+	var all []candidate
+	switch name, begun, assigned := strings.Cut(last, "="); {
+	case l.wants != nil:
+		all = values(l.wants.Value, "")
+	case assigned && strings.HasPrefix(last, "--"):
+		if flag := l.flag(name); flag != nil {
+			all, last = values(flag.Value, name+"="), name+"="+begun
+		}
+	case strings.HasPrefix(last, "-") && !l.ended:
+		all = l.flags()
+	default:
+		all = l.arguments()
+	}
+	return slices.DeleteFunc(all, func(c candidate) bool { return !strings.HasPrefix(c.word, last) })
+}
+
+// joinedFlags undoes what bash does to --flag=value: three words, of which the last may be
+// missing.
+func joinedFlags(words []string) []string {
+	var out []string
+	for i, word := range words {
+		switch before := len(out) - 1; {
+		case word == "=" && before >= 0 && strings.HasPrefix(out[before], "--"):
+			if i == len(words)-1 {
+				out = append(out, "")
+			}
+		default:
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// take reads a word that is complete.
+func (l *line) take(word string) {
+	switch {
+	case l.wants != nil:
+		l.wants = nil
+	case word == "--":
+		l.ended = true
+	case strings.HasPrefix(word, "--") && !l.ended:
+		if name, _, assigned := strings.Cut(word, "="); !assigned {
+			if flag := l.flag(name); flag != nil && !flag.IsBool() {
+				l.wants = flag
+			}
+		}
+	default:
+		for _, child := range l.node.Children {
+			if child.Name == word && l.positional == 0 {
+				l.node = child
+				return
+			}
+		}
+		l.positional++
+	}
+}
+
+// flag is a flag of the command by its name with dashes.
+func (l *line) flag(name string) *kong.Flag {
+	for _, group := range l.node.AllFlags(false) {
+		for _, flag := range group {
+			if "--"+flag.Name == name || slices.Contains(flag.Aliases, strings.TrimPrefix(name, "--")) {
+				return flag
+			}
+		}
+	}
+	return nil
+}
+
+// flags are the flags of the command, the nearest first.
+func (l *line) flags() []candidate {
+	var all []candidate
+	groups := l.node.AllFlags(true)
+	slices.Reverse(groups)
+	for _, group := range groups {
+		for _, flag := range group {
+			all = append(all, candidate{"--" + flag.Name, flag.Help})
+			if negated := flag.Tag.Negatable; negated != "" {
+				name := "--no-" + flag.Name
+				if negated != "_" {
+					name = "--" + negated
+				}
+				all = append(all, candidate{name, flag.Help})
+			}
+		}
+	}
+	return all
+}
+
+// arguments are the commands that can follow, or the values of the next argument.
+func (l *line) arguments() []candidate {
+	var all []candidate
+	if l.positional == 0 {
+		for _, child := range l.node.Children {
+			if !child.Hidden && child.Type == kong.CommandNode {
+				all = append(all, candidate{child.Name, child.Help})
+			}
+		}
+	}
+	if len(l.node.Children) == 0 && l.positional < len(l.node.Positional) {
+		all = append(all, values(l.node.Positional[l.positional], "")...)
+	}
+	return all
+}
+
+// values are the values that a flag or an argument can have, if those can be listed.
+func values(v *kong.Value, prefix string) []candidate {
+	words := v.EnumSlice()
+	if len(words) == 0 || v.Enum == "" {
+		words = nil
+		if hint := v.Flag; hint != nil && strings.Contains(hint.PlaceHolder, "|") { // soft|hard
+			words = strings.Split(hint.PlaceHolder, "|")
+		}
+	}
+	all := make([]candidate, len(words))
+	for i, word := range words {
+		all[i] = candidate{prefix + strings.TrimSpace(word), v.Help}
+	}
+	return all
+}

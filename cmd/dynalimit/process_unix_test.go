@@ -1,0 +1,104 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// process is the program as a process of its own.
+func process(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	command := exec.CommandContext(t.Context(), self, args...)
+	command.Env = append(os.Environ(), asProgram+"=1")
+	return command
+}
+
+// TestInterruptEndsWith130: a process that waits for an engine, and Ctrl-C.
+func TestInterruptEndsWith130(t *testing.T) {
+	for _, args := range [][]string{
+		{"entity", "list"}, {"entity", "create", "key-1"}, {"audit", "--json"}, {"budget", "orgs", "list"}, {"namespace", "list"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			asked, release := make(chan struct{}, 100), make(chan struct{})
+			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				asked <- struct{}{}
+				<-release
+			}))
+			t.Cleanup(server.Close)
+			t.Cleanup(func() { close(release) })
+			var stdout, stderr bytes.Buffer
+			command := process(t, append([]string{"--endpoint", server.URL}, args...)...)
+			command.Stdout, command.Stderr = &stdout, &stderr
+			require.NoError(t, command.Start())
+			<-asked
+			require.NoError(t, command.Process.Signal(os.Interrupt))
+			require.Error(t, command.Wait())
+			assert.Equal(t, exitInterrupted, command.ProcessState.ExitCode(), stderr.String())
+			assert.Contains(t, stderr.String(), "interrupted")
+			assert.Contains(t, stderr.String(), "run the command again")
+			assert.Empty(t, stdout.String())
+		})
+	}
+}
+
+// TestClosedPipeEndsTheProgram: as head closes it after the first line; nobody is told.
+func TestClosedPipeEndsTheProgram(t *testing.T) {
+	s := newTable(t)
+	setups := make([]dynalimit.EntitySetup, 1500)
+	for i := range setups {
+		setups[i].Entity = dynalimit.Entity{ID: fmt.Sprintf("key-%04d", i), Name: strings.Repeat("n", 100)}
+	}
+	_, err := s.repository().CreateEntities(t.Context(), setups)
+	require.NoError(t, err)
+	var stderr bytes.Buffer
+	command := process(t, "--endpoint", s.endpoint, "entity", "list", "--json")
+	command.Stderr = &stderr
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	command.Stdout = write
+	require.NoError(t, command.Start())
+	require.NoError(t, write.Close())
+	line, err := bufio.NewReaderSize(read, 16).ReadString('\n')
+	require.NoError(t, err)
+	assert.Equal(t, "[\n", line)
+	require.NoError(t, read.Close())
+	require.Error(t, command.Wait())
+	assert.Equal(t, "signal: broken pipe", command.ProcessState.String())
+	assert.Empty(t, stderr.String())
+}
+
+// TestFullDiskIsNoSuccess: what could not be written is told.
+func TestFullDiskIsNoSuccess(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full here")
+	}
+	defer full.Close()
+	s := newTable(t)
+	s.must("entity", "create", "key-1")
+	for _, args := range [][]string{{"entity", "list"}, {"entity", "show", "key-1"}, {"entity", "list", "--json"}, {"version"}, {"audit"}} {
+		var stderr bytes.Buffer
+		command := process(t, append([]string{"--endpoint", s.endpoint}, args...)...)
+		command.Stdout, command.Stderr = full, io.Writer(&stderr)
+		require.Error(t, command.Run(), args)
+		assert.Equal(t, exitFailed, command.ProcessState.ExitCode())
+		assert.Contains(t, stderr.String(), "no space left on device", args)
+	}
+}

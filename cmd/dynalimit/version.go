@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/version"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// versionCmd says which release this is.
+type versionCmd struct {
+	TableVersion bool `help:"Show the version of the table's layout too, which asks DynamoDB."`
+}
+
+// Help is shown by --help.
+func (versionCmd) Help() string {
+	return `It asks nobody, except with --table-version.
+
+Examples:
+  dynalimit version
+  dynalimit version --json
+  dynalimit version --table-version --table limits`
+}
+
+// versionJSON is the release, for programs.
+type versionJSON struct {
+	version.Info
+	Table *layoutJSON `json:"table,omitempty"`
+}
+
+// layoutJSON is the version of a table's layout, for programs.
+type layoutJSON struct {
+	Table         string `json:"table"`
+	Layout        string `json:"layout"`
+	ClientMin     string `json:"client_min,omitempty"`
+	CompositeOnly bool   `json:"composite_only"`
+	UpdatedBy     string `json:"updated_by,omitempty"`
+}
+
+// Run shows it.
+func (c versionCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	j := versionJSON{Info: version.Current()}
+	if c.TableVersion {
+		defer out.Watch(g.options(ctx).Where())()
+		var err error
+		if j.Table, err = g.layout(ctx); err != nil {
+			return g.explain(ctx, err)
+		}
+	}
+	return out.Show(j, func() {
+		fmt.Fprintln(out, j.Info)
+		if t := j.Table; t != nil {
+			left := ""
+			if !t.CompositeOnly {
+				left = "; items of the older layout may be left, see 'dynalimit migrate --dry-run'"
+			}
+			fmt.Fprintf(out, "table %s: layout %s, written by %s%s\n", t.Table, term.Plain(t.Layout), term.Plain(orDash(t.UpdatedBy)), left)
+		}
+	})
+}
+
+// layout reads the version of the table's layout.
+func (g *globals) layout(ctx context.Context) (*layoutJSON, error) {
+	client, err := g.options(ctx).Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	got, err := client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: aws.String(g.Table), Key: schema.Keys{}.Version().Attributes(), ConsistentRead: aws.Bool(true),
+	})
+	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
+		return nil, fmt.Errorf("there is no table %q here: %w", g.Table, dynalimit.ErrTable)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the version of the table %q cannot be read: %w", g.Table, err)
+	}
+	record, ok := schema.DecodeVersion(got.Item)
+	if !ok {
+		return nil, &failure{exitFailed, fmt.Errorf("the table %q says no version of its layout: have 'dynalimit table create' write it", g.Table)}
+	}
+	return &layoutJSON{g.Table, record.Schema, record.ClientMin, record.CompositeOnly, record.UpdatedBy}, nil
+}
