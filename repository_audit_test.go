@@ -3,12 +3,14 @@ package dynalimit
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -304,4 +306,23 @@ func underFaultsOfChanges(t *testing.T, test func(t *testing.T, e *engine, r *Re
 			})
 		})
 	}
+}
+
+// The index lists whatever names its partition: an item of somebody else who names one of
+// the events is no event.
+func TestForeignItemsAreNoEvents(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		r := e.repository(t, &RepositoryOptions{Now: noon}).As("ann@example.com")
+		require.NoError(t, r.SetSystemLimits(t.Context(), []Limit{PerMinute("rpm", 10)}, nil))
+		events := table.Query{Op: "read", Hash: schema.PK, Value: r.admin.Events.Partition(AuditSystem), Whole: true}
+		for event, err := range r.store.Items(t.Context(), events) {
+			require.NoError(t, err)
+			maps.Copy(event, r.keys.Bucket("key-1", "gpt-4").Attributes())
+			_, err = e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: event})
+			require.NoError(t, err)
+		}
+		found := trail(t, r, AuditQuery{})
+		require.Len(t, found, 1)
+		assert.Equal(t, AuditSystem, found[0].Target)
+	})
 }

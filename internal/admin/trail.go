@@ -115,8 +115,9 @@ func (a *Admin) indexed(ctx context.Context, partition string, s Search) ([]sche
 		if err != nil {
 			return nil, err
 		}
-		if s.wants(audit.IndexedPrincipal(schema.Text(item, schema.GSI2SK))) {
-			keys = append(keys, schema.KeyOf(item))
+		key := schema.KeyOf(item)
+		if a.Events.Has(key) && s.wants(audit.IndexedPrincipal(schema.Text(item, schema.GSI2SK))) {
+			keys = append(keys, key)
 		}
 	}
 	return keys, nil

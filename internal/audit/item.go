@@ -74,6 +74,12 @@ func (l Layout) Partition(target string) string { return l.Prefix + partition + 
 // SortPrefix begins the sort key of each event; the event's id follows.
 const SortPrefix = sortPrefix
 
+// Has reports whether a key is that of an event: an index lists whatever names its
+// partition.
+func (l Layout) Has(key schema.Key) bool {
+	return strings.HasPrefix(key.PK, l.Prefix+partition) && strings.HasPrefix(key.SK, SortPrefix)
+}
+
 // Day is a partition of the index: the events of a day in UTC, of the principals of a
 // shard.
 func (l Layout) Day(t time.Time, shard int) string {
