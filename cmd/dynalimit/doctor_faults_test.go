@@ -69,8 +69,7 @@ func (x *ill) examine() map[string]doctor.Result {
 // altered is a client whose answers are changed, as engines give other ones.
 type altered struct {
 	doctor.Client
-	table   func(*types.TableDescription)
-	backups func(*types.ContinuousBackupsDescription)
+	table func(*types.TableDescription)
 }
 
 func (a *altered) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/smithy-go/logging"
+
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/live"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
@@ -64,11 +66,12 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 		return badInput("%w", err)
 	}
 	o := g.options(ctx)
-	client, err := o.Client(ctx)
+	cfg, err := o.Config(ctx)
 	if err != nil {
 		return g.explain(ctx, err)
 	}
-	meter := &live.Meter{DynamoDB: client}
+	cfg.Logger = logging.Nop{} // nothing but the view writes on its terminal
+	meter := &live.Meter{DynamoDB: o.ClientOf(cfg)}
 	repo, err := o.On(meter)
 	if err != nil {
 		return g.explain(ctx, err)

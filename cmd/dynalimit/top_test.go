@@ -45,7 +45,7 @@ func TestTopReadsNoMore(t *testing.T) {
 	require.NoError(t, repo.SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)}, nil))
 	limiter, err := dynalimit.New(repo, nil)
 	require.NoError(t, err)
-	for i := range 250 {
+	for i := range 400 {
 		_, err := limiter.Acquire(t.Context(), "key-"+string(rune('a'+i%26))+strings.Repeat("x", i/26), "gpt-4", dynalimit.Amounts{"rpm": 1})
 		require.NoError(t, err)
 	}
@@ -55,7 +55,7 @@ func TestTopReadsNoMore(t *testing.T) {
 	assert.Contains(t, text, "Not all: 100 buckets read")
 	used := s.db.Meter().Sub(began)
 	assert.Zero(t, used.WriteUnits())
-	assert.Equal(t, int64(2), used.Operations["Query"].Requests, "pages of the index")
+	assert.LessOrEqual(t, used.Operations["Query"].Requests, int64(3), "pages of the index, of five: two, and a try that is repeated")
 }
 
 // screen is a pseudo terminal on which a command runs.

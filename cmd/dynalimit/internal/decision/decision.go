@@ -104,24 +104,18 @@ const mostLinks = 8
 func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, now time.Time) (*Decision, error) {
 	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked}
 	configured, blocked := true, false
-	for id := entity; id != "" && len(d.Chain) < mostLinks; {
+	for id := entity; id != "" && len(d.Chain) < mostLinks && !d.charges(id); {
 		resolved, err := repo.ResolveLimits(ctx, id, resource)
 		if err != nil {
 			return nil, err
 		}
-		link := Link{EntityID: id, Plan: resolved.Plan, Level: resolved.Level, Blocked: resolved.Blocked, Unlimited: resolved.Unlimited, Limits: []Limit{}}
-		if link.Levels, err = levels(ctx, repo, resolved); err != nil {
+		if err := d.add(ctx, repo, resolved); err != nil {
 			return nil, err
 		}
 		blocked = blocked || resolved.Blocked != ""
 		configured = configured && (resolved.Level != "" || blocked)
-		if d.PolicyLevel == "" && resolved.PolicyLevel != "" {
-			d.PolicyLevel, d.PolicyOf, d.OnUnavailable = resolved.PolicyLevel, id, resolved.OnUnavailable
-		}
-		d.Chain = append(d.Chain, link)
-		again := slices.ContainsFunc(d.Chain, func(l Link) bool { return l.EntityID == resolved.ParentID })
-		if id = resolved.ParentID; !resolved.Cascade || again {
-			break // Check says what is wrong with a chain that returns to itself
+		if id = resolved.ParentID; !resolved.Cascade {
+			break
 		}
 	}
 	if !configured {
@@ -129,6 +123,24 @@ func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource stri
 		return d, nil
 	}
 	return d, d.check(ctx, repo)
+}
+
+// charges reports whether an entity is in the chain: Check says what is wrong with one that
+// returns to itself.
+func (d *Decision) charges(id string) bool {
+	return slices.ContainsFunc(d.Chain, func(l Link) bool { return l.EntityID == id })
+}
+
+// add adds an entity to the chain.
+func (d *Decision) add(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits) error {
+	link := Link{EntityID: r.EntityID, Plan: r.Plan, Level: r.Level, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}}
+	if d.PolicyLevel == "" && r.PolicyLevel != "" {
+		d.PolicyLevel, d.PolicyOf, d.OnUnavailable = r.PolicyLevel, r.EntityID, r.OnUnavailable
+	}
+	var err error
+	link.Levels, err = levels(ctx, repo, r)
+	d.Chain = append(d.Chain, link)
+	return err
 }
 
 // check asks for the buckets.

@@ -111,7 +111,7 @@ func (v *visit) endpoint(ctx context.Context) Result {
 		return Result{Status: Wrong, Found: v.Where + ": " + v.down, Means: "nothing can be asked there", Fix: v.command("doctor")}
 	case c == silent && !facts.reached:
 		v.down = "the endpoint does not answer"
-		r := Result{Status: Wrong, Found: v.Where + ": " + v.why(facts.err), Means: "it is the network, the endpoint or the region, not a permission", Fix: v.command("doctor")}
+		r := Result{Status: Wrong, Found: v.Where + ": " + v.why(facts.err), Means: "it is the network, the endpoint or the region, not a permission", Fix: "curl -sv https://dynamodb." + v.Region + ".amazonaws.com"}
 		if v.Engine {
 			r.Fix = "dynalimit local"
 		}
@@ -127,7 +127,7 @@ func (v *visit) describe(ctx context.Context, table string) *tableFacts {
 	facts := &tableFacts{sent: v.Now()}
 	out, err := v.Client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
 	facts.received, facts.err = v.Now(), err
-	response := responseOf(err)
+	response := responseOf(err) //nolint:bodyclose // the SDK closed it
 	if err == nil {
 		facts.TableDescription = out.Table
 		if raw, isHTTP := awsmiddleware.GetRawResponse(out.ResultMetadata).(*smithyhttp.Response); isHTTP {

@@ -62,7 +62,7 @@ func causeOf(err error) cause {
 	}
 	d := ddb.Classify(err, context.Background())
 	switch {
-	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.ECONNREFUSED) || d.Silent:
+	case d.Silent, errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED):
 		return silent
 	case d.Verdict == ddb.Throttled:
 		return throttled
@@ -70,13 +70,18 @@ func causeOf(err error) cause {
 		return answered
 	case strings.Contains(ddb.Explain(err), "not DynamoDB"):
 		return notDynamoDB
-	case responseOf(err) == nil && strings.Contains(ddb.Explain(err), "credentials"), strings.Contains(err.Error(), "static credentials are empty"):
+	case responseOf(err) != nil: //nolint:bodyclose // the SDK closed it
+		return answered
+	}
+	return causeOfUnsent(err)
+}
+
+// causeOfUnsent tells why a request that no answer came to was not sent.
+func causeOfUnsent(err error) cause {
+	if strings.Contains(ddb.Explain(err), "credentials") || strings.Contains(err.Error(), "static credentials are empty") {
 		return refusedCredentials
 	}
-	if responseOf(err) == nil {
-		return silent
-	}
-	return answered
+	return silent
 }
 
 func causeOfCode(err error, api smithy.APIError) cause {
@@ -116,10 +121,7 @@ func (v *visit) why(err error) string {
 	case denied:
 		return "it is not permitted: " + api.ErrorMessage()
 	case refusedCredentials:
-		if api != nil && credentialCodes[api.ErrorCode()] != "" {
-			return "the credentials " + credentialCodes[api.ErrorCode()]
-		}
-		return "there are no credentials that can be used: " + innermost(err)
+		return whyRefused(err, api)
 	case missing:
 		return fmt.Sprintf("there is no table %q in %s", v.Table, v.Region)
 	case unknownOperation:
@@ -136,6 +138,14 @@ func (v *visit) why(err error) string {
 	case answered:
 	}
 	return innermost(err)
+}
+
+// whyRefused says what is wrong with credentials.
+func whyRefused(err error, api smithy.APIError) string {
+	if api != nil && credentialCodes[api.ErrorCode()] != "" {
+		return "the credentials " + credentialCodes[api.ErrorCode()]
+	}
+	return "there are no credentials that can be used: " + innermost(err)
 }
 
 // innermost is an error without what the SDK puts around it.

@@ -39,7 +39,7 @@ type probe struct {
 	action string
 	// on is the index, "" for the table.
 	on  string
-	ask func(p probe, c Client, at place, ctx context.Context) error
+	ask func(ctx context.Context, p probe, c Client, at place) error
 }
 
 // place is what probes ask about: an item that nobody makes.
@@ -94,7 +94,7 @@ func (v *visit) permission(ctx context.Context, p probe, at place) Result {
 	}
 	ctx, cancel := v.timed(ctx)
 	defer cancel()
-	err := p.ask(p, v.Client, at, ctx)
+	err := p.ask(ctx, p, v.Client, at)
 	switch c := causeOf(err); {
 	case c == none || conditionFailed(err):
 		return ok("permitted")
@@ -123,17 +123,17 @@ func conditionFailed(err error) bool {
 	})
 }
 
-func probeGet(_ probe, c Client, at place, ctx context.Context) error {
+func probeGet(ctx context.Context, _ probe, c Client, at place) error {
 	_, err := c.GetItem(ctx, &dynamodb.GetItemInput{TableName: &at.table, Key: at.key, ConsistentRead: aws.Bool(true)})
 	return err
 }
 
-func probeBatchGet(_ probe, c Client, at place, ctx context.Context) error {
+func probeBatchGet(ctx context.Context, _ probe, c Client, at place) error {
 	_, err := c.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{at.table: {Keys: []schema.Item{at.key}}}})
 	return err
 }
 
-func probeQuery(p probe, c Client, at place, ctx context.Context) error {
+func probeQuery(ctx context.Context, p probe, c Client, at place) error {
 	in := &dynamodb.QueryInput{
 		TableName: &at.table, KeyConditionExpression: aws.String("#0 = :0"), Limit: aws.Int32(1),
 		ExpressionAttributeNames: map[string]string{"#0": schema.PK}, ExpressionAttributeValues: schema.Item{":0": at.key[schema.PK]},
@@ -145,27 +145,27 @@ func probeQuery(p probe, c Client, at place, ctx context.Context) error {
 	return err
 }
 
-func probeScan(_ probe, c Client, at place, ctx context.Context) error {
+func probeScan(ctx context.Context, _ probe, c Client, at place) error {
 	_, err := c.Scan(ctx, &dynamodb.ScanInput{TableName: &at.table, Limit: aws.Int32(1)})
 	return err
 }
 
-func probeUpdate(_ probe, c Client, at place, ctx context.Context) error {
+func probeUpdate(ctx context.Context, _ probe, c Client, at place) error {
 	_, err := c.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)})
 	return err
 }
 
-func probePut(_ probe, c Client, at place, ctx context.Context) error {
+func probePut(ctx context.Context, _ probe, c Client, at place) error {
 	_, err := c.PutItem(ctx, &dynamodb.PutItemInput{TableName: &at.table, Item: at.key, ConditionExpression: aws.String(never)})
 	return err
 }
 
-func probeDelete(_ probe, c Client, at place, ctx context.Context) error {
+func probeDelete(ctx context.Context, _ probe, c Client, at place) error {
 	_, err := c.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)})
 	return err
 }
 
-func probeConditionCheck(_ probe, c Client, at place, ctx context.Context) error {
+func probeConditionCheck(ctx context.Context, _ probe, c Client, at place) error {
 	_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{ConditionCheck: &types.ConditionCheck{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)}},
 	}})
@@ -173,7 +173,7 @@ func probeConditionCheck(_ probe, c Client, at place, ctx context.Context) error
 }
 
 // probeBatchWrite deletes the item that nobody makes: a batch takes no conditions.
-func probeBatchWrite(_ probe, c Client, at place, ctx context.Context) error {
+func probeBatchWrite(ctx context.Context, _ probe, c Client, at place) error {
 	_, err := c.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
 		at.table: {{DeleteRequest: &types.DeleteRequest{Key: at.key}}},
 	}})

@@ -102,35 +102,21 @@ const atOnce = 8
 
 // family reads the buckets of entities and of their children.
 func (r *Reader) family(ctx context.Context, what What) (buckets []dynalimit.Bucket, cut bool, err error) {
-	ids := slices.Clone(what.Entities)
-	for _, parent := range what.Entities {
-		for child, err := range r.Store.Children(ctx, parent) {
-			if err != nil {
-				return nil, false, err
-			}
-			if len(ids) >= r.Most {
-				cut = true
-				break
-			}
-			if !slices.Contains(what.Entities, child.ID) {
-				ids = append(ids, child.ID)
-			}
-		}
+	ids, cut, err := r.members(ctx, what.Entities)
+	if err != nil {
+		return nil, false, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	found, full := make([][]dynalimit.Bucket, len(ids)), atomic.Bool{}
+	found, full := make([][]dynalimit.Bucket, len(ids)), make([]bool, len(ids))
 	var group sync.WaitGroup
 	var next atomic.Int64
 	for range min(atOnce, len(ids)) {
 		group.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(ids)) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				own, more, err := r.upTo(r.Store.Buckets(ctx, ids[i]), what.Resource, r.Most)
-				if err != nil {
+				var err error
+				if found[i], full[i], err = r.upTo(r.Store.Buckets(ctx, ids[i]), what.Resource, r.Most); err != nil {
 					cancel(err)
-				}
-				if found[i] = own; more {
-					full.Store(true)
 				}
 			}
 		})
@@ -140,8 +126,33 @@ func (r *Reader) family(ctx context.Context, what What) (buckets []dynalimit.Buc
 		return nil, false, err
 	}
 	buckets = slices.Concat(found...)
-	cut = cut || full.Load() || len(buckets) > r.Most
+	cut = cut || slices.Contains(full, true) || len(buckets) > r.Most
 	return buckets[:min(len(buckets), r.Most)], cut, nil
+}
+
+// members are entities and their children, each once.
+func (r *Reader) members(ctx context.Context, parents []string) (ids []string, cut bool, err error) {
+	seen := map[string]bool{}
+	add := func(id string) {
+		if !seen[id] {
+			seen[id], ids = true, append(ids, id)
+		}
+	}
+	for _, parent := range parents {
+		add(parent)
+	}
+	for _, parent := range parents {
+		for child, err := range r.Store.Children(ctx, parent) {
+			if err != nil {
+				return nil, false, err
+			}
+			if len(ids) >= r.Most {
+				return ids, true, nil
+			}
+			add(child.ID)
+		}
+	}
+	return ids, false, nil
 }
 
 const (
@@ -157,14 +168,7 @@ func (r *Reader) marks(ctx context.Context, reading Reading) (map[Key]dynalimit.
 	if r.blocked != nil && reading.At.Sub(r.blockedAt) < marksLast {
 		return r.blocked, nil
 	}
-	rows, _ := Rows(reading, Counts{}, nil)
-	Sort(rows, Fullest)
-	var keys []Key
-	for _, row := range rows {
-		if key := (Key{row.Entity, row.Resource}); len(keys) < mostMarked && !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
+	keys := fullest(reading)
 	ids := make([]string, len(keys))
 	for i, key := range keys {
 		ids[i] = key.Entity
@@ -194,6 +198,19 @@ func (r *Reader) marks(ctx context.Context, reading Reading) (map[Key]dynalimit.
 		}
 	}
 	return r.blocked, nil
+}
+
+// fullest are the buckets that are looked at for blocks.
+func fullest(reading Reading) []Key {
+	rows, _ := Rows(reading, Counts{}, nil)
+	Sort(rows, Fullest)
+	var keys []Key
+	for _, row := range rows {
+		if key := (Key{row.Entity, row.Resource}); len(keys) < mostMarked && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // blockable is a level that could block a bucket's entity.

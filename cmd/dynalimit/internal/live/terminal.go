@@ -168,20 +168,28 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		m.typing = !m.choosing()
 	case "?":
 		m.help = !m.help
-	case "p", "space":
-		if m.paused = !m.paused; !m.paused {
-			return m.read()
-		}
-	case "r":
-		return m.read()
 	case "enter":
 		return m.choose()
 	case "esc":
 		return m.back()
+	case "r":
+		return m.read()
 	default:
-		m.scroll(k.String())
+		return m.other(k.String())
 	}
 	return nil
+}
+
+// other is a key that pauses, goes on, or scrolls.
+func (m *model) other(key string) tea.Cmd {
+	if key != "p" && key != "space" {
+		m.scroll(key)
+		return nil
+	}
+	if m.paused = !m.paused; m.paused {
+		return nil
+	}
+	return m.read()
 }
 
 // typed is a key while the filter is typed.
