@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -8,7 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack/stacktest"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // newStacks is a shell with a CloudFormation that makes the tables in the shell's engine.
@@ -186,4 +190,44 @@ func TestStackWhoseTableCannotBeWritten(t *testing.T) {
 	s.db.SetFaults(nil)
 	s.must("table", "create")
 	assert.Contains(t, s.must("stack", "deploy", "--parts=tables", "--yes"), "nothing changes")
+}
+
+// TestStackDeployInterrupted: Ctrl-C leaves CloudFormation at work, and says how to follow.
+func TestStackDeployInterrupted(t *testing.T) {
+	s, server := newStacks(t)
+	server.Steps = 1
+	ctx, interrupt := context.WithCancel(context.WithValue(t.Context(), clockKey{}, s.clock))
+	server.After = func(action string) {
+		if action == "DescribeStackEvents" && server.Requests("DescribeStackEvents") == 2 {
+			interrupt()
+		}
+	}
+	var out, errs bytes.Buffer
+	code := run(ctx, []string{"--endpoint", s.endpoint, "stack", "deploy", "--parts=tables", "--yes"}, &term.Output{Writer: &out}, &errs)
+	assert.Equal(t, exitInterrupted, code)
+	assert.Contains(t, errs.String(), "goes on with the stack dynalimit without this command; follow it with 'dynalimit stack status dynalimit'")
+	assert.Equal(t, 1, server.Requests("ExecuteChangeSet"))
+	code, stdout, _ := s.run("stack", "status")
+	assert.Equal(t, exitNo, code)
+	assert.Contains(t, stdout, "CREATE_IN_PROGRESS")
+}
+
+// TestStackChangesAreColoured: what comes is green, what changes yellow, what goes or is
+// replaced red, and a failure with its reason too.
+func TestStackChangesAreColoured(t *testing.T) {
+	var out bytes.Buffer
+	o := &term.Output{Writer: &out, Colour: true}
+	for _, c := range []stack.Change{
+		{Action: "Add", Logical: "A", Type: "T"},
+		{Action: "Modify", Logical: "M", Type: "T", Replacement: "False"},
+		{Action: "Modify", Logical: "C", Type: "T", Replacement: "Conditional"},
+		{Action: "Modify", Logical: "R", Type: "T", Replacement: "True"},
+		{Action: "Remove", Logical: "X", Type: "T"},
+	} {
+		printStackChange(o, c)
+	}
+	printStackEvent(o, stack.Event{Logical: "X", Status: "CREATE_FAILED", Reason: "no\x1b[2J permission"})
+	assert.Equal(t, "  \x1b[32m+ A  T\x1b[0m\n  \x1b[33m~ M  T\x1b[0m\n  \x1b[33m~ C  T  may be replaced\x1b[0m\n"+
+		"  \x1b[31m± R  T  REPLACED\x1b[0m\n  \x1b[31m- X  T\x1b[0m\n"+
+		"  \x1b[2m00:00:00\x1b[0m  \x1b[31mCREATE_FAILED       \x1b[0m  X\x1b[31m: no\uFFFD[2J permission\x1b[0m\n", out.String())
 }

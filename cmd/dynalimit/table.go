@@ -77,6 +77,7 @@ func (g *globals) tablesOf(
 
 type tableCreateCmd struct {
 	whichTables
+	Existing   bool              `help:"Complete a table that is there, such as one that was restored; make none."`
 	Recovery   bool              `help:"Keep 35 days to restore any moment of them." default:"true" negatable:""`
 	Protection bool              `help:"Protect the table from being deleted." default:"true" negatable:""`
 	Stream     bool              `help:"Open a stream of its changes." default:"true" negatable:""`
@@ -93,6 +94,7 @@ With --no-recovery, --no-protection and --no-stream a table that has them keeps 
 Examples:
   dynalimit table create
   dynalimit table create --dry-run
+  dynalimit table create --existing --table limits-restored
   dynalimit table create --budget --kms-key alias/limits --tags team=llm,stage=prod`
 }
 
@@ -114,7 +116,7 @@ func checkTags(tags map[string]string) error {
 
 // Run makes them.
 func (c tableCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	want := tables.Settings{Recovery: c.Recovery, Protection: c.Protection, Stream: c.Stream, KMSKey: c.KMSKey, Tags: c.Tags}
+	want := tables.Settings{Recovery: c.Recovery, Protection: c.Protection, Stream: c.Stream, Existing: c.Existing, KMSKey: c.KMSKey, Tags: c.Tags}
 	return g.tablesOf(ctx, out, c.whichTables, true, func(client *dynamodb.Client, plans []tables.Plan) error {
 		results := []tables.Result{}
 		var err error

@@ -23,6 +23,7 @@ func TestTableTranscript(t *testing.T) {
 		{"table", "create", "--dry-run"},
 		{"table", "create", "--tags", "aws:team=llm"},
 		{"table", "create", "--table", "a"},
+		{"table", "create", "--existing"},
 		{"table", "create", "--no-recovery", "--no-protection", "--no-stream"},
 		{"table", "status"},
 		{"table", "create", "--tags", "team=llm,stage=prod"},

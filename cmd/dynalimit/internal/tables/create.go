@@ -41,6 +41,9 @@ func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bo
 	if r.State, err = Look(ctx, client, p); err != nil {
 		return r, err
 	}
+	if want.Existing && !r.State.There() {
+		return r, fmt.Errorf("there is no table %s here, and --existing makes none: wait until it is restored, or name yours with --table and --region", p.Name())
+	}
 	empty, err := isEmpty(ctx, client, p, r.State)
 	if err != nil {
 		return r, err

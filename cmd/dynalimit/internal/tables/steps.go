@@ -15,6 +15,8 @@ type Settings struct {
 	// Recovery is point-in-time recovery, Protection that from being deleted, and Stream a
 	// stream of new and old images. Each defaults to off, which leaves a table as it is.
 	Recovery, Protection, Stream bool
+	// Existing refuses to make a table that is not there. Defaults to making it.
+	Existing bool
 	// KMSKey is the key to encrypt under: an ARN, an id or an alias. Defaults to one of
 	// Amazon's, which leaves a table as it is.
 	KMSKey string
