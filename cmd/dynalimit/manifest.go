@@ -84,12 +84,13 @@ func (f manifestFile) readFor(g *globals) (*manifest.Manifest, error) {
 type manifestOptions struct {
 	Adopt         bool   `help:"Take over items that no manifest manages, and change those that differ."`
 	AdoptFrom     string `help:"Take over items that another manifest manages." placeholder:"NAME"`
+	LiftBlocks    bool   `help:"Lift blocks that the file does not say. Without it they stay: somebody may have set them in an emergency."`
 	PruneEntities bool   `help:"Delete entities that this manifest manages and the file does not name, with their limits and buckets."`
 	Full          bool   `help:"Show every change, however many there are."`
 }
 
 func (o manifestOptions) options() manifest.Options {
-	return manifest.Options{Adopt: o.Adopt, AdoptFrom: o.AdoptFrom, Prune: o.PruneEntities}
+	return manifest.Options{Adopt: o.Adopt, AdoptFrom: o.AdoptFrom, Prune: o.PruneEntities, LiftBlocks: o.LiftBlocks}
 }
 
 // plan compares a manifest with a table.

@@ -228,7 +228,7 @@ func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
 	s := newTable(t)
 	at := dynalimit.Scope{Plan: "pro", Resource: "by-hand"}
 	byHand := answer(func() string {
-		_, err := s.repository().SetConfig(t.Context(), at, dynalimit.LimitConfig{Blocked: true, ManagedBy: "gateway"})
+		_, err := s.repository().SetConfig(t.Context(), at, dynalimit.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}, ManagedBy: "gateway"})
 		assert.NoError(t, err)
 		return "apply\n"
 	})

@@ -23,7 +23,8 @@ func Compare(m *Manifest, live *Live, o Options) Plan {
 	c.leftOut()
 	c.warnings()
 	c.stranded()
-	c.unblocked()
+	slices.Sort(c.blocked)
+	c.p.Warnings = append(c.p.Warnings, c.blocked...)
 	c.p.Changes = inOrder(c.p.Changes, c.parent)
 	return c.p
 }
@@ -37,6 +38,8 @@ type comparison struct {
 	below  map[string][]string // live entities by their parents
 	pruned map[string]bool     // entities that are deleted
 	stuck  map[string]bool     // entities whose records are refused: they stay as they are
+
+	blocked []string // warnings of blocks
 }
 
 func (c *comparison) children() {
@@ -99,13 +102,14 @@ func (c *comparison) levels() {
 		_, named := c.m.Entities[at.Entity]
 		_, wanted := c.m.Configs[at]
 		if !wanted && stored.ManagedBy == c.m.Name && (at.Entity == "" || named) && !c.live.Entities[at.Entity].Deleting {
-			c.deleteLevel(at, stored)
+			c.deleteLevel(at, stored, c.block(at, stored, dynalimit.LimitConfig{}))
 		}
 	}
 }
 
 func (c *comparison) level(at dynalimit.Scope, wanted dynalimit.LimitConfig) (Change, bool) {
 	stored := c.live.Configs[at]
+	wanted = c.block(at, stored, wanted)
 	ch := Change{Action: Create, Scope: &at, config: wanted, Fields: levelFields(stored, wanted)}
 	ch.config.ManagedBy, ch.config.Version = c.m.Name, stored.Version
 	if why, bad := c.live.Unreadable[at]; bad {
@@ -118,11 +122,18 @@ func (c *comparison) level(at dynalimit.Scope, wanted dynalimit.LimitConfig) (Ch
 	return c.about(ch, stored.ManagedBy)
 }
 
-func (c *comparison) deleteLevel(at dynalimit.Scope, stored dynalimit.LimitConfig) {
-	c.add(Change{
-		Action: Delete, Scope: &at, Fields: levelFields(stored, dynalimit.LimitConfig{}),
-		config: dynalimit.LimitConfig{Version: stored.Version},
-	})
+// deleteLevel deletes a level, except for what is to stay of it: a block or nothing.
+func (c *comparison) deleteLevel(at dynalimit.Scope, stored, stays dynalimit.LimitConfig) {
+	ch := Change{Action: Delete, Scope: &at, Fields: levelFields(stored, stays), config: stays}
+	ch.config.Version = stored.Version
+	if stays.Blocked {
+		ch.Action, ch.config.ManagedBy = Update, c.m.Name
+	}
+	if len(ch.Fields) == 0 {
+		c.p.Unchanged++
+		return
+	}
+	c.add(ch)
 }
 
 // records compares the records of the file's entities.
@@ -191,12 +202,17 @@ func (c *comparison) leftOut() {
 	}
 	foreign, goes := c.foreignLevels(), c.pruned
 	for _, id := range c.childrenFirst(out) {
+		for _, at := range out[id] {
+			if c.live.Configs[at].Blocked {
+				c.blocked = append(c.blocked, fmt.Sprintf("%s is blocked, and goes: calls of the entity are admitted by less specific limits", at))
+			}
+		}
 		if e := c.live.Entities[id]; e.ManagedBy == c.m.Name {
 			goes[id] = c.prune(e, goes, foreign[id])
 			continue
 		}
 		for _, at := range out[id] { // the record is somebody else's, or there is none
-			c.deleteLevel(at, c.live.Configs[at])
+			c.deleteLevel(at, c.live.Configs[at], dynalimit.LimitConfig{})
 		}
 	}
 }
@@ -283,17 +299,19 @@ func (c *comparison) stranded() {
 	}
 }
 
-// unblocked warns of blocks that are lifted: somebody may have set them in an emergency.
-func (c *comparison) unblocked() {
-	var lifted []string
-	for _, ch := range c.p.Changes {
-		if ch.Scope == nil || ch.Action == Refuse || !c.live.Configs[*ch.Scope].Blocked || ch.config.Blocked {
-			continue
-		}
-		lifted = append(lifted, fmt.Sprintf("%s is blocked, and the file does not say so: the block is lifted", ch.Scope))
+// block keeps a block that the file does not say, unless it is to be lifted; it warns of
+// both.
+func (c *comparison) block(at dynalimit.Scope, stored, wanted dynalimit.LimitConfig) dynalimit.LimitConfig {
+	if _, mine, _ := c.owner(stored.ManagedBy); !mine || !stored.Blocked || wanted.Blocked {
+		return wanted
 	}
-	slices.Sort(lifted)
-	c.p.Warnings = append(c.p.Warnings, lifted...)
+	what := "it stays blocked; --lift-blocks lifts it"
+	if c.o.LiftBlocks {
+		what = "the block is lifted"
+	}
+	c.blocked = append(c.blocked, fmt.Sprintf("%s is blocked, and the file does not say so: %s", at, what))
+	wanted.Blocked = !c.o.LiftBlocks
+	return wanted
 }
 
 // gonePlans are the plans of which no level stays.

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -68,7 +69,15 @@ entities:
   key: {parent: team, default: {limits: {rpm: {capacity: 5, burst: 7, refill: 3, period: 90s}}}}
   alone: {plan: pro}
 `
-	p := w.apply(t, changed, Options{})
+	kept := w.plan(t, parsed(t, changed), Options{})
+	assert.Equal(t, []string{
+		"entity alone on gpt-4 is blocked, and the file does not say so: it stays blocked; --lift-blocks lifts it",
+		"entity key is blocked, and the file does not say so: it stays blocked; --lift-blocks lifts it",
+	}, kept.Warnings)
+	assert.Contains(t, lines(kept), "update limits of entity key: rpm.burst 5 -> 7, rpm.refill 5 -> 3, rpm.period 1m -> 1m30s")
+	assert.NotContains(t, strings.Join(lines(kept), " "), "blocked")
+
+	p := w.apply(t, changed, Options{LiftBlocks: true})
 	assert.Equal(t, []string{
 		"entity alone on gpt-4 is blocked, and the file does not say so: the block is lifted",
 		"entity key is blocked, and the file does not say so: the block is lifted",
@@ -123,6 +132,9 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	assert.Equal(t, []string{"create limits of resource x: blocked  -> true"}, lines(p), "two manifests keep apart")
 	w.settled(t, m, Options{})
 	p = w.apply(t, "name: second\nversion: 1", Options{})
+	assert.Empty(t, lines(p))
+	assert.Len(t, p.Warnings, 1)
+	p = w.apply(t, "name: second\nversion: 1", Options{LiftBlocks: true})
 	assert.Equal(t, []string{"delete limits of resource x: blocked true -> "}, lines(p))
 	p = w.apply(t, "version: 1", Options{})
 	assert.Equal(t, []string{"delete limits of plan pro: rpm 100 a minute -> , tpm 10000 a minute -> ", "delete limits of system: rpm 60 a minute -> "}, lines(p))
@@ -196,4 +208,28 @@ func TestWhatIsBeingDeletedOrUnreadableIsRefused(t *testing.T) {
 	}
 	assert.Equal(t, 2, p.Count(Refuse))
 	assert.Len(t, p.Changes, 2)
+}
+
+// TestBlocksSetByHandStay: whatever an apply changes besides, and until it is told to lift
+// them.
+func TestBlocksSetByHandStay(t *testing.T) {
+	w := newWorld(t, "")
+	pro := dynalimit.Scope{Plan: "pro"}
+	w.apply(t, "plans: {pro: {default: {limits: {rpm: 10}}}}", Options{})
+	require.NoError(t, w.repo.SetBlocked(t.Context(), pro, true))
+	blocked := func() bool {
+		c, err := w.repo.GetConfig(t.Context(), pro)
+		require.NoError(t, err)
+		return c.Blocked
+	}
+	for _, file := range []string{"plans: {pro: {default: {limits: {rpm: 10}}}}", "plans: {pro: {default: {limits: {rpm: 20}}}}", "version: 1", "plans: {pro: {default: {limits: {rpm: 10}}}}"} {
+		p := w.apply(t, file, Options{})
+		assert.Len(t, p.Warnings, 1, file)
+		assert.True(t, blocked(), file)
+		w.settled(t, parsed(t, file), Options{})
+	}
+	w.apply(t, "plans: {pro: {default: {limits: {rpm: 10}, blocked: true}}}", Options{LiftBlocks: true})
+	assert.True(t, blocked(), "the file says so")
+	w.apply(t, "plans: {pro: {default: {limits: {rpm: 10}}}}", Options{LiftBlocks: true})
+	assert.False(t, blocked())
 }

@@ -95,6 +95,9 @@ type Options struct {
 	AdoptFrom string
 	// Prune deletes the manifest's entities that the file does not name.
 	Prune bool
+	// LiftBlocks lifts blocks that the file does not say. Without it they stay: somebody may
+	// have set them in an emergency.
+	LiftBlocks bool
 }
 
 // Live is what a table says.
