@@ -12,12 +12,11 @@ import (
 )
 
 // backup is a table as it was at one moment. What a restore does not bring back is not in
-// its copy: time to live, stream, tags, protection, point-in-time recovery.
+// it: time to live, stream, tags, protection, point-in-time recovery.
 type backup struct {
 	arn, name, kind string // kind is USER or SYSTEM
 	at              time.Time
-	source          *table // described as it was
-	copy            *table
+	source          *table // as it was
 }
 
 // copyTable is a table with the items and indexes of t, and nothing else of it.
@@ -194,7 +193,12 @@ func (c *call) listBackups() error {
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	listed := c.backupsOf(table, kind)
+	c.appendBackups(c.backupsOf(table, kind), start, limit)
+	return nil
+}
+
+// appendBackups appends a page of backups, which begins after the one with the ARN start.
+func (c *call) appendBackups(listed []*backup, start string, limit int64) {
 	if i := slices.IndexFunc(listed, func(b *backup) bool { return b.arn == start }); i >= 0 {
 		listed = listed[i+1:]
 	}
@@ -211,7 +215,6 @@ func (c *call) listBackups() error {
 	if more {
 		c.out = wire.AppendString(wire.Field(c.out, "LastEvaluatedBackupArn"), listed[limit-1].arn)
 	}
-	return nil
 }
 
 // backupsOf are the backups of a table, "" for any, in the order in which they were made.

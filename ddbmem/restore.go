@@ -17,8 +17,10 @@ type recovery struct {
 	days  int64
 }
 
-func (c *call) updateContinuousBackups() error {
-	name, enabled, days, specified := "", false, int64(recoveryDays), false
+// readRecovery reads the table's name and the PointInTimeRecoverySpecification.
+func (c *call) readRecovery() (name string, enabled bool, days int64, err error) {
+	days = recoveryDays
+	specified := false
 	c.in.Object(func(member string) {
 		switch member {
 		case "TableName":
@@ -40,9 +42,14 @@ func (c *call) updateContinuousBackups() error {
 		}
 	})
 	if err := c.in.Err(); err != nil {
-		return err
+		return "", false, 0, err
 	}
-	if err := required(specified, "pointInTimeRecoverySpecification"); err != nil {
+	return name, enabled, days, required(specified, "pointInTimeRecoverySpecification")
+}
+
+func (c *call) updateContinuousBackups() error {
+	name, enabled, days, err := c.readRecovery()
+	if err != nil {
 		return err
 	}
 	if days < 1 || days > recoveryDays {

@@ -47,7 +47,7 @@ func (w whichTables) plans(o connect.Options, client *dynamodb.Client) ([]tables
 	if !w.Budget {
 		return all, nil
 	}
-	budgets, err := w.budgetPlans(client)
+	budgets, err := w.budgetPlans()
 	return append(all, budgets...), err
 }
 
@@ -149,13 +149,19 @@ func printMade(out *term.Output, r tables.Result, failed bool) {
 			fmt.Fprintln(out, "  - "+step.About+": not done")
 		}
 	}
+	if !failed {
+		printUsable(out, r)
+	}
+}
+
+// printUsable says whether a table that was made can be used.
+func printUsable(out *term.Output, r tables.Result) {
 	switch {
-	case failed:
 	case r.DryRun && len(r.Steps) > 0:
 		fmt.Fprintln(out, "Dry run: nothing was made.")
 	case len(r.Steps) == 0 && r.State.Ready:
 		fmt.Fprintln(out, "It is as it should be.")
-	case len(r.Steps) == 0: // what is wrong cannot be made here
+	case !r.State.Ready: // what is wrong cannot be made here
 		printLacks(out, r.State)
 	default:
 		fmt.Fprintln(out, "It can be used.")

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
 // budgetPlans are the tables of budgets, as the library makes them: both at once.
-func (w whichTables) budgetPlans(client *dynamodb.Client) ([]tables.Plan, error) {
+func (w whichTables) budgetPlans() ([]tables.Plan, error) {
 	names := budget.Tables{Control: w.Control, Usage: w.Usage}
 	inputs, err := names.TableInputs()
 	if err != nil {

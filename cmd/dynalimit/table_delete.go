@@ -51,29 +51,33 @@ func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		if err != nil {
 			return err
 		}
-		if !c.DryRun {
-			for i := range losses {
-				if err := c.delete(ctx, client, out, &losses[i]); err != nil {
-					return err
-				}
+		for i := range losses {
+			if c.DryRun {
+				break
+			}
+			if err := c.delete(ctx, client, out, &losses[i]); err != nil {
+				return err
 			}
 		}
-		return out.Show(losses, func() {
-			for _, l := range losses {
-				if c.DryRun {
-					fmt.Fprintln(out, c.lossText(l))
-					continue
-				}
-				fmt.Fprintf(out, "%s is deleted.\n", out.Bold(l.Table))
-				if l.FinalBackup != nil {
-					fmt.Fprintf(out, "Its backup is %s\n", l.FinalBackup.ARN)
-				}
-			}
-			if c.DryRun {
-				fmt.Fprintln(out, "Dry run: nothing was deleted.")
-			}
-		})
+		return out.Show(losses, func() { c.print(out, losses) })
 	})
+}
+
+// print says what was deleted, or would be.
+func (c tableDeleteCmd) print(out *term.Output, losses []tableLoss) {
+	for _, l := range losses {
+		if c.DryRun {
+			fmt.Fprintln(out, c.lossText(l))
+			continue
+		}
+		fmt.Fprintf(out, "%s is deleted.\n", out.Bold(l.Table))
+		if l.FinalBackup != nil {
+			fmt.Fprintf(out, "Its backup is %s\n", l.FinalBackup.ARN)
+		}
+	}
+	if c.DryRun {
+		fmt.Fprintln(out, "Dry run: nothing was deleted.")
+	}
 }
 
 // weigh says what would be lost; it refuses before anything is asked or deleted.

@@ -93,21 +93,33 @@ func Follow(ctx context.Context, client Client, name, id, mark string, tell func
 		}
 		for _, e := range events {
 			tell(e)
-			if mark = e.ID; strings.HasSuffix(e.Status, "_FAILED") && !e.ofStack && !cancelled(e) {
-				reasons = append(reasons, e.Logical+": "+e.Reason)
+			mark = e.ID
+			reasons = append(reasons, e.failure()...)
+			if e.final() {
+				return ended(name, e.Status, reasons)
 			}
-			if !e.final() {
-				continue
-			}
-			if slices.Contains(good, types.StackStatus(e.Status)) {
-				return nil
-			}
-			return &EndError{name, e.Status, reasons}
 		}
 		if !ddb.Sleep(ctx, poll) {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// ended is nil for an end that was asked for.
+func ended(name, status string, reasons []string) error {
+	if slices.Contains(good, types.StackStatus(status)) {
+		return nil
+	}
+	return &EndError{name, status, reasons}
+}
+
+// failure is what failed and why; none for anything else, and for what failed only because
+// another resource did.
+func (e Event) failure() []string {
+	if !strings.HasSuffix(e.Status, "_FAILED") || e.ofStack || cancelled(e) {
+		return nil
+	}
+	return []string{e.Logical + ": " + e.Reason}
 }
 
 // cancelled reports whether a failure is only that of another resource.
@@ -182,9 +194,7 @@ func failures(ctx context.Context, client Client, stack string) ([]string, error
 	}
 	var reasons []string
 	for _, e := range events {
-		if strings.HasSuffix(e.Status, "_FAILED") && !e.ofStack && !cancelled(e) {
-			reasons = append(reasons, e.Logical+": "+e.Reason)
-		}
+		reasons = append(reasons, e.failure()...)
 	}
 	return reasons, nil
 }

@@ -54,25 +54,32 @@ func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bo
 	if dryRun || len(r.Steps) == 0 {
 		return r, nil
 	}
-	made := &maker{Client: client, want: want, report: report, plan: p}
-	switch err := p.Make(ctx, made); {
-	case Unknown(err) && want.KMSKey != "":
-		return r, fmt.Errorf("%w; leave --kms-key out with this engine", err)
-	case err != nil:
+	if err := carryOut(ctx, client, p, want, report, r.Steps); err != nil {
 		return r, err
-	}
-	now, err := Look(ctx, client, p)
-	if err != nil {
-		return r, err
-	}
-	for i := range r.Steps {
-		step := &r.Steps[i]
-		if err := made.complete(ctx, step, now); err != nil {
-			return r, fmt.Errorf("%s: %s: %w; the steps before it are done, run the command again", p.Name(), step.About, err)
-		}
 	}
 	r.State, err = Look(ctx, client, p)
 	return r, err
+}
+
+// carryOut does the steps, and notes which are done.
+func carryOut(ctx context.Context, client Client, p Plan, want Settings, report func(string), steps []Step) error {
+	made := &maker{Client: client, want: want, report: report, plan: p}
+	switch err := p.Make(ctx, made); {
+	case Unknown(err) && want.KMSKey != "":
+		return fmt.Errorf("%w; leave --kms-key out with this engine", err)
+	case err != nil:
+		return err
+	}
+	now, err := Look(ctx, client, p)
+	if err != nil {
+		return err
+	}
+	for i := range steps {
+		if err := made.complete(ctx, &steps[i], now); err != nil {
+			return fmt.Errorf("%s: %s: %w; the steps before it are done, run the command again", p.Name(), steps[i].About, err)
+		}
+	}
+	return nil
 }
 
 // isEmpty reports whether a table holds nothing but its version record.
@@ -174,20 +181,28 @@ func (m *maker) step(ctx context.Context, step string, now State) error {
 		return m.update(ctx, &dynamodb.UpdateTableInput{TableName: name, StreamSpecification: newAndOld()})
 	case step == StepProtection && now.Protection != Yes:
 		return m.update(ctx, &dynamodb.UpdateTableInput{TableName: name, DeletionProtectionEnabled: aws.Bool(true)})
-	case step == StepKey && !sameKey(now.KMSKey, m.want.KMSKey):
-		err := m.update(ctx, &dynamodb.UpdateTableInput{TableName: name, SSESpecification: encryption(m.want.KMSKey)})
-		var api smithy.APIError
-		if errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "already encrypted") { // an alias of its key
-			return nil
-		}
-		return err
-	case step == StepRecovery && now.Recovery != Yes:
-		return m.recover(ctx)
+	case step == StepKey:
+		return m.encrypt(ctx, now)
+	case step == StepRecovery:
+		return m.recover(ctx, now)
 	case step == StepTags && len(missingTags(now.Tags, m.want.Tags)) > 0:
 		_, err := m.TagResource(ctx, &dynamodb.TagResourceInput{ResourceArn: &now.ARN, Tags: tagList(m.want.Tags)})
 		return err
 	}
 	return nil // it was made with the table
+}
+
+// encrypt gives the table its key, unless it has it.
+func (m *maker) encrypt(ctx context.Context, now State) error {
+	if sameKey(now.KMSKey, m.want.KMSKey) {
+		return nil
+	}
+	err := m.update(ctx, &dynamodb.UpdateTableInput{TableName: m.plan.Input.TableName, SSESpecification: encryption(m.want.KMSKey)})
+	var api smithy.APIError
+	if errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "already encrypted") { // an alias of its key
+		return nil
+	}
+	return err
 }
 
 // update changes the table when nothing else changes it, and waits for the end.
@@ -210,7 +225,10 @@ func (m *maker) active(ctx context.Context) error {
 }
 
 // recover turns point-in-time recovery on, as soon as DynamoDB lets a new table have it.
-func (m *maker) recover(ctx context.Context) error {
+func (m *maker) recover(ctx context.Context, now State) error {
+	if now.Recovery == Yes {
+		return nil
+	}
 	return until(ctx, func() (bool, error) {
 		_, err := m.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
 			TableName:                        m.plan.Input.TableName,

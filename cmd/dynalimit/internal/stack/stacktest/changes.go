@@ -81,20 +81,23 @@ func (s *Server) createChangeSet(form url.Values) ([]element, *fault) {
 	case kind == "UPDATE" && !updatable(st.status):
 		return nil, invalid("Stack:%s is in %s state and can not be updated.", st.id, st.status)
 	}
+	c := s.propose(st, tree, form)
+	return []element{text("Id", c.id), text("StackId", st.id)}, nil
+}
+
+// propose makes a change set of a stack.
+func (s *Server) propose(st *stack, tree template, form url.Values) *changeSet {
 	c := &changeSet{
-		id: s.arn("changeSet", form.Get("ChangeSetName")), name: form.Get("ChangeSetName"), status: "CREATE_IN_PROGRESS", body: body, kind: kind,
-		role: form.Get("RoleARN"), params: maps.Clone(st.params), tags: pairs(form, "Tags", "Key", "Value"), looks: s.Slow,
+		id: s.arn("changeSet", form.Get("ChangeSetName")), name: form.Get("ChangeSetName"), status: "CREATE_IN_PROGRESS", body: form.Get("TemplateBody"),
+		kind: form.Get("ChangeSetType"), role: form.Get("RoleARN"), params: merged(st.params, pairs(form, "Parameters", "ParameterKey", "ParameterValue")),
+		tags: pairs(form, "Tags", "Key", "Value"), looks: s.Slow,
 	}
-	if c.params == nil {
-		c.params = map[string]string{}
-	}
-	maps.Copy(c.params, pairs(form, "Parameters", "ParameterKey", "ParameterValue"))
 	scope := s.scope(tree, c.params, st.physical)
 	c.params = scope.params
 	c.next, c.order = scope.resources()
 	c.compare(st)
 	st.sets = append(st.sets, c)
-	return []element{text("Id", c.id), text("StackId", st.id)}, nil
+	return c
 }
 
 func updatable(status string) bool {
@@ -110,19 +113,7 @@ func (c *changeSet) compare(st *stack) {
 		case !there:
 			c.changes = append(c.changes, change{action: "Add", logical: name, kind: next.kind})
 		case !reflect.DeepEqual(old.properties, next.properties) || old.kind != next.kind:
-			m := change{action: "Modify", logical: name, physical: st.physical[name], kind: next.kind, replacement: "False"}
-			for _, property := range slices.Sorted(maps.Keys(merged(old.properties, next.properties))) {
-				before, after := old.properties[property], next.properties[property]
-				if reflect.DeepEqual(before, after) {
-					continue
-				}
-				d := detail{property, shown(before), shown(after), "Never"}
-				if next.kind == tableType && slices.Contains(fixed, property) {
-					d.recreation, m.replacement = "Always", "True"
-				}
-				m.details = append(m.details, d, d) // one for each cause
-			}
-			c.changes = append(c.changes, m)
+			c.changes = append(c.changes, modified(name, st.physical[name], old, next))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.made)) {
@@ -132,11 +123,26 @@ func (c *changeSet) compare(st *stack) {
 	}
 }
 
-func merged(a, b map[string]any) map[string]any {
-	m := maps.Clone(a)
-	if m == nil {
-		m = map[string]any{}
+// modified is the change of a resource that is there.
+func modified(name, physical string, old, next resource) change {
+	m := change{action: "Modify", logical: name, physical: physical, kind: next.kind, replacement: "False"}
+	for _, property := range slices.Sorted(maps.Keys(merged(old.properties, next.properties))) {
+		before, after := old.properties[property], next.properties[property]
+		if reflect.DeepEqual(before, after) {
+			continue
+		}
+		d := detail{property, shown(before), shown(after), "Never"}
+		if next.kind == tableType && slices.Contains(fixed, property) {
+			d.recreation, m.replacement = "Always", "True"
+		}
+		m.details = append(m.details, d, d) // one for each cause
 	}
+	return m
+}
+
+func merged[V any](a, b map[string]V) map[string]V {
+	m := map[string]V{}
+	maps.Copy(m, a)
 	maps.Copy(m, b)
 	return m
 }

@@ -55,17 +55,17 @@ type Refusal struct {
 }
 
 type stack struct {
-	id, name, description, role, body string
-	status, reason                    string
-	created, updated                  time.Time
-	params, tags                      map[string]string
-	protected                         bool
-	drift                             string
-	made                              map[string]resource
-	physical                          map[string]string
-	events                            []event
-	hidden                            []event // not told yet
-	sets                              []*changeSet
+	id, name, role, body string
+	status, reason       string
+	created, updated     time.Time
+	params, tags         map[string]string
+	protected            bool
+	drift                string
+	made                 map[string]resource
+	physical             map[string]string
+	events               []event
+	hidden               []event // not told yet
+	sets                 []*changeSet
 	// settle is what becomes of the stack when its last event is told.
 	settle func()
 }

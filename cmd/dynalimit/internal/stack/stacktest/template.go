@@ -141,12 +141,8 @@ func (s *scope) condition(name string) bool {
 func (s *scope) resolve(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		if len(v) == 1 {
-			for name, argument := range v {
-				if name == "Ref" || name == "Condition" || strings.HasPrefix(name, "Fn::") {
-					return s.call(name, argument)
-				}
-			}
+		if name, argument, ok := function(v); ok {
+			return s.call(name, argument)
 		}
 		m := map[string]any{}
 		for key, value := range v {
@@ -167,8 +163,19 @@ func (s *scope) resolve(v any) any {
 	return v
 }
 
+// function is the function that a map calls.
+func function(m map[string]any) (name string, argument any, ok bool) {
+	if len(m) != 1 {
+		return "", nil, false
+	}
+	for name, argument = range m {
+		ok = name == "Ref" || name == "Condition" || strings.HasPrefix(name, "Fn::")
+	}
+	return name, argument, ok
+}
+
 func (s *scope) call(name string, argument any) any {
-	if name == "Fn::If" {
+	if name == "Fn::If" { // of its branches one is resolved
 		branches := argument.([]any)
 		if s.condition(branches[0].(string)) {
 			return s.resolve(branches[1])
@@ -186,23 +193,10 @@ func (s *scope) call(name string, argument any) any {
 		return fmt.Sprint(list[0]) == fmt.Sprint(list[1])
 	case "Fn::Not":
 		return list[0] != true
-	case "Fn::And":
-		return !slices.Contains(list, any(false))
-	case "Fn::Or":
-		return slices.Contains(list, any(true))
-	case "Fn::Join":
-		var parts []string
-		for _, part := range list[1].([]any) {
-			parts = append(parts, fmt.Sprint(part))
-		}
-		return strings.Join(parts, fmt.Sprint(list[0]))
 	case "Fn::Sub":
 		return s.sub(argument.(string))
 	case "Fn::GetAtt":
-		if text, ok := argument.(string); ok {
-			return s.attribute(text)
-		}
-		return s.attribute(fmt.Sprint(list[0]) + "." + fmt.Sprint(list[1]))
+		return s.attribute(argument.(string))
 	}
 	panic("stacktest does not know " + name)
 }
