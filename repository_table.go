@@ -238,8 +238,8 @@ func (r *Repository) checkVersion(ctx context.Context) error {
 }
 
 // writeVersion records the layout's version, unless a record is there: another
-// implementation may have written it. On a table that was made by this call nothing of
-// an older layout can be, and the record says so.
+// implementation may have written it. On a table that was made by this call, or that
+// holds nothing, nothing of an older layout can be, and the record says so.
 func (r *Repository) writeVersion(ctx context.Context, made bool) error {
 	record := schema.VersionRecord{
 		Schema: schemaVersion, ClientMin: clientMinVersion, CompositeOnly: made, UpdatedBy: writer, UpdatedAt: r.clock.Now(),
@@ -253,7 +253,10 @@ func (r *Repository) writeVersion(ctx context.Context, made bool) error {
 		if err != nil {
 			return r.store.Failure("write the version record", err)
 		}
-		return r.noteVersion(ctx, item)
+		if err := r.noteVersion(ctx, item); err != nil || made || !r.holdsNothing(ctx) {
+			return err
+		}
+		return r.markMade(ctx)
 	}
 	var there *types.ConditionalCheckFailedException
 	if !errors.As(err, &there) {
@@ -265,8 +268,16 @@ func (r *Repository) writeVersion(ctx context.Context, made bool) error {
 	return r.markMade(ctx)
 }
 
-// markMade marks the record of a table that this call made, but whose record another
-// process, which found the table there, wrote first.
+// holdsNothing reports whether the table has its version record alone, as one that a
+// template made. Whoever may not look is told no: Migrate says it later.
+func (r *Repository) holdsNothing(ctx context.Context) bool {
+	out, err := r.client.Scan(ctx, &dynamodb.ScanInput{TableName: &r.table, Limit: aws.Int32(2), ConsistentRead: aws.Bool(true)})
+	return err == nil && len(out.LastEvaluatedKey) == 0 && len(out.Items) == 1
+}
+
+// markMade marks the record of a table on which nothing of an older layout is: one that
+// this call made, but whose record another process, which found the table there, wrote
+// first, or one that holds nothing.
 func (r *Repository) markMade(ctx context.Context) error {
 	st := schema.MarkComposite(writer)
 	out, err := r.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

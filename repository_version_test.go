@@ -183,16 +183,30 @@ func TestVersionRecordIsOneForTheTable(t *testing.T) {
 }
 
 // The record of a table says that nothing of an older layout is in it only where that is
-// sure: whoever makes the table says so, even if another wrote the record first; who
-// finds it does not.
+// sure: whoever makes the table says so, even if another wrote the record first, and who
+// finds it empty.
 func TestMarkerOfTheTableThatWasMade(t *testing.T) {
 	for name, test := range map[string]struct {
 		before func(t *testing.T, e *engine, r *Repository)
 		first  string // writes the record before the one who makes the table does
 		marked bool
 	}{
-		"made here":                   {marked: true},
-		"found":                       {before: tableOnly},
+		"made here":            {marked: true},
+		"found, holds nothing": {before: tableOnly, marked: true},
+		"found, holds something": {before: func(t *testing.T, e *engine, r *Repository) {
+			tableOnly(t, e, r)
+			_, err := e.client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.table, Item: r.keys.Meta("key-1").Attributes()})
+			require.NoError(t, err)
+		}},
+		"found, by one who may not look": {before: func(t *testing.T, e *engine, r *Repository) {
+			tableOnly(t, e, r)
+			e.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+				if q.Operation == "Scan" {
+					return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+				}
+				return ddbmem.Fault{}
+			})
+		}},
 		"made here, found by another": {first: "dynalimit", marked: true},
 		"made here, written by zae":   {first: "client:0.6.1"},
 		"found, with a record without it": {before: func(t *testing.T, e *engine, r *Repository) {
