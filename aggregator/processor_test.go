@@ -244,3 +244,11 @@ func BenchmarkProcess(b *testing.B) {
 	}
 	b.ReportMetric(1000*float64(b.N)/b.Elapsed().Seconds(), "records/s")
 }
+
+// snapshotKey is the key of the snapshot of an hour.
+func snapshotKey(entity, resource string, at time.Time) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{
+		"PK": &types.AttributeValueMemberS{Value: "ENTITY#" + entity},
+		"SK": &types.AttributeValueMemberS{Value: "#USAGE#" + resource + "#" + at.UTC().Truncate(time.Hour).Format(time.RFC3339)},
+	}
+}
