@@ -18,6 +18,14 @@ type Alarm struct {
 	Function bool
 }
 
+// summed reports whether the alarm is on an expression rather than on its one metric. A
+// metric of DynamoDB's own is missing where there is nothing to count, and an alarm on the
+// metric itself stays as it is then, however missing data is to be treated: it would never
+// be over. So an expression fills what is missing.
+func (a Alarm) summed() bool {
+	return len(a.Metrics) > 1 || a.Metrics[0].Namespace == namespaceDynamoDB
+}
+
 // Metric is one metric of CloudWatch.
 type Metric struct {
 	Namespace, Name string

@@ -59,7 +59,7 @@ func (t template) alarm(a Alarm) field {
 		{Key: "AlarmActions", Value: actions},
 		{Key: "OKActions", Value: actions},
 	}
-	if len(a.Metrics) == 1 {
+	if !a.summed() {
 		properties = append(properties,
 			field{Key: "Namespace", Value: a.Metrics[0].Namespace}, field{Key: "MetricName", Value: a.Metrics[0].Name},
 			field{Key: "Dimensions", Value: cfnDimensions(a.Metrics[0])},

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -110,19 +112,88 @@ func terraform() string {
 // TestOptionsThatCannotBeDescribed: what is wrong is named before anything is written.
 func TestOptionsThatCannotBeDescribed(t *testing.T) {
 	for want, o := range map[string]Options{
-		`parts has "vpc"`:              {Parts: []Part{"vpc"}},
-		"table":                        {Table: "a b"},
-		"Namespace":                    {Namespace: "eu/de"},
-		"tables.usage":                 {Budget: &BudgetTables{Control: "budget-control"}},
-		"is an ARN":                    {Table: "arn:aws:dynamodb:eu-central-1:123456789012:table/limits"},
-		"name two tables":              {Budget: &BudgetTables{Control: "budget", Usage: "budget"}},
-		"name the limiter's table":     {Table: "limits", Budget: &BudgetTables{Control: "limits", Usage: "usage"}},
-		`tags has "aws:team"`:          {Tags: map[string]string{"aws:team": "x"}},
-		`tags has "team": leave out`:   {Tags: map[string]string{"team": "a\nb"}},
-		`tags has "": a key has 1 to`:  {Tags: map[string]string{"": "x"}},
-		`tags has "t": leave out quot`: {Tags: map[string]string{"t": `${x}`}},
+		`parts has "vpc"`:               {Parts: []Part{"vpc"}},
+		"table":                         {Table: "a b"},
+		"Namespace":                     {Namespace: "eu/de"},
+		"tables.usage":                  {Budget: &BudgetTables{Control: "budget-control"}},
+		"is an ARN":                     {Table: "arn:aws:dynamodb:eu-central-1:123456789012:table/limits"},
+		"name two tables":               {Budget: &BudgetTables{Control: "budget", Usage: "budget"}},
+		"name the limiter's table":      {Table: "limits", Budget: &BudgetTables{Control: "limits", Usage: "usage"}},
+		`tags has "aws:team"`:           {Tags: map[string]string{"aws:team": "x"}},
+		`tags has "team": AWS takes`:    {Tags: map[string]string{"team": "a\nb"}},
+		`tags has "": a key has 1 to`:   {Tags: map[string]string{"": "x"}},
+		`tags has "t": AWS takes`:       {Tags: map[string]string{"t": `${x}`}},
+		`tags has "a\ab"`:               {Tags: map[string]string{"a\ab": "x"}},
+		`tags has "a\xffb"`:             {Tags: map[string]string{"a\xffb": "x"}},
+		`tags has "a#b"`:                {Tags: map[string]string{"a#b": "x"}},
+		`tags has "team" in two cases`:  {Tags: map[string]string{"team": "x", "Team": "x"}},
+		`has 1 to 128 characters and a`: {Tags: map[string]string{strings.Repeat("é", 129): "x"}},
+		"tags are 51":                   {Tags: manyTags(51)},
 	} {
 		_, err := New(o)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+func manyTags(n int) map[string]string {
+	tags := map[string]string{}
+	for i := range n {
+		tags["tag-"+strconv.Itoa(i)] = "x"
+	}
+	return tags
+}
+
+// TestTagsAreAsGiven: both templates say the tags that were given, whatever AWS takes as a
+// tag and the languages read as something else.
+func TestTagsAreAsGiven(t *testing.T) {
+	for _, text := range []string{
+		"for", "null", "Null", "if", "yes", "NO", "1e3", "0x1F", "2001-01-01", ".inf", "-", "- a", " a", "a ", "a: b", "=", "@x", "é",
+		"a\u2028b", "a\u00a0b", strings.Repeat("é", 128),
+	} {
+		tags := map[string]string{text: text}
+		m := modelOf(t, Options{Tags: tags, Parts: []Part{PartTables}})
+		table := resolveStack(t, m.CloudFormation(), places[0], nil)["Resources"].(map[string]any)["LimitsTable"].(map[string]any)
+		got := as[[]struct{ Key, Value string }](t, table["Properties"].(map[string]any)["Tags"])
+		assert.Equal(t, []struct{ Key, Value string }{{text, text}}, got, "CloudFormation")
+		c := resolveTerraform(t, m.Terraform(), places[0], nil)
+		assert.Equal(t, tags, as[map[string]string](t, c.plain(c.resource("aws_dynamodb_table", "limits"))["tags"]), "Terraform")
+	}
+}
+
+// TestAlarmsOnDynamoDBAreOver: CloudWatch leaves an alarm on a metric of DynamoDB as it is
+// while the metric is missing, which it is when there is nothing to count. So each such
+// alarm is on an expression that fills it.
+func TestAlarmsOnDynamoDBAreOver(t *testing.T) {
+	m := modelOf(t, options["everything"])
+	resources := resolveStack(t, m.CloudFormation(), places[0], nil)["Resources"].(map[string]any)
+	c := resolveTerraform(t, m.Terraform(), places[0], nil)
+	seen := 0
+	for _, a := range m.Alarms {
+		if a.Metrics[0].Namespace != namespaceDynamoDB {
+			continue
+		}
+		seen++
+		in := resources[a.ID+"Alarm"].(map[string]any)["Properties"].(map[string]any)
+		assert.NotContains(t, in, "MetricName", "CloudFormation: %s", a.ID)
+		require.Len(t, in["Metrics"], 1+len(a.Metrics), a.ID)
+		assert.Equal(t, sumExpression, in["Metrics"].([]any)[0].(map[string]any)["Expression"])
+		body := c.plain(c.resource("aws_cloudwatch_metric_alarm", snake(a.ID)))
+		assert.NotContains(t, body, "metric_name", "Terraform: %s", a.ID)
+		require.Len(t, body["metric_query"], 1+len(a.Metrics), a.ID)
+		assert.Equal(t, sumExpression, body["metric_query"].([]any)[0].(map[string]any)["expression"])
+	}
+	assert.Equal(t, 9, seen, "reads, writes and errors of three tables")
+}
+
+// TestKeyIsNoAlias: the policies name the key that the tables are encrypted under, and IAM
+// knows a key by its own ARN alone.
+func TestKeyIsNoAlias(t *testing.T) {
+	parameters := resolveStack(t, modelOf(t, Options{}).CloudFormation(), places[0], nil)["Parameters"].(map[string]any)
+	pattern := regexp.MustCompile(parameters[paramKey].(map[string]any)["AllowedPattern"].(string))
+	for text, want := range map[string]bool{
+		"": true, key: true, places[3].Key: true,
+		"arn:aws:kms:eu-central-1:123456789012:alias/limits": false, "alias/limits": false, "1234abcd-12ab-34cd-56ef-1234567890ab": false,
+	} {
+		assert.Equal(t, want, pattern.MatchString(text), text)
 	}
 }

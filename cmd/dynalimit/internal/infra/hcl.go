@@ -72,7 +72,7 @@ func (w *hclWriter) entries(o object, depth int) {
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 func hclKey(key string) string {
-	if identifier.MatchString(key) {
+	if identifier.MatchString(key) && key != "for" { // which begins an expression
 		return key
 	}
 	return hclText(key)

@@ -2,7 +2,9 @@ package infra
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 )
 
 // Part is a part of a deployment that can be described without the others.
@@ -60,15 +62,36 @@ func (o Options) check() error {
 			return &OptionError{"parts", fmt.Sprintf("has %q; the parts are tables, roles and alarms", p)}
 		}
 	}
-	for key, value := range o.Tags {
+	return checkTags(o.Tags)
+}
+
+const (
+	mostTags     = 50
+	longestKey   = 128 // characters
+	longestValue = 256
+)
+
+// tagText are the characters that AWS takes in tags.
+var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
+
+func checkTags(tags map[string]string) error {
+	if len(tags) > mostTags {
+		return &OptionError{"tags", fmt.Sprintf("are %d; give at most %d", len(tags), mostTags)}
+	}
+	folded := map[string]bool{}
+	for key, value := range tags {
+		lower := strings.ToLower(key)
 		switch {
-		case key == "" || len(key) > 128 || len(value) > 256:
-			return &OptionError{"tags", fmt.Sprintf("has %q: a key has 1 to 128 characters and a value at most 256", key)}
-		case strings.HasPrefix(strings.ToLower(key), "aws:"):
+		case key == "" || utf8.RuneCountInString(key) > longestKey || utf8.RuneCountInString(value) > longestValue:
+			return &OptionError{"tags", fmt.Sprintf("has %q: a key has 1 to %d characters and a value at most %d", key, longestKey, longestValue)}
+		case strings.HasPrefix(lower, "aws:"):
 			return &OptionError{"tags", fmt.Sprintf("has %q: keys that begin with aws: are Amazon's; use another", key)}
-		case strings.ContainsAny(key+value, "\"\\\n\r$%{}"):
-			return &OptionError{"tags", fmt.Sprintf("has %q: leave out quotes, backslashes, line ends, $, %% and braces", key)}
+		case !utf8.ValidString(key+value) || !tagText.MatchString(key+value):
+			return &OptionError{"tags", fmt.Sprintf("has %q: AWS takes letters, digits, spaces and _ . : / = + - @", key)}
+		case folded[lower]:
+			return &OptionError{"tags", fmt.Sprintf("has %q in two cases, which are one key of a role; give one", lower)}
 		}
+		folded[lower] = true
 	}
 	return nil
 }

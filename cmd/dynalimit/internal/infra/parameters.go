@@ -22,10 +22,13 @@ func (p parameter) used(m *Model) bool {
 
 // parameters are those of every deployment.
 func parameters() []parameter {
-	const arnOrNone = "^(arn:.+)?$"
+	const (
+		arnOrNone = "^(arn:.+)?$"
+		keyOrNone = "^(arn:.+:key/.+)?$" // a policy that names an alias allows nothing
+	)
 	return []parameter{
 		{paramProtection, "true", "Whether the tables are protected from being deleted", "", []Part{PartTables}},
-		{paramKey, "", "ARN of the KMS key that the tables are encrypted under; empty for a key of Amazon's", arnOrNone, []Part{PartTables, PartRoles}},
+		{paramKey, "", "ARN of the KMS key, not of an alias, that the tables are encrypted under; empty for a key of Amazon's", keyOrNone, []Part{PartTables, PartRoles}},
 		{paramBoundary, "", "ARN of the permissions boundary of the roles; empty for none", arnOrNone, []Part{PartRoles}},
 		{paramPrincipal, "", "ARN of who may take the roles; empty for this account, whose policies then say who may", arnOrNone, []Part{PartRoles}},
 		{paramService, "", "AWS service that may take the role that serves calls, such as ecs-tasks.amazonaws.com, instead of the principal; empty for none", "", []Part{PartRoles}},

@@ -84,7 +84,7 @@ func (t module) alarm(a Alarm) block {
 		field{Key: "treat_missing_data", Value: missingData},
 		field{Key: "tags", Value: code("var.tags")},
 	)
-	if len(a.Metrics) == 1 {
+	if !a.summed() {
 		body = append(
 			body,
 			field{Key: "namespace", Value: a.Metrics[0].Namespace},

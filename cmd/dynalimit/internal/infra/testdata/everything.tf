@@ -35,7 +35,7 @@ variable "deletion_protection" {
 }
 
 variable "kms_key_arn" {
-  description = "ARN of the KMS key that the tables are encrypted under; null for a key of Amazon's"
+  description = "ARN of the KMS key, not of an alias, that the tables are encrypted under; null for a key of Amazon's"
   type        = string
   default     = null
 }
@@ -866,12 +866,26 @@ resource "aws_cloudwatch_metric_alarm" "budget_control_read_throttles" {
   evaluation_periods  = 3
   treat_missing_data  = "notBreaching"
   tags                = var.tags
-  namespace           = "AWS/DynamoDB"
-  metric_name         = "ReadThrottleEvents"
-  statistic           = "Sum"
-  period              = 60
-  dimensions = {
-    TableName = var.budget_control_table_name
+
+  metric_query {
+    id          = "total"
+    expression  = "SUM(FILL(METRICS(), 0))"
+    label       = "BudgetControlReadThrottles"
+    return_data = true
+  }
+
+  metric_query {
+    id = "m1"
+
+    metric {
+      namespace   = "AWS/DynamoDB"
+      metric_name = "ReadThrottleEvents"
+      stat        = "Sum"
+      period      = 60
+      dimensions = {
+        TableName = var.budget_control_table_name
+      }
+    }
   }
 }
 
@@ -886,12 +900,26 @@ resource "aws_cloudwatch_metric_alarm" "budget_control_write_throttles" {
   evaluation_periods  = 3
   treat_missing_data  = "notBreaching"
   tags                = var.tags
-  namespace           = "AWS/DynamoDB"
-  metric_name         = "WriteThrottleEvents"
-  statistic           = "Sum"
-  period              = 60
-  dimensions = {
-    TableName = var.budget_control_table_name
+
+  metric_query {
+    id          = "total"
+    expression  = "SUM(FILL(METRICS(), 0))"
+    label       = "BudgetControlWriteThrottles"
+    return_data = true
+  }
+
+  metric_query {
+    id = "m1"
+
+    metric {
+      namespace   = "AWS/DynamoDB"
+      metric_name = "WriteThrottleEvents"
+      stat        = "Sum"
+      period      = 60
+      dimensions = {
+        TableName = var.budget_control_table_name
+      }
+    }
   }
 }
 
@@ -1001,12 +1029,26 @@ resource "aws_cloudwatch_metric_alarm" "budget_usage_read_throttles" {
   evaluation_periods  = 3
   treat_missing_data  = "notBreaching"
   tags                = var.tags
-  namespace           = "AWS/DynamoDB"
-  metric_name         = "ReadThrottleEvents"
-  statistic           = "Sum"
-  period              = 60
-  dimensions = {
-    TableName = var.budget_usage_table_name
+
+  metric_query {
+    id          = "total"
+    expression  = "SUM(FILL(METRICS(), 0))"
+    label       = "BudgetUsageReadThrottles"
+    return_data = true
+  }
+
+  metric_query {
+    id = "m1"
+
+    metric {
+      namespace   = "AWS/DynamoDB"
+      metric_name = "ReadThrottleEvents"
+      stat        = "Sum"
+      period      = 60
+      dimensions = {
+        TableName = var.budget_usage_table_name
+      }
+    }
   }
 }
 
@@ -1021,12 +1063,26 @@ resource "aws_cloudwatch_metric_alarm" "budget_usage_write_throttles" {
   evaluation_periods  = 3
   treat_missing_data  = "notBreaching"
   tags                = var.tags
-  namespace           = "AWS/DynamoDB"
-  metric_name         = "WriteThrottleEvents"
-  statistic           = "Sum"
-  period              = 60
-  dimensions = {
-    TableName = var.budget_usage_table_name
+
+  metric_query {
+    id          = "total"
+    expression  = "SUM(FILL(METRICS(), 0))"
+    label       = "BudgetUsageWriteThrottles"
+    return_data = true
+  }
+
+  metric_query {
+    id = "m1"
+
+    metric {
+      namespace   = "AWS/DynamoDB"
+      metric_name = "WriteThrottleEvents"
+      stat        = "Sum"
+      period      = 60
+      dimensions = {
+        TableName = var.budget_usage_table_name
+      }
+    }
   }
 }
 

@@ -23,7 +23,7 @@ variable "deletion_protection" {
 }
 
 variable "kms_key_arn" {
-  description = "ARN of the KMS key that the tables are encrypted under; null for a key of Amazon's"
+  description = "ARN of the KMS key, not of an alias, that the tables are encrypted under; null for a key of Amazon's"
   type        = string
   default     = null
 }

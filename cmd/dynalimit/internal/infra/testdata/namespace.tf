@@ -17,7 +17,7 @@ variable "limits_table_name" {
 }
 
 variable "kms_key_arn" {
-  description = "ARN of the KMS key that the tables are encrypted under; null for a key of Amazon's"
+  description = "ARN of the KMS key, not of an alias, that the tables are encrypted under; null for a key of Amazon's"
   type        = string
   default     = null
 }
