@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -183,17 +182,4 @@ func TestAlarmsOnDynamoDBAreOver(t *testing.T) {
 		assert.Equal(t, sumExpression, body["metric_query"].([]any)[0].(map[string]any)["expression"])
 	}
 	assert.Equal(t, 9, seen, "reads, writes and errors of three tables")
-}
-
-// TestKeyIsNoAlias: the policies name the key that the tables are encrypted under, and IAM
-// knows a key by its own ARN alone.
-func TestKeyIsNoAlias(t *testing.T) {
-	parameters := resolveStack(t, modelOf(t, Options{}).CloudFormation(), places[0], nil)["Parameters"].(map[string]any)
-	pattern := regexp.MustCompile(parameters[paramKey].(map[string]any)["AllowedPattern"].(string))
-	for text, want := range map[string]bool{
-		"": true, key: true, places[3].Key: true,
-		"arn:aws:kms:eu-central-1:123456789012:alias/limits": false, "alias/limits": false, "1234abcd-12ab-34cd-56ef-1234567890ab": false,
-	} {
-		assert.Equal(t, want, pattern.MatchString(text), text)
-	}
 }

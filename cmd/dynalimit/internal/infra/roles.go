@@ -11,6 +11,7 @@ const (
 	leadingKeys   = "dynamodb:LeadingKeys"
 	attributes    = "dynamodb:Attributes"
 	allLike       = "ForAllValues:StringLike"
+	noneLike      = "ForAllValues:StringNotLike"
 	absent        = "Null"
 	viaService    = "kms:ViaService"
 	stringLike    = "StringLike"
@@ -151,12 +152,15 @@ func budgetServes() []Statement {
 		},
 		{
 			Sid: "RegisterApps", About: "An app that was never configured is listed: an item without a quota.", Actions: actions("UpdateItem"),
-			Resources:  []Resource{{Table: controlTable}},
-			Conditions: bounded(attributes, registeredAttributes),
+			Resources: []Resource{{Table: controlTable}},
+			Conditions: append(bounded(leadingKeys, []string{"ORG#*"}),
+				bounded(attributes, registeredAttributes)...),
 		},
 		{
-			Sid: "Spend", About: "What is held and what was spent.", Actions: actions("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"),
-			Resources: []Resource{{Table: usageTable}},
+			Sid: "Spend", About: "What is held and what was spent, but not what was charged by hand.",
+			Actions:    actions("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"),
+			Resources:  []Resource{{Table: usageTable}},
+			Conditions: []Condition{{noneLike, leadingKeys, []string{"AUDIT#*"}}, {absent, leadingKeys, []string{"false"}}},
 		},
 	}
 }

@@ -351,14 +351,16 @@ resource "aws_iam_policy" "acquire" {
           Resource = [local.budget_control_table_arn]
           Condition = {
             "ForAllValues:StringLike" = {
-              "dynamodb:Attributes" = ["PK", "SK", "cfg_version", "created_at_epoch", "updated_at_epoch"]
+              "dynamodb:LeadingKeys" = "ORG#*"
+              "dynamodb:Attributes"  = ["PK", "SK", "cfg_version", "created_at_epoch", "updated_at_epoch"]
             }
             Null = {
-              "dynamodb:Attributes" = "false"
+              "dynamodb:LeadingKeys" = "false"
+              "dynamodb:Attributes"  = "false"
             }
           }
         },
-        # What is held and what was spent.
+        # What is held and what was spent, but not what was charged by hand.
         {
           Sid    = "Spend"
           Effect = "Allow"
@@ -371,6 +373,14 @@ resource "aws_iam_policy" "acquire" {
             "dynamodb:UpdateItem",
           ]
           Resource = [local.budget_usage_table_arn]
+          Condition = {
+            "ForAllValues:StringNotLike" = {
+              "dynamodb:LeadingKeys" = "AUDIT#*"
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+            }
+          }
         },
       ],
       var.kms_key_arn == null ? [] : [
