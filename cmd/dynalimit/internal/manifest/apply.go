@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
@@ -48,8 +47,6 @@ const (
 	// pause before each.
 	tries = 6
 	pause = 250 * time.Millisecond
-	// together is how many records are updated at once.
-	together = 8
 )
 
 // Apply makes the changes of a plan, in its order, each under the version that was planned:
@@ -58,23 +55,43 @@ const (
 // from being changed at all; whatever it returns, a new plan goes on from there.
 func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int)) (Outcome, error) {
 	todo := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Action == Refuse })
-	a := &applying{table: t, total: len(todo)}
-	for i, chunk := range batches(todo) {
-		if i > 0 {
-			progress(a.tried, a.total)
-		}
-		if err := cmpErr(ctx); err != nil {
-			return a.outcome(err)
-		}
-		if err := a.batch(ctx, chunk); err != nil {
-			return a.outcome(err)
-		}
+	a := &applying{table: t, total: len(todo), progress: progress}
+	moved := len(todo)
+	if i := slices.IndexFunc(todo, func(c Change) bool { return c.step > stepMove }); i >= 0 {
+		moved = i
 	}
-	if err := a.again(ctx); err != nil {
-		return a.outcome(err)
+	for _, part := range []func() error{
+		func() error { return a.all(ctx, todo[:moved]) },
+		func() error { return a.again(ctx) },
+		func() error { return a.all(ctx, todo[moved:]) },
+		func() error { return a.last(ctx) },
+	} {
+		if err := part(); err != nil {
+			return a.outcome(err)
+		}
 	}
 	progress(a.total, a.total)
 	return a.outcome(nil)
+}
+
+// all makes changes batch by batch.
+func (a *applying) all(ctx context.Context, changes []Change) error {
+	for _, chunk := range batches(changes) {
+		if a.begun {
+			a.progress(a.tried, a.total)
+		}
+		a.begun = true
+		if err := cmpErr(ctx); err != nil {
+			return err
+		}
+		if chunk = a.free(chunk); len(chunk) == 0 {
+			continue
+		}
+		if err := a.batch(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func cmpErr(ctx context.Context) error {
@@ -88,7 +105,7 @@ func cmpErr(ctx context.Context) error {
 func batches(changes []Change) (out [][]Change) {
 	for len(changes) > 0 {
 		n := 1
-		for n < len(changes) && n < batch && kindOf(changes[n]) == kindOf(changes[0]) {
+		for n < len(changes) && n < batch && changes[n].step == changes[0].step {
 			n++
 		}
 		out, changes = append(out, changes[:n]), changes[n:]
@@ -96,20 +113,17 @@ func batches(changes []Change) (out [][]Change) {
 	return out
 }
 
-// kindOf is the step of a change, moves apart from other updates.
-func kindOf(c Change) int {
-	if s := step(c); s != stepUpdate || !c.moves {
-		return s
-	}
-	return -1
-}
-
 type applying struct {
-	table  Table
-	total  int
-	tried  int
-	out    Outcome
-	second []Change // updates that others were in the way of
+	table    Table
+	progress func(done, total int)
+	begun    bool
+	total    int
+	tried    int
+	out      Outcome
+	second   []Change // moves that others were in the way of
+	ending   bool     // nothing is left that could clear their way
+	stuck    []stuck  // records that were not changed
+	waiting  []Change // levels that limit those
 }
 
 func (a *applying) outcome(err error) (Outcome, error) {
@@ -168,8 +182,8 @@ func (a *applying) settle(c Change, err error) error {
 		return err
 	}
 	var invalid *dynalimit.ValidationError
-	if c.Action == Update && c.moves && errors.As(err, &invalid) && !slices.ContainsFunc(a.second, func(b Change) bool { return b.Entity == c.Entity }) {
-		a.second = append(a.second, c) // once its old family has moved, it may fit
+	if c.Action == Update && c.moves && errors.As(err, &invalid) && !a.ending {
+		a.second = append(a.second, c) // once its old family has moved, or gone, it may fit
 		return nil
 	}
 	a.tried++
@@ -178,13 +192,18 @@ func (a *applying) settle(c Change, err error) error {
 		return nil
 	}
 	conflict := errors.Is(err, dynalimit.ErrConflict)
+	if c.Scope == nil && c.Action == Update {
+		a.stuck = append(a.stuck, stuck{c, conflict})
+	}
 	a.out.Failed = append(a.out.Failed, Failure{What: c.What(), Conflict: conflict, Error: err.Error()})
 	return nil
 }
 
 // again makes the moves that were refused while others were still to come.
 func (a *applying) again(ctx context.Context) error {
-	for _, c := range a.second {
+	moves := a.second
+	a.second = nil
+	for _, c := range moves {
 		if err := cmpErr(ctx); err != nil {
 			return err
 		}
@@ -193,6 +212,17 @@ func (a *applying) again(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// last makes what had to wait for others, or says what it waits for.
+func (a *applying) last(ctx context.Context) error {
+	a.ending = true
+	if err := a.again(ctx); err != nil {
+		return err
+	}
+	levels := a.waiting
+	a.waiting = nil
+	return a.all(ctx, levels)
 }
 
 // try makes changes of one kind and returns an error for each. What is there already, as
@@ -205,26 +235,10 @@ func (a *applying) try(ctx context.Context, changes []Change) []error {
 		return a.creates(ctx, changes)
 	case changes[0].Action == Delete:
 		return oneByOne(changes, func(c Change) error { return a.delete(ctx, c) })
-	case changes[0].moves:
-		return oneByOne(changes, func(c Change) error { return a.update(ctx, c) })
+	case changes[0].moves: // parents first
+		return oneByOne(changes, func(c Change) error { return a.updates(ctx, []Change{c})[0] })
 	}
-	return each(changes, func(c Change) error { return a.update(ctx, c) })
-}
-
-// each does something for every change, some at once.
-func each(changes []Change, do func(Change) error) []error {
-	errs := make([]error, len(changes))
-	var workers sync.WaitGroup
-	slots := make(chan struct{}, together)
-	for i, c := range changes {
-		slots <- struct{}{}
-		workers.Go(func() {
-			errs[i] = do(c)
-			<-slots
-		})
-	}
-	workers.Wait()
-	return errs
+	return a.updates(ctx, changes)
 }
 
 // oneByOne does something for changes whose order matters: after one that was not answered
@@ -299,16 +313,25 @@ func isRecord(stored, wanted dynalimit.Entity) bool {
 	return !stored.Deleting && stored.ManagedBy == wanted.ManagedBy && len(recordFields(stored, wanted)) == 0
 }
 
-func (a *applying) update(ctx context.Context, c Change) error {
-	_, err := a.table.UpdateEntity(ctx, c.record)
-	var conflict *dynalimit.EntityConflictError
-	if errors.As(err, &conflict) && isRecord(conflict.Stored, c.record) {
-		return nil
+func (a *applying) updates(ctx context.Context, changes []Change) []error {
+	records := make([]dynalimit.Entity, len(changes))
+	for i, c := range changes {
+		records[i] = c.record
 	}
-	if errors.Is(err, dynalimit.ErrNotFound) {
-		return &dynalimit.EntityConflictError{Yours: c.record, Stored: dynalimit.Entity{ID: c.Entity}}
+	errs, err := a.table.UpdateEntities(ctx, records)
+	if err != nil {
+		return a.alone(changes, err, func(c []Change) []error { return a.updates(ctx, c) })
 	}
-	return err
+	for i, err := range errs {
+		var conflict *dynalimit.EntityConflictError
+		switch {
+		case errors.As(err, &conflict) && isRecord(conflict.Stored, records[i]):
+			errs[i] = nil
+		case errors.Is(err, dynalimit.ErrNotFound):
+			errs[i] = &dynalimit.EntityConflictError{Yours: records[i], Stored: dynalimit.Entity{ID: records[i].ID}}
+		}
+	}
+	return errs
 }
 
 // delete removes an entity if its record is the one that was planned on. One whose

@@ -178,7 +178,7 @@ func TestApplyOverwritesNothingThatWasNotPlanned(t *testing.T) {
 		failed = append(failed, f.What)
 	}
 	assert.Equal(t, []string{
-		"limits of system", "limits of resource new", "record of entity new", "record of entity team",
+		"record of entity new", "record of entity team", "limits of resource new", "limits of system", // they admit more
 		"limits of resource gone", "record of entity gone-too", "record of entity gone",
 	}, failed)
 	assert.Equal(t, len(p.Changes)-7, out.Done)

@@ -25,7 +25,7 @@ func Compare(m *Manifest, live *Live, o Options) Plan {
 	c.stranded()
 	slices.Sort(c.blocked)
 	c.p.Warnings = append(c.p.Warnings, c.blocked...)
-	c.p.Changes = inOrder(c.p.Changes, c.parent)
+	c.p.Changes = c.inOrder()
 	return c.p
 }
 
@@ -330,84 +330,4 @@ func (c *comparison) gonePlans() map[string]bool {
 	}
 	delete(gone, "")
 	return gone
-}
-
-// inOrder sorts changes so that a cut between any two of them leaves a table that limits:
-// what others need comes before them, and what goes comes last.
-func inOrder(changes []Change, parent func(string) string) []Change {
-	depth := func(id string) int {
-		chain, _ := chainOf(id, parent)
-		return len(chain)
-	}
-	type placed struct {
-		Change
-		step, depth int
-	}
-	all := make([]placed, len(changes))
-	for i, ch := range changes {
-		all[i] = placed{ch, step(ch), 0}
-		if ch.Entity != "" {
-			all[i].depth = depth(ch.Entity) // parents first
-			if ch.Action == Delete {
-				all[i].depth *= -1 // children first
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.depth, b.depth), cmp.Compare(a.Entity, b.Entity), compareScopes(a.Scope, b.Scope))
-	})
-	out := make([]Change, len(all))
-	for i, p := range all {
-		out[i] = p.Change
-	}
-	return out
-}
-
-// The steps of a plan. Levels of everybody come before plans, and plans before entities:
-// who is put on a plan finds its limits.
-const (
-	stepLevels = iota
-	stepPlans
-	stepEntityLevels
-	stepCreate
-	stepUpdate
-	stepDeleteEntityLevels
-	stepDeletePlans
-	stepDeleteLevels
-	stepDeleteEntities
-	stepNone
-)
-
-func step(c Change) int {
-	switch {
-	case c.Action == Refuse:
-		return stepNone
-	case c.Scope == nil:
-		switch c.Action {
-		case Create:
-			return stepCreate
-		case Delete:
-			return stepDeleteEntities
-		}
-		return stepUpdate
-	case c.Scope.Entity != "":
-		return choose(c, stepDeleteEntityLevels, stepEntityLevels)
-	case c.Scope.Plan != "":
-		return choose(c, stepDeletePlans, stepPlans)
-	}
-	return choose(c, stepDeleteLevels, stepLevels)
-}
-
-func choose(c Change, gone, stays int) int {
-	if c.Action == Delete {
-		return gone
-	}
-	return stays
-}
-
-func compareScopes(a, b *dynalimit.Scope) int {
-	if a == nil || b == nil {
-		return btoi(a != nil) - btoi(b != nil)
-	}
-	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Plan, b.Plan), cmp.Compare(a.Resource, b.Resource))
 }

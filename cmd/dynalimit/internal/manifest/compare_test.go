@@ -25,9 +25,9 @@ func TestPlanOfANewTable(t *testing.T) {
 	w := newWorld(t, "")
 	p := w.apply(t, small, Options{})
 	assert.Equal(t, []string{
+		"create limits of entity alone on gpt-4: blocked  -> true",
 		"create limits of system: rpm  -> 60 a minute",
 		"create limits of plan pro: rpm  -> 100 a minute, tpm  -> 10000 a minute",
-		"create limits of entity alone on gpt-4: blocked  -> true",
 		"create limits of entity key: rpm  -> 5 a minute",
 		"create record of entity team: plan  -> pro",
 		"create record of entity key: parent  -> team, cascade  -> true",
@@ -85,11 +85,11 @@ entities:
 	assert.Equal(t, []string{
 		"create limits of resource gpt-4: unlimited  -> true, on_unavailable  -> allow",
 		"update limits of plan pro: rpm.capacity 200 -> 100, rpm.period 1h -> 1m, tpm  -> 10000 a minute, x 1 a minute -> ",
-		"update limits of entity key: rpm.burst 5 -> 7, rpm.refill 5 -> 3, rpm.period 1m -> 1m30s, blocked true -> ",
 		"create record of entity alone: plan  -> pro",
 		`update record of entity team: name "by hand" -> , plan  -> pro`,
 		"update record of entity key: cascade true -> ",
 		"delete limits of entity alone on gpt-4: blocked true -> ",
+		"update limits of entity key: rpm.burst 5 -> 7, rpm.refill 5 -> 3, rpm.period 1m -> 1m30s, blocked true -> ",
 	}, lines(p))
 }
 
@@ -117,9 +117,9 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 
 	p = w.apply(t, small, Options{Adopt: true, AdoptFrom: "other"})
 	assert.Equal(t, []string{
+		"create limits of entity alone on gpt-4: blocked  -> true",
 		"adopt limits of system",
 		"update limits of plan pro: rpm.capacity 1 -> 100, tpm  -> 10000 a minute, managed_by  -> manifest",
-		"create limits of entity alone on gpt-4: blocked  -> true",
 		"adopt limits of entity key",
 		"create record of entity key: parent  -> team, cascade  -> true",
 		`update record of entity team: name "by hand" -> , plan  -> pro, managed_by  -> manifest`,
@@ -137,7 +137,7 @@ func TestOnlyWhatIsManagedChanges(t *testing.T) {
 	p = w.apply(t, "name: second\nversion: 1", Options{LiftBlocks: true})
 	assert.Equal(t, []string{"delete limits of resource x: blocked true -> "}, lines(p))
 	p = w.apply(t, "version: 1", Options{})
-	assert.Equal(t, []string{"delete limits of plan pro: rpm 100 a minute -> , tpm 10000 a minute -> ", "delete limits of system: rpm 60 a minute -> "}, lines(p))
+	assert.Equal(t, []string{"delete limits of system: rpm 60 a minute -> ", "delete limits of plan pro: rpm 100 a minute -> , tpm 10000 a minute -> "}, lines(p))
 	assert.Equal(t, 3, p.LeftOut)
 	_, err = w.repo.GetConfig(t.Context(), dynalimit.Scope{Resource: "by-hand"})
 	require.NoError(t, err)

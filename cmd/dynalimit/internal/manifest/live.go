@@ -21,7 +21,7 @@ type Table interface {
 
 	SetConfigs(ctx context.Context, changes []dynalimit.ScopedConfig) ([]error, error)
 	CreateEntities(ctx context.Context, setups []dynalimit.EntitySetup) ([]error, error)
-	UpdateEntity(ctx context.Context, e dynalimit.Entity) (dynalimit.Entity, error)
+	UpdateEntities(ctx context.Context, entities []dynalimit.Entity) ([]error, error)
 	DeleteEntity(ctx context.Context, id string) error
 }
 

@@ -43,6 +43,7 @@ type Change struct {
 	config dynalimit.LimitConfig // to be stored, of the version that is live
 	record dynalimit.Entity      // to be stored, of the version that is live
 	moves  bool                  // the parent changes
+	step   int                   // when it is made
 }
 
 // What names the item: "limits of plan pro on gpt-4", "record of entity key-1".
