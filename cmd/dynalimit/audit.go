@@ -56,34 +56,46 @@ func (c auditCmd) Validate() error {
 
 // query is what the flags ask for, as of now.
 func (c auditCmd) query(now time.Time) (dynalimit.AuditQuery, error) {
-	q := dynalimit.AuditQuery{Principal: c.By}
-	switch {
-	case c.System:
-		q.Target = dynalimit.AuditSystem
-	case c.Resource != "":
-		q.Target = dynalimit.AuditResource(c.Resource)
-	case c.Plan != "":
-		q.Target = dynalimit.AuditPlan(c.Plan)
-	case c.OfNamespace != "":
-		q.Target = dynalimit.AuditNamespace(c.OfNamespace)
-	default:
-		q.Target = c.Target
-	}
+	q := dynalimit.AuditQuery{Principal: c.By, Target: c.target()}
 	var err error
-	if c.From != "" {
-		if q.From, err = notation.Moment(c.From, now, false); err != nil {
-			return q, fmt.Errorf("--from %w", err)
-		}
+	if q.From, err = momentFlag("--from", c.From, now, false); err != nil {
+		return q, err
 	}
-	if c.To != "" {
-		if q.To, err = notation.Moment(c.To, now, true); err != nil {
-			return q, fmt.Errorf("--to %w", err)
-		}
+	if q.To, err = momentFlag("--to", c.To, now, true); err != nil {
+		return q, err
 	}
 	if c.From != "" && q.From.Before(firstEvents) && (q.To.IsZero() || q.To.After(firstEvents)) {
 		q.From = firstEvents
 	}
 	return q, nil
+}
+
+// target is what the flags name, as events have it.
+func (c auditCmd) target() string {
+	switch {
+	case c.System:
+		return dynalimit.AuditSystem
+	case c.Resource != "":
+		return dynalimit.AuditResource(c.Resource)
+	case c.Plan != "":
+		return dynalimit.AuditPlan(c.Plan)
+	case c.OfNamespace != "":
+		return dynalimit.AuditNamespace(c.OfNamespace)
+	}
+	return c.Target
+}
+
+// momentFlag is the moment that a flag says, zero if it is not given; last is whether a
+// day means its end.
+func momentFlag(flag, text string, now time.Time, last bool) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := notation.Moment(text, now, last)
+	if err != nil {
+		return at, fmt.Errorf("%s %w", flag, err)
+	}
+	return at, nil
 }
 
 // Run shows them.

@@ -61,16 +61,27 @@ func newestFirst(ctx context.Context, repo *dynalimit.Repository, q dynalimit.Au
 			backwards(repo.AuditEvents(ctx, q), n)(yield)
 			return
 		}
+		for window := range windowsBack(q, from, to) {
+			for e, err := range backwards(repo.AuditEvents(ctx, window), n) {
+				if !yield(e, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// windowsBack are a query cut into windows of time, the newest first.
+func windowsBack(q dynalimit.AuditQuery, from, to time.Time) iter.Seq[dynalimit.AuditQuery] {
+	return func(yield func(dynalimit.AuditQuery) bool) {
 		for end := to; !end.Before(from); {
 			window := q
 			window.From, window.To = end.Add(time.Millisecond-auditWindow), end
 			if window.From.Before(from) {
 				window.From = from
 			}
-			for e, err := range backwards(repo.AuditEvents(ctx, window), n) {
-				if !yield(e, err) || err != nil {
-					return
-				}
+			if !yield(window) {
+				return
 			}
 			end = window.From.Truncate(time.Millisecond).Add(-time.Millisecond)
 		}

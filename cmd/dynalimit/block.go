@@ -125,22 +125,37 @@ func (l blockLevel) to(ctx context.Context, g *globals, out *term.Output, blocke
 		after := before
 		after.Blocked = blocked
 		if !how.DryRun {
-			if at == (dynalimit.Scope{}) && !before.Blocked {
-				if err := how.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system"); err != nil {
-					return err
-				}
-			}
-			if err := repo.SetBlocked(ctx, at, blocked); err != nil {
+			if err := how.confirmBlock(ctx, out, at, before); err != nil {
 				return err
 			}
-			if after, err = repo.GetConfig(ctx, at); err != nil {
-				return fmt.Errorf("the change is made, but the level cannot be read: %w", err)
+			if after, err = setBlocked(ctx, repo, at, blocked); err != nil {
+				return err
 			}
 		}
 		lines := diff(out, facts(before), facts(after))
 		j := levelChange{at, before, after, len(lines) > 0, how.DryRun}
 		return out.Show(j, func() { printBlock(out, j, lines) })
 	})
+}
+
+// confirmBlock asks before everybody is shut out.
+func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at dynalimit.Scope, before dynalimit.LimitConfig) error {
+	if at != (dynalimit.Scope{}) || before.Blocked {
+		return nil
+	}
+	return d.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system")
+}
+
+// setBlocked sets or lifts a block, and reads what the level says then.
+func setBlocked(ctx context.Context, repo *dynalimit.Repository, at dynalimit.Scope, blocked bool) (dynalimit.LimitConfig, error) {
+	if err := repo.SetBlocked(ctx, at, blocked); err != nil {
+		return dynalimit.LimitConfig{}, err
+	}
+	after, err := repo.GetConfig(ctx, at)
+	if err != nil {
+		return after, fmt.Errorf("the change is made, but the level cannot be read: %w", err)
+	}
+	return after, nil
 }
 
 // printBlock shows what a change of a block means.
@@ -183,35 +198,62 @@ func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 // batch is how many levels are read at once.
 const batch = 100
 
+// batches are what is found, n at a time; the last may be fewer.
+func batches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		var some []T
+		for one, err := range all {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if some = append(some, one); len(some) < n {
+				continue
+			}
+			if !yield(some, nil) {
+				return
+			}
+			some = nil
+		}
+		if len(some) > 0 {
+			yield(some, nil)
+		}
+	}
+}
+
 // blockedLevels are the levels that are blocked, as they are found.
 func blockedLevels(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[dynalimit.Scope, error] {
 	return func(yield func(dynalimit.Scope, error) bool) {
-		var some []dynalimit.Scope
-		look := func() bool {
-			configs, err := repo.GetConfigs(ctx, some)
+		for some, err := range batches(repo.Scopes(ctx), batch) {
 			if err != nil {
 				yield(dynalimit.Scope{}, err)
-				return false
+				return
 			}
-			some = some[:0]
-			for _, c := range configs {
-				if c.Config.Blocked && !yield(c.Scope, nil) {
-					return false
+			blocked, err := blockedOf(ctx, repo, some)
+			if err != nil {
+				yield(dynalimit.Scope{}, err)
+				return
+			}
+			for _, at := range blocked {
+				if !yield(at, nil) {
+					return
 				}
 			}
-			return true
-		}
-		for at, err := range repo.Scopes(ctx) {
-			if err != nil {
-				yield(at, err)
-				return
-			}
-			if some = append(some, at); len(some) == batch && !look() {
-				return
-			}
-		}
-		if len(some) > 0 {
-			look()
 		}
 	}
+}
+
+// blockedOf are those of some levels that are blocked.
+func blockedOf(ctx context.Context, repo *dynalimit.Repository, some []dynalimit.Scope) ([]dynalimit.Scope, error) {
+	configs, err := repo.GetConfigs(ctx, some)
+	if err != nil {
+		return nil, err
+	}
+	var blocked []dynalimit.Scope
+	for _, c := range configs {
+		if c.Config.Blocked {
+			blocked = append(blocked, c.Scope)
+		}
+	}
+	return blocked, nil
 }

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -63,70 +60,6 @@ func TestCompletionOfEveryCommand(t *testing.T) {
 		}
 		assert.Contains(t, complete(t, append(words, "--js")...), "--json", leaf)
 	}
-}
-
-// program is a folder with the program, to be put on the PATH.
-func program(t *testing.T) string {
-	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	dir := t.TempDir()
-	script := "#!/bin/sh\n" + asProgram + "=1 exec '" + self + "' \"$@\"\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "dynalimit"), []byte(script), 0o700)) //nolint:gosec // to be run
-	return dir
-}
-
-// play has a shell run a script with the program on its PATH.
-func play(t *testing.T, shell string, args ...string) string {
-	t.Helper()
-	path, err := exec.LookPath(shell)
-	if err != nil {
-		t.Skipf("no %s here", shell)
-	}
-	command := exec.CommandContext(t.Context(), path, args...)
-	command.Env = append(os.Environ(), "PATH="+program(t)+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir())
-	out, err := command.CombinedOutput()
-	require.NoError(t, err, string(out))
-	return strings.TrimSpace(string(out))
-}
-
-// TestCompletionInBash: through the function that the script registers, with the words as
-// bash splits them.
-func TestCompletionInBash(t *testing.T) {
-	ask := func(words string) []string {
-		return strings.Fields(play(t, "bash", "--norc", "--noprofile", "-c", `
-			set -e
-			source <(dynalimit completion bash)
-			[[ "$(complete -p dynalimit)" == "complete -o default -F _dynalimit dynalimit" ]]
-			COMP_WORDS=(dynalimit `+words+`)
-			COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
-			_dynalimit dynalimit "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
-			printf '%s\n' "${COMPREPLY[@]}"`))
-	}
-	assert.Equal(t, []string{"entity"}, ask("ent"))
-	assert.Equal(t, []string{"register", "list", "delete", "recover", "purge"}, ask("namespace ''"))
-	assert.Equal(t, []string{"--on-unavailable"}, ask("limits set 'key 1' --on"))
-	assert.Equal(t, []string{"local"}, ask("system set --on-unavailable = lo"))
-	assert.Empty(t, ask("entity show 'a file"+"'"))
-}
-
-// TestCompletionInZsh: as zsh would call it, with what it calls in turn replaced.
-func TestCompletionInZsh(t *testing.T) {
-	out := play(t, "zsh", "-f", "-c", `
-		compdef() { :; }
-		_describe() { print -rl -- "${(@P)2}"; }
-		source <(dynalimit completion zsh)
-		words=(dynalimit entity upd); CURRENT=3
-		_dynalimit`)
-	assert.Equal(t, "update:Change what is given of an entity's record.", out)
-}
-
-// TestCompletionInFish: through fish's own question.
-func TestCompletionInFish(t *testing.T) {
-	out := play(t, "fish", "--no-config", "-c", `
-		dynalimit completion fish | source
-		complete -C 'dynalimit entity upd'`)
-	assert.Equal(t, "update\tChange what is given of an entity's record.", out)
 }
 
 // TestCompletionWordsTellWhatTheyAreAbout, in the form of each shell.

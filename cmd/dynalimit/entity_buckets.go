@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
@@ -57,31 +58,40 @@ func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output)
 	return g.reading(ctx, out, func(repo *dynalimit.Repository) error {
 		all := repo.Buckets(ctx, c.ID)
 		if c.Resource != "" {
-			every := all
-			all = func(yield func(dynalimit.Bucket, error) bool) {
-				for b, err := range every {
-					if (err != nil || b.Resource == c.Resource) && !yield(b, err) {
-						return
-					}
-				}
-			}
+			all = bucketsOf(c.Resource, all)
 		}
 		if out.JSON {
 			return term.Stream(out, all, term.List[dynalimit.Bucket]{JSON: func(b dynalimit.Bucket) any { return bucketToJSON(b) }})
 		}
-		none := true
-		for b, err := range all {
-			if err != nil {
-				return err
-			}
-			none = false
-			printBucket(out, b)
-		}
-		if none {
-			fmt.Fprintf(out, "%s has no bucket there: it is full when it is first used.\n", c.ID)
-		}
-		return out.Err()
+		return c.print(out, all)
 	})
+}
+
+// bucketsOf are those of some buckets that are of a resource.
+func bucketsOf(resource string, all iter.Seq2[dynalimit.Bucket, error]) iter.Seq2[dynalimit.Bucket, error] {
+	return func(yield func(dynalimit.Bucket, error) bool) {
+		for b, err := range all {
+			if (err != nil || b.Resource == resource) && !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+// print shows buckets to a person as they are found.
+func (c entityBucketsCmd) print(out *term.Output, all iter.Seq2[dynalimit.Bucket, error]) error {
+	none := true
+	for b, err := range all {
+		if err != nil {
+			return err
+		}
+		none = false
+		printBucket(out, b)
+	}
+	if none {
+		fmt.Fprintf(out, "%s has no bucket there: it is full when it is first used.\n", c.ID)
+	}
+	return out.Err()
 }
 
 // printBucket shows a bucket to a person.

@@ -32,14 +32,9 @@ const largestMetadata = 1 << 20
 func (f metadataFlag) value() (json.RawMessage, error) {
 	text := string(f)
 	if path, isFile := strings.CutPrefix(text, "@"); isFile {
-		file, err := os.Open(path)
+		held, err := readMetadata(path)
 		if err != nil {
 			return nil, badInput("--metadata %s cannot be read: %w; name a file that holds JSON, or give the JSON itself", text, err)
-		}
-		defer file.Close()
-		held, err := io.ReadAll(io.LimitReader(file, largestMetadata))
-		if err != nil {
-			return nil, badInput("--metadata %s cannot be read: %w", text, err)
 		}
 		text = strings.TrimSpace(string(held))
 	}
@@ -50,6 +45,16 @@ func (f metadataFlag) value() (json.RawMessage, error) {
 		return nil, badInput("--metadata is not JSON: %w; write it like '{\"team\":\"search\"}', or @FILE", err)
 	}
 	return json.RawMessage(text), nil
+}
+
+// readMetadata is what a file holds, as far as metadata may be long.
+func readMetadata(path string) (held []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return io.ReadAll(io.LimitReader(file, largestMetadata))
 }
 
 type entityCreateCmd struct {

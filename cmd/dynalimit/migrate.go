@@ -103,16 +103,8 @@ func (j migrateJSON) print(out *term.Output) {
 	default:
 		fmt.Fprintf(out, "Turned %d items of the older layout into %d buckets and %d configurations, in %d passes.\n", j.Turned, j.Buckets, j.Configs, j.Passes)
 	}
-	for _, row := range []struct {
-		n    int
-		what string
-	}{
-		{j.Superseded, "were removed: today's item was there already"},
-		{j.Elsewhere, "were turned by calls meanwhile"},
-		{min(j.Unreadable, j.Left), "cannot be understood, and stay"},
-		{j.Left - min(j.Unreadable, j.Left), "are left"},
-	} {
-		if row.n > 0 && (!j.DryRun || row.what != "are left") {
+	for _, row := range j.otherwise() {
+		if row.n > 0 {
 			fmt.Fprintf(out, "  %d %s\n", row.n, row.what)
 		}
 	}
@@ -125,4 +117,24 @@ func (j migrateJSON) print(out *term.Output) {
 	if j.DryRun {
 		fmt.Fprintln(out, "Dry run: nothing was changed.")
 	}
+}
+
+// itemCount is how many items something is the matter with.
+type itemCount struct {
+	n    int
+	what string
+}
+
+// otherwise counts the items that were not turned by this run, by what became of them.
+func (j migrateJSON) otherwise() []itemCount {
+	stay := min(j.Unreadable, j.Left)
+	counts := []itemCount{
+		{j.Superseded, "were removed: today's item was there already"},
+		{j.Elsewhere, "were turned by calls meanwhile"},
+		{stay, "cannot be understood, and stay"},
+	}
+	if j.DryRun {
+		return counts
+	}
+	return append(counts, itemCount{j.Left - stay, "are left"})
 }
