@@ -183,9 +183,10 @@ func (c *comparison) parent(id string) string {
 	return c.live.Entities[id].ParentID
 }
 
-// leftOut decides about the manifest's entities that the file does not name.
-func (c *comparison) leftOut() {
-	out := map[string][]dynalimit.Scope{} // with their levels, whoever manages those
+// unnamed are the manifest's entities that the file does not name, with the levels of them
+// that it manages, whoever manages the record.
+func (c *comparison) unnamed() map[string][]dynalimit.Scope {
+	out := map[string][]dynalimit.Scope{}
 	for id, e := range c.live.Entities {
 		if _, named := c.m.Entities[id]; !named && e.ManagedBy == c.m.Name {
 			out[id] = nil
@@ -196,23 +197,34 @@ func (c *comparison) leftOut() {
 			out[at.Entity] = append(out[at.Entity], at)
 		}
 	}
+	return out
+}
+
+// leftOut decides about the manifest's entities that the file does not name.
+func (c *comparison) leftOut() {
+	out := c.unnamed()
 	if !c.o.Prune {
 		c.p.LeftOut = len(out)
 		return
 	}
 	foreign, goes := c.foreignLevels(), c.pruned
 	for _, id := range c.childrenFirst(out) {
-		for _, at := range out[id] {
-			if c.live.Configs[at].Blocked {
-				c.blocked = append(c.blocked, fmt.Sprintf("%s is blocked, and goes: calls of the entity are admitted by less specific limits", at))
-			}
-		}
+		c.blocksGo(out[id])
 		if e := c.live.Entities[id]; e.ManagedBy == c.m.Name {
 			goes[id] = c.prune(e, goes, foreign[id])
 			continue
 		}
 		for _, at := range out[id] { // the record is somebody else's, or there is none
 			c.deleteLevel(at, c.live.Configs[at], dynalimit.LimitConfig{})
+		}
+	}
+}
+
+// blocksGo warns of the blocks among levels that are deleted.
+func (c *comparison) blocksGo(levels []dynalimit.Scope) {
+	for _, at := range levels {
+		if c.live.Configs[at].Blocked {
+			c.blocked = append(c.blocked, fmt.Sprintf("%s is blocked, and goes: calls of the entity are admitted by less specific limits", at))
 		}
 	}
 }
