@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -65,7 +66,7 @@ func (c stackDeleteCmd) delete(ctx context.Context, out *term.Output, client sta
 	if s.Protected && !c.RemoveProtection {
 		return fmt.Errorf("termination protection of the stack %s is on: nothing was deleted; give --remove-protection if it is to go", s.Name)
 	}
-	question := fmt.Sprintf("Delete the stack %s and %s of it", s.Name, counted(int64(len(result.Goes)), "resource"))
+	question := fmt.Sprintf("Delete the stack %s and %s of it", s.Name, notation.Many(len(result.Goes), "resource"))
 	if names := tableNames(result.Stays); len(names) > 0 {
 		question += ", keeping the tables " + strings.Join(names, ", ")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/infra"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
@@ -167,7 +168,7 @@ func (c stackDeployCmd) agree(ctx context.Context, out *term.Output, set *stack.
 	if err := stack.Refuse(set.Changes); err != nil || c.DryRun {
 		return err
 	}
-	return c.confirm(ctx, out, fmt.Sprintf("Make these %s in the stack %s", counted(int64(len(set.Changes)), "change"), set.Stack), "yes")
+	return c.confirm(ctx, out, fmt.Sprintf("Make these %s in the stack %s", notation.Many(len(set.Changes), "change"), set.Stack), "yes")
 }
 
 func (c stackDeployCmd) execute(ctx context.Context, out *term.Output, client stack.Client, set *stack.ChangeSet, result *deployed) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -244,7 +245,7 @@ func printState(out *term.Output, s tables.State) {
 	if len(s.Tags) > 0 {
 		row("tags", tagText(s.Tags))
 	}
-	row("size", fmt.Sprintf("%s, %s; DynamoDB counts every 6 hours", bytesText(s.Bytes), counted(s.Items, "item")))
+	row("size", fmt.Sprintf("%s, %s; DynamoDB counts every 6 hours", bytesText(s.Bytes), notation.Many(s.Items, "item")))
 	printLacks(out, s)
 }
 
@@ -280,18 +281,10 @@ func orNone(is, text string) string {
 	return text
 }
 
-// counted is a number of things: "1 item", "2 items".
-func counted(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 func bytesText(n int64) string {
 	switch {
 	case n < 10_000:
-		return counted(n, "byte")
+		return notation.Many(n, "byte")
 	case n < 10_000_000:
 		return fmt.Sprintf("%d kB", n/1000)
 	case n < 10_000_000_000:

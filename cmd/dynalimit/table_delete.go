@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -100,9 +101,9 @@ func (c tableDeleteCmd) weigh(ctx context.Context, client *dynamodb.Client, plan
 
 // lossText says what is lost with a table.
 func (c tableDeleteCmd) lossText(l tableLoss) string {
-	text := fmt.Sprintf("%s and all %s in it are deleted for good.", l.Table, counted(l.Items, "item"))
+	text := fmt.Sprintf("%s and all %s in it are deleted for good.", l.Table, notation.Many(l.Items, "item"))
 	if l.More {
-		text = fmt.Sprintf("%s and everything in it, more than %s, is deleted for good.", l.Table, counted(max(l.Items, l.Known), "item"))
+		text = fmt.Sprintf("%s and everything in it, more than %s, is deleted for good.", l.Table, notation.Many(max(l.Items, l.Known), "item"))
 	}
 	if l.Protected {
 		text += " Its deletion protection is removed."

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -51,12 +52,9 @@ func Summary(p Plan, file string) string {
 	return text + "."
 }
 
-// plural is a number with its word.
+// plural is a number, as manifests write it, with its words.
 func plural(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return amountOf(int64(n)) + " " + more
+	return amountOf(int64(n)) + " " + notation.Words(n, one, more)
 }
 
 var signs = map[Action]string{Create: "+", Update: "~", Delete: "-", Adopt: "=", Refuse: "!"}

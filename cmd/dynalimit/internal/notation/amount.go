@@ -70,9 +70,14 @@ func ceil(d, unit time.Duration) time.Duration {
 }
 
 // Many is a number of things in words: 1 bucket, 2 buckets.
-func Many(n int, thing string) string {
+func Many[N int | int64](n N, thing string) string {
+	return fmt.Sprintf("%d %s", n, Words(n, thing, thing+"s"))
+}
+
+// Words are those that go with a number: one with 1, more with any other.
+func Words[N int | int64](n N, one, more string) string {
 	if n == 1 {
-		return "1 " + thing
+		return one
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return more
 }
