@@ -79,6 +79,13 @@ func (c *comparison) step(ch Change) int {
 		return stepLoosen
 	case ch.Action == Delete && c.hid(*ch.Scope, stored):
 		return stepUncover
+	}
+	return levelStep(ch)
+}
+
+// levelStep is the step of a level by whom it is about.
+func levelStep(ch Change) int {
+	switch {
 	case ch.Scope.Entity != "":
 		return choose(ch, stepDeleteEntityLevels, stepEntityLevels)
 	case ch.Scope.Plan != "":
@@ -201,7 +208,12 @@ func differences(from, to dynalimit.LimitConfig) (more, less bool) {
 	if !decides(from) || from.Unlimited || to.Unlimited {
 		return to.Unlimited && decides(from) && !from.Unlimited, !to.Unlimited
 	}
-	was, is := byName(from.Limits), byName(to.Limits)
+	return limitDifferences(byName(from.Limits), byName(to.Limits))
+}
+
+// limitDifferences says whether limits admit more, and less, than those that were there: a
+// limit that goes admits more, and one that comes less.
+func limitDifferences(was, is map[string]dynalimit.Limit) (more, less bool) {
 	for name, a := range was {
 		b, stays := is[name]
 		if !stays {
