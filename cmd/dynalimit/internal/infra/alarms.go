@@ -16,6 +16,9 @@ type Alarm struct {
 	Periods   int
 	// Function means that it is there only where a Lambda function reads the stream.
 	Function bool
+	// Steady means that its metric is published every minute while all is well, so that
+	// silence is told too, once there was something.
+	Steady bool
 }
 
 // summed reports whether the alarm is on an expression rather than on its one metric. A
@@ -45,7 +48,8 @@ const (
 	// answer.
 	MetricDegradedLeases = "DegradedLeases"
 	// MetricStreamAge is how old the latest record is that whoever reads the table's
-	// stream has read, in seconds.
+	// stream has read, in seconds; 0 when nothing is left to read. It is published every
+	// minute.
 	MetricStreamAge = "StreamAgeSeconds"
 
 	namespaceDynamoDB = "AWS/DynamoDB"
@@ -71,14 +75,23 @@ func alarms(tables []Table) []Alarm {
 			Metrics: []Metric{{Namespace: MetricNamespace, Name: MetricDegradedLeases, Table: limits}}, Statistic: "Sum", Threshold: 1, Periods: 1,
 		},
 		Alarm{
-			ID: "StreamAge", About: "Whoever reads the table's stream is more than 5 minutes behind. See whether it runs, and whether it fails.",
-			Metrics: []Metric{{Namespace: MetricNamespace, Name: MetricStreamAge, Table: limits}}, Statistic: "Maximum", Threshold: 300, Periods: 3,
+			ID: "StreamAge", About: "Whoever reads the table's stream is more than 5 minutes behind, or says nothing any more. See whether it runs, and whether it fails.",
+			Metrics: []Metric{{Namespace: MetricNamespace, Name: MetricStreamAge, Table: limits}}, Statistic: "Maximum", Threshold: 300, Periods: 3, Steady: true,
 		},
 		Alarm{
 			ID: "StreamFunctionAge", About: "The function that reads the table's stream is more than 5 minutes behind. See whether it fails.",
 			Metrics: []Metric{{Namespace: namespaceLambda, Name: "IteratorAge"}}, Statistic: "Maximum", Threshold: 300_000, Periods: 3, Function: true,
 		},
 	)
+}
+
+// missing is how missing data is treated. An alarm on what is always there is without data
+// then; any other alarm is over.
+func (a Alarm) missing() string {
+	if a.Steady {
+		return "missing"
+	}
+	return missingData
 }
 
 // throttles is the alarm on throttled reads or writes of a table and its indexes.

@@ -59,6 +59,9 @@ func (t template) alarm(a Alarm) field {
 		{Key: "AlarmActions", Value: actions},
 		{Key: "OKActions", Value: actions},
 	}
+	if a.Steady {
+		properties = append(properties, field{Key: "InsufficientDataActions", Value: actions})
+	}
 	if !a.summed() {
 		properties = append(properties,
 			field{Key: "Namespace", Value: a.Metrics[0].Namespace}, field{Key: "MetricName", Value: a.Metrics[0].Name},
@@ -73,7 +76,7 @@ func (t template) alarm(a Alarm) field {
 		field{Key: "EvaluationPeriods", Value: int64(a.Periods)},
 		field{Key: "Threshold", Value: a.Threshold},
 		field{Key: "ComparisonOperator", Value: comparison},
-		field{Key: "TreatMissingData", Value: missingData},
+		field{Key: "TreatMissingData", Value: a.missing()},
 	)
 	o := object{{Key: "Type", Value: "AWS::CloudWatch::Alarm"}}
 	if a.Function {

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/zclconf/go-cty/cty"
 )
 
 var budgets = &BudgetTables{Control: "budget-control", Usage: "budget-usage"}
@@ -182,4 +183,23 @@ func TestAlarmsOnDynamoDBAreOver(t *testing.T) {
 		assert.Equal(t, sumExpression, body["metric_query"].([]any)[0].(map[string]any)["expression"])
 	}
 	assert.Equal(t, 9, seen, "reads, writes and errors of three tables")
+}
+
+// TestSilenceOfTheStreamIsTold: who reads the stream says every minute how far it is behind.
+// If it dies it says nothing, which an alarm that takes silence for good would never tell.
+func TestSilenceOfTheStreamIsTold(t *testing.T) {
+	const topic = "arn:aws:sns:eu-central-1:123456789012:alarms"
+	m := modelOf(t, options["alarms"])
+	resources := resolveStack(t, m.CloudFormation(), places[0], map[string]string{paramTopic: topic, paramFunction: "f"})["Resources"].(map[string]any)
+	c := resolveTerraform(t, m.Terraform(), places[0], map[string]cty.Value{"alarm_topic_arn": cty.StringVal(topic)})
+	for _, a := range m.Alarms {
+		in := resources[a.ID+"Alarm"].(map[string]any)["Properties"].(map[string]any)
+		body := c.plain(c.resource("aws_cloudwatch_metric_alarm", snake(a.ID)))
+		silence := []any{in["TreatMissingData"], in["InsufficientDataActions"], body["treat_missing_data"], body["insufficient_data_actions"]}
+		if a.ID == "StreamAge" {
+			assert.Equal(t, []any{"missing", []any{topic}, "missing", []any{topic}}, silence)
+		} else {
+			assert.Equal(t, []any{"notBreaching", nil, "notBreaching", nil}, silence, "%s: nothing happens, so nothing is counted", a.ID)
+		}
+	}
 }

@@ -81,9 +81,12 @@ func (t module) alarm(a Alarm) block {
 		field{Key: "comparison_operator", Value: comparison},
 		field{Key: "threshold", Value: a.Threshold},
 		field{Key: "evaluation_periods", Value: int64(a.Periods)},
-		field{Key: "treat_missing_data", Value: missingData},
+		field{Key: "treat_missing_data", Value: a.missing()},
 		field{Key: "tags", Value: code("var.tags")},
 	)
+	if a.Steady {
+		body = append(body, field{Key: "insufficient_data_actions", Value: topic})
+	}
 	if !a.summed() {
 		body = append(
 			body,

@@ -701,21 +701,22 @@ resource "aws_cloudwatch_metric_alarm" "degraded_leases" {
   }
 }
 
-# Whoever reads the table's stream is more than 5 minutes behind. See whether it runs, and whether it fails.
+# Whoever reads the table's stream is more than 5 minutes behind, or says nothing any more. See whether it runs, and whether it fails.
 resource "aws_cloudwatch_metric_alarm" "stream_age" {
-  alarm_name          = "${var.limits_table_name}-stream-age"
-  alarm_description   = "Whoever reads the table's stream is more than 5 minutes behind. See whether it runs, and whether it fails."
-  alarm_actions       = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
-  ok_actions          = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
-  comparison_operator = "GreaterThanOrEqualToThreshold"
-  threshold           = 300
-  evaluation_periods  = 3
-  treat_missing_data  = "notBreaching"
-  tags                = var.tags
-  namespace           = "dynalimit"
-  metric_name         = "StreamAgeSeconds"
-  statistic           = "Maximum"
-  period              = 60
+  alarm_name                = "${var.limits_table_name}-stream-age"
+  alarm_description         = "Whoever reads the table's stream is more than 5 minutes behind, or says nothing any more. See whether it runs, and whether it fails."
+  alarm_actions             = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  ok_actions                = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  comparison_operator       = "GreaterThanOrEqualToThreshold"
+  threshold                 = 300
+  evaluation_periods        = 3
+  treat_missing_data        = "missing"
+  tags                      = var.tags
+  insufficient_data_actions = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  namespace                 = "dynalimit"
+  metric_name               = "StreamAgeSeconds"
+  statistic                 = "Maximum"
+  period                    = 60
   dimensions = {
     TableName = var.limits_table_name
   }
