@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer)
 	case errors.Is(err, errNo):
 		return exitNo
 	default:
-		fmt.Fprintf(stderr, "dynalimit: %s\n", term.PlainLines(strings.TrimPrefix(err.Error(), "dynalimit: ")))
+		fmt.Fprintf(stderr, "dynalimit: %s\n", inCommands(term.PlainLines(strings.TrimPrefix(err.Error(), "dynalimit: "))))
 		return codeOf(ctx, err)
 	}
 }

@@ -115,3 +115,32 @@ func TestProgressEstimates(t *testing.T) {
 		"dynalimit: pass 2: 15000 items read, 50 % of the table, about 10s left of this pass, 9 removed\n"+
 		"dynalimit: pass 2: 22000 items read, 9 removed\n", notes.String())
 }
+
+// In a namespace that nobody registered there is nothing to read: every command says so.
+func TestReadingANamespaceThatIsNotRegistered(t *testing.T) {
+	s := newTable(t)
+	s.must("namespace", "register", "eu")
+	for _, line := range [][]string{
+		{"limits", "show", "a"},
+		{"limits", "list"},
+		{"limits", "list", "--resource", "gpt-4"},
+		{"limits", "resolve", "a", "b"},
+		{"check", "a", "b"},
+		{"entity", "list"},
+		{"entity", "children", "a"},
+		{"entity", "buckets", "a"},
+		{"plan", "list"},
+		{"resource", "list"},
+		{"block", "list"},
+		{"audit"},
+		{"manifest", "export"},
+		{"top", "--resource", "b", "--once"},
+	} {
+		code, stdout, stderr := s.run(append(line, "--namespace", "ue")...)
+		assert.Equal(t, exitFailed, code, line)
+		assert.Empty(t, stdout, line)
+		assert.Contains(t, stderr, `namespace "ue" is not registered: check the name, or register it with 'dynalimit namespace register'`, line)
+		code, _, stderr = s.run(append(line, "--namespace", "eu")...)
+		assert.NotEqual(t, exitFailed, code, "%v: %s", line, stderr)
+	}
+}

@@ -85,7 +85,9 @@ func (s *shell) run(args ...string) (code int, stdout, stderr string) {
 		to.In = s.answers
 	}
 	args = append(append([]string{}, s.prefix...), args...)
+	before := s.db.Meter()
 	code = run(ctx, append([]string{"--endpoint", s.endpoint}, args...), to, &errs)
+	s.promises(args, before, code, out.String(), errs.String())
 	return code, out.String(), errs.String()
 }
 

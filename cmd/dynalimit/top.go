@@ -76,10 +76,16 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if err != nil {
 		return g.explain(ctx, err)
 	}
+	over := out.Watch(o.Where())
+	err = g.registered(ctx)
+	over()
+	if err != nil {
+		return g.explain(ctx, err)
+	}
 	reader := &live.Reader{Store: repo, Meter: meter, Most: c.Most, Now: func() time.Time { return now(ctx) }}
 	what := live.What{Resource: c.Resource, Entities: c.Entity}
 	if c.Once || out.JSON || out.In == nil || out.Width == 0 {
-		over := out.Watch(o.Where())
+		over = out.Watch(o.Where())
 		reading := reader.Read(ctx, what)
 		over()
 		if reading.Err != nil {

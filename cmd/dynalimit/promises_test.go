@@ -1,0 +1,91 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// changing are the commands that change something: the others send no write, nor do these
+// with --dry-run. The value says why one has no --dry-run; "" for one that has it.
+var changing = map[string]string{
+	"system set": "", "system delete": "", "resource set": "", "resource delete": "", "plan set": "", "plan delete": "",
+	"limits set": "", "limits delete": "", "manifest apply": "",
+	"table create": "", "table delete": "", "stack deploy": "", "stack delete": "", "migrate": "",
+	"entity create": "", "entity update": "", "entity delete": "",
+	"block set": "", "block lift": "", "bucket reset": "", "bucket top-up": "",
+	"namespace register": "", "namespace delete": "", "namespace recover": "", "namespace purge": "",
+
+	"budget orgs put": ofBudget, "budget apps put": ofBudget, "budget quotas set": ofBudget, "budget override": ofBudget,
+	"budget adjust": ofBudget, "budget prices set": ofBudget, "budget prices reset": ofBudget,
+	"budget sweep": "it does what whoever reads next does too",
+	"local":        "it serves until it is stopped",
+}
+
+const ofBudget = "it changes what its arguments say, and shows that"
+
+// destroying are the commands after which something is gone: they ask.
+var destroying = []string{
+	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "manifest apply", "block set",
+}
+
+// TestCommandsThatChangeSomethingSayWhatWould: each has --dry-run, and those that destroy
+// ask, unless --yes answers before.
+func TestCommandsThatChangeSomethingSayWhatWould(t *testing.T) {
+	for _, leaf := range newParser(t.Context(), &commands{}, &term.Output{}, nil).Model.Leaves(true) {
+		name := strings.TrimPrefix(leaf.FullPath(), "dynalimit ")
+		has := func(flag string) bool {
+			return slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == flag })
+		}
+		why, changes := changing[name]
+		assert.Equal(t, changes && why == "", has("dry-run"), "%s: --dry-run", name)
+		if slices.Contains(destroying, name) {
+			assert.True(t, has("yes"), "%s: --yes", name)
+		}
+	}
+}
+
+// writes are the operations of DynamoDB that change something.
+var writes = regexp.MustCompile(`^(Put|Update|Delete|Create|TransactWrite|BatchWrite|Tag|Untag|Restore|Execute|BatchExecute)`)
+
+// written are the writes between two looks at an engine, by operation.
+func written(from, to ddbmem.Meter) (ops []string) {
+	for op, used := range to.Sub(from).Operations {
+		if used.Requests > 0 && writes.MatchString(op) {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+// inGo is how the library names what to call; users of the command line have commands.
+var inGo = regexp.MustCompile(`Repository\.|\b(?:with|call|by) (?:Set|Create|Update|Delete|Get|Register|Recover|Purge|Migrate|Reset)[A-Z]\w+`)
+
+// exits are the documented exit codes.
+var exits = []int{exitOK, exitFailed, exitUsage, exitNo, exitConflict, exitInterrupted}
+
+// promises checks what every command keeps to, whatever it was told.
+func (s *shell) promises(args []string, before ddbmem.Meter, code int, stdout, stderr string) {
+	s.t.Helper()
+	line := strings.Join(args, " ")
+	assert.Contains(s.t, exits, code, line)
+	assert.NotRegexp(s.t, inGo, stdout+stderr, line)
+	leaf := leafOf(line) // doctor asks for permissions by writes whose condition nothing meets
+	dry := slices.Contains(args, "--dry-run")
+	if _, changes := changing[leaf]; (!changes || dry) && leaf != "doctor" && !slices.Contains(args, "--create-tables") {
+		assert.Empty(s.t, written(before, s.db.Meter()), "%s writes", line)
+	}
+	if code != exitOK && code != exitNo {
+		assert.NotEmpty(s.t, stderr, "%s fails without a word", line)
+	}
+	if code == exitUsage && slices.Contains(args, "--json") && leaf != "manifest validate" {
+		assert.Empty(s.t, stdout, "%s: an error is no result", line)
+	}
+}
