@@ -165,7 +165,7 @@ func TestEntitiesGoOnlyWhenTheyArePruned(t *testing.T) {
 
 	require.NoError(t, w.repo.DeleteEntity(t.Context(), "child"))
 	p = w.plan(t, parsed(t, without), Options{Prune: true})
-	assert.Equal(t, "refuse record of entity key: parent team -> , cascade true -> ; 1 of its levels are not the manifest's, and would go with it: remove them first, or give --adopt", lines(p)[2])
+	assert.Equal(t, "refuse record of entity key: parent team -> , cascade true -> ; 1 of its levels are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", lines(p)[2])
 	p = w.apply(t, without, Options{Prune: true, Adopt: true})
 	assert.Equal(t, []string{
 		"delete limits of entity alone on gpt-4: blocked true -> ",

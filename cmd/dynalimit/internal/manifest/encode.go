@@ -180,7 +180,7 @@ func (e *encoder) record(r dynalimit.Entity) {
 		e.line(2, "plan: %s", key(r.Plan))
 	}
 	if len(r.Metadata) > 0 {
-		e.line(2, "metadata: %s", flow(r.Metadata))
+		e.line(2, "metadata: %s", flow(withKeysOnce(r.Metadata)))
 	}
 }
 

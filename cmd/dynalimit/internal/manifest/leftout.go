@@ -67,14 +67,16 @@ func (c *comparison) childrenFirst(of map[string][]dynalimit.Scope) []string {
 	})
 }
 
-// foreignLevels counts the levels of entities that the manifest does not manage.
+// foreignLevels counts the levels of entities that the manifest neither manages nor may take
+// over.
 func (c *comparison) foreignLevels() map[string]int {
 	n := map[string]int{}
 	for at, stored := range c.live.Configs {
-		n[at.Entity] += btoi(stored.ManagedBy != c.m.Name)
+		_, mine, _ := c.owner(stored.ManagedBy)
+		n[at.Entity] += btoi(!mine)
 	}
 	for at := range c.live.Unreadable {
-		n[at.Entity]++
+		n[at.Entity] += btoi(!c.o.Adopt)
 	}
 	return n
 }
@@ -93,8 +95,8 @@ func (c *comparison) prune(e dynalimit.Entity, goes map[string]bool, foreign int
 	switch {
 	case staying > 0:
 		ch.Action, ch.Note = Refuse, fmt.Sprintf("it is the parent of %d others that stay: name it in the file, or give them another parent", staying)
-	case foreign > 0 && !c.o.Adopt:
-		ch.Action, ch.Note = Refuse, fmt.Sprintf("%d of its levels are not the manifest's, and would go with it: remove them first, or give --adopt", foreign)
+	case foreign > 0:
+		ch.Action, ch.Note = Refuse, fmt.Sprintf("%d of its levels are not the manifest's, and would go with it: remove them first, or take them over with --adopt, or --adopt-from for those of another manifest", foreign)
 	}
 	c.add(ch)
 	return ch.Action == Delete

@@ -174,3 +174,57 @@ func canonicalNumber(text string) string {
 	}
 	return text
 }
+
+// withKeysOnce is a text whose objects have no key twice, as YAML wants: the last one holds,
+// as it does where the text is read.
+func withKeysOnce(text json.RawMessage) json.RawMessage {
+	if !hasKeyTwice(text) {
+		return text
+	}
+	var value any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&value) != nil {
+		return text
+	}
+	once, err := json.Marshal(value)
+	if err != nil {
+		return text
+	}
+	return once
+}
+
+// hasKeyTwice reports whether an object within a text has a key twice.
+func hasKeyTwice(text json.RawMessage) bool {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	type value struct {
+		keys map[string]bool // nil for an array
+		seen int             // keys and values of it
+	}
+	open := []value{{}}
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return false
+		}
+		if token == json.Delim('}') || token == json.Delim(']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		in := &open[len(open)-1]
+		if key, ok := token.(string); ok && in.keys != nil && in.seen%2 == 0 {
+			if in.keys[key] {
+				return true
+			}
+			in.keys[key] = true
+		}
+		in.seen++
+		switch token {
+		case json.Delim('{'):
+			open = append(open, value{keys: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, value{})
+		}
+	}
+}
