@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string, out *term.Output, stderr io.Writer)
 	parser := newParser(ctx, all, out, stderr)
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "dynalimit: %v\n%s\n", err, helpHint(err))
+		fmt.Fprintf(stderr, "dynalimit: %s\n%s\n", term.PlainLines(err.Error()), helpHint(err))
 		return exitUsage
 	}
 	out.JSON = all.JSON
