@@ -71,7 +71,11 @@ func (c manifestApplyCmd) Run(ctx context.Context, g *globals, out *term.Output)
 		if !out.JSON {
 			manifest.Show(out, p, c.short(), c.Full)
 		}
-		if err := out.Confirm(ctx, fmt.Sprintf("%d changes are to be made in the table %s", len(p.Changes), repo.Table()), "apply"); err != nil {
+		what := fmt.Sprintf("%d changes are", len(p.Changes))
+		if len(p.Changes) == 1 {
+			what = "1 change is"
+		}
+		if err := out.Confirm(ctx, fmt.Sprintf("%s to be made in the table %s", what, repo.Table()), "apply"); err != nil {
 			return err
 		}
 		return run.alone(ctx, &p)

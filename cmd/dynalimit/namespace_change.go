@@ -213,7 +213,7 @@ func (j *purgeJSON) run(ctx context.Context, repo *dynalimit.Repository, far *pr
 	return repo.PurgeNamespace(ctx, j.Name, &dynalimit.PurgeOptions{OnProgress: func(p dynalimit.PurgeProgress) {
 		j.Passes, j.Read, j.Removed = p.Pass, p.Read, p.Removed
 		if p.Phase == dynalimit.PurgeWaiting {
-			far.out.Notef("dynalimit: waiting until every limiter knows of the deletion: %s left; Ctrl-C ends the wait, and the namespace stays deleted", notation.Wait(p.Left))
+			far.out.Waitf("dynalimit: waiting until every limiter knows of the deletion: %s left; Ctrl-C ends the wait, and the namespace stays deleted", notation.Wait(p.Left))
 			return
 		}
 		far.tell(p.Pass, p.Read, fmt.Sprintf("%d removed", p.Removed))

@@ -59,8 +59,9 @@ type cfnCmd struct{ templateFlags }
 func (cfnCmd) Help() string {
 	return `A role for what serves calls, one for readers and one for administrators come with
 their policies, bounded to a namespace where --namespace names one. Keys, a permissions
-boundary, who is trusted and where alarms go are parameters of the template. A table that
-a template made serves calls after 'dynalimit migrate'.
+boundary, who is trusted and where alarms go are parameters of the template. Run
+'dynalimit table create' once on a table that the template made: it adds the record of
+its layout.
 
 Examples:
   dynalimit cfn -o dynalimit.yaml
@@ -82,8 +83,8 @@ type terraformCmd struct{ templateFlags }
 // Help is shown by --help.
 func (terraformCmd) Help() string {
 	return `It describes what 'dynalimit cfn' does. Keys, a permissions boundary, who is trusted and
-where alarms go are variables. A table that Terraform made serves calls after 'dynalimit
-migrate'.
+where alarms go are variables. Run 'dynalimit table create' once on a table that Terraform
+made: it adds the record of its layout.
 
 Examples:
   dynalimit terraform -o dynalimit.tf

@@ -216,7 +216,7 @@ func (v *visit) systemLimits(ctx context.Context) Result {
 		return Result{Status: Hint, Found: "the system is unlimited", Means: "who has no limits of their own is not limited", Fix: v.command("system show")}
 	case len(config.Limits) == 0:
 		return Result{
-			Status: Hint, Found: "there are none", Means: "calls of who has no other limits fail, unless the service gives some to New",
+			Status: Hint, Found: "there are none", Means: "calls of an entity that has no other limits fail, unless the service gives some to New",
 			Fix: v.command("system set rpm=100"),
 		}
 	}

@@ -42,7 +42,7 @@ func (o *Output) Confirm(ctx context.Context, question, word string) error {
 		return context.Cause(ctx)
 	case given := <-answer:
 		if given != word {
-			return ErrDeclined
+			return fmt.Errorf("%w; run it again and type %s if it is meant", ErrDeclined, word)
 		}
 		return nil
 	}

@@ -58,6 +58,13 @@ func (o *Output) Watch(what string) (over func()) {
 
 // broken starts the wait anew: something was written.
 func (s *silence) broken() {
+	if s != nil {
+		s.quiet(s.first)
+	}
+}
+
+// quiet starts the wait anew, and has nothing said for this time.
+func (s *silence) quiet(d time.Duration) {
 	if s == nil {
 		return
 	}
@@ -67,7 +74,7 @@ func (s *silence) broken() {
 		return
 	}
 	s.since, s.told = time.Now(), false
-	s.timer.Reset(s.first)
+	s.timer.Reset(d)
 }
 
 // line writes a note without breaking the silence that it is about.

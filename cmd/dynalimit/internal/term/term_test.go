@@ -82,6 +82,25 @@ func TestWaitIsNamed(t *testing.T) {
 	})
 }
 
+// TestWaitIsNotNamedTwice: lines that come every ten seconds and say what is waited for
+// leave Watch nothing to say, until they stop.
+func TestWaitIsNotNamedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var notes bytes.Buffer
+		o := &Output{Notes: &notes}
+		defer o.Watch("DynamoDB")()
+		for range 3 {
+			o.Waitf("a minute left")
+			time.Sleep(10 * time.Second) //nolint:forbidigo // a bubble's time
+		}
+		synctest.Wait()
+		assert.Equal(t, strings.Repeat("a minute left\n", 3), notes.String())
+		time.Sleep(11 * time.Second) //nolint:forbidigo // a bubble's time
+		synctest.Wait()
+		assert.Contains(t, notes.String(), "waiting for DynamoDB; Ctrl-C ends it\n")
+	})
+}
+
 func TestConfirm(t *testing.T) {
 	var notes bytes.Buffer
 	asked := func(answer string) error {
@@ -91,6 +110,7 @@ func TestConfirm(t *testing.T) {
 	require.NoError(t, asked("limits\n"))
 	assert.Equal(t, "Delete the table limits?\nType limits to go on: ", notes.String())
 	require.ErrorIs(t, asked("yes\n"), ErrDeclined)
+	require.ErrorContains(t, asked("yes\n"), "type limits")
 	require.ErrorIs(t, asked(""), ErrDeclined)
 	var nobody *NobodyError
 	require.ErrorAs(t, (&Output{Notes: &notes}).Confirm(t.Context(), "Delete it?", "x"), &nobody)
