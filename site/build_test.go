@@ -121,6 +121,19 @@ func TestOnlyASiteIsReplaced(t *testing.T) {
 	assert.FileExists(t, filepath.Join(foreign, "thesis.doc"))
 }
 
+// TestCommentsAreNotShown, in which a document tells the tests what to run; what stands
+// beside a comment is.
+func TestCommentsAreNotShown(t *testing.T) {
+	s, err := makeSite(sample(t, map[string]string{
+		"docs/a.md": "# A\n\n<!-- not run: secret -->\n```sh\nls\n```\n\nIn <!-- secret --> a line.\n\n" +
+			"1. Step.\n\n   <!-- secret\n   of two lines -->\n   ```sh\n   ls\n   ```\n\n<!-- seen --> beside <!-- it -->\n",
+	}), someHelp)
+	require.NoError(t, err)
+	page := string(s.files["docs/a.html"])
+	assert.NotContains(t, page, "secret")
+	assert.Contains(t, page, "&lt;!-- seen --&gt; beside")
+}
+
 func TestHeadingsAreNamedAsOnGitHub(t *testing.T) {
 	names := anchors{}
 	for _, c := range [][2]string{

@@ -18,7 +18,8 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// markdown reads what GitHub reads. HTML in a document is shown as the text it is.
+// markdown reads what GitHub reads. HTML in a document is shown as the text it is, except
+// for comments, which are not shown.
 var markdown = goldmark.New(
 	goldmark.WithExtensions(extension.GFM),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
@@ -124,7 +125,7 @@ func (a anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 // Put is called by the parser.
 func (a anchors) Put(value []byte) { a[string(value)] = true }
 
-// plainHTML renders code in colour, and HTML as text.
+// plainHTML renders code in colour, HTML as text, and comments not at all.
 type plainHTML struct{}
 
 // RegisterFuncs is called by the renderer.
@@ -170,8 +171,18 @@ func renderHTMLBlock(w util.BufWriter, source []byte, node ast.Node, entering bo
 	if block.HasClosure() {
 		code += string(block.ClosureLine.Value(source))
 	}
+	if isComment(code) {
+		return ast.WalkSkipChildren, nil
+	}
 	_, err := w.WriteString("<p>" + html.EscapeString(code) + "</p>\n")
 	return ast.WalkSkipChildren, err
+}
+
+// isComment says whether this is one comment and nothing else. GitHub does not show it either.
+func isComment(code string) bool {
+	inside, opened := strings.CutPrefix(strings.TrimSpace(code), "<!--")
+	inside, closed := strings.CutSuffix(inside, "-->")
+	return opened && closed && !strings.Contains(inside, "-->")
 }
 
 func renderRawHTML(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -183,6 +194,9 @@ func renderRawHTML(w util.BufWriter, source []byte, node ast.Node, entering bool
 	for i := range raw.Segments.Len() {
 		segment := raw.Segments.At(i)
 		b.Write(segment.Value(source))
+	}
+	if isComment(b.String()) {
+		return ast.WalkSkipChildren, nil
 	}
 	_, err := w.WriteString(html.EscapeString(b.String()))
 	return ast.WalkSkipChildren, err
