@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/stretchr/testify/assert"
@@ -73,5 +75,21 @@ func TestUsageErrorsSayWhatToDoNext(t *testing.T) {
 				assert.Contains(t, stderr, want)
 			}
 		})
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A result that cannot be written is an error, which says what to do, however it is written.
+func TestResultsThatCannotBeWritten(t *testing.T) {
+	s := newTable(t)
+	for _, line := range [][]string{{"entity", "list"}, {"entity", "list", "--json"}, {"manifest", "export"}, {"manifest", "schema"}, {"version", "--json"}, {"cfn"}} {
+		var stderr bytes.Buffer
+		code := run(t.Context(), append(line, "--endpoint", s.endpoint), &term.Output{Writer: full{}, Patience: time.Hour}, &stderr)
+		assert.Equal(t, exitFailed, code, line)
+		assert.Contains(t, stderr.String(), "the result cannot be written: no space left on device; make room for it, or send it elsewhere", line)
 	}
 }

@@ -55,10 +55,13 @@ func New(in, out *os.File, getenv func(string) string) *Output {
 func (o *Output) Write(p []byte) (int, error) {
 	o.silence.broken()
 	n, err := o.Writer.Write(p)
-	if err != nil && o.failed == nil {
+	if err == nil {
+		return n, nil
+	}
+	if o.failed == nil {
 		o.failed = fmt.Errorf("the result cannot be written: %w; make room for it, or send it elsewhere", err)
 	}
-	return n, err
+	return n, o.failed
 }
 
 // Err is why a part of the result could not be written; nil if all was.
