@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/connect"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -45,8 +46,9 @@ const attempts = 10
 // formation runs a command on CloudFormation.
 func (g *globals) formation(ctx context.Context, out *term.Output, run func(stack.Client) error) error {
 	o := g.options(ctx)
-	if (g.Local || g.Endpoint != "") && os.Getenv("AWS_ENDPOINT_URL_CLOUDFORMATION") == "" && os.Getenv("AWS_ENDPOINT_URL") == "" {
-		return badInput("--local and --endpoint name a DynamoDB, and there is no CloudFormation: make the table with 'dynalimit table create', or set AWS_ENDPOINT_URL_CLOUDFORMATION")
+	named := connect.Options{Endpoint: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")} // as 'dynalimit local' says to set it
+	if (g.Local || g.Endpoint != "" || named.OnThisMachine()) && os.Getenv("AWS_ENDPOINT_URL_CLOUDFORMATION") == "" && os.Getenv("AWS_ENDPOINT_URL") == "" {
+		return badInput("--local, --endpoint and AWS_ENDPOINT_URL_DYNAMODB name a DynamoDB, and there is no CloudFormation: make the table with 'dynalimit table create', or set AWS_ENDPOINT_URL_CLOUDFORMATION")
 	}
 	defer out.Watch("CloudFormation")()
 	cfg, err := o.Config(ctx)
