@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -159,6 +160,25 @@ type shards struct {
 	order   []string
 }
 
+// all are the shards of a stream, page after page.
+func (s *shards) all(arn *string) iter.Seq[streamtypes.Shard] {
+	return func(yield func(streamtypes.Shard) bool) {
+		in := &dynamodbstreams.DescribeStreamInput{StreamArn: arn}
+		for {
+			out, err := s.db.StreamsClient().DescribeStream(s.t.Context(), in)
+			require.NoError(s.t, err)
+			for _, shard := range out.StreamDescription.Shards {
+				if !yield(shard) {
+					return
+				}
+			}
+			if in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId; in.ExclusiveStartShardId == nil {
+				return
+			}
+		}
+	}
+}
+
 func (s *shards) read() {
 	ctx, client := s.t.Context(), s.db.StreamsClient()
 	if s.last == nil {
@@ -167,9 +187,7 @@ func (s *shards) read() {
 	table, err := s.db.Client().DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String("limits")})
 	require.NoError(s.t, err)
 	arn := table.Table.LatestStreamArn
-	d, err := client.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: arn})
-	require.NoError(s.t, err)
-	for _, shard := range d.StreamDescription.Shards {
+	for shard := range s.all(arn) {
 		id := *shard.ShardId
 		in := &dynamodbstreams.GetShardIteratorInput{StreamArn: arn, ShardId: &id, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon}
 		if last := s.last[id]; last != "" {
@@ -310,6 +328,7 @@ func history(t *testing.T, seed uint64) int {
 	for range 60 {
 		w.step()
 	}
+	require.NoError(t, w.limiter.Close(t.Context())) // what it owes is written
 	w.stream.read()
 	w.db.SetFaults(busy(seed))
 	p, err := aggregator.New(w.db.Client(), "limits", &aggregator.Options{Retention: -1, Writers: 1 + int(seed%3)})

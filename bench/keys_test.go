@@ -35,8 +35,8 @@ var version = map[string]types.AttributeValue{
 	"schema_version": &types.AttributeValueMemberS{Value: "0.8.0"}, "composite_only": &types.AttributeValueMemberBOOL{Value: true},
 }
 
-func (empty) PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	return &dynamodb.PutItemOutput{}, nil
+func (empty) UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	return &dynamodb.UpdateItemOutput{}, nil
 }
 
 // keys is how many buckets a process meets: a million are shown by

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget"
@@ -36,6 +37,7 @@ type budgetCmd struct {
 	Prices      pricesCmd      `cmd:"" help:"List or store prices of models."`
 
 	*globals `kong:"-"`
+	dryRun   bool // of the command that runs
 }
 
 // AfterApply is called by the parser.
@@ -55,7 +57,11 @@ func (b *budgetCmd) with(ctx context.Context, out *term.Output, run func(*budget
 	if err != nil {
 		return err
 	}
-	keeper, err := budget.New(o.ClientOf(cfg), budget.Tables{Control: b.Control, Usage: b.Usage}, &budget.Options{Now: clockOf(ctx)})
+	client := o.ClientOf(cfg)
+	if b.dryRun {
+		client = dynamodb.New(client.Options(), withoutWrites)
+	}
+	keeper, err := budget.New(client, budget.Tables{Control: b.Control, Usage: b.Usage}, &budget.Options{Now: clockOf(ctx)})
 	if err != nil {
 		return b.ended(ctx, err)
 	}
@@ -68,7 +74,11 @@ func (b *budgetCmd) with(ctx context.Context, out *term.Output, run func(*budget
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
-	return b.ended(ctx, errors.Join(err, keeper.Close(closing)))
+	err = errors.Join(err, keeper.Close(closing))
+	if end, ok := errors.AsType[*dryRunEnd](err); ok {
+		return b.ended(ctx, end.show(ctx, client, out))
+	}
+	return b.ended(ctx, err)
 }
 
 // ended says what to do about an error, or about Ctrl-C.

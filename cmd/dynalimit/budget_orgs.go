@@ -241,6 +241,7 @@ type orgsPutCmd struct {
 	Enforcement enforcementFlag `help:"soft: callers move on to the next label; hard: money is reserved before a call." placeholder:"soft|hard"`
 	Shards      int             `help:"How many counters a soft day is spread over."`
 	Sticky      *bool           `help:"Keep a record of the label in use." negatable:""`
+	changes
 }
 
 // Help is shown by --help.
@@ -276,6 +277,7 @@ func (c orgsPutCmd) change(org *budget.Org) {
 
 // Run creates or changes it.
 func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		org, err := k.GetOrg(ctx, c.Org)
 		if errors.Is(err, budget.ErrNotFound) {

@@ -121,6 +121,7 @@ type pricesSetCmd struct {
 	CacheWrite5m *dollars `name:"cache-write-5m" help:"Of input written to it for 5 minutes; 0 is free. Default: 1.25 times input." placeholder:"USD"`
 	CacheWrite1h *dollars `name:"cache-write-1h" help:"Of input written to it for an hour; 0 is free. Default: twice input." placeholder:"USD"`
 	From         dayFlag  `help:"The first day it holds, in UTC. Default: it always held." placeholder:"DAY"`
+	changes
 }
 
 // Help is shown by --help.
@@ -158,6 +159,7 @@ func (c pricesSetCmd) price() (budget.Price, error) {
 
 // Run stores it.
 func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		p, err := c.price()
 		if err != nil {
@@ -197,6 +199,7 @@ func (c pricesSetCmd) replaceOlder(ctx context.Context, k *budget.Keeper) (budge
 
 type pricesResetCmd struct {
 	Model string `arg:"" help:"The model's id."`
+	changes
 }
 
 // Help is shown by --help.
@@ -207,6 +210,7 @@ func (pricesResetCmd) Help() string {
 
 // Run drops them.
 func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		rows, err := k.Prices(ctx, c.Model)
 		if err == nil && len(rows) == 0 {

@@ -108,6 +108,7 @@ type quotasSetCmd struct {
 	App   string             `help:"Set them for one app; it then inherits none."`
 	Limit map[string]dollars `help:"A further quota for a day, week or month, of all labels or of one, such as month=100 or week:premium=20. Repeat for more." placeholder:"PERIOD[:LABEL]=USD"`
 	Drop  []string           `help:"A further quota to end." placeholder:"PERIOD[:LABEL]"`
+	changes
 }
 
 // Help is shown by --help.
@@ -165,6 +166,7 @@ func (c quotasSetCmd) limits(old []budget.PeriodQuota) []budget.PeriodQuota {
 
 // Run sets them.
 func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		org, err := k.GetOrg(ctx, c.Org)
 		if err != nil {

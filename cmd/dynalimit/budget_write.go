@@ -17,6 +17,7 @@ type overrideCmd struct {
 	Label string        `arg:"" optional:"" help:"The label to force, of the app's ordering."`
 	For   time.Duration `help:"How long, such as 90m or 24h." default:"1h"`
 	Clear bool          `help:"End an override instead."`
+	changes
 }
 
 // Help is shown by --help.
@@ -52,6 +53,7 @@ type overrideJSON struct {
 
 // Run sets or clears it.
 func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
@@ -83,6 +85,7 @@ type adjustCmd struct {
 	Reason string  `help:"Why; it is kept." required:""`
 	Day    dayFlag `help:"The day, like 2026-01-31. Default: today." placeholder:"DAY"`
 	ID     string  `name:"id" help:"A UUID under which it is applied once, to repeat it safely. Default: a new one, which a failure names." placeholder:"UUID"`
+	changes
 }
 
 // Help is shown by --help.
@@ -105,6 +108,7 @@ type adjustJSON struct {
 
 // Run writes it and shows the day.
 func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		delta := int64(c.Charge - c.Credit)
 		applied, err := k.Adjust(ctx, c.Org, c.App, budget.Adjustment{
@@ -146,6 +150,7 @@ func (j adjustJSON) print(out *term.Output, day string) {
 
 type sweepCmd struct {
 	Org []string `arg:"" optional:"" help:"Organisations' ids. Default: all."`
+	changes
 }
 
 // Help is shown by --help.
@@ -166,6 +171,7 @@ type sweepJSON struct {
 
 // Run sweeps.
 func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		report, err := k.Sweep(ctx, c.Org...)
 		if err != nil {

@@ -23,13 +23,11 @@ var changing = map[string]string{
 	"block set": "", "block lift": "", "bucket reset": "", "bucket top-up": "",
 	"namespace register": "", "namespace delete": "", "namespace recover": "", "namespace purge": "",
 
-	"budget orgs put": ofBudget, "budget apps put": ofBudget, "budget quotas set": ofBudget, "budget override": ofBudget,
-	"budget adjust": ofBudget, "budget prices set": ofBudget, "budget prices reset": ofBudget,
-	"budget sweep": "it does what whoever reads next does too",
+	"budget orgs put": "", "budget apps put": "", "budget quotas set": "", "budget override": "",
+	"budget adjust": "", "budget prices set": "", "budget prices reset": "",
+	"budget sweep": "",
 	"local":        "it serves until it is stopped",
 }
-
-const ofBudget = "it changes what its arguments say, and shows that"
 
 // destroying are the commands after which something is gone: they ask.
 var destroying = []string{
