@@ -72,8 +72,12 @@ func disorder(t *testing.T, random *rand.Rand, r *dynalimit.Repository) {
 			c.Limits, c.Unlimited = nil, true
 		}
 		at := pick(random, []dynalimit.Scope{
-			{}, {Resource: pick(random, odd) + "/" + pick(random, odd)}, {Plan: pick(random, odd)}, {Plan: pick(random, odd), Resource: pick(random, odd)},
-			{Entity: pick(random, odd)}, {Entity: pick(random, odd), Resource: pick(random, odd)},
+			{},
+			{Resource: pick(random, odd) + "/" + pick(random, odd)},
+			{Plan: pick(random, odd)},
+			{Plan: pick(random, odd), Resource: pick(random, odd)},
+			{Entity: pick(random, odd)},
+			{Entity: pick(random, odd), Resource: pick(random, odd)},
 		})
 		if _, err := r.SetConfig(ctx, at, c); err != nil {
 			t.Logf("not set: %v", err)
