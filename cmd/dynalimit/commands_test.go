@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,12 +23,19 @@ func leaves(t *testing.T) []string {
 	return names
 }
 
+// leafNames are the commands that do something.
+var leafNames = sync.OnceValue(func() (names []string) {
+	for _, leaf := range newParser(nil, &commands{}, &term.Output{}, nil).Model.Leaves(true) { //nolint:staticcheck // nothing runs
+		names = append(names, strings.TrimPrefix(leaf.FullPath(), "dynalimit "))
+	}
+	return names
+})
+
 // leafOf is the command that a line runs, by its words; "" for none.
 func leafOf(line string) string {
 	leaf := ""
 	words := strings.Fields(line)
-	for _, node := range newParser(nil, &commands{}, &term.Output{}, nil).Model.Leaves(true) { //nolint:staticcheck // nothing runs
-		name := strings.TrimPrefix(node.FullPath(), "dynalimit ")
+	for _, name := range leafNames() {
 		if parts := strings.Fields(name); len(name) > len(leaf) && inOrder(parts, words) {
 			leaf = name
 		}
