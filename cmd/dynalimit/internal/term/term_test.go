@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,8 +87,8 @@ func TestWaitIsNamed(t *testing.T) {
 // leave Watch nothing to say, until they stop.
 func TestWaitIsNotNamedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var notes bytes.Buffer
-		o := &Output{Notes: &notes}
+		notes := new(shared)
+		o := &Output{Notes: notes}
 		defer o.Watch("DynamoDB")()
 		for range 3 {
 			o.Waitf("a minute left")
@@ -115,4 +116,22 @@ func TestConfirm(t *testing.T) {
 	var nobody *NobodyError
 	require.ErrorAs(t, (&Output{Notes: &notes}).Confirm(t.Context(), "Delete it?", "x"), &nobody)
 	assert.ErrorContains(t, nobody, "--yes")
+}
+
+// shared is a buffer that several goroutines write to, as to a terminal.
+type shared struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
