@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -52,15 +53,23 @@ func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		if err != nil {
 			return err
 		}
-		for i := range losses {
-			if c.DryRun {
-				break
-			}
-			if err := c.delete(ctx, client, out, &losses[i]); err != nil {
+		if c.DryRun {
+			return out.Show(losses, func() { c.print(out, losses) })
+		}
+		for _, l := range losses { // all of them, before one is deleted
+			if err := c.confirm(ctx, out, strings.TrimSuffix(c.lossText(l), "."), l.Table); err != nil {
 				return err
 			}
 		}
-		return out.Show(losses, func() { c.print(out, losses) })
+		for i := range losses {
+			if err = c.delete(ctx, client, out, &losses[i]); err != nil {
+				break
+			}
+		}
+		if err != nil && !losses[0].Deleted && losses[0].FinalBackup == nil {
+			return err // nothing was done
+		}
+		return errors.Join(err, out.Show(losses, func() { c.print(out, losses) }))
 	})
 }
 
@@ -71,7 +80,11 @@ func (c tableDeleteCmd) print(out *term.Output, losses []tableLoss) {
 			fmt.Fprintln(out, c.lossText(l))
 			continue
 		}
-		fmt.Fprintf(out, "%s is deleted.\n", out.Bold(l.Table))
+		if l.Deleted {
+			fmt.Fprintf(out, "%s is deleted.\n", out.Bold(l.Table))
+		} else {
+			fmt.Fprintf(out, "%s is not deleted.\n", out.Bold(l.Table))
+		}
 		if l.FinalBackup != nil {
 			fmt.Fprintf(out, "Its backup is %s\n", l.FinalBackup.ARN)
 		}
@@ -122,9 +135,6 @@ func (c tableDeleteCmd) lossText(l tableLoss) string {
 }
 
 func (c tableDeleteCmd) delete(ctx context.Context, client *dynamodb.Client, out *term.Output, l *tableLoss) error {
-	if err := c.confirm(ctx, out, strings.TrimSuffix(c.lossText(*l), "."), l.Table); err != nil {
-		return err
-	}
 	if c.FinalBackup != "" {
 		out.Notef("dynalimit: making the backup %s", c.FinalBackup)
 		b, err := tables.BackUp(ctx, client, l.Table, c.FinalBackup)

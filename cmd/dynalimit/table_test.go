@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -11,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -168,4 +172,66 @@ func denying(operation string) ddbmem.FaultFunc {
 // unprotected takes deletion protection off a table.
 func unprotected(table string) *dynamodb.UpdateTableInput {
 	return &dynamodb.UpdateTableInput{TableName: &table, DeletionProtectionEnabled: aws.Bool(false)}
+}
+
+// typist answers questions one after the other, and does something before each answer.
+type typist struct {
+	answers []string
+	before  func(question int)
+	asked   int
+}
+
+func (a *typist) Read(p []byte) (int, error) {
+	if a.asked == len(a.answers) {
+		return 0, io.EOF
+	}
+	if a.before != nil {
+		a.before(a.asked)
+	}
+	n := copy(p, a.answers[a.asked]+"\n")
+	a.asked++
+	return n, nil
+}
+
+// TestTableDeleteAsksAboutAllBeforeOne: whoever declines the last one keeps them all.
+func TestTableDeleteAsksAboutAllBeforeOne(t *testing.T) {
+	s := newShell(t)
+	s.must("table", "create", "--budget", "--no-protection")
+	var out, errs bytes.Buffer
+	to := &term.Output{Writer: &out, Patience: time.Hour, In: &typist{answers: []string{"limits", "control", "no"}}}
+	assert.Equal(t, exitFailed, run(t.Context(), []string{"--endpoint", s.endpoint, "table", "delete", "--budget"}, to, &errs))
+	assert.Contains(t, errs.String(), "not confirmed, nothing was changed")
+	assert.NotContains(t, s.must("table", "status", "--budget"), "no such table")
+}
+
+// TestTableDeleteTellsWhatIsGone: when another table could not be deleted after it.
+func TestTableDeleteTellsWhatIsGone(t *testing.T) {
+	s := newShell(t)
+	s.must("table", "create", "--budget", "--no-protection")
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "DeleteTable" && strings.Contains(string(r.Body), "control") {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+		}
+		return ddbmem.Fault{}
+	})
+	code, stdout, stderr := s.run("table", "delete", "--budget", "--yes")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "control")
+	assert.Equal(t, "limits is deleted.\ncontrol is not deleted.\nusage is not deleted.\n", stdout)
+}
+
+// TestTableDeleteDeletesTheTableThatWasConfirmed: not one that was made anew under its name
+// while it was asked about.
+func TestTableDeleteDeletesTheTableThatWasConfirmed(t *testing.T) {
+	s := newTable(t)
+	another := func(int) {
+		_, err := s.db.Client().DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String("limits")})
+		require.NoError(t, err)
+		require.NoError(t, s.repository().CreateTable(t.Context()))
+	}
+	var out, errs bytes.Buffer
+	to := &term.Output{Writer: &out, Patience: time.Hour, In: &typist{answers: []string{"limits"}, before: another}}
+	assert.Equal(t, exitFailed, run(t.Context(), []string{"--endpoint", s.endpoint, "table", "delete"}, to, &errs))
+	assert.Contains(t, errs.String(), "limits is another table by now")
+	assert.Contains(t, s.must("table", "status"), "ACTIVE, ready")
 }

@@ -207,21 +207,30 @@ func (m *maker) encrypt(ctx context.Context, now State) error {
 
 // update changes the table when nothing else changes it, and waits for the end.
 func (m *maker) update(ctx context.Context, in *dynamodb.UpdateTableInput) error {
-	if err := m.active(ctx); err != nil {
+	idle := func() error {
+		_, err := active(ctx, m, m.plan.Name(), func(*types.TableDescription) bool { return true })
+		return err
+	}
+	if err := idle(); err != nil {
 		return err
 	}
 	if _, err := m.UpdateTable(ctx, in); err != nil {
 		return err
 	}
-	return m.active(ctx)
+	return idle()
 }
 
-// active waits until nothing changes the table.
-func (m *maker) active(ctx context.Context) error {
-	return until(ctx, func() (bool, error) {
-		out, err := m.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: m.plan.Input.TableName})
-		return err == nil && out.Table.TableStatus == types.TableStatusActive, err
+// active waits until nothing changes a table, and it is as it should be.
+func active(ctx context.Context, client Client, table string, should func(*types.TableDescription) bool) (found *types.TableDescription, err error) {
+	err = until(ctx, func() (bool, error) {
+		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
+		if err != nil {
+			return false, err
+		}
+		found = out.Table
+		return found.TableStatus == types.TableStatusActive && should(found), nil
 	})
+	return found, err
 }
 
 // recover turns point-in-time recovery on, as soon as DynamoDB lets a new table have it.

@@ -27,6 +27,10 @@ type Loss struct {
 	Recovery On `json:"point_in_time_recovery"`
 	// Backup is the newest backup that somebody made, nil for none.
 	Backup *Backup `json:"backup,omitempty"`
+
+	// id is DynamoDB's own for the table, "" where the engine gives none: a table that is
+	// made anew under the name has another.
+	id string
 }
 
 // Backup is a backup of a table.
@@ -42,7 +46,7 @@ func Weigh(ctx context.Context, client Client, p Plan) (l Loss, ok bool, err err
 	if err != nil || !s.There() {
 		return Loss{Table: p.Name()}, false, err
 	}
-	l = Loss{Table: p.Name(), Known: s.Items, Protected: s.Protection == Yes, Recovery: s.Recovery}
+	l = Loss{Table: p.Name(), Known: s.Items, Protected: s.Protection == Yes, Recovery: s.Recovery, id: s.id}
 	if err := l.count(ctx, client); err != nil {
 		return l, true, err
 	}
@@ -106,23 +110,10 @@ func BackUp(ctx context.Context, client Client, table, name string) (*Backup, er
 	return b, nil
 }
 
-// Delete deletes a table and waits until it is gone. Protection that it took away is put
-// back if the table cannot be deleted.
+// Delete deletes the table that was weighed and waits until it is gone. Whatever keeps it
+// from being deleted, protection that was taken away is put back.
 func Delete(ctx context.Context, client Client, l Loss) error {
-	if l.Protected {
-		if err := protect(ctx, client, l.Table, false); err != nil {
-			return fmt.Errorf("remove the deletion protection of %s: %w; nothing was deleted", l.Table, err)
-		}
-	}
-	if _, err := client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &l.Table}); err != nil {
-		err = fmt.Errorf("delete the table %s: %w", l.Table, err)
-		if l.Protected {
-			again, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-			defer cancel()
-			if problem := protect(again, client, l.Table, true); problem != nil {
-				return fmt.Errorf("%w; its deletion protection could not be put back (%w): run 'dynalimit table create'", err, problem)
-			}
-		}
+	if err := l.begin(ctx, client); err != nil {
 		return err
 	}
 	return until(ctx, func() (bool, error) {
@@ -134,16 +125,58 @@ func Delete(ctx context.Context, client Client, l Loss) error {
 	})
 }
 
-// protect turns deletion protection on or off, and waits until that is in force.
+// begin has DynamoDB delete the table, or leaves it as it was.
+func (l Loss) begin(ctx context.Context, client Client) error {
+	if err := l.same(ctx, client); err != nil {
+		return err
+	}
+	var err error
+	if l.Protected {
+		if err = protect(ctx, client, l.Table, false); err != nil {
+			err = fmt.Errorf("remove the deletion protection of %s: %w; nothing was deleted", l.Table, err)
+		}
+	}
+	if err == nil {
+		if _, err = client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &l.Table}); err != nil {
+			err = fmt.Errorf("delete the table %s: %w", l.Table, err)
+		}
+	}
+	if err == nil || !l.Protected {
+		return err
+	}
+	again, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if problem := protect(again, client, l.Table, true); problem != nil {
+		return fmt.Errorf("%w; its deletion protection could not be put back (%w): run 'dynalimit table create'", err, problem)
+	}
+	return err
+}
+
+// same fails for a table that is another one than was weighed, made anew under its name.
+func (l Loss) same(ctx context.Context, client Client) error {
+	if l.id == "" {
+		return nil
+	}
+	out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &l.Table})
+	switch {
+	case err != nil:
+		return fmt.Errorf("look at the table %s again: %w; nothing was deleted", l.Table, err)
+	case aws.ToString(out.Table.TableId) != l.id:
+		return fmt.Errorf("%s is another table by now, made anew under the name: nothing was deleted; run the command again to see what is in it", l.Table)
+	}
+	return nil
+}
+
+// protect turns deletion protection on or off, unless it is so, as soon as nothing else
+// changes the table, and waits until that is in force.
 func protect(ctx context.Context, client Client, table string, yes bool) error {
+	found, err := active(ctx, client, table, func(*types.TableDescription) bool { return true })
+	if err != nil || aws.ToBool(found.DeletionProtectionEnabled) == yes {
+		return err
+	}
 	if _, err := client.UpdateTable(ctx, &dynamodb.UpdateTableInput{TableName: &table, DeletionProtectionEnabled: &yes}); err != nil {
 		return err
 	}
-	return until(ctx, func() (bool, error) {
-		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
-		if err != nil {
-			return false, err
-		}
-		return out.Table.TableStatus == types.TableStatusActive && aws.ToBool(out.Table.DeletionProtectionEnabled) == yes, nil
-	})
+	_, err = active(ctx, client, table, func(d *types.TableDescription) bool { return aws.ToBool(d.DeletionProtectionEnabled) == yes })
+	return err
 }

@@ -2,6 +2,7 @@ package tables
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,11 @@ type slow struct {
 	key   *types.SSEDescription
 	// undeletable is what a deletion fails with; nil for none.
 	undeletable error
-	refused     int // changes made while the table was busy
+	// updated is called after each update; nil for nothing.
+	updated func()
+	// blind is what looking at the table fails with, once; nil for none.
+	blind   error
+	refused int // changes made while the table was busy
 }
 
 func (s *slow) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
@@ -42,6 +47,10 @@ func (s *slow) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o
 }
 
 func (s *slow) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	if err := s.blind; err != nil {
+		s.blind = nil
+		return nil, err
+	}
 	out, err := s.Client.DescribeTable(ctx, in, opts...)
 	if err != nil {
 		return out, err
@@ -69,6 +78,9 @@ func (s *slow) UpdateTable(ctx context.Context, in *dynamodb.UpdateTableInput, o
 		return nil, &types.ResourceInUseException{Message: aws.String("the table is being changed")}
 	}
 	s.busy = time.Now().Add(5 * time.Second)
+	if s.updated != nil {
+		defer s.updated()
+	}
 	with := *in
 	if e := with.SSESpecification; e != nil {
 		s.key = &types.SSEDescription{Status: types.SSEStatusEnabled, SSEType: e.SSEType, KMSMasterKeyArn: e.KMSMasterKeyId}
@@ -199,4 +211,29 @@ func TestProtectionComesBack(t *testing.T) {
 		require.NoError(t, err)
 		assert.False(t, state.There())
 	})
+}
+
+// TestProtectionComesBackWhenItsRemovalIsCutShort: by a request that fails while it comes
+// into force, or by whoever waits for that.
+func TestProtectionComesBackWhenItsRemovalIsCutShort(t *testing.T) {
+	for name, cut := range map[string]func(*slow, context.CancelFunc){
+		"failed request": func(s *slow, _ context.CancelFunc) { s.blind = errors.New("rate exceeded") },
+		"Ctrl-C":         func(_ *slow, interrupt context.CancelFunc) { interrupt() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *slow, p Plan) {
+				_, err := Create(t.Context(), s, p, Settings{Protection: true}, false, func(string) {})
+				require.NoError(t, err)
+				ctx, interrupt := context.WithCancel(t.Context())
+				defer interrupt()
+				s.updated = func() { s.updated = nil; cut(s, interrupt) }
+				err = Delete(ctx, s, Loss{Table: "limits", Protected: true})
+				require.ErrorContains(t, err, "nothing was deleted")
+				state, err := Look(t.Context(), s, p)
+				require.NoError(t, err)
+				assert.Equal(t, Yes, state.Protection)
+				assert.Zero(t, s.refused)
+			})
+		})
+	}
 }

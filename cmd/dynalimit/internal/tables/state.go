@@ -71,6 +71,8 @@ type State struct {
 
 	// foreign says that its key is not ours.
 	foreign bool
+	// id is DynamoDB's own for the table, "" where the engine gives none.
+	id string
 }
 
 // There reports whether there is a table.
@@ -83,6 +85,7 @@ func describe(name string, d *types.TableDescription) State {
 		return s
 	}
 	s.Status, s.ARN, s.Created = string(d.TableStatus), aws.ToString(d.TableArn), utc(d.CreationDateTime)
+	s.id = aws.ToString(d.TableId)
 	s.Items, s.Bytes = aws.ToInt64(d.ItemCount), aws.ToInt64(d.TableSizeBytes)
 	for _, x := range d.GlobalSecondaryIndexes {
 		s.Indexes = append(s.Indexes, Index{aws.ToString(x.IndexName), string(x.IndexStatus)})
