@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -54,7 +55,8 @@ type deployed struct {
 	Outputs  []stack.Output `json:"outputs,omitempty"`
 	// Tables are those that were made ready for use after the stack was.
 	Tables []tables.Result `json:"tables,omitempty"`
-	// Problem is why a table is not ready, though the stack is deployed.
+	// Problem is what is not as it should be, though the stack is deployed: why a table is
+	// not ready, or the stack not protected.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -187,9 +189,10 @@ func (c stackDeployCmd) finish(ctx context.Context, g *globals, client stack.Cli
 		return err
 	}
 	result.Status, result.Outputs = s.Status, s.Outputs
+	var problems []string
 	if !s.Protected {
 		if err := stack.Protect(ctx, client, c.Name, true); err != nil {
-			result.Problem = err.Error()
+			problems = append(problems, err.Error())
 		}
 	}
 	resources, err := stack.Resources(ctx, client, s.ID)
@@ -199,22 +202,24 @@ func (c stackDeployCmd) finish(ctx context.Context, g *globals, client stack.Cli
 	for _, r := range resources {
 		if r.IsTable() && r.Logical == limitsTable {
 			if err := c.prepare(ctx, g, r.Physical, result); err != nil {
-				result.Problem = fmt.Sprintf("the table %s is not ready for use: %v; whoever may write it runs 'dynalimit table create --table %s'", r.Physical, err, r.Physical)
+				problems = append(problems, fmt.Sprintf("the table %s is not ready for use: %v; whoever may write it runs 'dynalimit table create --table %s'", r.Physical, err, r.Physical))
 			}
 		}
 	}
+	result.Problem = strings.Join(problems, "; ")
 	return nil
 }
 
 // limitsTable is the table of limits in the template.
 const limitsTable = "LimitsTable"
 
-// prepare writes into a new table what CloudFormation cannot: the record of its layout.
+// prepare writes into a new table what CloudFormation cannot: the record of its layout. It
+// makes no table in the place of one that is gone: that would have none of its settings.
 func (c stackDeployCmd) prepare(ctx context.Context, g *globals, table string, result *deployed) error {
 	of := *g
 	of.Table = table
 	return of.tablesOf(ctx, &term.Output{}, whichTables{}, true, func(client *dynamodb.Client, plans []tables.Plan) error {
-		r, err := tables.Create(ctx, client, plans[0], tables.Settings{}, false, func(string) {})
+		r, err := tables.Create(ctx, client, plans[0], tables.Settings{Existing: true}, false, func(string) {})
 		result.Tables = append(result.Tables, r)
 		return err
 	})

@@ -244,3 +244,22 @@ func TestStackChangesAreColoured(t *testing.T) {
 		"  \x1b[31m± R  T  REPLACED\x1b[0m\n  \x1b[31m- X  T\x1b[0m\n"+
 		"  \x1b[2m00:00:00\x1b[0m  \x1b[31mCREATE_FAILED       \x1b[0m  X\x1b[31m: no\uFFFD[2J permission\x1b[0m\n", out.String())
 }
+
+// TestStackWhoseTableIsGone: a table that somebody deleted is not made anew without its
+// settings, and both that and a stack that could not be protected are told.
+func TestStackWhoseTableIsGone(t *testing.T) {
+	s, server := newStacks(t)
+	server.Set(func() {
+		server.Refuse = map[string]stacktest.Refusal{"UpdateTerminationProtection": {Code: "AccessDenied", Message: "not authorized to perform: cloudformation:UpdateTerminationProtection", Status: 403, Times: -1}}
+	})
+	code, _, _ := s.run("stack", "deploy", "--parts=tables", "--yes")
+	assert.Equal(t, exitFailed, code)
+	s.must("table", "delete", "--remove-protection", "--yes")
+	code, stdout, stderr := s.run("stack", "deploy", "--parts=tables", "--yes")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stdout, "nothing changes")
+	assert.Contains(t, stderr, "there is no table limits here")
+	assert.Contains(t, stderr, "cloudformation:UpdateTerminationProtection")
+	_, stdout, _ = s.run("table", "status")
+	assert.Contains(t, stdout, "there is no such table")
+}

@@ -76,7 +76,7 @@ func (e *TableError) Error() string {
 func Refuse(changes []Change) error {
 	e := &TableError{}
 	for _, c := range changes {
-		if c.Type != tableType {
+		if !isTable(c.Type) {
 			continue
 		}
 		name := c.Logical

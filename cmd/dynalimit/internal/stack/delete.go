@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -55,7 +56,11 @@ func Weigh(ctx context.Context, client Client, s *Stack) (*Farewell, error) {
 		}
 	}
 	if len(lost) > 0 {
-		return nil, fmt.Errorf("the tables %s would be deleted with the stack %s, for its template does not retain them: deploy it again first, which does; nothing was deleted", strings.Join(lost, ", "), s.Name)
+		next := "deploy it again first, which does"
+		if slices.Contains(dead, types.StackStatus(s.Status)) {
+			next = "save what is in them, and delete it where it was made"
+		}
+		return nil, fmt.Errorf("the tables %s would be deleted with the stack %s, for its template does not retain them: %s; nothing was deleted", strings.Join(lost, ", "), s.Name, next)
 	}
 	return f, nil
 }
@@ -67,21 +72,39 @@ func Delete(ctx context.Context, client Client, s *Stack, tell func(Event)) erro
 	if err != nil {
 		return err
 	}
-	if s.Protected {
-		if err := Protect(ctx, client, s.Name, false); err != nil {
-			return err
-		}
-	}
-	if _, err := client.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &s.ID}); err != nil {
-		err = failed("delete the stack "+s.Name, s.Name, err)
-		if s.Protected {
-			again, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
-			defer cancel()
-			if problem := Protect(again, client, s.Name, true); problem != nil {
-				return fmt.Errorf("%w; its termination protection could not be put back: %w", err, problem)
-			}
-		}
+	if err := begin(ctx, client, s); err != nil {
 		return err
 	}
 	return Follow(ctx, client, s.Name, s.ID, mark, tell)
+}
+
+// begin has CloudFormation delete a stack, or leaves it as it was.
+func begin(ctx context.Context, client Client, s *Stack) (err error) {
+	if s.Protected {
+		err = Protect(ctx, client, s.Name, false)
+	}
+	if err == nil {
+		_, err = client.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &s.ID})
+		err = failed("delete the stack "+s.Name, s.Name, err)
+	}
+	if err == nil || !s.Protected {
+		return err
+	}
+	again, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+	defer cancel()
+	if problem := Protect(again, client, s.Name, true); problem != nil {
+		return fmt.Errorf("%w; its termination protection could not be put back: %w", err, problem)
+	}
+	return err
+}
+
+// CleanUp deletes what is left of a stack that only a deletion ends, and tells every event
+// until it is gone. Termination protection stays, and so do tables, as with Weigh.
+func CleanUp(ctx context.Context, client Client, s *Stack, tell func(Event)) error {
+	if _, err := Weigh(ctx, client, s); err != nil {
+		return err
+	}
+	left := *s
+	left.Protected = false // none is taken away
+	return Delete(ctx, client, &left, tell)
 }

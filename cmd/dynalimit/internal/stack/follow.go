@@ -34,6 +34,13 @@ func (e Event) Failed() bool {
 // final reports whether nothing more happens to the stack.
 func (e Event) final() bool { return e.ofStack && !strings.HasSuffix(e.Status, "_IN_PROGRESS") }
 
+// begins reports whether somebody asked something new of the stack.
+func (e Event) begins() bool {
+	return e.ofStack && slices.Contains([]types.ResourceStatus{
+		types.ResourceStatusCreateInProgress, types.ResourceStatusUpdateInProgress, types.ResourceStatusDeleteInProgress, types.ResourceStatusImportInProgress,
+	}, types.ResourceStatus(e.Status))
+}
+
 // good are the ends that were asked for.
 var good = []types.StackStatus{types.StackStatusCreateComplete, types.StackStatusUpdateComplete, types.StackStatusDeleteComplete}
 
@@ -194,6 +201,9 @@ func failures(ctx context.Context, client Client, stack string) ([]string, error
 	}
 	var reasons []string
 	for _, e := range events {
+		if e.begins() {
+			reasons = nil
+		}
 		reasons = append(reasons, e.failure()...)
 	}
 	return reasons, nil

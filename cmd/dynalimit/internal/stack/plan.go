@@ -55,9 +55,12 @@ type ChangeSet struct {
 	Reason       string   `json:"capabilities_reason,omitempty"`
 
 	stackID, token string
+	// made says that the stack was made for the change set.
+	made bool
 }
 
-// FailedError says that the stack's first creation failed, so that it can only be deleted.
+// FailedError says that the stack's first creation or its deletion failed, so that it can
+// only be deleted.
 type FailedError struct {
 	Stack, Status string
 	// Reasons are what failed, and why.
@@ -69,7 +72,11 @@ func (e *FailedError) Error() string {
 	if len(e.Reasons) > 0 {
 		why = " because " + strings.Join(e.Reasons, "; ")
 	}
-	return fmt.Sprintf("the stack %s was never made whole (%s)%s: CloudFormation can only delete it; give --clean-up to have that done first", e.Stack, e.Status, why)
+	was := "was never made whole"
+	if e.Status == string(types.StackStatusDeleteFailed) {
+		was = "is half deleted"
+	}
+	return fmt.Sprintf("the stack %s %s (%s)%s: CloudFormation can only delete it; give --clean-up to have that done first", e.Stack, was, e.Status, why)
 }
 
 // dead are the states that only a deletion ends.
@@ -94,19 +101,6 @@ func Standing(ctx context.Context, client Client, s *Stack, adopt bool) error {
 	return nil
 }
 
-// CleanUp deletes what is left of a stack whose first creation failed: a stack that was
-// never made whole, or an empty one of a change set. It follows the deletion to its end.
-func CleanUp(ctx context.Context, client Client, s *Stack, tell func(Event)) error {
-	mark, err := lastEvent(ctx, client, s.ID)
-	if err != nil {
-		return err
-	}
-	if _, err := client.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &s.ID}); err != nil {
-		return failed("delete the stack "+s.Name, s.Name, err)
-	}
-	return Follow(ctx, client, s.Name, s.ID, mark, tell)
-}
-
 // Propose makes a change set of a deployment and waits until it is known what it changes;
 // none for a stack that is as it should be. Discard it, or execute it. What an error leaves
 // behind is put away.
@@ -121,7 +115,7 @@ func Propose(ctx context.Context, client Client, s *Stack, d Deployment, now tim
 	}
 	set := &ChangeSet{
 		Stack: d.Stack, New: s == nil || s.Status == string(types.StackStatusReviewInProgress), Changes: []Change{},
-		Reason: aws.ToString(summary.CapabilitiesReason),
+		Reason: aws.ToString(summary.CapabilitiesReason), made: s == nil,
 	}
 	for _, c := range summary.Capabilities {
 		set.Capabilities = append(set.Capabilities, string(c))
@@ -276,7 +270,7 @@ func Discard(ctx context.Context, client Client, set *ChangeSet) error {
 	if _, err := client.DeleteChangeSet(ctx, &cloudformation.DeleteChangeSetInput{ChangeSetName: &set.ID, StackName: &set.stackID}); err != nil {
 		return failed("delete the change set "+set.ID, set.Stack, err)
 	}
-	if !set.New {
+	if !set.made { // another change set may need it
 		return nil
 	}
 	s, err := Find(ctx, client, set.stackID)

@@ -16,8 +16,10 @@ const (
 	TagValue = "dynalimit"
 )
 
-// tableType is the type of a table in a template.
-const tableType = "AWS::DynamoDB::Table"
+// isTable reports whether a type of a template is that of a table, in one region or several.
+func isTable(kind string) bool {
+	return kind == "AWS::DynamoDB::Table" || kind == "AWS::DynamoDB::GlobalTable"
+}
 
 // Stack is a stack as CloudFormation describes it.
 type Stack struct {
@@ -150,4 +152,4 @@ func Resources(ctx context.Context, client Client, stack string) ([]Resource, er
 }
 
 // IsTable reports whether it is a table.
-func (r Resource) IsTable() bool { return r.Type == tableType }
+func (r Resource) IsTable() bool { return isTable(r.Type) }

@@ -2,6 +2,7 @@ package stack_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,6 +146,7 @@ func TestRefuse(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, of("AWS::DynamoDB::Table"), test.want)
+		require.ErrorContains(t, of("AWS::DynamoDB::GlobalTable"), test.want)
 	}
 }
 
@@ -204,4 +206,84 @@ func TestLargeTemplate(t *testing.T) {
 	_, _, err := deploy(t.Context(), server.Client(), d)
 	require.ErrorContains(t, err, "--template-url")
 	assert.Zero(t, server.Requests("CreateChangeSet"))
+}
+
+// found is a stack that has to be there.
+func found(t *testing.T, server *stacktest.Server) *stack.Stack {
+	t.Helper()
+	s, err := stack.Find(t.Context(), server.Client(), "limits")
+	require.NoError(t, err)
+	require.NotNil(t, s)
+	return s
+}
+
+// TestChangeSetOfSomebodyElseStays: the empty stack of a creation that another looks over is
+// not deleted with the change set that was made beside it.
+func TestChangeSetOfSomebodyElseStays(t *testing.T) {
+	server := &stacktest.Server{}
+	theirs, err := stack.Propose(t.Context(), server.Client(), nil, deployment(nil), time.Now())
+	require.NoError(t, err)
+	ours, err := stack.Propose(t.Context(), server.Client(), found(t, server), deployment(nil), time.Now().Add(time.Second))
+	require.NoError(t, err)
+	assert.True(t, ours.New)
+	require.NoError(t, stack.Discard(t.Context(), server.Client(), ours))
+	_, err = stack.Execute(t.Context(), server.Client(), theirs)
+	require.NoError(t, err)
+}
+
+// TestTerminationProtectionComesBack: whichever request ends a deletion before it began, even
+// one whose answer was lost.
+func TestTerminationProtectionComesBack(t *testing.T) {
+	for _, lost := range []string{"UpdateTerminationProtection", "DeleteStack"} {
+		server := &stacktest.Server{}
+		_, _, err := deploy(t.Context(), server.Client(), deployment(nil))
+		require.NoError(t, err)
+		require.NoError(t, stack.Protect(t.Context(), server.Client(), "limits", true))
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		if lost == "DeleteStack" {
+			server.Refuse = map[string]stacktest.Refusal{lost: {Code: "AccessDenied", Message: "no", Status: 403, Times: 1}}
+		} else {
+			server.After = func(action string) {
+				if action == lost {
+					interrupt()
+				}
+			}
+		}
+		require.Error(t, stack.Delete(ctx, server.Client(), found(t, server), func(stack.Event) {}), lost)
+		server.After = nil
+		assert.True(t, found(t, server).Protected, lost)
+	}
+}
+
+// TestHalfDeleted: it is told what failed then, not what failed before, and what is left is
+// cleaned up unless a table would go with it.
+func TestHalfDeleted(t *testing.T) {
+	for _, policy := range []string{"Retain", "Delete"} {
+		server := &stacktest.Server{}
+		d := deployment(nil)
+		d.Template = strings.ReplaceAll(template, "Retain", policy)
+		_, _, err := deploy(t.Context(), server.Client(), d)
+		require.NoError(t, err)
+		server.Set(func() { server.Fail = map[string]string{"Table": "the update failed"} })
+		d.Params = map[string]string{"Protection": "false"}
+		_, _, err = deploy(t.Context(), server.Client(), d)
+		require.ErrorContains(t, err, "the update failed")
+
+		server.Set(func() { server.Fail = map[string]string{"Topic": "somebody subscribes", "Table": "it is in use"} })
+		require.Error(t, stack.Delete(t.Context(), server.Client(), found(t, server), func(stack.Event) {}))
+		s := found(t, server)
+		err = stack.Standing(t.Context(), server.Client(), s, false)
+		require.ErrorContains(t, err, "is half deleted (DELETE_FAILED) because Table: it is in use")
+		assert.NotContains(t, err.Error(), "the update failed")
+
+		server.Set(func() { server.Fail = nil })
+		err = stack.CleanUp(t.Context(), server.Client(), s, func(stack.Event) {})
+		if policy == "Retain" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "the tables limits would be deleted")
+		assert.Equal(t, "DELETE_FAILED", found(t, server).Status)
+	}
 }
