@@ -1,12 +1,15 @@
 package stack_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -231,28 +234,36 @@ func TestChangeSetOfSomebodyElseStays(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// deaf loses the answers to the first change of termination protection, and to the first
+// deletion before it is asked for.
+type deaf struct {
+	stack.Client
+	protection, deletion error
+}
+
+func (d *deaf) UpdateTerminationProtection(ctx context.Context, in *cloudformation.UpdateTerminationProtectionInput, opts ...func(*cloudformation.Options)) (*cloudformation.UpdateTerminationProtectionOutput, error) {
+	out, err := d.Client.UpdateTerminationProtection(ctx, in, opts...)
+	lost := d.protection
+	d.protection = nil
+	return out, cmp.Or(err, lost)
+}
+
+func (d *deaf) DeleteStack(context.Context, *cloudformation.DeleteStackInput, ...func(*cloudformation.Options)) (*cloudformation.DeleteStackOutput, error) {
+	return nil, d.deletion
+}
+
 // TestTerminationProtectionComesBack: whichever request ends a deletion before it began, even
-// one whose answer was lost.
+// one that was obeyed and whose answer was lost.
 func TestTerminationProtectionComesBack(t *testing.T) {
-	for _, lost := range []string{"UpdateTerminationProtection", "DeleteStack"} {
+	lost := errors.New("the connection broke")
+	for _, d := range []*deaf{{protection: lost}, {deletion: lost}} {
 		server := &stacktest.Server{}
-		_, _, err := deploy(t.Context(), server.Client(), deployment(nil))
+		d.Client = server.Client()
+		_, _, err := deploy(t.Context(), d, deployment(nil))
 		require.NoError(t, err)
 		require.NoError(t, stack.Protect(t.Context(), server.Client(), "limits", true))
-		ctx, interrupt := context.WithCancel(t.Context())
-		defer interrupt()
-		if lost == "DeleteStack" {
-			server.Refuse = map[string]stacktest.Refusal{lost: {Code: "AccessDenied", Message: "no", Status: 403, Times: 1}}
-		} else {
-			server.After = func(action string) {
-				if action == lost {
-					interrupt()
-				}
-			}
-		}
-		require.Error(t, stack.Delete(ctx, server.Client(), found(t, server), func(stack.Event) {}), lost)
-		server.After = nil
-		assert.True(t, found(t, server).Protected, lost)
+		require.ErrorIs(t, stack.Delete(t.Context(), d, found(t, server), func(stack.Event) {}), lost)
+		assert.True(t, found(t, server).Protected)
 	}
 }
 
