@@ -128,7 +128,7 @@ var changing = map[string]func(ctx context.Context, r *Repository) (any, error){
 // apart are the methods that are about no namespace: about the table, the process, or the
 // namespaces as such.
 var apart = []string{
-	"As", "ConfigCacheStats", "CreateTable", "DeleteNamespace", "InvalidateConfig", "Migrate", "Namespaces", "PurgeNamespace", "RecoverNamespace",
+	"As", "ConfigCacheStats", "CreateTable", "DeleteNamespace", "GetNamespace", "InvalidateConfig", "Migrate", "Namespaces", "PurgeNamespace", "RecoverNamespace",
 	"RegisterNamespace", "Table", "TableInput",
 }
 

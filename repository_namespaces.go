@@ -113,6 +113,30 @@ func (r *Repository) PurgeNamespace(ctx context.Context, name string, opts *Purg
 	})
 }
 
+// GetNamespace returns what is known of a namespace, read consistently; the zero Namespace,
+// whose State is empty, for one that was never registered. It is called on a repository
+// without a namespace, or on one that is bound to this one.
+func (r *Repository) GetNamespace(ctx context.Context, name string) (Namespace, error) {
+	if err := r.usable(ctx); err != nil {
+		return Namespace{}, err
+	}
+	if own := r.keys.Name(); own != "" && own != name {
+		return Namespace{}, invalid("name", "is %q, and the repository is bound to the namespace %q; ask on one without RepositoryOptions.Namespace", name, own)
+	}
+	if reason := schema.CheckNamespace(name); reason != "" {
+		return Namespace{}, invalid("name", "%s", reason)
+	}
+	n, err := r.admin.Namespace(ctx, name)
+	return namespaceOf(n), err
+}
+
+// namespaceOf is a namespace as users see it.
+func namespaceOf(n schema.NamespaceRecord) Namespace {
+	return Namespace{
+		Name: n.Name, State: n.State, RegisteredAt: n.RegisteredAt, RegisteredBy: n.RegisteredBy, ChangedAt: n.ChangedAt, ChangedBy: n.ChangedBy,
+	}
+}
+
 // Namespaces lists the namespaces of the table in the order of their names, those that are
 // deleted and purged too. An index is read, which may lag behind by a moment. It is called
 // on a repository without a namespace.
@@ -125,10 +149,7 @@ func (r *Repository) Namespaces(ctx context.Context) iter.Seq2[Namespace, error]
 	}
 	return func(yield func(Namespace, error) bool) {
 		for n, err := range r.admin.Namespaces(ctx) {
-			shown := Namespace{
-				Name: n.Name, State: n.State, RegisteredAt: n.RegisteredAt, RegisteredBy: n.RegisteredBy, ChangedAt: n.ChangedAt, ChangedBy: n.ChangedBy,
-			}
-			if !yield(shown, err) || err != nil {
+			if !yield(namespaceOf(n), err) || err != nil {
 				return
 			}
 		}

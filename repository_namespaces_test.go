@@ -160,3 +160,36 @@ func TestNamespaceChangesHaveTheirEvents(t *testing.T) {
 		})
 	}
 }
+
+// A namespace is known by its record at once, to whoever administers all of them or is bound
+// to it.
+func TestGetNamespace(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		whole := e.repository(t, nil).As("ann")
+		n, err := whole.GetNamespace(t.Context(), "eu")
+		require.NoError(t, err)
+		assert.Zero(t, n)
+		require.NoError(t, whole.RegisterNamespace(t.Context(), "eu"))
+		eu := e.open(t, whole.table, &RepositoryOptions{Namespace: "eu"})
+		for _, r := range []*Repository{whole, eu} {
+			n, err = r.GetNamespace(t.Context(), "eu")
+			require.NoError(t, err)
+			assert.Equal(t, "eu", n.Name)
+			assert.Equal(t, NamespaceActive, n.State)
+			assert.Equal(t, "ann", n.RegisteredBy)
+			assert.WithinDuration(t, n.RegisteredAt, n.ChangedAt, 0)
+		}
+		require.NoError(t, whole.DeleteNamespace(t.Context(), "eu"))
+		n, err = eu.GetNamespace(t.Context(), "eu")
+		require.NoError(t, err)
+		assert.Equal(t, NamespaceDeleted, n.State)
+		for _, bad := range []func() (Namespace, error){
+			func() (Namespace, error) { return eu.GetNamespace(t.Context(), "us") },
+			func() (Namespace, error) { return whole.GetNamespace(t.Context(), "e/u") },
+			func() (Namespace, error) { return whole.GetNamespace(t.Context(), "") },
+		} {
+			_, err := bad()
+			require.ErrorAs(t, err, new(*ValidationError))
+		}
+	})
+}

@@ -76,11 +76,11 @@ func (r *Repository) SetConfig(ctx context.Context, at Scope, c LimitConfig) (Li
 	if err := r.usable(ctx); err != nil {
 		return LimitConfig{}, err
 	}
-	next, err := r.checkConfig(at, c, "")
+	next, err := r.checkConfig(ScopedConfig{Scope: at, Config: c}, "")
 	if err != nil {
 		return LimitConfig{}, err
 	}
-	return r.putConfig(ctx, at, c, &next)
+	return r.putConfig(ctx, at, c, next)
 }
 
 // DeleteConfig removes what a level says, being blocked too, if what is stored has the
@@ -93,8 +93,8 @@ func (r *Repository) DeleteConfig(ctx context.Context, at Scope, version int64) 
 	if err := at.check("scope."); err != nil {
 		return err
 	}
-	if version < AnyVersion {
-		return invalid("version", "is %d; give the version that was read, 0 for none, or AnyVersion", version)
+	if err := checkConfigVersion("version", version); err != nil {
+		return err
 	}
 	_, err := r.putConfig(ctx, at, LimitConfig{Version: version}, nil)
 	return err
@@ -177,32 +177,17 @@ func (r *Repository) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]
 
 // editOf is a checked change. Fields are named with a prefix.
 func (r *Repository) editOf(c ScopedConfig, prefix string) (admin.ConfigEdit, error) {
-	edit := admin.ConfigEdit{Owner: c.Scope.owner()}
-	if c.Delete {
-		if err := c.Scope.check(prefix + "scope."); err != nil {
-			return edit, err
-		}
-		if c.Config.says() || c.Config.ManagedBy != "" {
-			return edit, invalid(prefix+"delete", "is set beside a configuration; leave one of them out")
-		}
-		edit.Edit = c.Config.replacing(c.Scope, nil)
-		return edit, nil
-	}
-	next, err := r.checkConfig(c.Scope, c.Config, prefix)
-	edit.Edit = c.Config.replacing(c.Scope, &next)
-	return edit, err
+	next, err := r.checkConfig(c, prefix)
+	return admin.ConfigEdit{Owner: c.Scope.owner(), Edit: c.Config.replacing(c.Scope, next)}, err
 }
 
-// checkConfig refuses a configuration that cannot be stored.
-func (r *Repository) checkConfig(at Scope, c LimitConfig, prefix string) (schema.ConfigItem, error) {
-	if err := at.check(prefix + "scope."); err != nil {
-		return schema.ConfigItem{}, err
+// checkConfig refuses a change that cannot be made, and returns what it leaves stored.
+func (r *Repository) checkConfig(c ScopedConfig, prefix string) (*schema.ConfigItem, error) {
+	next, err := c.item(prefix)
+	if err != nil || next == nil { // what other tools refuse can be removed
+		return nil, err
 	}
-	item, err := c.stored(prefix + "config.")
-	if err != nil {
-		return schema.ConfigItem{}, err
-	}
-	return item, r.compatible(at.Resource, prefix+"config.limits", c.Limits)
+	return next, r.compatible(c.Scope.Resource, prefix+"config.limits", c.Config.Limits)
 }
 
 // replacing makes next of what is stored, nil to remove it, if its version is c's.

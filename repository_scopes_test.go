@@ -459,3 +459,41 @@ func TestWhatIsMadeAnewHasAnotherVersion(t *testing.T) {
 		assert.Equal(t, twoLimits, c.Stored.Limits)
 	})
 }
+
+// What Validate refuses without a table is what SetConfigs refuses, in the same words.
+func TestValidateRefusesWhatSetConfigsRefuses(t *testing.T) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	writes := e.db.Meter()
+	for name, c := range map[string]ScopedConfig{
+		"two owners":            {Scope: Scope{Entity: "a", Plan: "b"}, Delete: true},
+		"delete, and limits":    {Scope: Scope{Entity: "a"}, Config: LimitConfig{Limits: oneLimit}, Delete: true},
+		"delete, and a manager": {Scope: Scope{Entity: "a"}, Config: LimitConfig{ManagedBy: "x"}, Delete: true},
+		"delete a version":      {Scope: Scope{Entity: "a"}, Config: LimitConfig{Version: -2}, Delete: true},
+		"no such version":       {Scope: Scope{Entity: "a"}, Config: LimitConfig{Limits: oneLimit, Version: -2}},
+		"nothing":               {Scope: Scope{Entity: "a"}},
+		"both":                  {Scope: Scope{Entity: "a"}, Config: LimitConfig{Limits: oneLimit, Unlimited: true}},
+		"a manager":             {Scope: Scope{Entity: "a"}, Config: LimitConfig{Limits: oneLimit, ManagedBy: "a b"}},
+	} {
+		alone := c.Validate()
+		require.ErrorAs(t, alone, new(*ValidationError), name)
+		_, err := r.SetConfigs(t.Context(), []ScopedConfig{c})
+		require.ErrorAs(t, err, new(*ValidationError), name)
+		assert.Equal(t, strings.Replace(err.Error(), "changes[0].", "", 1), alone.Error(), name)
+	}
+	assert.Equal(t, writes.WriteUnits(), e.db.Meter().WriteUnits())
+	require.NoError(t, ScopedConfig{Scope: Scope{Entity: "a"}, Config: LimitConfig{Version: AnyVersion}, Delete: true}.Validate())
+}
+
+// A level that zae-limiter refuses can be removed by a repository that keeps to what it
+// takes.
+func TestCompatibleRepositoriesRemoveWhatOthersRefuse(t *testing.T) {
+	e := memEngine(t)
+	r := e.repository(t, nil)
+	at := Scope{Resource: "org:gpt-4"}
+	_, err := r.SetConfig(t.Context(), at, LimitConfig{Limits: oneLimit})
+	require.NoError(t, err)
+	errs, err := e.open(t, r.table, &RepositoryOptions{Compatible: true}).SetConfigs(t.Context(), []ScopedConfig{{Scope: at, Config: LimitConfig{Version: AnyVersion}, Delete: true}})
+	require.NoError(t, err)
+	require.NoError(t, errs[0])
+}

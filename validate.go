@@ -180,16 +180,35 @@ func (r *Repository) compatible(resource, field string, limits []Limit) error {
 }
 
 // Validate returns the *ValidationError with which SetConfigs would refuse the change,
-// whatever is stored; nil if it can be made. It asks nobody.
+// whatever is stored; nil if it can be made. It asks nobody, and knows nothing of
+// RepositoryOptions.Compatible.
 func (c ScopedConfig) Validate() error {
-	if err := c.Scope.check("scope."); err != nil {
-		return err
+	_, err := c.item("")
+	return err
+}
+
+// item is what the change leaves stored, nil for nothing. It fails for a change that cannot
+// be made. Fields are named with a prefix.
+func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
+	if err := c.Scope.check(prefix + "scope."); err != nil {
+		return nil, err
 	}
 	if c.Delete {
-		return nil
+		if c.Config.says() || c.Config.ManagedBy != "" {
+			return nil, invalid(prefix+"delete", "is set beside a configuration; leave one of them out")
+		}
+		return nil, checkConfigVersion(prefix+"config.version", c.Config.Version)
 	}
-	_, err := c.Config.stored("config.")
-	return err
+	next, err := c.Config.stored(prefix + "config.")
+	return &next, err
+}
+
+// checkConfigVersion refuses a version that no level can have.
+func checkConfigVersion(field string, version int64) error {
+	if version < AnyVersion {
+		return invalid(field, "is %d; give the version that was read, 0 for none, or AnyVersion", version)
+	}
+	return nil
 }
 
 // Validate returns the *ValidationError with which CreateEntity would refuse the entity,
@@ -300,8 +319,8 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	if reason := schema.CheckManager(c.ManagedBy); reason != "" {
 		return item, invalid(prefix+"managedBy", "%s", reason)
 	}
-	if c.Version < AnyVersion {
-		return item, invalid(prefix+"version", "is %d; give the version that was read, 0 for none, or AnyVersion", c.Version)
+	if err := checkConfigVersion(prefix+"version", c.Version); err != nil {
+		return item, err
 	}
 	if !c.says() {
 		return item, invalid(prefix+"limits", "are none, and the level says nothing else; give at least one limit, or remove the level with DeleteConfig")

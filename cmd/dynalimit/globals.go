@@ -61,7 +61,7 @@ func (g *globals) options(ctx context.Context) connect.Options {
 // reading runs a command that changes nothing.
 func (g *globals) reading(ctx context.Context, out *term.Output, run func(*dynalimit.Repository) error) error {
 	return g.on(ctx, out, connect.Options.Repository, func(repo *dynalimit.Repository) error {
-		if err := g.registered(ctx); err != nil {
+		if err := g.registered(ctx, repo); err != nil {
 			return err
 		}
 		return run(repo)
@@ -69,16 +69,12 @@ func (g *globals) reading(ctx context.Context, out *term.Output, run func(*dynal
 }
 
 // registered fails for a namespace that nobody registered, in which nothing is found.
-func (g *globals) registered(ctx context.Context) error {
+func (g *globals) registered(ctx context.Context, repo *dynalimit.Repository) error {
 	if g.Namespace == "" {
 		return nil
 	}
-	repo, err := g.whole().options(ctx).Repository(ctx)
-	if err != nil {
-		return err
-	}
-	n, err := stateOf(ctx, repo, g.Namespace)
-	if err == nil && n.Name == "" {
+	n, err := repo.GetNamespace(ctx, g.Namespace)
+	if err == nil && n.State == "" {
 		err = &dynalimit.NamespaceError{Namespace: g.Namespace, Reason: "check the name, or register it with 'dynalimit namespace register'"}
 	}
 	return err

@@ -89,19 +89,8 @@ type namespaceChange struct {
 	DryRun  bool                     `json:"dry_run"`
 }
 
-// stateOf is a namespace as the list of them has it; the zero one if it is not there.
-func stateOf(ctx context.Context, repo *dynalimit.Repository, name string) (dynalimit.Namespace, error) {
-	for n, err := range repo.Namespaces(ctx) {
-		if err != nil || n.Name == name {
-			return n, err
-		}
-	}
-	return dynalimit.Namespace{}, nil
-}
-
 // wouldBe checks for a dry run that a namespace can come from one state into another.
 func wouldBe(name string, from, to dynalimit.NamespaceState) error {
-	const recoverIt = "look at it with 'dynalimit namespace list'"
 	switch {
 	case to == dynalimit.NamespaceActive && from == dynalimit.NamespaceDeleted:
 		return nil // whether registered or recovered is for the caller
@@ -109,7 +98,7 @@ func wouldBe(name string, from, to dynalimit.NamespaceState) error {
 		return &failure{exitFailed, fmt.Errorf("namespace %q is not registered: register it with 'dynalimit namespace register %s', or correct the name", name, name)}
 	case to == dynalimit.NamespaceActive && from != dynalimit.NamespaceActive,
 		to == dynalimit.NamespaceDeleted && from != dynalimit.NamespaceActive && from != dynalimit.NamespaceDeleted:
-		return &failure{exitFailed, fmt.Errorf("namespace %q is %s, which is final; %s", name, from, recoverIt)}
+		return &failure{exitFailed, fmt.Errorf("namespace %q is %s, which is final; look at it with 'dynalimit namespace list'", name, from)}
 	case to == dynalimit.NamespacePurged && from == dynalimit.NamespaceActive:
 		return &failure{exitFailed, fmt.Errorf("namespace %q is active: delete it with 'dynalimit namespace delete %s' before it is purged", name, name)}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/internal/admin"
 )
 
 type namespaceRegisterCmd struct {
@@ -108,7 +109,7 @@ func (n namespaceName) change(
 	do func(repo *dynalimit.Repository, before dynalimit.Namespace) error,
 ) error {
 	return g.whole().changing(ctx, out, func(repo *dynalimit.Repository) error {
-		before, err := stateOf(ctx, repo, n.Name)
+		before, err := repo.GetNamespace(ctx, n.Name)
 		if err == nil {
 			err = do(repo, before)
 		}
@@ -149,9 +150,6 @@ Examples:
   dynalimit namespace purge eu --yes --json`
 }
 
-// noticeTime is how long after its deletion a namespace can be purged.
-const noticeTime = 11 * time.Minute
-
 // purgeJSON is what a purge came to, for programs.
 type purgeJSON struct {
 	Name    string                   `json:"name"`
@@ -168,7 +166,7 @@ type purgeJSON struct {
 func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	g = g.whole()
 	return g.changing(ctx, out, func(repo *dynalimit.Repository) error {
-		before, err := stateOf(ctx, repo, c.Name)
+		before, err := repo.GetNamespace(ctx, c.Name)
 		if err == nil {
 			err = wouldBe(c.Name, before.State, dynalimit.NamespacePurged)
 		}
@@ -177,7 +175,7 @@ func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output
 		}
 		j := purgeJSON{Name: c.Name, Before: before.State, After: dynalimit.NamespacePurged, DryRun: c.DryRun}
 		if before.State == dynalimit.NamespaceDeleted {
-			j.Wait = max(0, before.ChangedAt.Add(noticeTime).Sub(now(ctx)).Seconds())
+			j.Wait = max(0, before.ChangedAt.Add(admin.NoticeTime).Sub(now(ctx)).Seconds())
 		}
 		far := g.watch(ctx, out)
 		if !c.DryRun {

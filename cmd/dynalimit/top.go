@@ -77,7 +77,7 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 		return g.explain(ctx, err)
 	}
 	over := out.Watch(o.Where())
-	err = g.registered(ctx)
+	err = g.registered(ctx, repo)
 	over()
 	if err != nil {
 		return g.explain(ctx, err)

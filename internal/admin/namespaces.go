@@ -210,6 +210,18 @@ func namespaceFields(n schema.NamespaceRecord) audit.Fields {
 	return audit.Fields{"state": string(n.State)}
 }
 
+// Namespace is the record of a namespace, read consistently; the zero one for a namespace
+// that was never registered.
+func (a *Admin) Namespace(ctx context.Context, name string) (schema.NamespaceRecord, error) {
+	key, _ := schema.NewKeys(name).Namespace()
+	item, err := a.Table.Get(ctx, "read the namespace", key)
+	if err != nil {
+		return schema.NamespaceRecord{}, err
+	}
+	record, _ := schema.DecodeNamespace(item)
+	return record, nil
+}
+
 // Namespaces lists the namespaces of the table in the order of their names. An index is
 // read, which may lag behind by a moment; the records are read consistently.
 func (a *Admin) Namespaces(ctx context.Context) iter.Seq2[schema.NamespaceRecord, error] {

@@ -44,6 +44,7 @@ var (
 
 // reading are the methods that read.
 var reading = map[string]method{
+	"GetNamespace": func(ctx context.Context, r *dynalimit.Repository) error { return only(r.GetNamespace(ctx, "eu")) },
 	"AuditEvents": func(ctx context.Context, r *dynalimit.Repository) error {
 		return errors.Join(all(r.AuditEvents(ctx, dynalimit.AuditQuery{})),
 			all(r.AuditEvents(ctx, dynalimit.AuditQuery{Principal: operator, From: time.Now().Add(-time.Hour)})),
