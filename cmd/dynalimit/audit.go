@@ -116,7 +116,7 @@ func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 		if !c.Oldest {
 			all = newestFirst(ctx, repo, q, wanted, now(ctx))
 		}
-		some, more := atMost(term.First(all, wanted), c.Limit)
+		some, more := atMost(all, c.Limit)
 		if err := c.show(out, some); err != nil {
 			return err
 		}

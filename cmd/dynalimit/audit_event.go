@@ -12,6 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // auditEvents are events as they are found.
@@ -170,9 +171,6 @@ func limitFacts(c dynalimit.AuditChange) (was, is map[string]string, ok bool) {
 	return was, is, was != nil && is != nil
 }
 
-// everyResource is how an event names what is for every resource.
-const everyResource = "_default_"
-
 // targetText is what was changed, in words.
 func targetText(e dynalimit.AuditEvent) string {
 	text := e.Target
@@ -182,7 +180,7 @@ func targetText(e dynalimit.AuditEvent) string {
 			text += " " + name
 		}
 	}
-	if e.Resource != "" && e.Resource != everyResource && !strings.HasSuffix(text, " "+e.Resource) {
+	if e.Resource != "" && e.Resource != schema.DefaultResource && !strings.HasSuffix(text, " "+e.Resource) {
 		text += " on " + e.Resource
 	}
 	return text

@@ -161,12 +161,9 @@ func (b bucketFlags) fill(
 // look is what would become of the limits of a bucket.
 func (j *refillJSON) look(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool), names []string) error {
 	j.Missing = true
-	for b, err := range repo.Buckets(ctx, j.Entity) {
+	for b, err := range bucketsOf(j.Resource, repo.Buckets(ctx, j.Entity)) {
 		if err != nil {
 			return err
-		}
-		if b.Resource != j.Resource {
-			continue
 		}
 		j.Missing = false
 		var has []string

@@ -102,7 +102,7 @@ func putOf(table *string, item map[string]types.AttributeValue) wouldWrite {
 }
 
 // clauses are those of an update, in any order.
-var clauses = regexp.MustCompile(`(SET|ADD|REMOVE) `)
+var clauses = regexp.MustCompile(`(SET|ADD|REMOVE|DELETE) `)
 
 // updateOf reads an update. A value that is no plain one is left out.
 func updateOf(table *string, key map[string]types.AttributeValue, expression *string, names map[string]string, values map[string]types.AttributeValue) wouldWrite {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -95,13 +96,10 @@ func (d entityDeletion) what() string {
 	if d.Record == nil {
 		record = "its limits (it has no record)"
 	}
-	switch d.Buckets {
-	case 0:
+	if d.Buckets == 0 {
 		return record + " and no bucket"
-	case 1:
-		return record + " and 1 bucket"
 	}
-	return fmt.Sprintf("%s and %d buckets", record, d.Buckets)
+	return record + " and " + notation.Many(d.Buckets, "bucket")
 }
 
 func (d entityDeletion) print(out *term.Output) {

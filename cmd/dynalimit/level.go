@@ -112,7 +112,7 @@ func changeLevel(
 // storeLevel stores what a level is to say; nothing removes it. A dry run only has it
 // checked.
 func storeLevel(ctx context.Context, repo *dynalimit.Repository, at dynalimit.Scope, c dynalimit.LimitConfig, dryRun bool) (dynalimit.LimitConfig, error) {
-	says := len(c.Limits) > 0 || c.Unlimited || c.Blocked || c.OnUnavailable != ""
+	says := len(facts(c)) > 0
 	switch {
 	case dryRun && !says:
 		return c, nil
@@ -236,8 +236,8 @@ func printLimits(out *term.Output, limits []dynalimit.Limit) {
 
 // wantName refuses a level without a name: it would be that of everybody.
 func wantName(what, name string) error {
-	if name == "" {
-		return fmt.Errorf("the name of the %s is empty: give one; 'dynalimit system' is about everybody", what)
+	if err := wantWord("name of the "+what, name); err != nil {
+		return fmt.Errorf("%w; 'dynalimit system' is about everybody", err)
 	}
 	return nil
 }

@@ -135,21 +135,18 @@ func (r *applyRun) over() {
 	r.waited = nil
 }
 
-// between is the time between two notes of progress.
-const between = 2 * time.Second
-
 // progress says how far an apply is and how long it will take, every two seconds.
 func (r *applyRun) progress(ctx context.Context) func(done, total int) {
 	start := now(ctx)
 	last := start
 	return func(done, total int) {
 		at := now(ctx)
-		if at.Sub(last) < between || done == 0 || done == total {
+		if at.Sub(last) < tellEvery || done == 0 || done == total {
 			return
 		}
 		last = at
-		left := time.Duration(float64(at.Sub(start)) * float64(total-done) / float64(done))
-		r.out.Notef("dynalimit: %d of %d changes made, about %v left; Ctrl-C stops after those under way", done, total, left.Round(time.Second))
+		rest := left(int64(done), int64(total), at.Sub(start)).Round(time.Second)
+		r.out.Notef("dynalimit: %d of %d changes made, about %v left; Ctrl-C stops after those under way", done, total, rest)
 	}
 }
 

@@ -30,12 +30,8 @@ type progress struct {
 
 // watch begins to tell.
 func (g *globals) watch(ctx context.Context, out *term.Output) *progress {
-	clock := clockOf(ctx)
-	if clock == nil {
-		clock = time.Now
-	}
-	at := clock()
-	return &progress{out: out, now: clock, total: g.items(ctx), began: at, told: at}
+	at := now(ctx)
+	return &progress{out: out, now: func() time.Time { return now(ctx) }, total: g.items(ctx), began: at, told: at}
 }
 
 // items is how many items the table has, by DynamoDB's count, which is up to six hours
@@ -70,6 +66,10 @@ func (p *progress) estimate(done int64, took time.Duration) string {
 	if p.total <= 0 || done <= 0 || done >= p.total {
 		return ""
 	}
-	left := time.Duration(float64(took) * float64(p.total-done) / float64(done))
-	return fmt.Sprintf(", %d %% of the table, about %s left of this pass", 100*done/p.total, notation.Wait(left))
+	return fmt.Sprintf(", %d %% of the table, about %s left of this pass", 100*done/p.total, notation.Wait(left(done, p.total, took)))
+}
+
+// left is how long the rest takes if it goes on as what was done in some time.
+func left(done, total int64, took time.Duration) time.Duration {
+	return time.Duration(float64(took) * float64(total-done) / float64(done))
 }

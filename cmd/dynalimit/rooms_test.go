@@ -41,7 +41,7 @@ var roomTable = map[string]struct {
 		others: []string{sdk, "charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",
 	},
 	"manifest": {
-		ours:   []string{project, project + "/internal/schema", rooms + "notation", rooms + "term"},
+		ours:   []string{project, project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "term"},
 		others: []string{"github.com/goccy/go-yaml"}, reason: "compares files with a repository that it is given",
 	},
 	"notation": {pure: true, ours: []string{project}, reason: "what is typed and read is text"},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
 // Failure is a change that was not made.
@@ -81,7 +82,7 @@ func (a *applying) all(ctx context.Context, changes []Change) error {
 			a.progress(a.tried, a.total)
 		}
 		a.begun = true
-		if err := cmpErr(ctx); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		if chunk = a.free(chunk); len(chunk) == 0 {
@@ -92,13 +93,6 @@ func (a *applying) all(ctx context.Context, changes []Change) error {
 		}
 	}
 	return nil
-}
-
-func cmpErr(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	return context.Cause(ctx)
 }
 
 // batches cuts changes between steps, and long steps.
@@ -155,7 +149,7 @@ func (a *applying) batch(ctx context.Context, changes []Change) error {
 		if try == tries || ctx.Err() != nil {
 			return down
 		}
-		wait(ctx, pause<<(try-1))
+		ddb.Sleep(ctx, pause<<(try-1))
 		changes = rest
 	}
 }
@@ -164,15 +158,6 @@ func (a *applying) batch(ctx context.Context, changes []Change) error {
 // and finds out which.
 func unanswered(err error) bool {
 	return errors.Is(err, dynalimit.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // settle counts a change. It returns the error that ends the whole apply.
@@ -204,7 +189,7 @@ func (a *applying) again(ctx context.Context) error {
 	moves := a.second
 	a.second = nil
 	for _, c := range moves {
-		if err := cmpErr(ctx); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		if err := a.batch(ctx, []Change{c}); err != nil {

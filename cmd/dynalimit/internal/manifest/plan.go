@@ -66,7 +66,8 @@ type Plan struct {
 	Unmanaged int `json:"unmanaged"`
 	// LeftOut counts the entities that the manifest manages and the file does not name.
 	LeftOut int `json:"left_out"`
-	// Warnings are names that stand neither in the file nor in the table.
+	// Warnings are what somebody should look at: names that stand neither in the file nor in
+	// the table, blocks that stay or go, plans that lose their limits.
 	Warnings []string `json:"warnings,omitempty"`
 }
 

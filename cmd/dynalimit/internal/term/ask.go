@@ -25,13 +25,9 @@ func (o *Output) Confirm(ctx context.Context, question, word string) error {
 	if o.In == nil {
 		return &NobodyError{question}
 	}
-	if o.silence != nil { // whoever is asked may take their time
-		o.silence.mu.Lock()
-		o.silence.timer.Stop()
-		o.silence.mu.Unlock()
-		defer o.silence.broken()
-	}
-	fmt.Fprintf(o.Notes, "%s\nType %s to go on: ", question, o.Bold(word))
+	o.silence.pause() // whoever is asked may take their time
+	defer o.silence.broken()
+	o.note(fmt.Sprintf("%s\nType %s to go on: ", question, o.Bold(word)))
 	answer := make(chan string, 1)
 	go func() { // ends with the program if nobody answers
 		line, _ := bufio.NewReader(o.In).ReadString('\n')

@@ -70,18 +70,14 @@ func (o *Output) Err() error { return o.failed }
 // Notef writes a line that is no result.
 func (o *Output) Notef(format string, args ...any) {
 	o.silence.broken()
-	if o.Notes != nil {
-		fmt.Fprintf(o.Notes, format+"\n", args...)
-	}
+	o.line(format, args...)
 }
 
 // Waitf writes a line that says itself what is waited for, so that Watch need not say it
 // until such lines stop.
 func (o *Output) Waitf(format string, args ...any) {
 	o.silence.quiet(2 * again)
-	if o.Notes != nil {
-		o.line(format, args...)
-	}
+	o.line(format, args...)
 }
 
 // Show prints a value as JSON, or by a function for people.

@@ -3,6 +3,7 @@ package term
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 )
@@ -32,7 +33,7 @@ func (o *Output) Watch(what string) (over func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		switch {
-		case s.ended || o.Notes == nil:
+		case s.ended:
 			return
 		case s.told:
 			o.line("dynalimit: still waiting for %s, %v; Ctrl-C ends it", what, time.Since(s.since).Round(time.Second))
@@ -46,14 +47,31 @@ func (o *Output) Watch(what string) (over func()) {
 	s.timer = time.AfterFunc(s.first, tell)
 	s.mu.Unlock()
 	before := o.silence
+	before.pause() // one wait is told at a time
 	o.silence = s
 	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.ended = true
-		s.timer.Stop()
+		s.end()
 		o.silence = before
+		before.broken()
 	}
+}
+
+// pause has nothing said until the silence is broken.
+func (s *silence) pause() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer.Stop()
+}
+
+// end has nothing said from now on.
+func (s *silence) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.timer.Stop()
 }
 
 // broken starts the wait anew: something was written.
@@ -78,4 +96,16 @@ func (s *silence) quiet(d time.Duration) {
 }
 
 // line writes a note without breaking the silence that it is about.
-func (o *Output) line(format string, args ...any) { fmt.Fprintf(o.Notes, format+"\n", args...) }
+func (o *Output) line(format string, args ...any) { o.note(fmt.Sprintf(format+"\n", args...)) }
+
+// noting is held while a note is written: what a command says and what is said of its
+// silence come from two goroutines.
+var noting sync.Mutex
+
+func (o *Output) note(text string) {
+	noting.Lock()
+	defer noting.Unlock()
+	if o.Notes != nil {
+		_, _ = io.WriteString(o.Notes, text)
+	}
+}

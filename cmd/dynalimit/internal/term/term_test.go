@@ -66,20 +66,17 @@ func TestWaitIsNamed(t *testing.T) {
 		notes := new(shared)
 		o := &Output{Writer: &out, Notes: notes}
 		over := o.Watch("DynamoDB")
-		time.Sleep(900 * time.Millisecond) //nolint:forbidigo // a bubble's time
+		elapse(900 * time.Millisecond)
 		_, _ = o.Write([]byte("a row\n"))
-		time.Sleep(900 * time.Millisecond) //nolint:forbidigo // a bubble's time
-		synctest.Wait()
+		elapse(900 * time.Millisecond)
 		require.Empty(t, notes.String())
-		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // a bubble's time
-		synctest.Wait()
+		elapse(200 * time.Millisecond)
 		assert.Equal(t, "dynalimit: waiting for DynamoDB; Ctrl-C ends it\n", notes.String())
-		time.Sleep(10 * time.Second) //nolint:forbidigo // a bubble's time
-		synctest.Wait()
+		elapse(10 * time.Second)
 		assert.Contains(t, notes.String(), "still waiting for DynamoDB, 11s; Ctrl-C ends it\n")
 		over()
 		said := len(notes.String())
-		time.Sleep(time.Minute) //nolint:forbidigo // a bubble's time
+		elapse(time.Minute)
 		assert.Equal(t, said, len(notes.String()))
 	})
 }
@@ -93,12 +90,11 @@ func TestWaitIsNotNamedTwice(t *testing.T) {
 		defer o.Watch("DynamoDB")()
 		for range 3 {
 			o.Waitf("a minute left")
-			time.Sleep(10 * time.Second) //nolint:forbidigo // a bubble's time
+			elapse(10 * time.Second)
 		}
 		synctest.Wait()
 		assert.Equal(t, strings.Repeat("a minute left\n", 3), notes.String())
-		time.Sleep(11 * time.Second) //nolint:forbidigo // a bubble's time
-		synctest.Wait()
+		elapse(11 * time.Second)
 		assert.Contains(t, notes.String(), "waiting for DynamoDB; Ctrl-C ends it\n")
 	})
 }
@@ -119,7 +115,39 @@ func TestConfirm(t *testing.T) {
 	assert.ErrorContains(t, nobody, "--yes")
 }
 
-// shared is a buffer that several goroutines write to, as to a terminal.
+// elapse lets a bubble's time pass, and everything that it sets off.
+func elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// TestOneWaitIsNamedAtATime: the wait within another one, and the outer again once it is
+// over.
+func TestOneWaitIsNamedAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		notes := new(shared)
+		o := &Output{Notes: notes}
+		defer o.Watch("DynamoDB")()
+		over := o.Watch("ann")
+		elapse(9 * time.Second)
+		assert.Equal(t, "dynalimit: waiting for ann; Ctrl-C ends it\n", notes.String())
+		over()
+		elapse(2 * time.Second)
+		assert.Contains(t, notes.String(), "dynalimit: waiting for DynamoDB; Ctrl-C ends it\n")
+	})
+}
+
+// TestNotesForNobody: where there is nobody to read notes, nothing is written, and nothing
+// fails.
+func TestNotesForNobody(t *testing.T) {
+	o := &Output{In: strings.NewReader("limits\n")}
+	defer o.Watch("DynamoDB")()
+	o.Notef("a note")
+	o.Waitf("a wait")
+	require.NoError(t, o.Confirm(t.Context(), "Delete the table limits?", "limits"))
+}
+
+// shared is a buffer that a test reads while what it tests may write to it.
 type shared struct {
 	mu   sync.Mutex
 	text bytes.Buffer
