@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -356,18 +357,18 @@ func TestDoctorGivesUpOnce(t *testing.T) {
 		x := newTable(t).admit(&globals{})
 		x.cmd.Timeout = 50 * time.Millisecond
 		x.readmit()
-		hung := 0
+		var hung atomic.Int64
 		x.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Operation != hangs && hung == 0 {
+			if r.Operation != hangs && hung.Load() == 0 {
 				return ddbmem.Fault{}
 			}
-			hung++
+			hung.Add(1)
 			return ddbmem.Fault{Before: time.Hour}
 		})
 		results := x.examine()
 		assert.Equal(t, doctor.Unchecked, results["permission Query"].Status)
 		assert.Equal(t, doctor.Unchecked, results["configuration"].Status)
-		assert.LessOrEqual(t, hung, 2, "%s: requests that hang", hangs)
+		assert.LessOrEqual(t, hung.Load(), int64(2), "%s: requests that hang", hangs)
 	}
 }
 
