@@ -41,8 +41,8 @@ type Options struct {
 }
 
 // Processor adds records to snapshots. Make one with New. It is safe for concurrent use,
-// though records of one item that are processed at once by several are counted as missing:
-// give each shard to one at a time.
+// though of different records of one item that are processed at once by several, the
+// earlier may be taken for repeated, and are missing then: give each shard to one at a time.
 type Processor struct {
 	client    DynamoDB
 	table     string
@@ -94,7 +94,8 @@ type Gap struct {
 	Entity, Resource, Limit string
 	// Hour is the beginning of the hour whose snapshot tells of it.
 	Hour time.Time
-	// Missing is how much the counter grew without a record, in millitokens.
+	// Missing is how much the counter grew without a record, in millitokens; negative if it
+	// sank, as one does that began anew from 0.
 	Missing int64
 	// Unseen is how many ends of the counter no record showed: then what was consumed
 	// before each is not known.
@@ -104,7 +105,8 @@ type Gap struct {
 // Result says what became of records. It is a plain value.
 type Result struct {
 	// Counted is how many records were added to snapshots now, Repeated how many were
-	// there already, Ignored how many say nothing about usage.
+	// there already, Ignored how many say nothing about usage, or nothing that another of
+	// the same call does not.
 	Counted, Repeated, Ignored int
 	// Failures are the records that were not counted. Give the readable ones again.
 	Failures []Failure
@@ -127,8 +129,11 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 	group.SetLimit(p.writers)
 	for _, folds := range perBucket(usage.Folds(changes, p.retention)) {
 		group.Go(func() error {
-			for _, f := range folds {
-				done := p.write(ctx, f)
+			var done outcome
+			for i, f := range folds {
+				if done.err == nil || !f.Hour.Equal(folds[i-1].Hour) { // nothing is written before what it follows
+					done = p.write(ctx, f)
+				}
 				mu.Lock()
 				result.add(f, done, sources)
 				mu.Unlock()
@@ -166,7 +171,7 @@ func decode(records []Record, result *Result) ([]usage.Change, map[source]Record
 	return changes, sources
 }
 
-// perBucket are the folds of each bucket, in the order of their hours.
+// perBucket are the folds of each bucket, in their order.
 func perBucket(folds []usage.Fold) [][]usage.Fold {
 	var out [][]usage.Fold
 	for i, f := range folds {
@@ -203,7 +208,7 @@ func (r *Result) add(f usage.Fold, done outcome, sources map[source]Record) {
 func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
 	unconfirmed := false // the write may have landed
 	for try := 0; ; {
-		refused, stored, err := p.update(ctx, &f.UsageFold)
+		stored, err := p.update(ctx, &f.UsageFold)
 		if err != nil {
 			verdict := ddb.Classify(err, ctx)
 			if verdict.Setting || !verdict.Verdict.Unavailable() || !pauses.Pause(ctx, try) {
@@ -213,7 +218,7 @@ func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
 			unconfirmed = unconfirmed || verdict.Verdict == ddb.Unconfirmed
 			continue
 		}
-		if !refused || unconfirmed && stored.Seq == f.To {
+		if stored == nil || unconfirmed && stored.Seq == f.To {
 			return outcome{counted: len(f.Changes), gaps: gapsOf(f)}
 		}
 		rest, some := f.After(stored.Seq)
@@ -225,24 +230,24 @@ func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
 	}
 }
 
-// update writes a fold. Where its condition fails it returns what is stored, which may be
-// nothing by now.
-func (p *Processor) update(ctx context.Context, f *schema.UsageFold) (refused bool, stored schema.UsageSnapshot, err error) {
+// update writes a fold. Where its condition fails it returns what is stored: the zero
+// snapshot if that is nothing by now.
+func (p *Processor) update(ctx context.Context, f *schema.UsageFold) (*schema.UsageSnapshot, error) {
 	st := f.Statement()
-	_, err = p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	_, err := p.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &p.table, Key: f.Key().Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, ddb.WithoutRetries)
-	condition, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
-	if !ok {
-		return false, stored, err
+	condition, refused := errors.AsType[*types.ConditionalCheckFailedException](err)
+	switch {
+	case !refused:
+		return nil, err
+	case len(condition.Item) == 0:
+		return &schema.UsageSnapshot{}, nil
 	}
-	if len(condition.Item) > 0 {
-		stored, err = schema.DecodeUsage(condition.Item)
-		return true, stored, err
-	}
-	return true, stored, nil
+	stored, err := schema.DecodeUsage(condition.Item)
+	return &stored, err
 }
 
 // gapsOf are what a fold that was written tells of.

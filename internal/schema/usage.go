@@ -136,17 +136,22 @@ type UsageFold struct {
 	Spans    []UsageSpan
 	// Expires is the item's time to live in seconds since 1970; 0 for none.
 	Expires int64
-	// Stored is the sequence number that the snapshot holds, when it was read and the spans
-	// say what is missing since; empty before that.
-	Stored string
+	// Stored is the snapshot, when it was read and the spans say what is missing since; nil
+	// before that.
+	Stored *UsageSnapshot
 }
 
 // Key is the snapshot's.
 func (f *UsageFold) Key() Key { return f.Keys.Usage(f.Entity, f.Resource, f.Hour) }
 
-// Since is the fold with what is missing since a snapshot that was read.
-func (f UsageFold) Since(u UsageSnapshot) UsageFold {
-	f.Stored, f.Spans = u.Seq, slices.Clone(f.Spans)
+// Since is the fold with what is missing since a snapshot that was read; the zero one is
+// none.
+func (f UsageFold) Since(u *UsageSnapshot) UsageFold {
+	if f.Stored = u; u.Hour.IsZero() {
+		f.Stored = nil
+		return f
+	}
+	f.Spans = slices.Clone(f.Spans)
 	for i, s := range f.Spans {
 		if stored, ok := u.Spans[s.Limit]; ok {
 			f.Spans[i] = s.Since(stored.Last)
@@ -173,25 +178,35 @@ func (f *UsageFold) Statement() Statement {
 	}
 	b.addNumber(attrTotalEvents, f.Events)
 	seq := b.name(attrUsageSeq)
-	if f.Stored != "" {
-		b.require(seq + " = " + b.value(String(f.Stored)))
-	} else {
+	switch {
+	case f.Stored == nil:
 		b.require("(attribute_not_exists(" + seq + ") OR " + seq + " < " + b.value(String(f.From)) + ")")
+	case f.Stored.Seq == "": // no Processor made it
+		b.exists(PK)
+		b.absent(attrUsageSeq)
+	default:
+		b.compare(attrUsageSeq, "=", String(f.Stored.Seq))
 	}
 	for _, s := range f.Spans {
-		b.usage(s, f.Stored != "")
+		b.usage(s, f.Stored)
 	}
 	return b.build()
 }
 
 // usage adds a span to the counters of its limit. Unless they were read, it requires that
 // nothing is missing since.
-func (b *statementBuilder) usage(s UsageSpan, read bool) {
+func (b *statementBuilder) usage(s UsageSpan, stored *UsageSnapshot) {
 	prefix := usagePrefix + s.Limit + "_"
-	first, begun, last := b.name(prefix+fieldFirst), b.name(prefix+fieldBegun), b.name(prefix+fieldLast)
-	before := b.value(Number(s.First))
-	b.set = append(b.set, first+" = if_not_exists("+first+", "+before+")",
-		begun+" = if_not_exists("+begun+", "+b.value(&types.AttributeValueMemberBOOL{Value: s.Begun})+")")
+	began := &types.AttributeValueMemberBOOL{Value: s.Begun}
+	if stored == nil {
+		first, begun, last := b.name(prefix+fieldFirst), b.name(prefix+fieldBegun), b.name(prefix+fieldLast)
+		before := b.value(Number(s.First))
+		b.set = append(b.set, first+" = if_not_exists("+first+", "+before+")", begun+" = if_not_exists("+begun+", "+b.value(began)+")")
+		b.require("(attribute_not_exists(" + last + ") OR " + last + " = " + before + ")")
+	} else if _, there := stored.Spans[s.Limit]; !there {
+		b.setValue(prefix+fieldFirst, Number(s.First))
+		b.setValue(prefix+fieldBegun, began)
+	}
 	b.setValue(prefix+fieldLast, Number(s.Last))
 	b.addNumber(prefix+fieldNet, s.Net)
 	for _, more := range []struct {
@@ -201,9 +216,6 @@ func (b *statementBuilder) usage(s UsageSpan, read bool) {
 		if more.n != 0 {
 			b.addNumber(prefix+more.field, more.n)
 		}
-	}
-	if !read {
-		b.require("(attribute_not_exists(" + last + ") OR " + last + " = " + before + ")")
 	}
 }
 

@@ -17,9 +17,10 @@ type Fold struct {
 	Changes []Change
 }
 
-// Folds sums changes per bucket and hour; those of one bucket come in the order of their
-// hours. A change that comes twice counts once, one without usage not at all. Snapshots are
-// kept for retention after their hour; 0 is for ever.
+// Folds sums changes per bucket and hour; those of one bucket come one after the other, each
+// hour's in the order of its changes. There are several of an hour where one write cannot
+// hold all its limits. A change that comes twice counts once, one without usage not at all.
+// Snapshots are kept for retention after their hour; 0 is for ever.
 func Folds(changes []Change, retention time.Duration) []Fold {
 	sorted := slices.SortedStableFunc(slices.Values(changes), compare)
 	sorted = slices.CompactFunc(sorted, func(a, b Change) bool { return compare(a, b) == 0 })
@@ -36,10 +37,26 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 		}
 		folds[i].Changes = append(folds[i].Changes, c)
 	}
-	for i := range folds {
-		folds[i].sum()
+	var all []Fold
+	for _, f := range folds {
+		all = append(all, f.of(f.Changes).parts()...)
 	}
-	return folds
+	return all
+}
+
+// mostSpans is how many limits a fold of several changes has at most: with all that there
+// is to say of each, the expression that writes it is below DynamoDB's 4 KB.
+const mostSpans = 30
+
+// parts are the fold, or, where that has too many limits for one write, those of its
+// changes in pieces. A single change fits: it has at most MaxStored limits, and misses
+// nothing in between.
+func (f Fold) parts() []Fold {
+	half := len(f.Changes) / 2
+	if len(f.Spans) <= mostSpans || half == 0 {
+		return []Fold{f}
+	}
+	return append(f.of(f.Changes[:half]).parts(), f.of(f.Changes[half:]).parts()...)
 }
 
 // find is the fold of a bucket and an hour, if there is one: those of a bucket are the
@@ -76,23 +93,22 @@ func (f Fold) After(seq string) (Fold, bool) {
 	if i < 0 {
 		return Fold{}, false
 	}
-	f.Changes = f.Changes[i:]
-	f.sum()
-	return f, true
+	return f.of(f.Changes[i:]), true
 }
 
-// sum makes the spans of the changes.
-func (f *Fold) sum() {
-	f.From, f.To = f.Changes[0].Seq, f.Changes[len(f.Changes)-1].Seq
-	f.Events = int64(len(f.Changes))
+// of is the fold of some of the changes, with their sums.
+func (f Fold) of(changes []Change) Fold {
+	f.Changes, f.From, f.To = changes, changes[0].Seq, changes[len(changes)-1].Seq
+	f.Events = int64(len(changes))
 	spans := map[string]*schema.UsageSpan{}
-	for _, c := range f.Changes {
+	for _, c := range changes {
 		add(spans, c)
 	}
 	f.Spans = nil
 	for _, name := range slices.Sorted(maps.Keys(spans)) {
 		f.Spans = append(f.Spans, *spans[name])
 	}
+	return f
 }
 
 // add adds a change to the spans of the limits that it is about.
