@@ -60,7 +60,7 @@ type holding struct {
 // wait takes the lease. It waits for whoever holds it.
 func (h *holding) wait(most time.Duration, told func(*HeldError)) (int64, error) {
 	var held *HeldError
-	end := h.lock.Now().Add(most)
+	end := time.Now().Add(most) // not DynamoDB's time, which is learned meanwhile
 	for {
 		fence, err := h.take()
 		last, ok := errors.AsType[*HeldError](err)
@@ -72,7 +72,7 @@ func (h *holding) wait(most time.Duration, told func(*HeldError)) (int64, error)
 		default:
 			return fence, err
 		}
-		left := end.Sub(h.lock.Now())
+		left := time.Until(end)
 		if left <= 0 {
 			return 0, held
 		}

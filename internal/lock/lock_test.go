@@ -184,6 +184,29 @@ func TestWhoeverWaitsIsNextAndStopsWithItsContext(t *testing.T) {
 	})
 }
 
+// Whoever waits does so for as long as was asked for, whatever it learns about DynamoDB's
+// clock meanwhile.
+func TestWaitingIsNotByAClockThatSteps(t *testing.T) {
+	for _, step := range []time.Duration{-time.Hour, 20 * time.Second} {
+		inBubble(t, func(t *testing.T, r *room) {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				assert.NoError(t, r.lock("ann", 0).Do(t.Context(), 0, nil, works(30*time.Second)))
+			}()
+			synctest.Wait()
+			ben := r.lock("ben", 0)
+			off := time.Duration(0)
+			ben.Now = func() time.Time { return time.Now().Add(off) }
+			began := time.Now()
+			err := ben.Do(t.Context(), 10*time.Second, func(*HeldError) { off = step }, works(0))
+			require.ErrorIs(t, err, ErrHeld)
+			assert.Equal(t, 10*time.Second, time.Since(began), step)
+			<-done
+		})
+	}
+}
+
 // The lease of a holder who died ends by itself: not before its end and the margin.
 func TestTheLeaseOfTheDeadEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *room) {
