@@ -24,8 +24,8 @@ func (c *call) onStream(arn string, answer func(*stream) error) error {
 	if err := c.in.Err(); err != nil {
 		return err
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.mu.Lock() // finding it trims it
+	defer c.mu.Unlock()
 	s, err := c.findStream(arn)
 	if err != nil {
 		return err
@@ -33,10 +33,11 @@ func (c *call) onStream(arn string, answer func(*stream) error) error {
 	return answer(s)
 }
 
-// findStream is the stream with the ARN.
-func (db *DB) findStream(arn string) (*stream, error) {
-	for _, s := range db.streams {
+// findStream is the stream with the ARN, without what is too old by now.
+func (c *call) findStream(arn string) (*stream, error) {
+	for _, s := range c.streams {
 		if s.arn() == arn {
+			s.trim(c.at.Add(-streamLife))
 			return s, nil
 		}
 	}
@@ -292,14 +293,12 @@ func (c *call) getRecords() error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock() // trims
+	c.mu.Lock() // finding the stream trims it
 	defer c.mu.Unlock()
 	s, h, from, err := c.readIterator(iterator)
 	if err != nil {
 		return err
 	}
-	s.trim(c.at.Add(-streamLife))
-	from = max(from, h.horizon)
 	size := 0
 	c.out = append(wire.Field(c.out, "Records"), '[')
 	for _, r := range h.from(from) {

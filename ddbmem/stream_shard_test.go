@@ -182,6 +182,39 @@ func TestTrimStream(t *testing.T) {
 	assert.Len(t, shardsOf(t, e, r.arn), 2, "a shard goes a day after it was closed")
 }
 
+// TestRecordsGoAfterADay: also where nothing was written since. An iterator whose first
+// record went is refused, as is a number, and a shard that was closed is gone.
+func TestRecordsGoAfterADay(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := start
+	db := ddbmem.New(ddbmem.WithClock(func() time.Time { return now }))
+	e := engine{db.Client(once), db.StreamsClient()}
+	table := e.table(t, false, withStream(types.StreamViewTypeNewImage))
+	r := openStream(t, e, table)
+	put(t, e, table, item{"PK": str("a"), "n": num(1)})
+	now = start.Add(24*time.Hour - time.Minute)
+	put(t, e, table, item{"PK": str("a"), "n": num(2)})
+	early := r.iterator(t, streamtypes.ShardIteratorTypeTrimHorizon, nil)
+	records, _ := r.all(t)
+	require.Len(t, records, 2)
+
+	now = start.Add(24*time.Hour + time.Minute)
+	_, err := e.streams.GetRecords(t.Context(), &dynamodbstreams.GetRecordsInput{ShardIterator: early})
+	wantCode(t, "TrimmedDataAccessException", err)
+	require.NoError(t, db.SplitStream(*table, 2))
+
+	now = start.Add(47 * time.Hour)
+	left, _ := r.all(t)
+	assert.Len(t, left, 1)
+	now = start.Add(48 * time.Hour)
+	_, err = e.streams.GetShardIterator(t.Context(), &dynamodbstreams.GetShardIteratorInput{
+		StreamArn: r.arn, ShardId: r.shard, ShardIteratorType: streamtypes.ShardIteratorTypeAtSequenceNumber, SequenceNumber: records[1].Dynamodb.SequenceNumber,
+	})
+	wantCode(t, "TrimmedDataAccessException", err)
+	now = start.Add(50 * time.Hour)
+	assert.Len(t, shardsOf(t, e, r.arn), 2)
+}
+
 func TestSplittingWhatIsNotThere(t *testing.T) {
 	db := ddbmem.New()
 	e := engine{db.Client(once), db.StreamsClient()}
