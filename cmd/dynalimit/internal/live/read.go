@@ -38,7 +38,9 @@ type Reader struct {
 	// Now is the clock.
 	Now func() time.Time
 
+	// blocked are the marks of what was looked at as blockedOf, at blockedAt.
 	blocked   map[Key]dynalimit.ConfigLevel
+	blockedOf string
 	blockedAt time.Time
 }
 
@@ -62,7 +64,7 @@ func (r *Reader) Read(ctx context.Context, what What) Reading {
 		reading.Resources, reading.Err = r.resources(ctx)
 	}
 	if reading.Err == nil && len(reading.Buckets) > 0 {
-		reading.Blocked, reading.Err = r.marks(ctx, reading)
+		reading.Blocked, reading.Err = r.marks(ctx, what.Title(), reading)
 	}
 	reading.Units = r.Meter.Units() - before
 	reading.Took = r.Now().Sub(reading.At)
@@ -164,8 +166,9 @@ const (
 
 // marks are the levels that block the fullest buckets' entities. They are read now and
 // then: configuration changes seldom.
-func (r *Reader) marks(ctx context.Context, reading Reading) (map[Key]dynalimit.ConfigLevel, error) {
-	if r.blocked != nil && reading.At.Sub(r.blockedAt) < marksLast {
+func (r *Reader) marks(ctx context.Context, of string, reading Reading) (map[Key]dynalimit.ConfigLevel, error) {
+	age := reading.At.Sub(r.blockedAt)
+	if r.blocked != nil && r.blockedOf == of && age >= 0 && age < marksLast { // a clock may be put back
 		return r.blocked, nil
 	}
 	keys := fullest(reading)
@@ -178,10 +181,10 @@ func (r *Reader) marks(ctx context.Context, reading Reading) (map[Key]dynalimit.
 		return nil, err
 	}
 	var scopes []dynalimit.Scope
-	var of []blockable
+	var levels []blockable
 	for i, key := range keys {
 		for _, l := range decision.LevelsOf(key.Entity, entities[i].Plan, key.Resource) {
-			scopes, of = append(scopes, l.Scope), append(of, blockable{key, l.Level})
+			scopes, levels = append(scopes, l.Scope), append(levels, blockable{key, l.Level})
 		}
 	}
 	configs, err := r.Store.GetConfigs(ctx, scopes)
@@ -191,10 +194,10 @@ func (r *Reader) marks(ctx context.Context, reading Reading) (map[Key]dynalimit.
 	if err != nil {
 		return nil, err
 	}
-	r.blocked, r.blockedAt = map[Key]dynalimit.ConfigLevel{}, reading.At
+	r.blocked, r.blockedOf, r.blockedAt = map[Key]dynalimit.ConfigLevel{}, of, reading.At
 	for i, c := range configs {
-		if c.Config.Blocked && r.blocked[of[i].key] == "" {
-			r.blocked[of[i].key] = of[i].level
+		if l := levels[i]; c.Config.Blocked && r.blocked[l.key] == "" {
+			r.blocked[l.key] = l.level
 		}
 	}
 	return r.blocked, nil

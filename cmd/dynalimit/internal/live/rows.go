@@ -106,7 +106,10 @@ func (r *Row) fits(s dynalimit.LimitStatus, asked int64) {
 	case asked > s.Limit.Burst || s.Limit.RefillAmount <= 0:
 		wait = dynalimit.Never
 	case missing > 0:
-		wait = time.Duration(float64(missing) / float64(s.Limit.RefillAmount) * float64(s.Limit.RefillPeriod))
+		wait = dynalimit.Never - time.Millisecond // centuries, but not never
+		if ns := float64(missing) / float64(s.Limit.RefillAmount) * float64(s.Limit.RefillPeriod); ns < float64(wait) {
+			wait = time.Duration(ns)
+		}
 	}
 	if wait != dynalimit.Never {
 		ms = wait.Milliseconds()

@@ -59,9 +59,10 @@ type model struct {
 	rows    []Row
 	before  Counts
 	reading bool
-	// round counts what is looked at: an answer about what was looked at before is dropped.
-	round int
-	since time.Time
+	// readings counts those that were begun; round counts what is looked at: an answer about
+	// what was looked at before is dropped.
+	readings, round int
+	since           time.Time
 
 	width, height, from, chosen int
 	filter                      string
@@ -74,7 +75,8 @@ type (
 		Reading
 		round int
 	}
-	due  struct{ round int }
+	// due asks for the reading after the one of its number, unless another came meanwhile.
+	due  struct{ after int }
 	tick struct{}
 )
 
@@ -108,6 +110,7 @@ func (m *model) read() tea.Cmd {
 		return nil
 	}
 	m.reading, m.since = true, m.Now()
+	m.readings++
 	ctx, what, round, read := m.ctx, m.what, m.round, m.Read
 	return func() tea.Msg { return arrived{read(ctx, what), round} }
 }
@@ -120,7 +123,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case arrived:
 		return m, m.arrived(msg)
 	case due:
-		if msg.round == m.round && !m.paused {
+		if msg.after == m.readings && !m.paused {
 			return m, m.read()
 		}
 	case tick:
@@ -147,7 +150,7 @@ func (m *model) arrived(a arrived) tea.Cmd {
 		m.rows, m.before = Rows(a.Reading, m.before, m.Asked)
 		m.chosen = max(0, min(m.chosen, len(a.Resources)-1))
 	}
-	return m.after(m.Every, due{m.round})
+	return m.after(m.Every, due{m.readings})
 }
 
 // key acts on a key.
