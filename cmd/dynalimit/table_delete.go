@@ -56,21 +56,35 @@ func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		if c.DryRun {
 			return out.Show(losses, func() { c.print(out, losses) })
 		}
-		for _, l := range losses { // all of them, before one is deleted
-			if err := c.confirm(ctx, out, strings.TrimSuffix(c.lossText(l), "."), l.Table); err != nil {
-				return err
-			}
+		if err := c.confirmAll(ctx, out, losses); err != nil {
+			return err
 		}
-		for i := range losses {
-			if err = c.delete(ctx, client, out, &losses[i]); err != nil {
-				break
-			}
-		}
+		err = c.deleteAll(ctx, client, out, losses)
 		if err != nil && !losses[0].Deleted && losses[0].FinalBackup == nil {
 			return err // nothing was done
 		}
 		return errors.Join(err, out.Show(losses, func() { c.print(out, losses) }))
 	})
+}
+
+// confirmAll asks about each table before one is deleted.
+func (c tableDeleteCmd) confirmAll(ctx context.Context, out *term.Output, losses []tableLoss) error {
+	for _, l := range losses {
+		if err := c.confirm(ctx, out, strings.TrimSuffix(c.lossText(l), "."), l.Table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteAll deletes them in turn, up to the first that fails.
+func (c tableDeleteCmd) deleteAll(ctx context.Context, client *dynamodb.Client, out *term.Output, losses []tableLoss) error {
+	for i := range losses {
+		if err := c.delete(ctx, client, out, &losses[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // print says what was deleted, or would be.
