@@ -171,23 +171,7 @@ func (r *Reader) marks(ctx context.Context, of string, reading Reading) (map[Key
 	if r.blocked != nil && r.blockedOf == of && age >= 0 && age < marksLast { // a clock may be put back
 		return r.blocked, nil
 	}
-	keys := fullest(reading)
-	ids := make([]string, len(keys))
-	for i, key := range keys {
-		ids[i] = key.Entity
-	}
-	entities, err := r.Store.GetEntities(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	var scopes []dynalimit.Scope
-	var levels []blockable
-	for i, key := range keys {
-		for _, l := range decision.LevelsOf(key.Entity, entities[i].Plan, key.Resource) {
-			scopes, levels = append(scopes, l.Scope), append(levels, blockable{key, l.Level})
-		}
-	}
-	configs, err := r.Store.GetConfigs(ctx, scopes)
+	levels, configs, err := r.configured(ctx, fullest(reading))
 	if _, malformed := errors.AsType[*dynalimit.ValidationError](err); malformed {
 		return nil, nil // a level that cannot be read is for `doctor` to name: no marks are shown
 	}
@@ -201,6 +185,27 @@ func (r *Reader) marks(ctx context.Context, of string, reading Reading) (map[Key
 		}
 	}
 	return r.blocked, nil
+}
+
+// configured reads every level that may block buckets.
+func (r *Reader) configured(ctx context.Context, keys []Key) ([]blockable, []dynalimit.ScopedConfig, error) {
+	ids := make([]string, len(keys))
+	for i, key := range keys {
+		ids[i] = key.Entity
+	}
+	entities, err := r.Store.GetEntities(ctx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	var scopes []dynalimit.Scope
+	var levels []blockable
+	for i, key := range keys {
+		for _, l := range decision.LevelsOf(key.Entity, entities[i].Plan, key.Resource) {
+			scopes, levels = append(scopes, l.Scope), append(levels, blockable{key, l.Level})
+		}
+	}
+	configs, err := r.Store.GetConfigs(ctx, scopes)
+	return levels, configs, err
 }
 
 // fullest are the buckets that are looked at for blocks.
