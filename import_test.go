@@ -111,8 +111,8 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "aggregator",
-		std:     append([]string{"context"}, pureStd...),
-		project: []string{"internal/ddb", "internal/problem", "internal/schema", "internal/usage"},
+		std:     append([]string{"context", "iter", "math/rand/v2", "sync/atomic"}, pureStd...),
+		project: []string{"internal/ddb", "internal/lock", "internal/problem", "internal/schema", "internal/table", "internal/usage"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "it reads what the limiter writes and needs nothing of how it decides",
 	},

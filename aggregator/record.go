@@ -26,6 +26,8 @@ type Record struct {
 	Keys map[string]types.AttributeValue
 	// Old and New are the item before and after the change, nil where there was none.
 	Old, New map[string]types.AttributeValue
+	// Expired says that DynamoDB deleted the item because its time to live was over.
+	Expired bool
 }
 
 // FromStream is a record of DynamoDB Streams, read from a shard. It fails for a record
@@ -37,6 +39,9 @@ func FromStream(shard string, r streamtypes.Record) (Record, error) {
 	}
 	out := Record{
 		EventID: id, Shard: shard, Sequence: aws.ToString(r.Dynamodb.SequenceNumber), Time: aws.ToTime(r.Dynamodb.ApproximateCreationDateTime),
+	}
+	if who := r.UserIdentity; who != nil {
+		out.Expired = aws.ToString(who.Type) == "Service" && aws.ToString(who.PrincipalId) == "dynamodb.amazonaws.com"
 	}
 	for _, part := range []struct {
 		from map[string]streamtypes.AttributeValue

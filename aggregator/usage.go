@@ -1,0 +1,74 @@
+package aggregator
+
+import "time"
+
+// Window is how long a time usage is summed over.
+type Window string
+
+// The windows.
+const (
+	Hour  Window = "hour"
+	Day   Window = "day"
+	Month Window = "month"
+)
+
+// String is the window's name.
+func (w Window) String() string { return string(w) }
+
+// Query says which usage is read. The zero value is every hour of the last day, of all
+// resources.
+type Query struct {
+	// Resource is the one whose usage is read. Defaults to all, one after the other in the
+	// order of their names.
+	Resource string
+	// From and To bound the time: every window that lies at least partly between them is
+	// read, To not included. From defaults to a day before To, To to now.
+	From, To time.Time
+	// Window is what usage is summed over. Defaults to Hour.
+	Window Window
+}
+
+// Usage is what was used of a resource in one window. It is a plain value.
+type Usage struct {
+	// Entity is whose usage it is; empty for a sum of several.
+	Entity string
+	// Resource is what was used.
+	Resource string
+	// Parent and Plan are the entity's at the end of its last hour that was closed; empty
+	// for none, for an hour that is open, and for sums.
+	Parent, Plan string
+	// Window is how long it is summed over, and Start and End are where it begins and ends.
+	Window     Window
+	Start, End time.Time
+	// Limits say what each limit counted, by name.
+	Limits []LimitUsage
+	// Entities is how many entities are summed: 1 for one's own usage.
+	Entities int64
+	// Open says that an hour of the window is not closed: more may come.
+	Open bool
+	// Final says that nothing more can come, because the table's stream keeps its records
+	// no longer than a day.
+	Final bool
+}
+
+// LimitUsage is what one limit counted.
+type LimitUsage struct {
+	// Limit is its name.
+	Limit string
+	// Consumed is what was taken, less what was given back, in millitokens; negative if
+	// more was given back.
+	Consumed int64
+	// Pending is what of Consumed the stream has not brought yet: it is read from the
+	// bucket's own counter, and an hour too late where it was written before this one.
+	Pending int64
+	// Repaired is what of Consumed was booked later, because its records never came.
+	Repaired int64
+	// Missing is what is known to have been consumed without a record, in millitokens. It
+	// is not in Consumed before it is repaired.
+	Missing int64
+	// Unseen is how many ends of a counter nobody saw: what was consumed before each is
+	// not known.
+	Unseen int64
+	// Denied is how many acquires the limit denied, as far as processes told: best effort.
+	Denied int64
+}

@@ -1,0 +1,240 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// UsageWindow is how long a time usage is summed over.
+type UsageWindow string
+
+// The windows. They begin in UTC.
+const (
+	UsageHourly  UsageWindow = hourly
+	UsageDaily   UsageWindow = "daily"
+	UsageMonthly UsageWindow = "monthly"
+)
+
+// UsageKind is whose usage a sum is.
+type UsageKind string
+
+// The kinds of sums.
+const (
+	// UsageOfEntity is what one entity used.
+	UsageOfEntity UsageKind = "entity"
+	// UsageOfResource is what was used of a resource, by entities that cascade no further.
+	UsageOfResource UsageKind = "resource"
+	// UsageOfPlan is what the entities on a plan used.
+	UsageOfPlan UsageKind = "plan"
+	// UsageOfChildren is what the children of an entity used.
+	UsageOfChildren UsageKind = "children"
+)
+
+// usageWindows are the windows with what their sort keys begin with and end on.
+var usageWindows = map[UsageWindow]struct{ entity, others, children, layout string }{
+	UsageHourly:  {skUsagePrefix, "#USAGE_HOUR#", "#CHILDREN_HOUR#", hourLayout},
+	UsageDaily:   {"#USAGE_DAY#", "#USAGE_DAY#", "#CHILDREN_DAY#", "2006-01-02"},
+	UsageMonthly: {"#USAGE_MONTH#", "#USAGE_MONTH#", "#CHILDREN_MONTH#", "2006-01"},
+}
+
+const (
+	attrSummed   = "summed"
+	attrFinal    = "final"
+	attrEntities = "entities"
+	attrTop      = "top"
+	attrPlanTop  = "plan_top"
+	attrClosed   = "closed"
+	fieldDenied  = "x" // how many acquires the limit denied, as far as processes told
+)
+
+// UsageSeries is the usage of one thing in one resource over time.
+type UsageSeries struct {
+	Kind UsageKind
+	// ID is the entity, plan or parent; for a resource its name.
+	ID       string
+	Resource string
+	Window   UsageWindow
+}
+
+// Partition is where a series is stored.
+func (s UsageSeries) Partition(k Keys) string {
+	switch s.Kind {
+	case UsageOfResource:
+		return k.Resource(s.Resource)
+	case UsageOfPlan:
+		return k.prefix + "PLAN#" + s.ID
+	default:
+		return k.entity(s.ID)
+	}
+}
+
+// Prefix begins the sort keys of the series; without a resource those of all resources.
+func (s UsageSeries) Prefix() string {
+	w := usageWindows[s.Window]
+	prefix := w.others
+	switch s.Kind {
+	case UsageOfEntity:
+		prefix = w.entity
+	case UsageOfChildren:
+		prefix = w.children
+	case UsageOfResource, UsageOfPlan:
+	}
+	if s.Resource == "" {
+		return prefix
+	}
+	return prefix + s.Resource + "#"
+}
+
+// Key is that of the window that begins at start.
+func (s UsageSeries) Key(k Keys, start time.Time) Key {
+	return Key{s.Partition(k), s.Prefix() + start.UTC().Format(usageWindows[s.Window].layout)}
+}
+
+// Floor is the beginning of the window that a moment is in, in UTC.
+func (w UsageWindow) Floor(at time.Time) time.Time {
+	at = at.UTC()
+	switch w {
+	case UsageDaily:
+		return time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
+	case UsageMonthly:
+		return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
+	default:
+		return at.Truncate(time.Hour)
+	}
+}
+
+// Next is the beginning of the window after the one that begins at start, in UTC.
+func (w UsageWindow) Next(start time.Time) time.Time {
+	switch w {
+	case UsageDaily:
+		return start.UTC().AddDate(0, 0, 1)
+	case UsageMonthly:
+		return start.UTC().AddDate(0, 1, 0)
+	default:
+		return start.UTC().Add(time.Hour)
+	}
+}
+
+// UsageSum is what was used in one window: a sum of closed hours, made anew whenever it is
+// written, and never added to.
+type UsageSum struct {
+	UsageSeries
+	Start time.Time
+	// Net is what was consumed of each limit, in millitokens; Repaired what of it was
+	// booked later, Denied how many acquires it denied.
+	Net, Repaired, Denied map[string]int64
+	// Missing is what is known to be missing of each limit, in millitokens; Unseen how many
+	// ends of its counters nobody saw.
+	Missing, Unseen map[string]int64
+	// Entities is how many entities it sums.
+	Entities int64
+	// Final says that no record of the window can come any more.
+	Final bool
+	// Expires is the item's time to live in seconds since 1970; 0 for none.
+	Expires int64
+}
+
+func (s *UsageSum) fields() map[string]map[string]int64 {
+	return map[string]map[string]int64{
+		fieldNet: s.Net, fieldRepaired: s.Repaired, fieldDenied: s.Denied, fieldMissing: s.Missing, fieldUnseen: s.Unseen,
+	}
+}
+
+// EncodeUsageSum returns the item of a sum.
+func (k Keys) EncodeUsageSum(s UsageSum) Item {
+	item := s.Key(k, s.Start).Attributes()
+	item[attrSummed], item[attrResource] = String(string(s.Kind)), String(s.Resource)
+	if s.Kind != UsageOfResource {
+		item[attrEntity] = String(s.ID)
+	}
+	item[attrWindow], item[attrWindowStart] = String(string(s.Window)), String(s.Start.UTC().Format(hourLayout))
+	item[attrEntities] = Number(s.Entities)
+	item[attrFinal] = &types.AttributeValueMemberBOOL{Value: s.Final}
+	for field, values := range s.fields() {
+		for limit, n := range values {
+			if n != 0 || field == fieldNet {
+				item[usagePrefix+limit+"_"+field] = Number(n)
+			}
+		}
+	}
+	if s.Expires > 0 {
+		item[TTL] = Number(s.Expires)
+	}
+	return item
+}
+
+// DecodeUsageSum reads a sum.
+func DecodeUsageSum(item Item) (UsageSum, error) {
+	s := UsageSum{Net: map[string]int64{}, Repaired: map[string]int64{}, Denied: map[string]int64{}, Missing: map[string]int64{}, Unseen: map[string]int64{}}
+	s.Kind, s.Window = UsageKind(Text(item, attrSummed)), UsageWindow(Text(item, attrWindow))
+	s.ID, s.Resource = Text(item, attrEntity), Text(item, attrResource)
+	if s.Kind == UsageOfResource {
+		s.ID = s.Resource
+	}
+	start, err := time.Parse(hourLayout, Text(item, attrWindowStart))
+	if _, known := usageWindows[s.Window]; err != nil || !known || s.Kind == "" {
+		key := KeyOf(item)
+		return UsageSum{}, fmt.Errorf("item %q, %q is no sum of usage", key.PK, key.SK)
+	}
+	s.Start = start
+	d := decoder{item: item}
+	fields := s.fields()
+	for _, attr := range slices.Sorted(maps.Keys(item)) {
+		rest, ours := strings.CutPrefix(attr, usagePrefix)
+		i := strings.LastIndexByte(rest, '_')
+		if !ours || i < 0 {
+			continue
+		}
+		if values, ok := fields[rest[i+1:]]; ok {
+			values[rest[:i]], _ = d.number(attr)
+		}
+	}
+	s.Entities, _ = d.number(attrEntities)
+	s.Expires, _ = d.number(TTL)
+	final, _ := item[attrFinal].(*types.AttributeValueMemberBOOL)
+	s.Final = final != nil && final.Value
+	return s, d.err
+}
+
+// UsagePlace is where an entity stood when an hour of its usage was closed.
+type UsagePlace struct {
+	// Parent and Plan are the entity's, "" for none.
+	Parent, Plan string
+	// Top says that the entity cascades no further: its usage counts in totals.
+	Top bool
+	// PlanTop says that nothing it cascades into is on its plan: its usage counts in the
+	// plan's total.
+	PlanTop bool
+}
+
+// Close is the statement that notes in a snapshot where its entity stood, once: it is
+// refused if the snapshot is gone or was closed before.
+func (p UsagePlace) Close() Statement {
+	b := newStatementBuilder()
+	b.exists(PK)
+	b.absent(attrClosed)
+	b.setValue(attrClosed, &types.AttributeValueMemberBOOL{Value: true})
+	b.setValue(attrTop, &types.AttributeValueMemberBOOL{Value: p.Top})
+	b.setValue(attrPlanTop, &types.AttributeValueMemberBOOL{Value: p.PlanTop})
+	if p.Parent != "" {
+		b.setValue(attrParentID, String(p.Parent))
+	}
+	if p.Plan != "" {
+		b.setValue(attrPlan, String(p.Plan))
+	}
+	return b.build()
+}
+
+// ClosedPlace is the place that a snapshot was closed with; false if it was not closed.
+func ClosedPlace(item Item) (UsagePlace, bool) {
+	flag := func(attr string) bool {
+		v, ok := item[attr].(*types.AttributeValueMemberBOOL)
+		return ok && v.Value
+	}
+	return UsagePlace{Text(item, attrParentID), Text(item, attrPlan), flag(attrTop), flag(attrPlanTop)}, flag(attrClosed)
+}
