@@ -122,6 +122,9 @@ func (c doctorCmd) patient(g *globals, o connect.Options, cfg aws.Config) (docto
 	if c.Budget {
 		p.Budget = []string{c.Control, c.Usage}
 	}
+	if port := o.Port(); port != 0 && o.Endpoint != "" {
+		p.LocalFlags = fmt.Sprintf(" --port %d", port)
+	}
 	c.flags(g, &p)
 	return p, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -71,6 +73,20 @@ func (x *ill) examine() map[string]doctor.Result {
 type altered struct {
 	doctor.Client
 	table func(*types.TableDescription)
+	ttl   func(string, *types.TimeToLiveDescription)
+}
+
+func (a *altered) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
+	out, err := a.Client.DescribeTimeToLive(ctx, in, opts...)
+	if err == nil && a.ttl != nil {
+		a.ttl(*in.TableName, out.TimeToLiveDescription)
+	}
+	return out, err
+}
+
+// ttl changes what the time to live of tables is described as.
+func (x *ill) ttl(how func(string, *types.TimeToLiveDescription)) {
+	x.Client = &altered{Client: x.Client, ttl: how}
 }
 
 func (a *altered) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
@@ -162,7 +178,7 @@ var ailments = []struct {
 	status     doctor.Status
 	found, fix string
 }{
-	{"nobody listens", func(x *ill) { x.g.Endpoint = "http://127.0.0.1:1"; x.readmit() }, "endpoint", doctor.Wrong, "connection refused", "dynalimit local"},
+	{"nobody listens", func(x *ill) { x.g.Endpoint = "http://127.0.0.1:1"; x.readmit() }, "endpoint", doctor.Wrong, "connection refused", "dynalimit local --port 1"},
 	{"the endpoint hangs", func(x *ill) {
 		x.cmd.Timeout = 50 * time.Millisecond
 		x.readmit()
@@ -298,6 +314,28 @@ var ailments = []struct {
 		require.NoError(x.t, x.repository().SetBlocked(x.t.Context(), dynalimit.Scope{}, true))
 	}, "system limits", doctor.Wrong, "blocked", "dynalimit system show"},
 	{"no tables of budgets", func(x *ill) { x.cmd.Budget, x.cmd.Usage = true, "spent"; x.readmit() }, "budget table spent", doctor.Wrong, `no table "spent"`, "dynalimit table create --budget --usage spent"},
+	{"a table of budgets whose time to live is being turned off", func(x *ill) {
+		_, _, _ = x.run("table", "create", "--budget")
+		_, err := x.db.Client().UpdateTimeToLive(x.t.Context(), &dynamodb.UpdateTimeToLiveInput{TableName: aws.String("usage"), TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl_epoch"), Enabled: aws.Bool(false)}})
+		require.NoError(x.t, err)
+		x.cmd.Budget = true
+		x.readmit()
+		x.ttl(func(table string, d *types.TimeToLiveDescription) {
+			if table == "usage" && d.TimeToLiveStatus == types.TimeToLiveStatusDisabled {
+				d.TimeToLiveStatus, d.AttributeName = types.TimeToLiveStatusDisabling, aws.String("ttl_epoch")
+			}
+		})
+	}, "budget table usage", doctor.Wrong, "off", "dynalimit table create --budget"},
+	{"a table of budgets with time to live on another attribute", func(x *ill) {
+		in := x.repository().TableInput()
+		in.TableName = aws.String("usage")
+		_, err := x.db.Client().CreateTable(x.t.Context(), in)
+		require.NoError(x.t, err)
+		_, err = x.db.Client().UpdateTimeToLive(x.t.Context(), &dynamodb.UpdateTimeToLiveInput{TableName: aws.String("usage"), TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String("ttl"), Enabled: aws.Bool(true)}})
+		require.NoError(x.t, err)
+		x.cmd.Budget = true
+		x.readmit()
+	}, "budget table usage", doctor.Wrong, `"ttl", not ttl_epoch`, "aws dynamodb update-time-to-live --table-name usage --time-to-live-specification Enabled=false,AttributeName=ttl"},
 }
 
 // TestDoctorNamesWhatIsWrong: each thing that is made wrong is named, with a command that
@@ -321,6 +359,46 @@ func TestDoctorNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestDoctorsFixesMend: a command that a check names is run as it is printed, and the check
+// is as it should be.
+func TestDoctorsFixesMend(t *testing.T) {
+	mended := 0
+	for _, a := range ailments {
+		if !slices.Contains(mendable, a.name) {
+			continue
+		}
+		mended++
+		t.Run(a.name, func(t *testing.T) {
+			x := newTable(t).admit(&globals{})
+			a.make(x)
+			fix := x.examine()[a.check].Fix
+			require.NotEmpty(t, fix)
+			x.answers = strings.NewReader("limits\n") // to migrate, which asks
+			code, _, stderr := x.run(words(t, strings.TrimPrefix(fix, "dynalimit "))...)
+			require.Equal(t, exitOK, code, "%s: %s", fix, stderr)
+			x.readmit()
+			r := x.examine()[a.check]
+			assert.Equal(t, doctor.OK, r.Status, "%s: %+v", fix, r)
+		})
+	}
+	assert.Equal(t, len(mendable), mended)
+}
+
+// mendable are the ailments that a command of dynalimit makes right by itself.
+var mendable = []string{
+	"no such table", "a table that was made by hand", "no time to live", "no stream", "no point-in-time recovery", "no deletion protection",
+	"a table that was not migrated", "a namespace that nobody registered", "a namespace that was deleted", "no system limits", "no tables of budgets",
+	"a table of budgets whose time to live is being turned off",
+}
+
+// words are those that a shell makes of a line.
+func words(t *testing.T, line string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+line).Output()
+	require.NoError(t, err, line)
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
 // commandExists fails for a fix that the command line does not have, or whose arguments it
 // refuses.
 func commandExists(t *testing.T, fix string) {
@@ -329,7 +407,7 @@ func commandExists(t *testing.T, fix string) {
 	if !ours || line == "--version" {
 		return
 	}
-	_, err := newParser(t.Context(), &commands{}, nil, nil).Parse(strings.Fields(line))
+	_, err := newParser(t.Context(), &commands{}, nil, nil).Parse(words(t, line))
 	assert.NoError(t, err, fix)
 }
 

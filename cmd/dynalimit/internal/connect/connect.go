@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -85,6 +86,16 @@ func (o Options) OnThisMachine() bool {
 	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Port is that of an engine on this machine, 0 where none is named.
+func (o Options) Port() int {
+	u, err := o.url()
+	if u == nil || err != nil || !o.OnThisMachine() {
+		return 0
+	}
+	port, _ := strconv.Atoi(u.Port()) // a URL has no other than a number
+	return port
 }
 
 // Where names what is asked, for people who wait for it.

@@ -113,7 +113,7 @@ func (v *visit) endpoint(ctx context.Context) Result {
 		v.down = "the endpoint does not answer"
 		r := Result{Status: Wrong, Found: v.Where + ": " + v.why(facts.err), Means: "it is the network, the endpoint or the region, not a permission", Fix: "curl -sv https://dynamodb." + v.Region + ".amazonaws.com"}
 		if v.Engine {
-			r.Fix = "dynalimit local"
+			r.Fix = "dynalimit local" + v.LocalFlags
 		}
 		return r
 	}

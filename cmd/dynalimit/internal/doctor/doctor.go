@@ -112,6 +112,8 @@ type Patient struct {
 	Role Role
 	// Flags are what has to follow a command to be about this table.
 	Flags, AWSFlags, BudgetFlags string
+	// LocalFlags are what has 'dynalimit local' serve where the endpoint is.
+	LocalFlags string
 	// Now is the clock of this machine.
 	Now func() time.Time
 	// Timeout bounds each request. Defaults to 5 s.

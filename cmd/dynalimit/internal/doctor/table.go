@@ -236,22 +236,29 @@ func (v *visit) ttl(ctx context.Context) Result {
 	if err != nil {
 		return unchecked("%s", v.why(err))
 	}
-	return v.ttlOf(out.TimeToLiveDescription)
+	return v.ttlOf(out.TimeToLiveDescription, expiry{v.Table, "ttl", "buckets that nobody uses, and events, are never deleted", v.create()})
 }
 
-func (v *visit) ttlOf(ttl *types.TimeToLiveDescription) Result {
+// expiry is how the items of a table are to expire.
+type expiry struct {
+	table, attribute string
+	// without is what follows where they do not, and create the command that turns it on.
+	without, create string
+}
+
+func (v *visit) ttlOf(ttl *types.TimeToLiveDescription, want expiry) Result {
 	on := ttl != nil && (ttl.TimeToLiveStatus == types.TimeToLiveStatusEnabled || ttl.TimeToLiveStatus == types.TimeToLiveStatusEnabling)
 	switch {
-	case on && aws.ToString(ttl.AttributeName) == "ttl":
-		return ok("on ttl")
+	case on && aws.ToString(ttl.AttributeName) == want.attribute:
+		return ok("on %s", want.attribute)
 	case on:
 		return Result{
-			Status: Wrong, Found: fmt.Sprintf("on the attribute %q, not ttl", aws.ToString(ttl.AttributeName)),
-			Means: "buckets that nobody uses, and events, are never deleted; AWS takes an hour between two changes",
-			Fix:   v.awsCommand("dynamodb update-time-to-live --table-name %s --time-to-live-specification Enabled=false,AttributeName=%s", v.Table, aws.ToString(ttl.AttributeName)),
+			Status: Wrong, Found: fmt.Sprintf("on the attribute %q, not %s", aws.ToString(ttl.AttributeName), want.attribute),
+			Means: want.without + "; AWS takes an hour between two changes",
+			Fix:   v.awsCommand("dynamodb update-time-to-live --table-name %s --time-to-live-specification Enabled=false,AttributeName=%s", want.table, aws.ToString(ttl.AttributeName)),
 		}
 	}
-	return Result{Status: Wrong, Found: "off", Means: "buckets that nobody uses, and events, are never deleted", Fix: v.create()}
+	return Result{Status: Wrong, Found: "off", Means: want.without, Fix: want.create}
 }
 
 func (v *visit) stream(context.Context) Result {
@@ -334,11 +341,13 @@ func (v *visit) budgetTable(ctx context.Context, name string) Result {
 	ctx, cancel := v.timed(ctx)
 	defer cancel()
 	out, err := v.Client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
-	switch {
-	case err != nil:
+	if err != nil {
 		return unchecked("its time to live: %s", v.why(err))
-	case out.TimeToLiveDescription == nil || aws.ToString(out.TimeToLiveDescription.AttributeName) != "ttl_epoch":
-		return Result{Status: Wrong, Found: "its time to live is not on ttl_epoch", Means: "what has expired is never deleted", Fix: v.command("table create --budget" + v.BudgetFlags)}
+	}
+	r := v.ttlOf(out.TimeToLiveDescription, expiry{name, "ttl_epoch", "what has expired is never deleted", v.command("table create --budget" + v.BudgetFlags)})
+	if r.Status != OK {
+		r.Found = "its time to live is " + r.Found
+		return r
 	}
 	return ok("%s is %s, time to live on ttl_epoch", name, facts.TableStatus)
 }
