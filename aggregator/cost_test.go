@@ -38,7 +38,7 @@ func TestUsageCost(t *testing.T) {
 		most                float64 // write units an acquire
 	}{
 		"many entities, one acquire a minute each": {many, 1, 0.3},
-		"a busy bucket":                            {1, 60, 0.1},
+		"a busy bucket": {1, 60, 0.1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
