@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"context"
 	"iter"
 
@@ -36,6 +37,8 @@ type Query struct {
 	Whole bool
 	// Newest begins with the end of the range.
 	Newest bool
+	// Page is how many items one request asks for. Defaults to PageSize.
+	Page int32
 }
 
 func (q Query) input(table string) *dynamodb.QueryInput {
@@ -48,7 +51,7 @@ func (q Query) input(table string) *dynamodb.QueryInput {
 	if q.Count {
 		in.Select = types.SelectCount
 	} else {
-		in.Limit = aws.Int32(PageSize)
+		in.Limit = aws.Int32(cmp.Or(q.Page, PageSize))
 	}
 	if q.Newest {
 		in.ScanIndexForward = aws.Bool(false)

@@ -1,0 +1,80 @@
+package aggregator
+
+import "iter"
+
+// list is values in an order, page by page; it ends with its first error.
+type list[T any] = iter.Seq2[T, error]
+
+// each gives the values of a list to do, until that is false, and returns the list's error.
+func each[T any](values list[T], do func(T) bool) error {
+	for v, err := range values {
+		if err != nil {
+			return err
+		}
+		if !do(v) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// convert is a list of what became of the values of another.
+func convert[From, To any](values list[From], of func(From) (To, error)) list[To] {
+	return func(yield func(To, error) bool) {
+		for v, err := range values {
+			var to To
+			if err == nil {
+				to, err = of(v)
+			}
+			if !yield(to, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// head is where a list is read.
+type head[T any] struct {
+	next  func() (T, error, bool)
+	stop  func()
+	value T
+	err   error
+	more  bool
+}
+
+func (h *head[T]) advance() { h.value, h.err, h.more = h.next() }
+
+// merged is what several lists have, in the order that they all are in.
+func merged[T any](compare func(a, b T) int, lists ...list[T]) list[T] {
+	return func(yield func(T, error) bool) {
+		heads := make([]head[T], len(lists))
+		for i, l := range lists {
+			heads[i].next, heads[i].stop = iter.Pull2(l)
+			defer heads[i].stop()
+			heads[i].advance()
+		}
+		for {
+			h := least(compare, heads)
+			if h == nil || !yield(h.value, h.err) || h.err != nil {
+				return
+			}
+			h.advance()
+		}
+	}
+}
+
+// least is the head with the least value, or with an error; nil if no list has more.
+func least[T any](compare func(a, b T) int, heads []head[T]) *head[T] {
+	var first *head[T]
+	for i := range heads {
+		h := &heads[i]
+		switch {
+		case !h.more:
+		case h.err != nil:
+			return h
+		case first == nil || compare(h.value, first.value) < 0:
+			first = h
+		}
+	}
+	return first
+}

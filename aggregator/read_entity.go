@@ -1,0 +1,177 @@
+package aggregator
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+const (
+	opUsage   = "read usage"
+	opDenials = "read denials"
+)
+
+// hoursOf is what an entity used of a resource in the hours that begin between two moments,
+// with what was denied, and, of the hour that is now, what is pending.
+func (r *Reader) hoursOf(ctx context.Context, a ask, from, to time.Time) list[piece] {
+	return inOrder(r.snapshots(ctx, a, from, to), r.denials(ctx, a, from, to))
+}
+
+// keyRange is the query of the items of a partition from a key on, up to another.
+func keyRange(op, partition string, from, to schema.Key) table.Query {
+	return table.Query{Op: op, Hash: schema.PK, Value: partition, From: from.SK, To: to.SK, Whole: true}
+}
+
+// snapshots are the hours of an entity that have one, and the hour that is now if anything
+// of it is pending.
+func (r *Reader) snapshots(ctx context.Context, a ask, from, to time.Time) list[piece] {
+	first, after := r.calendar.Hours(from, to)
+	h := hours{reader: r, ask: a, first: first, after: after, ends: map[string]int64{}}
+	h.pending = !a.openHour().Before(first) && a.openHour().Before(after)
+	if !first.Before(after) {
+		return values[piece]()
+	}
+	return func(yield func(piece, error) bool) {
+		more := true
+		err := each(h.stored(ctx), func(p piece) bool {
+			more = yield(p, nil)
+			return more
+		})
+		if err == nil && more && h.pending {
+			err = h.addPending(ctx)
+		}
+		switch {
+		case !more:
+		case err != nil:
+			yield(piece{}, err)
+		case h.now.sum.Net != nil:
+			yield(h.now, nil)
+		}
+	}
+}
+
+// hours are those of an entity and a resource that are being read.
+type hours struct {
+	reader *Reader
+	ask
+	// first is the first of them, and after the first one after them.
+	first, after time.Time
+	// pending says that the hour that is now is one of them. It is kept in now, until what
+	// its snapshots lack is known.
+	pending bool
+	now     piece
+	// ends are the counters as the snapshots hold them.
+	ends map[string]int64
+}
+
+// stored are the snapshots without that of the hour that is now, which it keeps.
+func (h *hours) stored(ctx context.Context) list[piece] {
+	last := h.after.Add(-time.Hour)
+	if h.pending { // the newest counters may be in a later hour, by DynamoDB's clock
+		last = last.Add(time.Hour)
+	}
+	items := h.reader.table.Items(ctx, keyRange(opUsage, h.Partition(h.reader.keys), h.Key(h.reader.keys, h.first), h.Key(h.reader.keys, last)))
+	return func(yield func(piece, error) bool) {
+		for p, err := range convert(items, h.decode) {
+			switch {
+			case err != nil:
+			case h.pending && p.start.Equal(h.openHour()):
+				h.now = p
+				continue
+			case !p.start.Before(h.after):
+				continue
+			}
+			if !yield(p, err) {
+				return
+			}
+		}
+	}
+}
+
+// decode reads a snapshot, and notes its counters.
+func (h *hours) decode(item schema.Item) (piece, error) {
+	p, u, err := hourOf(h.ask, item)
+	usage.Newer(h.ends, &u)
+	return p, err
+}
+
+// hourOf is a snapshot as a piece.
+func hourOf(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
+	u, err := schema.DecodeUsage(item)
+	p := piece{start: u.Hour, sum: usage.NewTally()}
+	if err != nil {
+		return p, u, err
+	}
+	usage.AddSnapshot(&p.sum, &u)
+	p.place, p.placed = schema.ClosedPlace(item)
+	p.open = !p.placed
+	p.sum.Final = !a.now.Before(u.Hour.Add(time.Hour + finalAfter))
+	p.sum.Entities = 1
+	return p, u, nil
+}
+
+// denials are what was denied in the hours.
+func (r *Reader) denials(ctx context.Context, a ask, from, to time.Time) list[piece] {
+	first, after := r.calendar.Hours(from, to)
+	if !first.Before(after) {
+		return values[piece]()
+	}
+	q := keyRange(opDenials, a.Partition(r.keys), r.keys.Denied(a.ID, a.Resource, first), r.keys.Denied(a.ID, a.Resource, after.Add(-time.Hour)))
+	return convert(r.table.Items(ctx, q), func(item schema.Item) (piece, error) {
+		d, err := schema.DecodeDenied(item)
+		p := piece{start: d.Hour, sum: usage.NewTally()}
+		usage.AddCounts(p.sum.Denied, d.Limits)
+		p.sum.Final, p.sum.Entities = true, 1
+		return p, err
+	})
+}
+
+// addPending adds to the hour that is now what the bucket counted and no snapshot has.
+func (h *hours) addPending(ctx context.Context) error {
+	item, err := h.reader.table.Get(ctx, "read the bucket", h.reader.keys.Bucket(h.ID, h.Resource))
+	if err != nil || item == nil {
+		return err
+	}
+	counters, err := schema.Counters(item)
+	if err == nil {
+		err = h.lookBack(ctx, counters)
+	}
+	pending := usage.Pending(counters, h.ends)
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	if h.now.sum.Net == nil {
+		h.now = piece{start: h.openHour(), sum: usage.NewTally(), open: true}
+		h.now.sum.Entities = 1
+	}
+	h.now.pending = pending
+	return nil
+}
+
+// mostBack is how many snapshots are looked through for what a counter was.
+const mostBack = 100
+
+// lookBack looks in snapshots before the first hour for counters that the hours do not show.
+func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
+	if len(usage.Unknown(counters, h.ends)) == 0 {
+		return nil
+	}
+	q := keyRange(opUsage, h.Partition(h.reader.keys), schema.Key{SK: h.Prefix()}, h.Key(h.reader.keys, h.first.Add(-time.Hour)))
+	q.Newest = true
+	read, known := 0, false
+	err := each(convert(h.reader.table.Items(ctx, q), schema.DecodeUsage), func(u schema.UsageSnapshot) bool {
+		usage.Older(h.ends, &u)
+		read++
+		known = len(usage.Unknown(counters, h.ends)) == 0
+		return !known && read < mostBack
+	})
+	if read == mostBack { // what was not used for so long is not pending
+		for _, name := range usage.Unknown(counters, h.ends) {
+			h.ends[name] = counters[name]
+		}
+	}
+	return err
+}

@@ -1,0 +1,106 @@
+package aggregator
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+// finalAfter is how long after its end something can still be added to an hour: the stream
+// keeps records for 24 hours, and an hour more is for those that read it.
+const finalAfter = 25 * time.Hour
+
+// piece is what was used in some time that lies in one window.
+type piece struct {
+	start time.Time
+	sum   schema.UsageSum
+	// pending is what of it the stream has not brought.
+	pending map[string]int64
+	// place is where the entity stood; placed says that it is known.
+	place  schema.UsagePlace
+	placed bool
+	// open says that an hour of it is not closed.
+	open bool
+}
+
+// windows sums pieces per window. They come in the order of their times.
+func (r *Reader) windows(a ask, pieces list[piece]) list[Usage] {
+	return func(yield func(Usage, error) bool) {
+		var sum *window
+		more := true
+		err := each(pieces, func(p piece) bool {
+			if sum != nil && !p.start.Before(sum.end) {
+				more, sum = yield(sum.usage(a), nil), nil
+			}
+			if sum == nil {
+				sum = r.window(a.window, p.start)
+			}
+			sum.add(&p)
+			return more
+		})
+		switch {
+		case !more:
+		case err != nil:
+			yield(Usage{}, err)
+		case sum != nil:
+			yield(sum.usage(a), nil)
+		}
+	}
+}
+
+// window is one that is being summed.
+type window struct {
+	piece
+	end  time.Time
+	zone *time.Location
+}
+
+func (r *Reader) window(w Window, at time.Time) *window {
+	start := r.calendar.Floor(stored[w], at)
+	sum := &window{piece: piece{start: start, sum: usage.NewTally(), pending: map[string]int64{}}, end: r.calendar.Next(stored[w], start), zone: r.calendar.Zone}
+	sum.sum.Final = true
+	return sum
+}
+
+func (w *window) add(p *piece) {
+	usage.AddSum(&w.sum, &p.sum)
+	usage.AddCounts(w.sum.Net, p.pending)
+	usage.AddCounts(w.pending, p.pending)
+	w.sum.Entities = max(w.sum.Entities, p.sum.Entities)
+	w.sum.Final = w.sum.Final && p.sum.Final
+	w.open = w.open || p.open
+	if p.placed {
+		w.place = p.place
+	}
+}
+
+// usage is the window as users see it.
+func (w *window) usage(a ask) Usage {
+	u := Usage{
+		Resource: a.Resource, Window: a.window, Start: w.start.In(w.zone), End: w.end.In(w.zone),
+		Entities: w.sum.Entities, Open: w.open || a.now.Before(w.end), Final: w.sum.Final && !a.now.Before(w.end.Add(finalAfter)),
+	}
+	u.Open = u.Open && !u.Final
+	if a.Kind == schema.UsageOfEntity {
+		u.Entity, u.Parent, u.Plan, u.Entities = a.ID, w.place.Parent, w.place.Plan, 1
+	}
+	names := map[string]int64{}
+	for _, counts := range []map[string]int64{w.sum.Net, w.sum.Repaired, w.sum.Denied, w.sum.Missing, w.sum.Unseen, w.pending} {
+		maps.Copy(names, counts)
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		u.Limits = append(u.Limits, LimitUsage{
+			Limit: name, Consumed: w.sum.Net[name], Pending: w.pending[name], Repaired: w.sum.Repaired[name],
+			Missing: w.sum.Missing[name], Unseen: w.sum.Unseen[name], Denied: w.sum.Denied[name],
+		})
+	}
+	return u
+}
+
+// inOrder is what lists of pieces have, in the order of their times.
+func inOrder(lists ...list[piece]) list[piece] {
+	return merged(func(a, b piece) int { return a.start.Compare(b.start) }, lists...)
+}

@@ -1,0 +1,154 @@
+package aggregator
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+// ReaderClient is what a Reader reads with: it never writes. *dynamodb.Client implements it.
+type ReaderClient interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+}
+
+// ReaderOptions configures a Reader. The zero value gives the defaults that the fields name.
+type ReaderOptions struct {
+	// Namespace is the one whose usage is read. Defaults to the layout without one.
+	Namespace string
+	// Location is the time zone in which days and months begin, and in which times are
+	// told. An hour is always one of UTC, and belongs to the day in which it begins, also
+	// where the zone is no whole hours off. Days and months of another zone than UTC are
+	// summed from hours, for as long as those are kept. Defaults to UTC.
+	Location *time.Location
+	// Retention is how long hours are kept: that of the Processor (Options.Retention);
+	// a negative one is for ever. It decides which days and months can be summed from them.
+	// Defaults to 90 days.
+	Retention time.Duration
+	// Now returns the time. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// Reader reads what was used. Make one with NewReader. It is safe for concurrent use.
+type Reader struct {
+	table     *table.Table
+	keys      schema.Keys
+	calendar  usage.Calendar
+	retention time.Duration
+	now       func() time.Time
+}
+
+// NewReader returns a Reader of the usage in a table. It fails with a *ValidationError for
+// bad input.
+func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Reader, error) {
+	o := ReaderOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case problem.IsNil(client):
+		return nil, invalid("client", "is nil; give a client of DynamoDB")
+	case tableName == "":
+		return nil, invalid("table", "is empty; give the name of the table whose usage is read")
+	}
+	if o.Namespace != "" {
+		if reason := schema.CheckNamespace(o.Namespace); reason != "" {
+			return nil, invalid("options.Namespace", "%s", reason)
+		}
+	}
+	if o.Location == nil {
+		o.Location = time.UTC
+	}
+	if o.Retention == 0 {
+		o.Retention = defaultRetention
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Reader{
+		&table.Table{Client: reads{ReaderClient: client}, Name: tableName}, schema.NewKeys(o.Namespace),
+		usage.Calendar{Zone: o.Location}, max(0, o.Retention), o.Now,
+	}, nil
+}
+
+// reads is a client of which no more than reading is ever asked.
+type reads struct {
+	ReaderClient
+	notServed
+}
+
+// notServed are the requests that a Reader does not make.
+type notServed interface {
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// Entity reads what an entity used itself, of one resource after the other in the order of
+// their names, and of each window after window; windows in which it used nothing are left
+// out. The hour that is now adds what its buckets' own counters say that the stream has not
+// brought yet: see LimitUsage.Pending.
+//
+// Like the other lists it reads page by page while it is ranged over, and consistently. It
+// fails with a *ValidationError for a bad id or query, before anything is read, and ends
+// with an error when ctx does.
+func (r *Reader) Entity(ctx context.Context, id string, q Query) iter.Seq2[Usage, error] {
+	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: id}, q)
+}
+
+// Resource reads what was used of a resource in total: by the entities that cascade no
+// further, so that no level of a cascade counts twice. Query.Resource is empty, or the
+// resource.
+//
+// Hours that were closed are read as they were summed then.
+func (r *Reader) Resource(ctx context.Context, resource string, q Query) iter.Seq2[Usage, error] {
+	if q.Resource != "" && q.Resource != resource {
+		return problem.List[Usage](invalid("query.Resource", "is %q, but the usage of %q is asked for; leave it empty", q.Resource, resource))
+	}
+	q.Resource = resource
+	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfResource, ID: resource}, q)
+}
+
+// Plan reads what the entities on a plan used: of those that cascade into others on it, what
+// the others used. See Resource for what is summed, and Entity for the order.
+func (r *Reader) Plan(ctx context.Context, plan string, q Query) iter.Seq2[Usage, error] {
+	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfPlan, ID: plan}, q)
+}
+
+// Children reads what the children of an entity used, whether they cascade or not. See
+// Resource for what is summed, and Entity for the order.
+func (r *Reader) Children(ctx context.Context, parent string, q Query) iter.Seq2[Usage, error] {
+	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfChildren, ID: parent}, q)
+}
+
+// read is the usage of a series, resource after resource.
+func (r *Reader) read(ctx context.Context, s schema.UsageSeries, q Query) iter.Seq2[Usage, error] {
+	a, err := r.check(ctx, s, q)
+	if err != nil {
+		return problem.List[Usage](err)
+	}
+	return func(yield func(Usage, error) bool) {
+		for resource, err := range r.resources(ctx, a) {
+			if err != nil {
+				yield(Usage{}, err)
+				return
+			}
+			one := a
+			one.Resource = resource
+			for u, err := range r.windows(one, r.pieces(ctx, one)) {
+				if !yield(u, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
