@@ -45,7 +45,9 @@ func (c Calendar) Next(w schema.UsageWindow, start time.Time) time.Time {
 }
 
 // Hours are the first hour that begins in a window and the first that begins after it.
-func (c Calendar) Hours(start, end time.Time) (from, to time.Time) { return hourFrom(start), hourFrom(end) }
+func (c Calendar) Hours(start, end time.Time) (from, to time.Time) {
+	return hourFrom(start), hourFrom(end)
+}
 
 // hourFrom is the first hour that begins at a moment or after it, in UTC.
 func hourFrom(at time.Time) time.Time {
