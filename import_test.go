@@ -110,9 +110,15 @@ var importTable = []importRow{
 		reason:  "what records add up to is decided from values, so that every order, repetition and loss of them can be played",
 	},
 	{
+		folder:  "internal/shards",
+		std:     append([]string{"hash/fnv"}, pureStd...),
+		project: []string{"internal/schema"},
+		reason:  "who reads which shard, and in which order, is decided from values, so that every constellation can be tried",
+	},
+	{
 		folder:  "aggregator",
-		std:     append([]string{"context", "iter", "math/rand/v2", "sync/atomic"}, pureStd...),
-		project: []string{"internal/ddb", "internal/lock", "internal/problem", "internal/schema", "internal/table", "internal/usage"},
+		std:     append([]string{"context", "crypto/rand", "iter", "math/rand/v2", "sync/atomic"}, pureStd...),
+		project: []string{"internal/ddb", "internal/lock", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "it reads what the limiter writes and needs nothing of how it decides",
 	},

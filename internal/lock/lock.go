@@ -50,7 +50,7 @@ func (l *Lock) Take(ctx context.Context) (fence int64, err error) {
 		}
 		var free bool
 		if next, free = taken(stored, l.Holder, l.token, l.Now(), l.Hold); !free {
-			return table.Proposal{}, &HeldError{Name: l.Name, Holder: stored.Holder, Until: freeAt(stored)}
+			return table.Proposal{}, &HeldError{Name: l.Name, Holder: stored.Holder, Until: FreeAt(stored)}
 		}
 		put := l.Table.Put(schema.EncodeLease(l.Key, next), schema.LeaseUnchanged(item))
 		return table.Proposal{Writes: []types.TransactWriteItem{put}}, nil

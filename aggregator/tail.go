@@ -1,0 +1,186 @@
+package aggregator
+
+import (
+	"context"
+	"crypto/rand"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lock"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+const (
+	defaultTail      = "usage"
+	defaultFoldEvery = time.Minute
+	longestFoldEvery = 5 * time.Minute
+	defaultGathered  = 10_000
+	defaultHold      = 30 * time.Second
+	defaultPoll      = time.Second
+	longestPoll      = time.Minute
+	defaultTries     = 3
+)
+
+// ProcessFunc does something with records of a stream, which come in the order of each
+// item, and may come again. Result.Failures are those that it could not process: the
+// readable ones are given again, after what failed, until it can. An error is that of all of
+// them. Processor.Process is one.
+type ProcessFunc func(ctx context.Context, records []Record) (Result, error)
+
+// StreamsAPI is what a Tail reads a stream with. *dynamodbstreams.Client implements it.
+type StreamsAPI interface {
+	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
+	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
+	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
+}
+
+// TailDynamoDB is what a Tail finds the stream with, and keeps checkpoints and leases.
+// *dynamodb.Client implements it.
+type TailDynamoDB interface {
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// TailOptions configures a Tail. The zero value gives the defaults that the fields name.
+type TailOptions struct {
+	// Name is what checkpoints and leases are kept under: whoever does the same with the
+	// records uses the same, anybody else another. 1 to 64 of a to z, and - after the first
+	// letter. DynamoDB lets two read a shard at once. Defaults to "usage".
+	Name string
+	// Holder names this Tail to people who look at leases, such as a host's name. It need
+	// not be unique. Defaults to "tail".
+	Holder string
+	// FoldEvery is for how long records of a shard are gathered before they are processed
+	// together: the longer, the fewer writes, and the later usage is seen. At most 5
+	// minutes; a negative one processes at once what each read brings. Defaults to 1 minute.
+	FoldEvery time.Duration
+	// MaxRecords bounds how many records are gathered, over all shards: where there are
+	// more, they are processed early. Defaults to 10,000.
+	MaxRecords int
+	// Hold is how long the lease of a shard lasts unless it is renewed, which happens three
+	// times as often: so long, and 5 s for clocks that differ, the shards of one that died
+	// wait for another. 1 s to 1 hour. Defaults to 30 s.
+	Hold time.Duration
+	// Poll is the pause before a shard is read again that has nothing new, more or less: it
+	// varies by a quarter. At most 1 minute. Defaults to 1 s.
+	Poll time.Duration
+	// Tries is how often a record is given that can never be processed
+	// (Failure.Unreadable) before it is skipped. Defaults to 3.
+	Tries int
+	// Now is the clock of leases and of lag. Defaults to time.Now.
+	Now func() time.Time
+	// Observer is told what happens. Defaults to none.
+	Observer TailObserver
+}
+
+// Tail follows the stream of a table: it reads every shard, parents before their children,
+// and has the records processed. Several share the shards, each about as many as another;
+// one that dies is replaced after TailOptions.Hold. Make one with NewTail, and call Run. How
+// far it came is stored in the table after records were processed, so that some come again
+// when a process ends in between.
+type Tail struct {
+	streams  StreamsAPI
+	store    store
+	process  ProcessFunc
+	options  TailOptions
+	keys     schema.TailKeys
+	observer TailObserver
+
+	// me is unique to this Tail.
+	me      string
+	running atomic.Bool
+	// room bounds what is gathered, short is how many shards wait for some of it.
+	room  *semaphore.Weighted
+	short atomic.Int64
+	// reading is how many shards are being read.
+	reading atomic.Int64
+}
+
+// NewTail returns a Tail of the stream of a table, which needs the view NEW_AND_OLD_IMAGES.
+// It asks for nothing before Run. It fails with a *ValidationError for bad input.
+func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process ProcessFunc, opts *TailOptions) (*Tail, error) {
+	o := TailOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case problem.IsNil(streams):
+		return nil, invalid("streams", "is nil; give a client of DynamoDB Streams")
+	case problem.IsNil(client):
+		return nil, invalid("client", "is nil; give a client of DynamoDB")
+	case tableName == "":
+		return nil, invalid("table", "is empty; give the name of the table whose stream is read")
+	case process == nil:
+		return nil, invalid("process", "is nil; give Processor.Process, or what else is to be done with records")
+	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	me := o.Holder + " " + rand.Text()[:8]
+	t := &Tail{
+		streams: streams, process: process, options: o, keys: schema.TailKeys{Name: o.Name}, observer: o.Observer, me: me,
+		room: semaphore.NewWeighted(int64(o.MaxRecords)),
+	}
+	t.store = store{api: client, name: tableName}
+	t.store.table = &table.Table{Client: t.store, Name: tableName}
+	return t, nil
+}
+
+// complete checks the options, and sets those that are not set.
+func (o *TailOptions) complete() error {
+	orDefault(&o.Name, defaultTail)
+	orDefault(&o.Holder, "tail")
+	orDefault(&o.FoldEvery, defaultFoldEvery)
+	orDefault(&o.MaxRecords, defaultGathered)
+	orDefault(&o.Hold, defaultHold)
+	orDefault(&o.Poll, defaultPoll)
+	orDefault(&o.Tries, defaultTries)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if problem.IsNil(o.Observer) {
+		o.Observer = NopTailObserver{}
+	}
+	if reason := schema.CheckLease(o.Name); reason != "" {
+		return invalid("options.Name", "%s", reason)
+	}
+	if reason := ddb.CheckSource(o.Now); reason != "" {
+		return invalid("options.Now", "%s", reason)
+	}
+	switch {
+	case o.FoldEvery > longestFoldEvery:
+		return invalid("options.FoldEvery", "is %v; give at most %v, or a negative one for at once", o.FoldEvery, longestFoldEvery)
+	case o.MaxRecords < 0:
+		return invalid("options.MaxRecords", "is %d; give at least 1, or 0 for the default", o.MaxRecords)
+	case o.Hold < lock.ShortestHold || o.Hold > lock.LongestHold:
+		return invalid("options.Hold", "is %v; give %v to %v", o.Hold, lock.ShortestHold, lock.LongestHold)
+	case o.Poll < 0 || o.Poll > longestPoll:
+		return invalid("options.Poll", "is %v; give at most %v, or 0 for the default", o.Poll, longestPoll)
+	case o.Tries < 0:
+		return invalid("options.Tries", "is %d; give at least 1, or 0 for the default", o.Tries)
+	}
+	return nil
+}
+
+// orDefault sets what is not set.
+func orDefault[T comparable](v *T, to T) {
+	var none T
+	if *v == none {
+		*v = to
+	}
+}
+
+// lease is one try to be alone at something of the tail.
+func (t *Tail) lease(key schema.Key, name string) *lock.Lock {
+	return &lock.Lock{Table: t.store.table, Key: key, Name: name, Holder: t.me, Hold: t.options.Hold, Now: t.options.Now}
+}

@@ -1,0 +1,104 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// fold has what was gathered processed, until nothing is left but what never can be, and
+// stores how far the shard was read then, if that was any usage: what says nothing, as
+// checkpoints do, causes no write. It fails if ctx ends before.
+func (r *reader) fold(ctx context.Context) error {
+	counted, err := r.processAll(ctx)
+	if err != nil {
+		return err
+	}
+	if counted && !r.insist(ctx, "write the checkpoint", func() error {
+		return r.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at})
+	}) {
+		return context.Cause(ctx)
+	}
+	r.drop()
+	r.lagged()
+	return nil
+}
+
+// processAll has what was gathered processed, and reports whether any of it counts.
+func (r *reader) processAll(ctx context.Context) (counted bool, err error) {
+	attempts := attempts{most: r.options.Tries, unreadable: map[recordID]int{}, skipped: map[recordID]bool{}}
+	rest := r.gathered
+	for try := 0; len(rest) > 0; try++ {
+		result, err := r.processOnce(ctx, rest)
+		counted = counted || result.Counted+result.Repeated > 0
+		if err == nil {
+			var skipped []RecordSkipped
+			rest, skipped, err = attempts.left(rest, result)
+			for _, s := range skipped {
+				counted, s.Shard = true, r.shard()
+				r.observer.Skipped(s)
+			}
+		}
+		if len(rest) == 0 {
+			break
+		}
+		if ctx.Err() == nil {
+			r.retrying("process records", try, err)
+		}
+		if !pauses.Pause(ctx, try) {
+			return counted, fmt.Errorf("%d records: %w; %w", len(rest), context.Cause(ctx), err)
+		}
+	}
+	return counted, nil
+}
+
+// processOnce gives records to the ProcessFunc.
+func (r *reader) processOnce(ctx context.Context, records []Record) (Result, error) {
+	began := r.options.Now()
+	result, err := r.process(ctx, records)
+	r.observer.Processed(RecordsProcessed{Shard: r.shard(), Records: len(records), Result: result, Duration: r.options.Now().Sub(began)})
+	return result, err
+}
+
+// recordID tells records of a shard apart.
+type recordID struct{ event, sequence string }
+
+func idOf(r Record) recordID { return recordID{r.EventID, r.Sequence} }
+
+// attempts counts how often records were tried that can never be processed.
+type attempts struct {
+	most       int
+	unreadable map[recordID]int
+	skipped    map[recordID]bool
+}
+
+// left are the records to be given again: those that failed, and those of their items that
+// follow them, because an item's records are processed in their order. What was tried often
+// enough is skipped. The error is that of one that is left.
+func (a attempts) left(records []Record, result Result) (rest []Record, skipped []RecordSkipped, err error) {
+	failed := make(map[recordID]bool, len(result.Failures))
+	for _, f := range result.Failures {
+		id := idOf(f.Record)
+		if failed[id] || a.skipped[id] {
+			continue
+		}
+		if f.Unreadable {
+			a.unreadable[id]++
+		}
+		if a.unreadable[id] >= a.most {
+			a.skipped[id] = true
+			skipped = append(skipped, RecordSkipped{Record: f.Record, Err: f.Err, Tries: a.unreadable[id]})
+			continue
+		}
+		failed[id], err = true, f.Err
+	}
+	blocked := map[schema.Key]bool{}
+	for _, r := range records {
+		id, key := idOf(r), schema.KeyOf(r.Keys)
+		if blocked[key] = blocked[key] || failed[id]; blocked[key] && !a.skipped[id] {
+			rest = append(rest, r)
+		}
+	}
+	return rest, skipped, err
+}

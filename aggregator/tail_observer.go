@@ -1,0 +1,161 @@
+package aggregator
+
+import "time"
+
+// TailObserver is told what a Tail does, for metrics and logs. Its methods are called by
+// several goroutines, one for each shard: they must be quick and safe for concurrent use.
+// Embed NopTailObserver and implement only the methods that you need; then a method added
+// later does not break your type.
+type TailObserver interface {
+	// ShardChanged is called when this Tail takes a shard, and when it is done with it.
+	ShardChanged(e ShardChange)
+	// Lagged is called after each read of a shard, and after its records were processed.
+	Lagged(e ShardLag)
+	// Processed is called after each call of the ProcessFunc: its Result tells of gaps.
+	Processed(e RecordsProcessed)
+	// Skipped is called for a record that was given up because it can never be processed.
+	Skipped(e RecordSkipped)
+	// Trimmed is called when records of a shard were gone from the stream before they were
+	// read. A Processor tells of the gap at the next record of each bucket.
+	Trimmed(e ShardTrimmed)
+	// Disordered is called for a record whose sequence number is not above that of one
+	// before it. It is processed all the same, though a Processor may take it for repeated.
+	Disordered(e RecordDisordered)
+	// Retrying is called when something failed that is tried again.
+	Retrying(e TailRetry)
+}
+
+// Shard names a shard of a table's stream. It is a plain value.
+type Shard struct {
+	// Stream is the stream's label, the end of its ARN.
+	Stream string
+	// ID is the shard's id.
+	ID string
+}
+
+// ShardState is what became of a shard.
+type ShardState string
+
+// The states.
+const (
+	// ShardTaken means that this Tail begins to read it.
+	ShardTaken ShardState = "taken"
+	// ShardFinished means that it has ended, and that all of it was processed.
+	ShardFinished ShardState = "finished"
+	// ShardReleased means that it was left to others: because this Tail stops, or because
+	// another has fewer shards.
+	ShardReleased ShardState = "released"
+	// ShardLost means that the lease ended before the work: another may read it now.
+	ShardLost ShardState = "lost"
+)
+
+// String is the state's name.
+func (s ShardState) String() string { return string(s) }
+
+// ShardChange says what became of a shard.
+type ShardChange struct {
+	// Shard is which.
+	Shard Shard
+	// State is what became of it.
+	State ShardState
+	// Held is how many shards this Tail reads now.
+	Held int
+	// Err is why it was lost; nil otherwise.
+	Err error
+}
+
+// ShardLag says how far a shard was read.
+type ShardLag struct {
+	// Shard is which.
+	Shard Shard
+	// Last is the time of the last record that was read; zero if none was yet.
+	Last time.Time
+	// Behind is how long the oldest record has been waiting that was read and not
+	// processed; where there is none and the shard has more, it is the age of the last one.
+	// 0 means that nothing is known to wait.
+	Behind time.Duration
+	// Gathered is how many records wait to be processed.
+	Gathered int
+}
+
+// RecordsProcessed says what became of records.
+type RecordsProcessed struct {
+	// Shard is whose they are.
+	Shard Shard
+	// Records is how many were given.
+	Records int
+	// Result is what the ProcessFunc returned. Its Failures are given again, unless they
+	// are skipped.
+	Result Result
+	// Duration is the time it took.
+	Duration time.Duration
+}
+
+// RecordSkipped says that a record was given up.
+type RecordSkipped struct {
+	// Shard is where it was read.
+	Shard Shard
+	// Record is the record. One that cannot be converted has its EventID, Sequence and Shard alone.
+	Record Record
+	// Err is why.
+	Err error
+	// Tries is how often it was tried.
+	Tries int
+}
+
+// ShardTrimmed says that records were gone before they were read.
+type ShardTrimmed struct {
+	// Shard is whose they were.
+	Shard Shard
+	// After is the sequence number of the last record that was read; "" for none.
+	After string
+	// Err is what DynamoDB answered.
+	Err error
+}
+
+// RecordDisordered says that sequence numbers do not rise.
+type RecordDisordered struct {
+	// Shard is where the record was read.
+	Shard Shard
+	// Sequence is its number, and After that of one before it, in the shard or in those that
+	// the shard follows.
+	Sequence, After string
+}
+
+// TailRetry says that something failed that is tried again.
+type TailRetry struct {
+	// Shard is what it is about; zero for the whole stream.
+	Shard Shard
+	// Op is what was tried, such as "read the shard".
+	Op string
+	// Try counts the failures in a row, from 1.
+	Try int
+	// Err is the failure.
+	Err error
+}
+
+// NopTailObserver hears of everything and does nothing.
+type NopTailObserver struct{}
+
+var _ TailObserver = NopTailObserver{}
+
+// ShardChanged does nothing.
+func (NopTailObserver) ShardChanged(ShardChange) {}
+
+// Lagged does nothing.
+func (NopTailObserver) Lagged(ShardLag) {}
+
+// Processed does nothing.
+func (NopTailObserver) Processed(RecordsProcessed) {}
+
+// Skipped does nothing.
+func (NopTailObserver) Skipped(RecordSkipped) {}
+
+// Trimmed does nothing.
+func (NopTailObserver) Trimmed(ShardTrimmed) {}
+
+// Disordered does nothing.
+func (NopTailObserver) Disordered(RecordDisordered) {}
+
+// Retrying does nothing.
+func (NopTailObserver) Retrying(TailRetry) {}

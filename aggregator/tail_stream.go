@@ -1,0 +1,112 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/shards"
+)
+
+const (
+	noStream = "has no stream, so nothing tells what was consumed; enable one with the view NEW_AND_OLD_IMAGES " +
+		"(aws dynamodb update-table --table-name %s --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES)"
+	wrongView = "has a stream with the view %s, which does not tell what was consumed; " +
+		"disable it and enable it anew with the view NEW_AND_OLD_IMAGES"
+)
+
+// source finds the ARN of the table's stream. It fails with a *problem.TableError if there
+// is none that can be used.
+func (t *Tail) source(ctx context.Context) (string, error) {
+	out, err := bounded(ctx, t.store.api.DescribeTable, &dynamodb.DescribeTableInput{TableName: &t.store.name})
+	if err != nil {
+		return "", t.store.table.Failure("describe the table", err)
+	}
+	spec := out.Table.StreamSpecification
+	switch {
+	case spec == nil || !aws.ToBool(spec.StreamEnabled) || out.Table.LatestStreamArn == nil:
+		return "", &problem.TableError{Table: t.store.name, Reason: fmt.Sprintf(noStream, t.store.name)}
+	case spec.StreamViewType != types.StreamViewTypeNewAndOldImages:
+		return "", &problem.TableError{Table: t.store.name, Reason: fmt.Sprintf(wrongView, spec.StreamViewType)}
+	}
+	return *out.Table.LatestStreamArn, nil
+}
+
+// labelOf is the label of a stream, the end of its ARN.
+func labelOf(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }
+
+// arnOf is the ARN of another stream of the same table.
+func arnOf(sibling, label string) string {
+	return strings.TrimSuffix(sibling, labelOf(sibling)) + label
+}
+
+// discover lists the shards of the table's stream, after those of streams before it that
+// somebody began to read. The ARN is that of the last; it is known if the table's stream
+// cannot be found now.
+func (t *Tail) discover(ctx context.Context, arn string, m schema.TailMemory) ([]shards.Shard, error) {
+	labels := map[string]bool{labelOf(arn): true}
+	for id := range m.Checkpoints {
+		labels[id.Stream] = true
+	}
+	for id := range m.Leases {
+		labels[id.Stream] = true
+	}
+	var all []shards.Shard
+	for _, label := range slices.Sorted(maps.Keys(labels)) { // they are times
+		found, err := t.shardsOf(ctx, arnOf(arn, label))
+		if err != nil && (label == labelOf(arn) || !isGone(err)) {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// shardsOf lists the shards of a stream.
+func (t *Tail) shardsOf(ctx context.Context, arn string) ([]shards.Shard, error) {
+	var all []shards.Shard
+	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &arn}
+	for {
+		out, err := bounded(ctx, t.streams.DescribeStream, in)
+		if err != nil {
+			return nil, fmt.Errorf("aggregator: describe the stream %s: %w", arn, err)
+		}
+		for _, s := range out.StreamDescription.Shards {
+			id := shards.ID{Stream: labelOf(arn), Shard: aws.ToString(s.ShardId)}
+			all = append(all, shards.Shard{ID: id, Parent: aws.ToString(s.ParentShardId)})
+		}
+		if out.StreamDescription.LastEvaluatedShardId == nil {
+			return all, nil
+		}
+		in = &dynamodbstreams.DescribeStreamInput{StreamArn: &arn, ExclusiveStartShardId: out.StreamDescription.LastEvaluatedShardId}
+	}
+}
+
+// isGone reports whether a stream or a shard is not there any more.
+func isGone(err error) bool {
+	_, gone := errors.AsType[*streamtypes.ResourceNotFoundException](err)
+	return gone
+}
+
+// isTrimmed reports whether records are not there any more.
+func isTrimmed(err error) bool {
+	_, trimmed := errors.AsType[*streamtypes.TrimmedDataAccessException](err)
+	return trimmed
+}
+
+// isExpired reports whether an iterator is too old.
+func isExpired(err error) bool {
+	_, expired := errors.AsType[*streamtypes.ExpiredIteratorException](err)
+	return expired
+}
