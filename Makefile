@@ -13,6 +13,8 @@ BENCH ?= .
 COUNT ?= 1
 # Where the documentation is written.
 SITE ?= dist/site
+# Where the function is written.
+LAMBDA ?= dist/lambda
 
 .PHONY: help
 help: ## Print this list
@@ -58,6 +60,10 @@ cover: ## Test with coverage, write coverage.txt and print the total
 .PHONY: release-check
 release-check: ## Build a release of the command twice, for every platform, and compare (minutes)
 	@scripts/release.sh check $(ARGS)
+
+.PHONY: lambda
+lambda: ## Build the function of AWS Lambda that reads the stream, as a zip, into LAMBDA (dist/lambda)
+	@scripts/release.sh lambda "$(LAMBDA)"
 
 .PHONY: site
 site: ## Write the documentation as a web site into SITE (dist/site); every link is checked

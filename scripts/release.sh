@@ -2,8 +2,9 @@
 # Builds what a release of the command consists of, from the last commit, the same bytes
 # on every machine that has the same release of Go.
 # Usage: scripts/release.sh check           builds twice, apart, and compares
-#        scripts/release.sh check --quick   the same for this platform alone
+#        scripts/release.sh check --quick   the same for this platform and the function alone
 #        scripts/release.sh build DIR       builds into DIR, which is what to publish
+#        scripts/release.sh lambda DIR     builds the function of AWS Lambda alone into DIR
 #        scripts/release.sh binary DIR      builds one binary of the files as they are, with its
 #                                           licences, for GOOS and GOARCH, stamped with
 #                                           VERSION, COMMIT and SOURCE_DATE_EPOCH
@@ -13,7 +14,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 module=github.com/dynalimit/dynalimit
-all_platforms="linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64"
+# lambda/arm64 is the function of AWS Lambda, for its runtime provided.al2023.
+function=lambda/arm64
+all_platforms="linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 $function"
 
 # The settings of whoever builds would change the bytes; these alone may stay.
 settle_environment() {
@@ -35,20 +38,25 @@ read_commit() {
   export COMMIT SOURCE_DATE_EPOCH VERSION
 }
 
-# Makes a workspace of what ships: what benchmarks and documentation require must not
-# choose the versions that users get.
+# Makes a workspace in folder $1 of what ships with module $2: what benchmarks, documentation
+# and the other program require must not choose the versions that users get.
 release_workspace() {
-  printf 'go %s\n\nuse (\n\t"%s"\n\t"%s"\n)\n' "$(sed -n 's/^go //p' go.mod)" "$PWD" "$PWD/cmd/dynalimit" >"$1/go.work"
+  mkdir -p "$1"
+  printf 'go %s\n\nuse (\n\t"%s"\n\t"%s"\n)\n' "$(sed -n 's/^go //p' go.mod)" "$PWD" "$PWD/$2" >"$1/go.work"
   cp go.work.sum "$1/go.work.sum"
   export GOWORK=$1/go.work
 }
 
+# Builds the command as $1.
 compile() {
   local stamp=$module/cmd/dynalimit/internal/version date
   date=$(TZ=UTC0 printf '%(%Y-%m-%dT%H:%M:%SZ)T' "$SOURCE_DATE_EPOCH")
-  go build -trimpath -buildvcs=false -o "$1" \
-    -ldflags "-s -w -buildid= -X $stamp.version=$VERSION -X $stamp.commit=$COMMIT -X $stamp.date=$date" \
-    "$module/cmd/dynalimit"
+  link "$1" cmd/dynalimit "-X $stamp.version=$VERSION -X $stamp.commit=$COMMIT -X $stamp.date=$date"
+}
+
+# Builds package $2 as $1 with the stamps $3.
+link() {
+  go build -trimpath -buildvcs=false -o "$1" -ldflags "-s -w -buildid= $3" "$module/$2"
 }
 
 # The name of the binary for GOOS and GOARCH.
@@ -65,7 +73,7 @@ one_binary() {
   : "${VERSION:?say which release this is}" "${COMMIT:?say what it is built from}" "${SOURCE_DATE_EPOCH:?say when that was}"
   settle_environment
   workspace=$(mktemp -d)
-  release_workspace "$workspace"
+  release_workspace "$workspace" cmd/dynalimit
   mkdir -p "$1"
   name=$(binary_name)
   compile "$1/$name"
@@ -101,10 +109,14 @@ build_tree() {
   mkdir -p "$out" "$tree.bin"
   (
     cd "$tree"
-    release_workspace "$tree.bin"
+    release_workspace "$tree.bin" cmd/dynalimit
     unset GOOS GOARCH # of the machine itself
     go build -trimpath -o "$tree.bin/release" ./internal/release # from what the command compiles too
     for platform in "$@"; do
+      if [ "$platform" = "$function" ]; then
+        (build_function "$tree.bin" "$out")
+        continue
+      fi
       export GOOS=${platform%/*} GOARCH=${platform#*/}
       name=$tree.bin/${GOOS}_$GOARCH/$(binary_name)
       compile "$name"
@@ -112,6 +124,29 @@ build_tree() {
     done
     "$tree.bin/release" sum -out "$out"
   )
+}
+
+# Builds the function of AWS Lambda of this tree, with what is in folder $1, into folder $2.
+build_function() {
+  release_workspace "$1/function" lambda
+  export GOOS=linux GOARCH=${function#*/}
+  link "$1/function/bootstrap" lambda/cmd/aggregator "-X main.version=$VERSION" # the name that the runtime looks for
+  "$1/release" pack -binary "$1/function/bootstrap" -out "$2"
+}
+
+# Builds the function of the last commit into folder $1, in place of one that is there.
+build_lambda() {
+  local out
+  mkdir -p "$1"
+  out=$(cd "$1" && pwd)
+  settle_environment
+  read_commit
+  note_changes
+  make_work
+  export_commit "$work/tree"
+  build_tree "$work/tree" "$work/out" "$function"
+  cp "$work/out"/* "$out/"
+  describe "$out"
 }
 
 # Puts the last commit's files into folder $1, as they were committed.
@@ -163,7 +198,7 @@ check_release() {
   read_commit
   note_changes
   native=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
-  [ "${1:-}" != --quick ] || platforms=$native
+  [ "${1:-}" != --quick ] || platforms="$native $function"
   make_work
 
   echo "release: $VERSION by $(go env GOVERSION), for $platforms"
@@ -202,6 +237,7 @@ run_native() {
 case ${1:-} in
 check) check_release "${2:-}" ;;
 build) build_release "${2:?name a folder for the release}" ;;
+lambda) build_lambda "${2:?name a folder for the function}" ;;
 binary) one_binary "${2:?name the folder of the binary}" ;;
 image) build_image "${2:?name the image}" "${@:3}" ;;
 *)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"path"
 	"time"
 )
 
@@ -26,7 +27,7 @@ func (f archivedFile) mode() fs.FileMode {
 	return 0o644
 }
 
-// tarGzip writes files below a folder, all of one time.
+// tarGzip writes files below a folder, or at the root where that is empty, all of one time.
 func tarGzip(w io.Writer, folder string, at time.Time, files []archivedFile) error {
 	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
@@ -35,7 +36,7 @@ func tarGzip(w io.Writer, folder string, at time.Time, files []archivedFile) err
 	archive := tar.NewWriter(compressed)
 	for _, f := range files {
 		header := &tar.Header{
-			Typeflag: tar.TypeReg, Name: folder + "/" + f.name, Size: int64(len(f.text)), Mode: int64(f.mode()),
+			Typeflag: tar.TypeReg, Name: path.Join(folder, f.name), Size: int64(len(f.text)), Mode: int64(f.mode()),
 			ModTime: at, Format: tar.FormatUSTAR,
 		}
 		if err := archive.WriteHeader(header); err != nil {
@@ -55,7 +56,7 @@ func zipped(w io.Writer, folder string, at time.Time, files []archivedFile) erro
 		return flate.NewWriter(w, flate.BestCompression)
 	})
 	for _, f := range files {
-		header := &zip.FileHeader{Name: folder + "/" + f.name, Method: zip.Deflate, Modified: at}
+		header := &zip.FileHeader{Name: path.Join(folder, f.name), Method: zip.Deflate, Modified: at}
 		header.SetMode(f.mode())
 		part, err := archive.CreateHeader(header)
 		if err != nil {

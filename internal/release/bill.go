@@ -110,7 +110,7 @@ func billOfMaterials(id identity, c *contents, program [sha256.Size]byte) ([]byt
 			b.Components = append(b.Components, component)
 			continue
 		}
-		component.Type, component.Scope, component.Name = "application", "", programName
+		component.Type, component.Scope, component.Name = "application", "", c.program.name
 		component.PURL += "?goarch=" + c.goarch + "&goos=" + c.goos
 		component.Hashes = []billHash{{"SHA-256", hex.EncodeToString(program[:])}}
 		b.Metadata.Component = component

@@ -34,6 +34,8 @@ type contents struct {
 	goos, goarch string
 	goVersion    string // such as go1.26.0
 	main         string // path of the main module
+	path         string // path of the main package
+	program      program
 	parts        map[string]*part
 	standard     licence
 }
@@ -41,7 +43,11 @@ type contents struct {
 // contentsOf reads what the go command wrote into the binary, which is what was linked,
 // whatever a go.mod requires.
 func contentsOf(info *debug.BuildInfo) (*contents, error) {
-	c := &contents{goVersion: info.GoVersion, main: info.Main.Path, parts: map[string]*part{}}
+	c := &contents{goVersion: info.GoVersion, main: info.Main.Path, path: info.Path, parts: map[string]*part{}}
+	var err error
+	if c.program, err = programOf(info.Path); err != nil {
+		return nil, err
+	}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "GOOS":
@@ -80,12 +86,12 @@ type listed struct {
 
 // find completes the parts with where they are, their licences and who needs whom.
 func (c *contents) find(ctx context.Context) error {
-	list := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Imports,Module", ourStamp)
+	list := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Imports,Module", c.path)
 	list.Env = append(os.Environ(), "GOOS="+c.goos, "GOARCH="+c.goarch)
 	list.Stderr = os.Stderr
 	text, err := list.Output()
 	if err != nil {
-		return fmt.Errorf("list what the command is made of: %w", err)
+		return fmt.Errorf("list what it is made of: %w", err)
 	}
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {

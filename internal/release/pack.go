@@ -20,9 +20,9 @@ func baseName(id identity, goos, goarch string) string {
 	return programName + "_" + id.Version + "_" + goos + "_" + goarch
 }
 
-// archiveName is the archive of a platform: zip where people expect one.
+// archiveName is the archive of a platform: zip where people, or Lambda, expect one.
 func archiveName(id identity, goos, goarch string) string {
-	if goos == "windows" {
+	if goos == "windows" || goos == functionSystem {
 		return baseName(id, goos, goarch) + ".zip"
 	}
 	return baseName(id, goos, goarch) + ".tar.gz"
@@ -65,14 +65,18 @@ func pack(ctx context.Context, id identity, binary, out string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(out, billName(id, c.goos, c.goarch)), bill, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(out, billName(id, c.system(), c.goarch)), bill, 0o644); err != nil {
 		return err
 	}
 	files, err := archived(c, filepath.Base(binary), program)
 	if err != nil {
 		return err
 	}
-	return writeArchive(filepath.Join(out, archiveName(id, c.goos, c.goarch)), id, files)
+	path, folder := filepath.Join(out, archiveName(id, c.system(), c.goarch)), baseName(id, c.system(), c.goarch)
+	if c.program.function {
+		folder = "" // Lambda looks for the program at the root
+	}
+	return writeArchive(path, folder, id, files)
 }
 
 // writeNotices writes the licences of what a binary holds into folder out.
@@ -97,7 +101,7 @@ func archived(c *contents, name string, program []byte) ([]archivedFile, error) 
 	return append(files, archivedFile{noticesName, c.notices(), false}), nil
 }
 
-func writeArchive(path string, id identity, files []archivedFile) (err error) {
+func writeArchive(path, folder string, id identity, files []archivedFile) (err error) {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
@@ -111,6 +115,5 @@ func writeArchive(path string, id identity, files []archivedFile) (err error) {
 	if strings.HasSuffix(path, ".zip") {
 		write = zipped
 	}
-	folder := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".zip"), ".tar.gz")
 	return write(io.Writer(file), folder, id.Time, files)
 }

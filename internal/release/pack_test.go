@@ -77,11 +77,19 @@ func TestArchivesHoldTheFilesAndNothingOfTheMachine(t *testing.T) {
 		}
 		assert.Equal(t, want, members)
 	})
+	t.Run("zip without a folder", func(t *testing.T) {
+		var archive bytes.Buffer
+		require.NoError(t, zipped(&archive, "", someRelease.Time, someFiles))
+		reader, err := zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
+		require.NoError(t, err)
+		assert.Equal(t, "dynalimit", reader.File[0].Name)
+	})
 }
 
 func TestNamesOfAReleaseSayVersionAndPlatform(t *testing.T) {
 	assert.Equal(t, "dynalimit_v1.2.3_linux_arm64.tar.gz", archiveName(someRelease, "linux", "arm64"))
 	assert.Equal(t, "dynalimit_v1.2.3_windows_amd64.zip", archiveName(someRelease, "windows", "amd64"))
+	assert.Equal(t, "dynalimit_v1.2.3_lambda_arm64.zip", archiveName(someRelease, functionSystem, "arm64"))
 	assert.Equal(t, "dynalimit_v1.2.3_darwin_amd64.cdx.json", billName(someRelease, "darwin", "amd64"))
 	assert.Equal(t, "dynalimit_v1.2.3_checksums.txt", sumsName(someRelease))
 }
@@ -126,6 +134,7 @@ func TestIdentityIsWholeOrRefused(t *testing.T) {
 func built() *debug.BuildInfo {
 	return &debug.BuildInfo{
 		GoVersion: "go1.26.0",
+		Path:      ourStamp,
 		Main:      debug.Module{Path: ourStamp, Version: "(devel)"},
 		Deps: []*debug.Module{
 			{Path: ourModule, Version: "(devel)"},
@@ -171,11 +180,30 @@ func serialOf(t *testing.T, text []byte) string {
 	return b.SerialNumber
 }
 
+// TestFunctionIsNamedForItsService: as Lambda's, not for the system that it is built for.
+func TestFunctionIsNamedForItsService(t *testing.T) {
+	function := built()
+	function.Path, function.Main.Path = ourModule+"/lambda/cmd/aggregator", ourModule+"/lambda"
+	c, err := contentsOf(function)
+	require.NoError(t, err)
+	assert.Equal(t, "lambda", c.system())
+	assert.True(t, c.program.function)
+
+	command, err := contentsOf(built())
+	require.NoError(t, err)
+	assert.Equal(t, "linux", command.system())
+}
+
 func TestWhatIsNotAsPublishedIsNotReleased(t *testing.T) {
 	replaced := built()
 	replaced.Deps[1].Replace = &debug.Module{Path: "../fork"}
 	_, err := contentsOf(replaced)
 	assert.ErrorContains(t, err, "replaced by ../fork")
+
+	foreign := built()
+	foreign.Path = "example.com/cmd"
+	_, err = contentsOf(foreign)
+	assert.ErrorContains(t, err, `"example.com/cmd", which is no program that is released`)
 
 	local := built()
 	local.Deps[1].Sum = ""

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+)
+
+// The variables of the environment.
+const (
+	envTable     = "DYNALIMIT_TABLE"          // the table's name; required
+	envRetention = "DYNALIMIT_RETENTION_DAYS" // how long snapshots are kept, 0 for ever; 90 by default
+	envWriters   = "DYNALIMIT_WRITERS"        // how many snapshots are written at once; 16 by default
+	envTries     = "DYNALIMIT_TRIES"          // how often a record that cannot be read is tried; 3 by default
+	envLevel     = "DYNALIMIT_LOG_LEVEL"      // debug, info, warn or error; info by default
+)
+
+// config is what the environment says. A 0 is for the default of whoever takes it.
+type config struct {
+	table     string
+	retention time.Duration
+	writers   int
+	tries     int
+	level     slog.Level
+}
+
+// mostDays bounds the retention: a century.
+const mostDays = 36_500
+
+// readConfig reads the environment, and fails with everything that is wrong in it.
+func readConfig(getenv func(string) string) (config, error) {
+	c := config{table: getenv(envTable)}
+	var errs []error
+	if c.table == "" {
+		errs = append(errs, fmt.Errorf("%s is not set; give the name of the table whose stream calls the function", envTable))
+	}
+	days, err := number(getenv, envRetention, 0, mostDays)
+	switch c.retention = time.Duration(days) * 24 * time.Hour; {
+	case err != nil:
+		errs = append(errs, err)
+	case getenv(envRetention) != "" && days == 0:
+		c.retention = -1
+	}
+	c.writers, err = number(getenv, envWriters, 1, 1000)
+	errs = append(errs, err)
+	c.tries, err = number(getenv, envTries, 1, 100)
+	errs = append(errs, err)
+	if text := getenv(envLevel); text != "" {
+		if err := c.level.UnmarshalText([]byte(text)); err != nil {
+			errs = append(errs, fmt.Errorf("%s is %q; give debug, info, warn or error", envLevel, text))
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+// number is that of a variable, 0 where it is not set.
+func number(getenv func(string) string, name string, least, most int) (int, error) {
+	text := getenv(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%s is %q; give a whole number from %d to %d", name, text, least, most)
+	}
+	return n, nil
+}

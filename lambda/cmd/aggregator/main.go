@@ -1,0 +1,57 @@
+// Command aggregator is a function of AWS Lambda that adds the records of a table's stream
+// to usage, and closes its hours on a schedule. It is configured by its environment, see
+// config.go.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/lambda"
+)
+
+// version is stamped by scripts/release.sh.
+var version = "devel"
+
+func main() {
+	handler, err := function(context.Background(), os.Getenv, os.Stdout)
+	if err != nil {
+		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Error("the function cannot start", "version", version, "error", err)
+		os.Exit(1)
+	}
+	awslambda.Start(handler)
+}
+
+// function is the function that an environment asks for. It writes its log to w.
+func function(ctx context.Context, getenv func(string) string, w io.Writer) (*lambda.Handler, error) {
+	c, err := readConfig(getenv)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := awsconfig.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the SDK's configuration: %w", err)
+	}
+	return newHandler(dynamodb.NewFromConfig(loaded), c, w)
+}
+
+// newHandler is the function on a client.
+func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler, error) {
+	processor, err := aggregator.New(client, c.table, &aggregator.Options{Retention: c.retention, Writers: c.writers})
+	if err != nil {
+		return nil, err
+	}
+	logger := slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level})).With("version", version, "table", c.table)
+	logger.Info("the function starts", "retention", c.retention.String(), "tries", c.tries)
+	return lambda.NewHandler(processor.Process, nil, &lambda.Options{
+		Tries: c.tries, Logger: logger, Observe: lambda.EmbeddedMetrics(w, c.table),
+	})
+}

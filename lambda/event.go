@@ -1,0 +1,77 @@
+package lambda
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+// event is what a function is called with. Its records are read one by one: one that cannot
+// be read must not take the others with it.
+type event struct {
+	Records []json.RawMessage `json:"Records"`
+	// DetailType is what an event of a schedule says that it is.
+	DetailType string `json:"detail-type"`
+}
+
+// scheduledType is what events of EventBridge's rules and schedules say that they are.
+const scheduledType = "Scheduled Event"
+
+func readEvent(payload []byte) (event, error) {
+	var e event
+	if err := json.Unmarshal(payload, &e); err != nil {
+		return event{}, fmt.Errorf("lambda: the event is no JSON: %w", err)
+	}
+	if e.Records == nil && e.DetailType != scheduledType {
+		return event{}, errors.New("lambda: the event is neither of a stream of DynamoDB, which has Records, nor of a schedule, whose detail-type is " + scheduledType)
+	}
+	return e, nil
+}
+
+// received is a record as it came.
+type received struct {
+	// id and sequence name it; the id is made of its text where it has none.
+	id, sequence string
+	record       aggregator.Record
+	// err is why it cannot be read.
+	err error
+}
+
+func receive(raw json.RawMessage) received {
+	out := received{}
+	var names struct {
+		EventID any `json:"eventID"`
+		Change  struct {
+			SequenceNumber any
+		} `json:"dynamodb"`
+	}
+	_ = json.Unmarshal(raw, &names) // as far as it goes: what it cannot read, convert reports
+	out.id, _ = names.EventID.(string)
+	out.sequence, _ = names.Change.SequenceNumber.(string)
+	if out.id == "" {
+		sum := sha256.Sum256(raw)
+		out.id = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	out.record, out.err = convert(raw)
+	return out
+}
+
+// convert reads a record. The package of events panics for some that are malformed.
+func convert(raw json.RawMessage) (record aggregator.Record, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			record, err = aggregator.Record{}, fmt.Errorf("lambda: a record that is malformed: %v", p)
+		}
+	}()
+	var r events.DynamoDBEventRecord
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return aggregator.Record{}, fmt.Errorf("lambda: a record that is malformed: %w", err)
+	}
+	return FromLambda(r)
+}

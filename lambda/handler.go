@@ -1,0 +1,270 @@
+package lambda
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+const (
+	defaultTries  = 3
+	defaultMargin = 5 * time.Second
+	// mostGapsLogged bounds the lines of one batch; the snapshots have every gap.
+	mostGapsLogged = 20
+)
+
+// Process takes records as (*aggregator.Processor).Process does: each exactly once however
+// often it comes, those of one item in their order.
+type Process = func(context.Context, []aggregator.Record) (aggregator.Result, error)
+
+// Closer closes the hours that are due: what a schedule calls the function for.
+type Closer interface {
+	// CloseDue closes what is due. It may be called as often as one likes, and by several
+	// at once.
+	CloseDue(ctx context.Context) error
+}
+
+// Options configures a Handler. The zero value gives the defaults that the fields name.
+type Options struct {
+	// Tries is how often a record that cannot be read is tried by one process before it is
+	// skipped. Defaults to 3.
+	Tries int
+	// Margin is how long before the function's deadline work stops, so that there is time
+	// to answer; at most half of the time that is left. Defaults to 5 seconds.
+	Margin time.Duration
+	// Logger is told of what is skipped, failed and missing. Defaults to none.
+	Logger *slog.Logger
+	// Observe is told what became of each batch, such as EmbeddedMetrics. Defaults to none.
+	Observe func(Report)
+	// Now is the time, for tests. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// Report says what became of a batch. It is a plain value.
+type Report struct {
+	// At is when the batch was done.
+	At time.Time
+	// Age is how old the last record of the batch was then, by its time to the second.
+	Age time.Duration
+	// Counted, Repeated and Ignored are those of aggregator.Result, in records.
+	Counted, Repeated, Ignored int
+	// Skipped is how many records were given up because they cannot be read, Again how many
+	// come again.
+	Skipped, Again int
+	// Gaps is how many gaps were found.
+	Gaps int
+}
+
+// Handler is a function of AWS Lambda. Make one with NewHandler. It is safe for concurrent
+// use.
+type Handler struct {
+	process Process
+	closer  Closer
+	opts    Options
+	tries   *tries
+}
+
+// NewHandler returns a Handler that gives records to process, and calls the closer on a
+// schedule; without one, nil, an event of a schedule fails. It fails for bad input.
+func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error) {
+	o := Options{}
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case process == nil:
+		return nil, fmt.Errorf("lambda: process is nil; give the method Process of an aggregator.Processor")
+	case o.Tries < 0:
+		return nil, fmt.Errorf("lambda: options.Tries is %d; give at least 1, or 0 for the default", o.Tries)
+	case o.Margin < 0:
+		return nil, fmt.Errorf("lambda: options.Margin is %v; give a time above 0, or 0 for the default", o.Margin)
+	}
+	if o.Tries == 0 {
+		o.Tries = defaultTries
+	}
+	if o.Margin == 0 {
+		o.Margin = defaultMargin
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(Report) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Handler{process, closer, o, &tries{most: o.Tries, failed: map[string]int{}}}, nil
+}
+
+// Invoke serves an event, as lambda.Handler does: records of a stream of DynamoDB, or a
+// schedule. It fails for an event of another kind, and where closing fails; what becomes of
+// records is in its answer, from which record on they are to come again.
+func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	e, err := readEvent(payload)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := h.bounded(ctx)
+	defer cancel()
+	if e.Records == nil {
+		return []byte("null"), h.close(ctx)
+	}
+	return json.Marshal(h.stream(ctx, e.Records))
+}
+
+// bounded is ctx with the deadline at which work stops.
+func (h *Handler) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, some := ctx.Deadline()
+	if !some {
+		return context.WithCancel(ctx)
+	}
+	left := deadline.Sub(h.opts.Now())
+	return context.WithDeadline(ctx, deadline.Add(-min(h.opts.Margin, left/2)))
+}
+
+func (h *Handler) close(ctx context.Context) error {
+	if h.closer == nil {
+		return fmt.Errorf("lambda: a schedule called, and there is nothing to close: take the schedule away, or give a Closer")
+	}
+	if err := h.closer.CloseDue(ctx); err != nil {
+		return fmt.Errorf("lambda: hours are not closed, which the next call goes on with: %w", err)
+	}
+	return nil
+}
+
+// batch is a batch of records that is worked on.
+type batch struct {
+	received []received
+	// place is where each record is, by its sequence number.
+	place map[string]int
+	// first is the first record that is to come again, with all after it.
+	first  int
+	report Report
+}
+
+// failed notes that a record is to come again.
+func (b *batch) failed(at int) { b.first = min(b.first, at) }
+
+// at is where a record is; one that nobody sent stands for all of them.
+func (b *batch) at(r aggregator.Record) int { return b.place[r.Sequence] }
+
+// stream adds records to usage.
+func (h *Handler) stream(ctx context.Context, raws []json.RawMessage) events.DynamoDBEventResponse {
+	b := &batch{place: make(map[string]int, len(raws)), first: len(raws)}
+	for i, raw := range raws {
+		r := receive(raw)
+		b.received = append(b.received, r)
+		if _, there := b.place[r.sequence]; !there {
+			b.place[r.sequence] = i
+		}
+	}
+	records := h.readable(b)
+	if len(records) > 0 {
+		h.add(ctx, b, records)
+	}
+	h.tell(b)
+	return b.answer()
+}
+
+// readable are the records up to the first that cannot be read and is tried again: what
+// follows it may be of its item, and must not be counted before it.
+func (h *Handler) readable(b *batch) []aggregator.Record {
+	var records []aggregator.Record
+	for i, r := range b.received {
+		switch {
+		case r.err != nil:
+			h.unreadable(b, i, r.err)
+		case i < b.first:
+			records = append(records, r.record)
+		}
+	}
+	return records
+}
+
+// unreadable decides about a record that cannot be read.
+func (h *Handler) unreadable(b *batch, at int, err error) {
+	r := b.received[at]
+	switch h.tries.fail(r.id) {
+	case again:
+		b.failed(at)
+		h.opts.Logger.Warn("a record cannot be read, and is tried again", "event_id", r.id, "sequence", r.sequence, "error", err)
+	case skip:
+		b.report.Skipped++
+		h.opts.Logger.Error("a record was skipped, because it cannot be read: its usage is missing", "event_id", r.id, "sequence", r.sequence,
+			"tries", h.opts.Tries, "error", err)
+	case skipped:
+	}
+}
+
+// add gives records to process.
+func (h *Handler) add(ctx context.Context, b *batch, records []aggregator.Record) {
+	result, err := h.process(ctx, records)
+	b.report.Counted, b.report.Repeated, b.report.Ignored = result.Counted, result.Repeated, result.Ignored
+	b.report.Gaps = len(result.Gaps)
+	if err != nil && len(result.Failures) == 0 {
+		b.failed(0) // it may have failed at any of them
+	}
+	var cause error
+	for _, f := range result.Failures {
+		if at := b.at(f.Record); f.Unreadable {
+			h.unreadable(b, at, f.Err)
+		} else {
+			b.failed(at)
+			cause = f.Err
+		}
+	}
+	if err == nil {
+		err = cause
+	}
+	if err != nil {
+		h.opts.Logger.Warn("records were not added, and come again", "failures", len(result.Failures), "error", err)
+	}
+	h.gaps(result.Gaps)
+}
+
+func (h *Handler) gaps(gaps []aggregator.Gap) {
+	for i, g := range gaps {
+		if i == mostGapsLogged {
+			h.opts.Logger.Warn("more gaps were found, which their snapshots tell", "gaps", len(gaps)-i)
+			return
+		}
+		h.opts.Logger.Warn("usage is missing, because its records did not come", "entity", g.Entity, "resource", g.Resource, "limit", g.Limit,
+			"hour", g.Hour, "missing_millitokens", g.Missing, "unseen", g.Unseen)
+	}
+}
+
+// tell reports the batch.
+func (h *Handler) tell(b *batch) {
+	b.report.At = h.opts.Now()
+	b.report.Again = len(b.received) - b.first
+	for _, r := range b.received {
+		if !r.record.Time.IsZero() {
+			b.report.Age = max(0, b.report.At.Sub(r.record.Time))
+		}
+	}
+	h.opts.Observe(b.report)
+	h.opts.Logger.Debug("a batch was done", "report", b.report)
+}
+
+// answer says from which record on the batch is to come again. Lambda sends everything from
+// the lowest number on; a record without a number comes with the last one before it that
+// has one, or, by an empty number, with the whole batch.
+func (b *batch) answer() events.DynamoDBEventResponse {
+	answer := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
+	if b.first == len(b.received) {
+		return answer
+	}
+	sequence := ""
+	for at := b.first; at >= 0 && sequence == ""; at-- {
+		sequence = b.received[at].sequence
+	}
+	answer.BatchItemFailures = append(answer.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: sequence})
+	return answer
+}

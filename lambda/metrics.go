@@ -1,0 +1,60 @@
+package lambda
+
+import (
+	"encoding/json"
+	"io"
+	"sync"
+)
+
+// metricNamespace is that of every metric which dynalimit publishes; its dimension is
+// TableName.
+const metricNamespace = "dynalimit"
+
+// EmbeddedMetrics returns an Observe that writes metrics of a table into the function's log
+// in CloudWatch's embedded metric format, a line for each batch: StreamAgeSeconds, and in
+// records RecordsCounted, RecordsRepeated, RecordsIgnored, RecordsSkipped and RecordsAgain,
+// and UsageGaps. An error of the writer is dropped.
+func EmbeddedMetrics(w io.Writer, table string) func(Report) {
+	var mu sync.Mutex
+	return func(r Report) {
+		line, err := json.Marshal(embedded(r, table))
+		if err != nil { // numbers and texts
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = w.Write(append(line, '\n'))
+	}
+}
+
+// metric is one metric of a batch.
+type metric struct {
+	name, unit string
+	value      float64
+}
+
+func metrics(r Report) []metric {
+	count := func(name string, n int) metric { return metric{name, "Count", float64(n)} }
+	return []metric{
+		{"StreamAgeSeconds", "Seconds", r.Age.Seconds()},
+		count("RecordsCounted", r.Counted), count("RecordsRepeated", r.Repeated), count("RecordsIgnored", r.Ignored),
+		count("RecordsSkipped", r.Skipped), count("RecordsAgain", r.Again), count("UsageGaps", r.Gaps),
+	}
+}
+
+// embedded is a line of the format.
+func embedded(r Report, table string) map[string]any {
+	line := map[string]any{"TableName": table}
+	var definitions []map[string]string
+	for _, m := range metrics(r) {
+		definitions = append(definitions, map[string]string{"Name": m.name, "Unit": m.unit})
+		line[m.name] = m.value
+	}
+	line["_aws"] = map[string]any{
+		"Timestamp": r.At.UnixMilli(),
+		"CloudWatchMetrics": []map[string]any{{
+			"Namespace": metricNamespace, "Dimensions": [][]string{{"TableName"}}, "Metrics": definitions,
+		}},
+	}
+	return line
+}

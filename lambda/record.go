@@ -1,0 +1,105 @@
+package lambda
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+// FromLambda is a record of DynamoDB Streams as Lambda sends it; its shard is not known. It
+// fails for a record without what every record has: a number, keys, and values of a type.
+func FromLambda(r events.DynamoDBEventRecord) (aggregator.Record, error) {
+	out := aggregator.Record{EventID: r.EventID, Sequence: r.Change.SequenceNumber}
+	if out.Sequence == "" || len(r.Change.Keys) == 0 {
+		return aggregator.Record{}, fmt.Errorf("lambda: record %s says nothing about an item", r.EventID)
+	}
+	if at := r.Change.ApproximateCreationDateTime.Time; at.Unix() > 0 { // what is not told arrives as 1970
+		out.Time = at.Truncate(time.Second).UTC()
+	}
+	if who := r.UserIdentity; who != nil {
+		out.Expired = who.Type == "Service" && who.PrincipalID == "dynamodb.amazonaws.com"
+	}
+	for _, part := range []struct {
+		from map[string]events.DynamoDBAttributeValue
+		to   *map[string]types.AttributeValue
+	}{{r.Change.Keys, &out.Keys}, {r.Change.OldImage, &out.Old}, {r.Change.NewImage, &out.New}} {
+		if len(part.from) == 0 {
+			continue
+		}
+		item, err := attributes(part.from)
+		if err != nil {
+			return aggregator.Record{}, fmt.Errorf("lambda: record %s: %w", r.EventID, err)
+		}
+		*part.to = item
+	}
+	return out, nil
+}
+
+// attributes are those of an item, or of a map in one.
+func attributes(from map[string]events.DynamoDBAttributeValue) (map[string]types.AttributeValue, error) {
+	out := make(map[string]types.AttributeValue, len(from))
+	for name, v := range from {
+		value, err := attribute(v)
+		if err != nil {
+			return nil, fmt.Errorf("attribute %q: %w", name, err)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+func attribute(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
+	if v.IsNull() && v.DataType() != events.DataTypeNull {
+		return nil, fmt.Errorf("has no value")
+	}
+	switch v.DataType() {
+	case events.DataTypeList:
+		return list(v.List())
+	case events.DataTypeMap:
+		inner, err := attributes(v.Map())
+		if err != nil {
+			return nil, err
+		}
+		return &types.AttributeValueMemberM{Value: inner}, nil
+	default:
+		return scalar(v)
+	}
+}
+
+func list(from []events.DynamoDBAttributeValue) (types.AttributeValue, error) {
+	values := make([]types.AttributeValue, len(from))
+	for i, v := range from {
+		var err error
+		if values[i], err = attribute(v); err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+	}
+	return &types.AttributeValueMemberL{Value: values}, nil
+}
+
+// scalar is a value that holds no other values of DynamoDB.
+func scalar(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
+	switch v.DataType() {
+	case events.DataTypeBinary:
+		return &types.AttributeValueMemberB{Value: v.Binary()}, nil
+	case events.DataTypeBinarySet:
+		return &types.AttributeValueMemberBS{Value: v.BinarySet()}, nil
+	case events.DataTypeBoolean:
+		return &types.AttributeValueMemberBOOL{Value: v.Boolean()}, nil
+	case events.DataTypeNumber:
+		return &types.AttributeValueMemberN{Value: v.Number()}, nil
+	case events.DataTypeNumberSet:
+		return &types.AttributeValueMemberNS{Value: v.NumberSet()}, nil
+	case events.DataTypeNull:
+		return &types.AttributeValueMemberNULL{Value: true}, nil
+	case events.DataTypeString:
+		return &types.AttributeValueMemberS{Value: v.String()}, nil
+	case events.DataTypeStringSet:
+		return &types.AttributeValueMemberSS{Value: v.StringSet()}, nil
+	}
+	return nil, fmt.Errorf("has the type %d, which is none of DynamoDB's", v.DataType())
+}

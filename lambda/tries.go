@@ -1,0 +1,46 @@
+package lambda
+
+import "sync"
+
+// mostKept bounds how many records are remembered: those of the largest batch.
+const mostKept = 10_000
+
+// tries counts how often records could not be read, by their ids.
+type tries struct {
+	most int
+
+	mu     sync.Mutex
+	failed map[string]int
+	order  []string // the oldest first
+}
+
+// verdict is what becomes of a record that cannot be read.
+type verdict int
+
+const (
+	again   verdict = iota // it is tried again
+	skip                   // it is given up
+	skipped                // it was given up before
+)
+
+// fail counts that a record could not be read.
+func (t *tries) fail(id string) verdict {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, known := t.failed[id]
+	if !known {
+		if len(t.order) == mostKept {
+			delete(t.failed, t.order[0])
+			t.order = t.order[1:]
+		}
+		t.order = append(t.order, id)
+	}
+	if n >= t.most {
+		return skipped
+	}
+	t.failed[id] = n + 1
+	if n+1 == t.most {
+		return skip
+	}
+	return again
+}
