@@ -4,7 +4,7 @@
 # Usage: scripts/release.sh check           builds twice, apart, and compares
 #        scripts/release.sh check --quick   the same for this platform and the function alone
 #        scripts/release.sh build DIR       builds into DIR, which is what to publish
-#        scripts/release.sh lambda DIR     builds the function of AWS Lambda alone into DIR
+#        scripts/release.sh lambda DIR      builds the function of AWS Lambda alone into DIR
 #        scripts/release.sh binary DIR      builds one binary of the files as they are, with its
 #                                           licences, for GOOS and GOARCH, stamped with
 #                                           VERSION, COMMIT and SOURCE_DATE_EPOCH
@@ -129,8 +129,7 @@ build_tree() {
 # Builds the function of AWS Lambda of this tree, with what is in folder $1, into folder $2.
 build_function() {
   release_workspace "$1/function" lambda
-  export GOOS=linux GOARCH=${function#*/}
-  link "$1/function/bootstrap" lambda/cmd/aggregator "-X main.version=$VERSION" # the name that the runtime looks for
+  GOOS=linux GOARCH=${function#*/} link "$1/function/bootstrap" lambda/cmd/aggregator "-X main.version=$VERSION" # the name that the runtime looks for
   "$1/release" pack -binary "$1/function/bootstrap" -out "$2"
 }
 
