@@ -52,6 +52,7 @@ func TestCostOfEntities(t *testing.T) {
 				s.acquire(id, Amounts{"rpm": 1})
 			}
 		}, func() { require.NoError(t, second(collect(r.ResourceBuckets(t.Context(), model)))) }, 3, 0, 101.5},
+		{"ResourceCapacity, 100", nil, func() { require.NoError(t, second(r.ResourceCapacity(t.Context(), model))) }, 4, 0, 201.5},
 	} {
 		if step.before != nil {
 			step.before()

@@ -52,9 +52,10 @@ var showing = map[string]func(ctx context.Context, r *Repository) (any, error){
 	"ResourceBuckets": func(ctx context.Context, r *Repository) (any, error) {
 		return shown(r.ResourceBuckets(ctx, resourceOf))
 	},
-	"ResolveLimits": func(ctx context.Context, r *Repository) (any, error) { return r.ResolveLimits(ctx, "key", resourceOf) },
-	"Resources":     func(ctx context.Context, r *Repository) (any, error) { return shown(r.Resources(ctx)) },
-	"Scopes":        func(ctx context.Context, r *Repository) (any, error) { return shown(r.Scopes(ctx)) },
+	"ResourceCapacity": func(ctx context.Context, r *Repository) (any, error) { return r.ResourceCapacity(ctx, resourceOf) },
+	"ResolveLimits":    func(ctx context.Context, r *Repository) (any, error) { return r.ResolveLimits(ctx, "key", resourceOf) },
+	"Resources":        func(ctx context.Context, r *Repository) (any, error) { return shown(r.Resources(ctx)) },
+	"Scopes":           func(ctx context.Context, r *Repository) (any, error) { return shown(r.Scopes(ctx)) },
 }
 
 // changing are the methods of a Repository that change what a namespace holds. Each changes

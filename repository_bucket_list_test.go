@@ -77,3 +77,35 @@ func TestBucketsOfAResourceFollowPagesAndStop(t *testing.T) {
 		require.ErrorContains(t, second(collect(r.ResourceBuckets(t.Context(), "y"))), "is malformed")
 	})
 }
+
+// What is used of a resource is summed over entities that cascade no further, with the
+// refill since, and told per entity.
+func TestCapacityOfAResource(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "user-1", ParentID: "team", Cascade: true}))
+		require.NoError(t, s.repo.CreateEntity(t.Context(), Entity{ID: "user-2", ParentID: "team"}))
+		s.acquire("user-1", Amounts{"rpm": 40})
+		s.acquire("user-2", Amounts{"rpm": 10})
+		s.clock.advance(6 * time.Second)
+		c, err := s.repo.ResourceCapacity(t.Context(), model)
+		require.NoError(t, err)
+		rpm := func(remaining int64) LimitCapacity {
+			return LimitCapacity{Name: "rpm", Capacity: 100, Burst: 100, Remaining: remaining, Used: 100 - remaining, Entities: 1}
+		}
+		require.Len(t, c.Entities, 3)
+		for i, want := range []struct {
+			id, parent string
+			remaining  int64
+		}{{"team", "", 70}, {"user-1", "team", 70}, {"user-2", "", 100}} {
+			assert.Equal(t, want.id, c.Entities[i].EntityID)
+			assert.Equal(t, want.parent, c.Entities[i].ParentID)
+			assert.Contains(t, c.Entities[i].Limits, rpm(want.remaining), want.id)
+		}
+		assert.Contains(t, c.Limits, LimitCapacity{Name: "rpm", Capacity: 200, Burst: 200, Remaining: 170, Used: 30, Entities: 2})
+		none, err := s.repo.ResourceCapacity(t.Context(), "nobody-uses-it")
+		require.NoError(t, err)
+		assert.Equal(t, &ResourceCapacity{Resource: "nobody-uses-it"}, none)
+		assert.True(t, isValidation(second(s.repo.ResourceCapacity(t.Context(), "a#b"))))
+	})
+}

@@ -2,6 +2,8 @@ package dynalimit
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/admin"
@@ -142,4 +144,96 @@ func (r *Repository) takeOverBucket(ctx context.Context, entity, resource string
 	turned, err := r.turner.Bucket(ctx, r.legacyBucket(entity, resource))
 	r.logTurned(ctx, turned, entity, resource)
 	return r.orMalformed(err)
+}
+
+// ResourceCapacity is how much of a resource is used now. It is a plain value.
+type ResourceCapacity struct {
+	// Resource is the resource.
+	Resource string
+	// Limits sum each limit, in name order, over the buckets of entities that cascade no
+	// further: what others hold is within what their parents hold.
+	Limits []LimitCapacity
+	// Entities are all that have a bucket, in the order of their ids.
+	Entities []EntityCapacity
+}
+
+// EntityCapacity is what one entity's bucket of a resource holds.
+type EntityCapacity struct {
+	// EntityID is the entity.
+	EntityID string
+	// ParentID is the parent that the entity charges too: then it counts in no sum. Empty
+	// for one that cascades no further.
+	ParentID string
+	// Limits are those of the bucket, in name order.
+	Limits []LimitCapacity
+}
+
+// LimitCapacity is what buckets hold of a limit, in whole tokens; each bucket's are rounded
+// down.
+type LimitCapacity struct {
+	// Name is the limit's.
+	Name string
+	// Capacity is the nominal allowance of the limit per its period, and Burst the most
+	// that the buckets hold. Those of a limit that has other periods elsewhere are summed
+	// all the same.
+	Capacity, Burst int64
+	// Remaining is what the buckets hold now, with their refill; negative in debt.
+	Remaining int64
+	// Used is what of Burst was taken and has not been refilled: more than Burst in debt.
+	Used int64
+	// Entities is how many buckets have the limit.
+	Entities int64
+}
+
+// ResourceCapacity reads who uses how much of a resource now: ResourceBuckets, which see,
+// with the records of their entities, and their sums. It holds a line for each entity and
+// limit in memory; ResourceBuckets lists them one by one.
+func (r *Repository) ResourceCapacity(ctx context.Context, resource string) (*ResourceCapacity, error) {
+	out := &ResourceCapacity{Resource: resource}
+	var ids []string
+	for b, err := range r.ResourceBuckets(ctx, resource) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, b.EntityID)
+		out.Entities = append(out.Entities, EntityCapacity{EntityID: b.EntityID, Limits: capacitiesOf(b)})
+	}
+	records, err := r.admin.Entities(ctx, "read who cascades", ids)
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string]LimitCapacity{}
+	for i := range out.Entities {
+		e := &out.Entities[i]
+		if records[i].Cascade {
+			e.ParentID = records[i].ParentID
+		}
+		if e.ParentID == "" {
+			sumCapacities(sums, e.Limits)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		out.Limits = append(out.Limits, sums[name])
+	}
+	return out, nil
+}
+
+func capacitiesOf(b Bucket) []LimitCapacity {
+	limits := make([]LimitCapacity, len(b.Limits))
+	for i, s := range b.Limits {
+		limits[i] = LimitCapacity{
+			Name: s.Limit.Name, Capacity: s.Limit.Capacity, Burst: s.Limit.Burst, Remaining: s.Remaining, Used: s.Limit.Burst - s.Remaining, Entities: 1,
+		}
+	}
+	return limits
+}
+
+func sumCapacities(sums map[string]LimitCapacity, more []LimitCapacity) {
+	for _, l := range more {
+		sum := sums[l.Name]
+		sums[l.Name] = LimitCapacity{
+			Name: l.Name, Capacity: sum.Capacity + l.Capacity, Burst: sum.Burst + l.Burst, Remaining: sum.Remaining + l.Remaining,
+			Used: sum.Used + l.Used, Entities: sum.Entities + 1,
+		}
+	}
 }

@@ -79,6 +79,10 @@ var reading = map[string]method{
 	"ResolveLimits": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(r.ResolveLimits(ctx, entity, model))
 	},
+	"ResourceCapacity": func(ctx context.Context, r *dynalimit.Repository) error {
+		_, err := r.ResourceCapacity(ctx, model)
+		return err
+	},
 	"ResourceBuckets": func(ctx context.Context, r *dynalimit.Repository) error { return all(r.ResourceBuckets(ctx, model)) },
 	"Resources":       func(ctx context.Context, r *dynalimit.Repository) error { return all(r.Resources(ctx)) },
 	"Scopes":          func(ctx context.Context, r *dynalimit.Repository) error { return all(r.Scopes(ctx)) },
