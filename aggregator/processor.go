@@ -88,10 +88,13 @@ type Failure struct {
 }
 
 // Gap is consumption of which no record came, because the stream was off, or records were
-// trimmed before they were read. It is found at the next record of the same hour.
+// trimmed before they were read. A Processor finds it at the next record of the same hour,
+// a Closer where hours meet.
 type Gap struct {
-	// Entity, Resource and Limit say whose counter it is.
-	Entity, Resource, Limit string
+	// Namespace, Entity, Resource and Limit say whose counter it is.
+	Namespace, Entity, Resource, Limit string
+	// Kind says where it is.
+	Kind GapKind
 	// Hour is the beginning of the hour whose snapshot tells of it.
 	Hour time.Time
 	// Missing is how much the counter grew without a record, in millitokens; negative if it
@@ -100,7 +103,23 @@ type Gap struct {
 	// Unseen is how many ends of the counter no record showed: then what was consumed
 	// before each is not known.
 	Unseen int64
+	// Since is, for a gap between hours, the hour that the counter was last seen in.
+	Since time.Time
 }
+
+// GapKind says where a gap is.
+type GapKind string
+
+// The kinds of gaps.
+const (
+	// GapWithin is between two records of an hour.
+	GapWithin GapKind = ""
+	// GapBetween is between the last record of an hour and the first of a later one.
+	GapBetween GapKind = "between"
+	// GapBefore is before the first record that there is of a counter: the stream may have
+	// been turned on then, and nothing be wrong.
+	GapBefore GapKind = "before"
+)
 
 // Result says what became of records. It is a plain value.
 type Result struct {
@@ -255,7 +274,9 @@ func gapsOf(f usage.Fold) []Gap {
 	var gaps []Gap
 	for _, s := range f.Spans {
 		if !s.Whole() {
-			gaps = append(gaps, Gap{f.Entity, f.Resource, s.Limit, f.Hour, s.Missing, s.Unseen})
+			gaps = append(gaps, Gap{
+				Namespace: f.Keys.Name(), Entity: f.Entity, Resource: f.Resource, Limit: s.Limit, Hour: f.Hour, Missing: s.Missing, Unseen: s.Unseen,
+			})
 		}
 	}
 	return slices.Clip(gaps)

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,9 +167,7 @@ func (f *UsageFold) Statement() Statement {
 	b.setValue(attrResource, String(f.Resource))
 	b.setValue(attrWindow, String(hourly))
 	b.setValue(attrWindowStart, String(f.Hour.UTC().Format(hourLayout)))
-	shard := fnv.New32a()
-	_, _ = shard.Write([]byte(f.Entity + "#" + f.Resource))
-	b.setValue(GSI3PK, String(f.Keys.UsageHour(f.Hour, int(shard.Sum32()%UsageShards))))
+	b.setValue(GSI3PK, String(f.Keys.UsageHour(f.Hour, UsageShard(f.Entity, f.Resource))))
 	b.setValue(GSI3SK, String(f.Entity+"#"+f.Resource))
 	b.setValue(attrUsageSeq, String(f.To))
 	if f.Expires > 0 {

@@ -73,14 +73,8 @@ func (d *Denied) Statement() Statement {
 // DeniedOf takes the key of an item of denials apart, whether it was read from the table or
 // from an index; false for the key of something else. It has no counts.
 func DeniedOf(key Key) (Denied, bool) {
-	k, kind, entity, known := splitPartition(key.PK)
-	rest, isDenied := strings.CutPrefix(key.SK, skDeniedPrefix)
-	i := strings.LastIndexByte(rest, '#')
-	if !known || !isDenied || kind != "ENTITY#" || entity == "" || i <= 0 {
-		return Denied{}, false
-	}
-	hour, err := time.Parse(hourLayout, rest[i+1:])
-	return Denied{Keys: k, Entity: entity, Resource: rest[:i], Hour: hour}, err == nil
+	k, entity, resource, hour, ok := hourlyOf(key, skDeniedPrefix)
+	return Denied{Keys: k, Entity: entity, Resource: resource, Hour: hour}, ok
 }
 
 // DecodeDenied reads an item of denials.

@@ -135,6 +135,11 @@ type UsageSum struct {
 	Entities int64
 	// Final says that no record of the window can come any more.
 	Final bool
+	// Made is when what it sums was read, in milliseconds since 1970.
+	Made int64
+	// Place is where the entity of a sum of its own stood when its last hour was closed; nil
+	// for other sums.
+	Place *UsagePlace
 	// Expires is the item's time to live in seconds since 1970; 0 for none.
 	Expires int64
 }
@@ -164,6 +169,13 @@ func (k Keys) EncodeUsageSum(s UsageSum) Item {
 	}
 	if s.Expires > 0 {
 		item[TTL] = Number(s.Expires)
+	}
+	item[attrMadeAt] = Number(s.Made)
+	if s.Place != nil {
+		setPlace(item, *s.Place)
+	}
+	if s.Window == UsageDaily {
+		s.listed(k, item)
 	}
 	return item
 }
@@ -196,6 +208,10 @@ func DecodeUsageSum(item Item) (UsageSum, error) {
 	}
 	s.Entities, _ = d.number(attrEntities)
 	s.Expires, _ = d.number(TTL)
+	s.Made, _ = d.number(attrMadeAt)
+	if place, closed := ClosedPlace(item); closed {
+		s.Place = &place
+	}
 	final, _ := item[attrFinal].(*types.AttributeValueMemberBOOL)
 	s.Final = final != nil && final.Value
 	return s, d.err

@@ -1,0 +1,98 @@
+package aggregator
+
+import (
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+const (
+	// lookPage is how many earlier snapshots one request looks at: as many as one unit reads.
+	lookPage = 4
+	// lookBack is how many earlier snapshots are looked at for a limit that may have begun
+	// with the hour: one that is in none of them is taken to have begun.
+	lookBack = 24
+)
+
+// past is what is known of a pair before an hour.
+type past struct {
+	ends usage.Ends
+	// place is where its entity stood; nil where that is not known.
+	place *schema.UsagePlace
+}
+
+// look learns of the past where the counters of a snapshot ended before it, and where its
+// entity stood, if it has no record any more.
+func (k *closing) look(ctx context.Context, h hourly, p *past) error {
+	_, known := k.record(h.entity)
+	known = known || h.closed
+	enough := func(all bool) bool {
+		return (known || p.place != nil) && (h.snapshot == nil || p.ends.Have(*h.snapshot, all))
+	}
+	if enough(true) {
+		return nil
+	}
+	return table.Patiently(ctx, func() error {
+		looked := 0
+		for item, err := range k.table.Items(ctx, k.earlier(h)) {
+			if err == nil {
+				err = p.note(item)
+			}
+			if looked++; err != nil || enough(looked < lookBack) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// note learns from an earlier snapshot.
+func (p *past) note(item schema.Item) error {
+	u, err := schema.DecodeUsage(item)
+	if err != nil {
+		return err
+	}
+	p.ends.Note(u)
+	if stood, closed := schema.ClosedPlace(item); closed && p.place == nil {
+		p.place = &stood
+	}
+	return nil
+}
+
+// earlier are the snapshots of the same entity and resource before an item, the latest first.
+func (k *closing) earlier(h hourly) table.Query {
+	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: h.entity, Resource: h.resource, Window: schema.UsageHourly}
+	return table.Query{
+		Op: opClose, Hash: schema.PK, Value: h.key.PK, From: series.Prefix(), To: series.Key(k.keys, h.hour.Add(-time.Hour)).SK,
+		Newest: true, Whole: true, Page: lookPage,
+	}
+}
+
+// gaps are those of a snapshot, and between it and the one before. What is missing within an
+// hour and too much between it and the one before was counted, in the other hour: clocks
+// that stamp records may go back.
+func (k *closing) gaps(h hourly, breaks []usage.Break) (all []Gap) {
+	gap := Gap{Namespace: k.keys.Name(), Entity: h.entity, Resource: h.resource, Hour: h.hour}
+	between := map[string]int64{}
+	for _, b := range breaks {
+		g := gap
+		g.Limit, g.Kind, g.Missing, g.Unseen, g.Since = b.Limit, GapKind(b.Kind), b.Missing, b.Unseen, b.Since
+		within := h.snapshot.Spans[b.Limit].Missing
+		if b.Kind == usage.Between && b.Unseen == 0 && b.Missing == -within {
+			between[b.Limit] = b.Missing
+			continue
+		}
+		all = append(all, g)
+	}
+	for name, s := range h.snapshot.Spans {
+		if s.Missing+between[name] != 0 || s.Unseen != 0 {
+			g := gap
+			g.Limit, g.Missing, g.Unseen = name, s.Missing, s.Unseen
+			all = append(all, g)
+		}
+	}
+	return all
+}

@@ -1,0 +1,139 @@
+package aggregator
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+// closing is one hour of a namespace that is being closed.
+type closing struct {
+	*Closer
+	keys  schema.Keys
+	final bool
+	// made is when reading began, in milliseconds since 1970.
+	made int64
+	// records are the entities that were read; nil for one that is not there.
+	records map[string]*schema.EntityRecord
+	// days are the series whose daily sum was written, by the shard that lists them.
+	days map[int]map[schema.UsageSeries]bool
+	done ClosedHour
+}
+
+// closeHour closes an hour, and the day and month that end with it.
+func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool) (ClosedHour, error) {
+	k := &closing{
+		Closer: c, keys: keys, final: final, made: c.options.Now().UnixMilli(), records: map[string]*schema.EntityRecord{},
+		days: map[int]map[schema.UsageSeries]bool{}, done: ClosedHour{Namespace: keys.Name(), Hour: hour, Final: final},
+	}
+	err := k.sumHour(ctx, hour)
+	end := hour.Add(time.Hour)
+	if err == nil && end.Equal(schema.UsageDaily.Floor(end)) {
+		err = k.sumDay(ctx, schema.UsageDaily.Floor(hour))
+	}
+	if err == nil && end.Equal(schema.UsageMonthly.Floor(end)) {
+		err = k.sumMonth(ctx, schema.UsageMonthly.Floor(hour))
+	}
+	return k.done, err
+}
+
+// sumHour closes the snapshots of an hour and writes its sums.
+func (k *closing) sumHour(ctx context.Context, hour time.Time) error {
+	sums := usage.NewSums(schema.UsageHourly, hour)
+	snapshots, err := k.listed(ctx, k.partitions(hour)...)
+	if err != nil {
+		return err
+	}
+	k.done.Snapshots = len(snapshots)
+	denied, err := k.list(ctx, k.deniedIn(hour))
+	if err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(append(snapshots, denied...), table.PageSize) {
+		items, err := k.get(ctx, chunk)
+		if err != nil {
+			return err
+		}
+		entries, err := k.settle(ctx, items)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			sums.AddGroups(e.Entry)
+			k.done.Gaps = append(k.done.Gaps, e.gaps...)
+		}
+	}
+	return k.writeSums(ctx, sums.Take())
+}
+
+// partitions are the lists of an hour's snapshots.
+func (k *closing) partitions(hour time.Time) []table.Query {
+	all := make([]table.Query, schema.UsageShards)
+	for shard := range all {
+		all[shard] = indexed(k.keys.UsageHour(hour, shard))
+	}
+	return all
+}
+
+// indexed is a list in the index of entity configurations.
+func indexed(partition string) table.Query {
+	return table.Query{Op: opClose, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: partition}
+}
+
+// deniedIn is the list of an hour's denials.
+func (k *closing) deniedIn(hour time.Time) table.Query {
+	return table.Query{Op: opClose, Index: schema.IndexResource, Hash: schema.GSI2PK, Value: k.keys.DeniedHour(hour)}
+}
+
+// listed are the keys of several lists, one list after the other.
+func (k *closing) listed(ctx context.Context, lists ...table.Query) ([]schema.Key, error) {
+	return gather(ctx, k.options.Writers, lists, k.list)
+}
+
+func (k *closing) list(ctx context.Context, q table.Query) (keys []schema.Key, err error) {
+	err = table.Patiently(ctx, func() (err error) {
+		keys, err = k.table.Keys(ctx, q)
+		return err
+	})
+	return keys, err
+}
+
+// writeSums puts sums.
+func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(k.options.Writers)
+	for _, sum := range sums {
+		sum.Final, sum.Made = k.final, k.made
+		sum.Expires = k.options.Retention.expires(sum.Window, sum.Start)
+		group.Go(func() error { return k.put(ctx, k.keys, sum) })
+		if sum.Window == schema.UsageDaily {
+			k.wrote(sum)
+		}
+	}
+	k.done.Sums += len(sums)
+	return group.Wait()
+}
+
+// wrote remembers that the sum of a day was written.
+func (k *closing) wrote(sum schema.UsageSum) {
+	shard := sum.Shard(k.keys)
+	if k.days[shard] == nil {
+		k.days[shard] = map[schema.UsageSeries]bool{}
+	}
+	k.days[shard][sum.UsageSeries] = true
+}
+
+// get reads items.
+func (k *closing) get(ctx context.Context, keys []schema.Key) (items []schema.Item, err error) {
+	err = table.Patiently(ctx, func() (err error) {
+		items, err = k.table.GetMany(ctx, opClose, keys)
+		return err
+	})
+	return items, err
+}

@@ -1,0 +1,295 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/lock"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+const (
+	defaultGrace         = 15 * time.Minute
+	defaultRetentionDays = 400 * 24 * time.Hour
+	// mostGrace leaves an hour open no longer than until it is final.
+	mostGrace = usage.FinalAfter
+	// closeEvery is how often Run looks what is due.
+	closeEvery = 5 * time.Minute
+	// closeHold is how long others wait for a closer that died.
+	closeHold = time.Minute
+	// closeLease is the name of the lease of whoever closes.
+	closeLease = "usage-closer"
+)
+
+// Storage is what a Closer reads and writes. *dynamodb.Client implements it.
+type Storage interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+}
+
+// Retention is how long sums are kept after their window, by the window. A negative one is
+// for ever.
+type Retention struct {
+	// Hours is for sums of an hour. Defaults to 90 days, as snapshots are kept.
+	Hours time.Duration
+	// Days is for sums of a day. Defaults to 400 days, at least 40: months are summed from
+	// days.
+	Days time.Duration
+	// Months is for sums of a month. Defaults to for ever.
+	Months time.Duration
+}
+
+// CloserOptions configures a Closer. The zero value gives the defaults that the fields name.
+type CloserOptions struct {
+	// Grace is how long after its end an hour is closed: how long the stream and the index
+	// that lists snapshots may lag behind without a sum that is corrected only when the
+	// hour is final. Defaults to 15 minutes, at most 25 hours.
+	Grace time.Duration
+	// Retention is how long sums are kept.
+	Retention Retention
+	// Namespaces are those whose hours are closed; "" is what has none. Defaults to all
+	// that are registered, and what has none.
+	Namespaces []string
+	// Writers bounds how many items are written at once. Defaults to 16.
+	Writers int
+	// Closed is told of each hour that was closed or made anew, one at a time. Defaults to
+	// nobody.
+	Closed func(ClosedHour)
+	// Failed is told why Run could not close what was due; it goes on. Defaults to nobody.
+	Failed func(error)
+	// Now says what time it is. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// ClosedHour is an hour of a namespace that was closed.
+type ClosedHour struct {
+	// Namespace is whose hour it is; "" is what has none.
+	Namespace string
+	// Hour is the hour's beginning.
+	Hour time.Time
+	// Final says that no record of it can come any more.
+	Final bool
+	// Snapshots is how many it has, and Sums how many were written: of the hour, and of the
+	// day and month that it ends.
+	Snapshots, Sums int
+	// Gaps are those of the hour's snapshots, and between them and the ones before. Those
+	// of an hour that is not final may go when more records come.
+	Gaps []Gap
+}
+
+// Closed says what a Closer did. It is a plain value.
+type Closed struct {
+	// Hours is how many hours were closed for the first time, and Final how many were made
+	// final; an hour may be in both.
+	Hours, Final int
+	// Snapshots is how many snapshots these hours have, and Sums how many sums were
+	// written.
+	Snapshots, Sums int
+	// Gaps are those that were found.
+	Gaps []Gap
+}
+
+func (c *Closed) add(h ClosedHour) {
+	c.Snapshots += h.Snapshots
+	c.Sums += h.Sums
+	c.Gaps = append(c.Gaps, h.Gaps...)
+}
+
+// Closer closes hours: once an hour is over and the stream has brought its records, it notes
+// in each snapshot where the entity stood, and writes what was used per resource, plan and
+// parent; with the last hour of a day or month also that window's sums, and those of
+// entities. Sums are made anew from what they sum whenever they are written, and once more
+// when no record of the window can come any more, 25 hours after its end.
+//
+// Make one with NewCloser. It is safe for concurrent use, and several may do the same at
+// once, which only costs more.
+type Closer struct {
+	store   Storage
+	table   *table.Table
+	options CloserOptions
+}
+
+// NewCloser returns a Closer of a table's usage. It fails with a *ValidationError for bad
+// input.
+func NewCloser(client Storage, tableName string, opts *CloserOptions) (*Closer, error) {
+	o := CloserOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case problem.IsNil(client):
+		return nil, invalid("client", "is nil; give a client of DynamoDB")
+	case tableName == "":
+		return nil, invalid("table", "is empty; give the name of the table whose usage is closed")
+	case o.Grace < 0 || o.Grace > mostGrace:
+		return nil, invalid("options.Grace", "is %v; give 0 for the default, or up to %v", o.Grace, mostGrace)
+	case o.Retention.Days > 0 && o.Retention.Days < leastRetentionDays:
+		return nil, invalid("options.Retention.Days", "is %v; give at least %v, because months are summed from days", o.Retention.Days, leastRetentionDays)
+	case o.Writers < 0:
+		return nil, invalid("options.Writers", "is %d; give at least 1, or 0 for the default", o.Writers)
+	}
+	if reason := ddb.CheckSource(o.Now); reason != "" {
+		return nil, invalid("options.Now", "%s", reason)
+	}
+	o.setDefaults()
+	return &Closer{client, &table.Table{Client: client, Name: tableName}, o}, nil
+}
+
+const leastRetentionDays = 40 * 24 * time.Hour
+
+func (o *CloserOptions) setDefaults() {
+	o.Namespaces = slices.Clone(o.Namespaces)
+	if o.Grace == 0 {
+		o.Grace = defaultGrace
+	}
+	if o.Writers == 0 {
+		o.Writers = defaultWriters
+	}
+	if o.Retention.Hours == 0 {
+		o.Retention.Hours = defaultRetention
+	}
+	if o.Retention.Days == 0 {
+		o.Retention.Days = defaultRetentionDays
+	}
+	if o.Closed == nil {
+		o.Closed = func(ClosedHour) {}
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// expires is the time to live of a sum; 0 for none.
+func (r Retention) expires(w schema.UsageWindow, start time.Time) int64 {
+	kept := r.Months
+	switch w {
+	case schema.UsageHourly:
+		kept = r.Hours
+	case schema.UsageDaily:
+		kept = r.Days
+	case schema.UsageMonthly:
+	}
+	if kept <= 0 {
+		return 0
+	}
+	return w.Next(start).Add(kept).Unix()
+}
+
+// Run closes what is due every few minutes, until ctx ends. Of several that run at once
+// for a table, one does so; another goes on within about a minute of its death. What fails
+// is told and tried again.
+//
+// The error is that of ctx.
+func (c *Closer) Run(ctx context.Context) error {
+	for {
+		l := &lock.Lock{Table: c.table, Key: schema.NewKeys("").Lease(closeLease), Name: closeLease, Hold: closeHold, Now: c.options.Now}
+		err := l.Do(ctx, 0, nil, func(ctx context.Context, _ int64) error { return c.every(ctx) })
+		if err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
+			c.options.Failed(err)
+		}
+		if !ddb.Sleep(ctx, closeHold) {
+			return ctx.Err()
+		}
+	}
+}
+
+// every closes what is due, every few minutes.
+func (c *Closer) every(ctx context.Context) error {
+	for {
+		if _, err := c.CloseDue(ctx); err != nil && ctx.Err() == nil {
+			c.options.Failed(err)
+		}
+		if !ddb.Sleep(ctx, closeEvery) {
+			return ctx.Err()
+		}
+	}
+}
+
+// CloseDue closes the hours that are due, in their order, and makes those anew that became
+// final. It begins where the last one ended, whoever did that; the first of all begins with
+// the day before the last one. Close does so for days before that.
+//
+// What fails ends it. The hours before that stay closed, and the next call goes on.
+func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
+	var done Closed
+	namespaces, err := c.namespaces(ctx)
+	if err != nil {
+		return done, err
+	}
+	for _, name := range namespaces { // what fails in one namespace does not hold up the others
+		err = errors.Join(err, c.closeDue(ctx, schema.NewKeys(name), &done))
+	}
+	return done, err
+}
+
+func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) error {
+	cursor, err := c.cursor(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for {
+		from := cursor
+		if cursor.Closed.IsZero() {
+			from = usage.Begin(c.options.Now())
+		}
+		hour, next, due := usage.Due(from, c.options.Now(), c.options.Grace)
+		if !due {
+			return nil
+		}
+		closed, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final))
+		if err != nil {
+			return err
+		}
+		if cursor, err = c.move(ctx, keys, cursor, next); err != nil {
+			return err
+		}
+		if next.Closed.After(from.Closed) {
+			done.Hours++
+		}
+		if closed.Final {
+			done.Final++
+		}
+		done.add(closed)
+		c.options.Closed(closed)
+	}
+}
+
+// Close closes every hour from one to another, not included, of all namespaces, as if it
+// were due, and every day and month that ends within: after repairs, and for days before
+// the first that CloseDue closed. An hour that is not over yet is not closed.
+func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) {
+	var done Closed
+	namespaces, err := c.namespaces(ctx)
+	for i := 0; err == nil && i < len(namespaces); i++ {
+		keys := schema.NewKeys(namespaces[i])
+		for hour := schema.UsageHourly.Floor(from); err == nil && hour.Before(to) && !hour.Add(time.Hour).After(c.options.Now()); hour = hour.Add(time.Hour) {
+			var closed ClosedHour
+			if closed, err = c.closeHour(ctx, keys, hour, usage.Final(schema.UsageHourly, hour, c.options.Now())); err == nil {
+				done.Hours++
+				if closed.Final {
+					done.Final++
+				}
+				done.add(closed)
+				c.options.Closed(closed)
+			}
+		}
+	}
+	return done, err
+}

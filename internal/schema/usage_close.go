@@ -1,0 +1,154 @@
+package schema
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	skUsageClosed = "#USAGE_CLOSED"
+	attrClosedTo  = "closed_to"
+	attrFinalTo   = "final_to"
+	attrMadeAt    = "made_at"
+)
+
+// hourlyOf takes the key apart of what an entity has of a resource in an hour.
+func hourlyOf(key Key, prefix string) (k Keys, entity, resource string, hour time.Time, ok bool) {
+	k, kind, entity, known := splitPartition(key.PK)
+	rest, ours := strings.CutPrefix(key.SK, prefix)
+	i := strings.LastIndexByte(rest, '#')
+	if !known || !ours || kind != "ENTITY#" || entity == "" || i <= 0 {
+		return Keys{}, "", "", time.Time{}, false
+	}
+	hour, err := time.Parse(hourLayout, rest[i+1:])
+	return k, entity, rest[:i], hour, err == nil
+}
+
+// UsageOf takes the key of an hourly snapshot apart; false for the key of something else.
+func UsageOf(key Key) (k Keys, entity, resource string, hour time.Time, ok bool) {
+	return hourlyOf(key, skUsagePrefix)
+}
+
+// UsageShard is the partition, of those that list an hour, that lists what an entity used of
+// a resource: the same in every hour.
+func UsageShard(entity, resource string) int { return usageShard(entity + "#" + resource) }
+
+func usageShard(of string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(of)) // never fails
+	return int(h.Sum32() % UsageShards)
+}
+
+// UsageDay is a partition of the index of entity configurations that lists the sums of a
+// day.
+func (k Keys) UsageDay(day time.Time, shard int) string {
+	return fmt.Sprintf("%sUSAGE#%s#%d", k.prefix, day.UTC().Format(usageWindows[UsageDaily].layout), shard)
+}
+
+// Shard is the partition, of those that list a day, that lists a series: the same on every
+// day.
+func (s UsageSeries) Shard(k Keys) int { return usageShard(s.Partition(k) + s.Prefix()) }
+
+// listed adds to the item of a daily sum what lists it.
+func (s UsageSum) listed(k Keys, item Item) {
+	item[GSI3PK] = String(k.UsageDay(s.Start, s.Shard(k)))
+	item[GSI3SK] = String(s.Partition(k) + s.Prefix())
+}
+
+// SeriesOf takes the key of a daily sum of the namespace apart; false for the key of
+// something else.
+func (k Keys) SeriesOf(key Key) (UsageSeries, bool) {
+	w := usageWindows[UsageDaily]
+	partition, inside := strings.CutPrefix(key.PK, k.prefix)
+	kind, id, _ := strings.Cut(partition, "#")
+	s := UsageSeries{ID: id, Window: UsageDaily}
+	rest, ours := strings.CutPrefix(key.SK, w.others)
+	switch {
+	case kind == "ENTITY" && ours:
+		s.Kind = UsageOfEntity
+	case kind == "ENTITY":
+		s.Kind = UsageOfChildren
+		rest, ours = strings.CutPrefix(key.SK, w.children)
+	case kind == "RESOURCE":
+		s.Kind = UsageOfResource
+	case kind == "PLAN":
+		s.Kind = UsageOfPlan
+	}
+	i := strings.LastIndexByte(rest, '#')
+	if !inside || !ours || s.Kind == "" || id == "" || i <= 0 {
+		return UsageSeries{}, false
+	}
+	s.Resource = rest[:i]
+	return s, true
+}
+
+// Newest is the condition under which a sum is put: it replaces neither one that was read
+// later, nor a final one with one that is not.
+func (s UsageSum) Newest() Statement {
+	b := newStatementBuilder()
+	made := b.name(attrMadeAt)
+	b.require("(attribute_not_exists(" + made + ") OR " + made + " <= " + b.value(Number(s.Made)) + ")")
+	if !s.Final {
+		final := b.name(attrFinal)
+		b.require("(attribute_not_exists(" + final + ") OR " + final + " = " + b.value(&types.AttributeValueMemberBOOL{}) + ")")
+	}
+	return b.build()
+}
+
+// setPlace adds to an item where an entity stood.
+func setPlace(item Item, p UsagePlace) {
+	item[attrClosed] = &types.AttributeValueMemberBOOL{Value: true}
+	item[attrTop] = &types.AttributeValueMemberBOOL{Value: p.Top}
+	item[attrPlanTop] = &types.AttributeValueMemberBOOL{Value: p.PlanTop}
+	if p.Parent != "" {
+		item[attrParentID] = String(p.Parent)
+	}
+	if p.Plan != "" {
+		item[attrPlan] = String(p.Plan)
+	}
+}
+
+// UsageCursor says how far the hours of a namespace are closed.
+type UsageCursor struct {
+	// Closed is the first hour that is not closed, Final the first that is not final.
+	Closed, Final time.Time
+}
+
+// UsageClosed is the key of the namespace's UsageCursor.
+func (k Keys) UsageClosed() Key { return Key{k.prefix + "SYSTEM#", skUsageClosed} }
+
+// Follows is the statement that moves a cursor from an old one; the zero one is none.
+func (c UsageCursor) Follows(old UsageCursor) Statement {
+	b := newStatementBuilder()
+	for _, part := range []struct {
+		attr     string
+		now, old time.Time
+	}{{attrClosedTo, c.Closed, old.Closed}, {attrFinalTo, c.Final, old.Final}} {
+		b.setValue(part.attr, String(part.now.UTC().Format(hourLayout)))
+		if part.old.IsZero() {
+			b.absent(part.attr)
+		} else {
+			b.compare(part.attr, "=", String(part.old.UTC().Format(hourLayout)))
+		}
+	}
+	return b.build()
+}
+
+// DecodeUsageCursor reads a cursor; the zero one from no item.
+func DecodeUsageCursor(item Item) (c UsageCursor, err error) {
+	if len(item) == 0 {
+		return UsageCursor{}, nil
+	}
+	if c.Closed, err = time.Parse(hourLayout, Text(item, attrClosedTo)); err == nil {
+		c.Final, err = time.Parse(hourLayout, Text(item, attrFinalTo))
+	}
+	if err != nil {
+		key := KeyOf(item)
+		return UsageCursor{}, fmt.Errorf("item %q, %q does not say how far usage is closed: %w; delete it to begin anew", key.PK, key.SK, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,85 @@
+package usage
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// BreakKind is what is wrong where a counter's hours meet.
+type BreakKind string
+
+// The kinds of breaks.
+const (
+	// Between is a counter that did not begin where an hour before it ended.
+	Between BreakKind = "between"
+	// Before is a counter that did not begin at 0, and that no hour before it has: the
+	// stream may have been turned on then.
+	Before BreakKind = "before"
+)
+
+// Break is where the counter of one limit does not go on as an hour before it ended.
+type Break struct {
+	Limit string
+	Kind  BreakKind
+	// Missing is what it grew by between the two, in millitokens, or before the first.
+	Missing int64
+	// Unseen is 1 if it began anew, and no record showed its end.
+	Unseen int64
+	// Last is what it ended with, and Since the hour that it did so in.
+	Last  int64
+	Since time.Time
+}
+
+// Ends is where the counters of limits ended before an hour: the latest hour of each limit.
+type Ends map[string]End
+
+// End is where a counter ended.
+type End struct {
+	Last int64
+	Hour time.Time
+}
+
+// Note adds the ends of an hour, for limits of which no later hour is noted.
+func (e Ends) Note(u schema.UsageSnapshot) {
+	for name, s := range u.Spans {
+		if at, there := e[name]; !there || at.Hour.Before(u.Hour) {
+			e[name] = End{s.Last, u.Hour}
+		}
+	}
+}
+
+// Have reports whether the ends of all limits of an hour are known; or, unless all of them
+// are wanted, of those that began before it.
+func (e Ends) Have(u schema.UsageSnapshot, all bool) bool {
+	for name, s := range u.Spans {
+		if _, there := e[name]; !there && (all || !s.Begun && s.First != 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// Breaks are where the counters of an hour do not go on as the hours before it ended, by
+// limit. A counter that no hour has is one that began there, if it began.
+func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
+	var all []Break
+	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
+		s := u.Spans[name]
+		end, there := ends[name]
+		if !there {
+			if !s.Begun && s.First != 0 {
+				all = append(all, Break{Limit: name, Kind: Before, Missing: s.First})
+			}
+			continue
+		}
+		since := s.Since(end.Last)
+		b := Break{Limit: name, Kind: Between, Missing: since.Missing - s.Missing, Unseen: since.Unseen - s.Unseen, Last: end.Last, Since: end.Hour}
+		if b.Missing != 0 || b.Unseen != 0 {
+			all = append(all, b)
+		}
+	}
+	return all
+}

@@ -1,0 +1,41 @@
+package usage
+
+import (
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// FinalAfter is how long after its end an hour is final: the stream keeps a record for a
+// day, and who reads it has another hour.
+const FinalAfter = 25 * time.Hour
+
+// Final reports whether no record of a window can come any more.
+func Final(w schema.UsageWindow, start, now time.Time) bool {
+	return !w.Next(start).Add(FinalAfter).After(now)
+}
+
+// Begin is a cursor that nothing was closed by: it begins with the day of the last hour
+// that is final, so that the first day is whole.
+func Begin(now time.Time) schema.UsageCursor {
+	first := schema.UsageDaily.Floor(now.Add(-FinalAfter))
+	return schema.UsageCursor{Closed: first, Final: first}
+}
+
+// Due is the next hour to be closed, or made anew, and the cursor after that; false while
+// none is due. An hour that is final when it is closed is not made anew.
+func Due(c schema.UsageCursor, now time.Time, grace time.Duration) (hour time.Time, next schema.UsageCursor, ok bool) {
+	final := Final(schema.UsageHourly, c.Final, now)
+	switch {
+	case c.Final.Before(c.Closed) && final:
+		next = schema.UsageCursor{Closed: c.Closed, Final: c.Final.Add(time.Hour)}
+		return c.Final, next, true
+	case c.Closed.Add(time.Hour + grace).After(now):
+		return time.Time{}, c, false
+	}
+	next = schema.UsageCursor{Closed: c.Closed.Add(time.Hour), Final: c.Final}
+	if final && !c.Final.Before(c.Closed) {
+		next.Final = next.Closed
+	}
+	return c.Closed, next, true
+}
