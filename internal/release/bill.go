@@ -115,6 +115,10 @@ func billOfMaterials(id identity, c *contents, program [sha256.Size]byte) ([]byt
 		component.Hashes = []billHash{{"SHA-256", hex.EncodeToString(program[:])}}
 		b.Metadata.Component = component
 	}
+	for _, v := range c.vendored {
+		b.Components = append(b.Components, v.component())
+		b.Dependencies = append(b.Dependencies, billNeeds{Ref: v.PURL, DependsOn: []string{}})
+	}
 	b.Components = append(b.Components, billComponent{
 		Ref: standard, Type: "library", Name: "std", Version: strings.TrimPrefix(c.goVersion, "go"), Scope: "required",
 		Licenses: []billLicence{{billLicenceID{c.standard.id}}}, PURL: standard,
@@ -140,6 +144,18 @@ func componentOf(id identity, p *part, ref string) (billComponent, error) {
 	}
 	component.Hashes = []billHash{{"SHA-256", hex.EncodeToString(sum)}}
 	return component, nil
+}
+
+// component is the work in a bill of materials.
+func (v vendored) component() billComponent {
+	component := billComponent{
+		Ref: v.PURL, Type: "library", Name: v.Name, Version: v.Version, Scope: "required",
+		Licenses: []billLicence{{billLicenceID{v.licence.id}}}, PURL: v.PURL,
+	}
+	if v.Source != "" {
+		component.References = []billReference{{"vcs", v.Source}}
+	}
+	return component
 }
 
 // numbered is the document with a serial number that follows from everything in it.

@@ -37,6 +37,7 @@ type contents struct {
 	path         string // path of the main package
 	program      program
 	parts        map[string]*part
+	vendored     []vendored
 	standard     licence
 }
 
@@ -82,11 +83,13 @@ type listed struct {
 	ImportPath string
 	Imports    []string
 	Module     *struct{ Path, Version, Dir string }
+	Dir        string
+	EmbedFiles []string
 }
 
 // find completes the parts with where they are, their licences and who needs whom.
 func (c *contents) find(ctx context.Context) error {
-	list := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Imports,Module", c.path)
+	list := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Imports,Module,Dir,EmbedFiles", c.path)
 	list.Env = append(os.Environ(), "GOOS="+c.goos, "GOARCH="+c.goarch)
 	list.Stderr = os.Stderr
 	text, err := list.Output()
@@ -102,6 +105,9 @@ func (c *contents) find(ctx context.Context) error {
 		return err
 	}
 	if err := c.connect(packages); err != nil {
+		return err
+	}
+	if c.vendored, err = findVendored(packages); err != nil {
 		return err
 	}
 	if c.standard, err = readLicence(strings.TrimSpace(string(root))); err != nil {

@@ -94,6 +94,9 @@ func (c *contents) notices() []byte {
 			add(p.path+" "+p.version, p.licence)
 		}
 	}
+	for _, v := range c.vendored {
+		add(v.Name+" "+v.Version, v.licence)
+	}
 	var b bytes.Buffer
 	b.WriteString("This program contains the following works, under the licences below their names.\n")
 	for _, text := range order {

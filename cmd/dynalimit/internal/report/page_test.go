@@ -1,0 +1,361 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestChartsDrawWhatTheReportSays(t *testing.T) {
+	r := sample()
+	p := open(t, r, desk)
+	var top []float64
+	for i, resource := range r.Resources {
+		p.eval(fmt.Sprintf(`document.querySelector("#r%d-0 .chart").plot.data[1]`, i), &top)
+		require.Len(t, top, len(r.Starts))
+		for w, total := range resource.Limits[0].Total {
+			assert.InDelta(t, float64(total)/1000, top[w], 1e-6, "%s in window %d", resource.Name, w)
+		}
+	}
+
+	search := p.colour("s0")
+	assert.Equal(t, search, p.pixel("r0-0", 100, 1530), "the spike of the one that made it")
+	assert.Empty(t, p.pixel("r0-0", 99, 1530), "and not before")
+	assert.Empty(t, p.pixel("r0-0", 101, 1530), "nor after")
+	values := r.Resources[0].Limits[0].Entities
+	below := 0.0
+	for i, s := range values {
+		v := float64(s.Values[60]) / 1000
+		assert.Equal(t, p.colour("s"+strconv.Itoa(i)), p.pixel("r0-0", 60, below+v/2), "%s stands on the others", s.Entity)
+		below += v
+	}
+	assert.Equal(t, p.colour("rest"), p.pixel("r0-0", 60, below+15))
+
+	last := len(r.Starts) - 1
+	assert.Equal(t, p.colour("open"), p.pixel("r0-0", last, 1930), "the last hour is open")
+	assert.Empty(t, p.pixel("r0-0", last-2, 1930))
+	assert.Equal(t, p.colour("gap"), p.painted("r0-0", 40, "u.bbox.top - 3"), "a gap is marked")
+	assert.Empty(t, p.painted("r0-0", 41, "u.bbox.top - 3"))
+}
+
+func TestPointerReadsValues(t *testing.T) {
+	p := open(t, sample(), desk)
+	var at struct{ X, Y float64 }
+	p.do(chromedp.ScrollIntoView(chromedp.CSS("#r0-0 .chart")))
+	p.eval(`(() => {
+		const u = document.querySelector("#r0-0 .chart").plot, d = JSON.parse(document.getElementById("data").textContent);
+		const over = u.over.getBoundingClientRect();
+		return {X: over.left + u.valToPos(d.starts[100] + 3500, "x"), Y: over.top + 20};
+	})()`, &at)
+	p.do(chromedp.MouseEvent(chromedp.MouseMoved, at.X-1, at.Y), chromedp.MouseEvent(chromedp.MouseMoved, at.X, at.Y))
+	p.settle()
+	total := amount(sample().Resources[0].Limits[0].Total[100])
+	assert.Equal(t, "Tue 20 Jan 2026, 04:00–05:00 · "+total+" rpm · 24 denied", p.reading("r0-0"), "the end of a window is still of it")
+	assert.Equal(t, "search "+amount(sample().Resources[0].Limits[0].Entities[0].Values[100]),
+		p.text(`(b => b.querySelector("bdi").textContent + " " + b.querySelector("b").textContent)(document.querySelector("#r0-0 .legend button"))`))
+	p.do(chromedp.MouseEvent(chromedp.MouseMoved, 2, 2))
+	p.settle()
+	assert.Contains(t, p.reading("r0-0"), "arrow keys")
+}
+
+func TestKeyboard(t *testing.T) {
+	p := open(t, sample(), desk)
+	p.focus("#r0-0 .chart")
+	p.press(kb.Home)
+	assert.Contains(t, p.reading("r0-0"), "Fri 16 Jan 2026, 00:00–01:00 · ")
+	p.press(kb.ArrowRight, kb.ArrowRight, kb.ArrowLeft)
+	assert.Contains(t, p.reading("r0-0"), "Fri 16 Jan 2026, 01:00–02:00 · ")
+	p.press(kb.End)
+	assert.Contains(t, p.reading("r0-0"), "Thu 22 Jan 2026, 23:00–00:00 · ")
+	assert.Contains(t, p.reading("r0-0"), "open: more may come · 12.5 not in the stream yet")
+	p.press(kb.ArrowRight)
+	assert.Contains(t, p.reading("r0-0"), "23:00–00:00", "it stops at the end")
+	p.press(kb.Escape)
+	assert.Contains(t, p.reading("r0-0"), "arrow keys")
+
+	p.press(kb.Tab)
+	assert.Equal(t, "search", p.text(`document.activeElement.querySelector("bdi").textContent`), "from the chart to its legend")
+	p.press(" ")
+	var top []float64
+	p.eval(`document.querySelector("#r0-0 .chart").plot.data[1]`, &top)
+	l := sample().Resources[0].Limits[0]
+	assert.InDelta(t, float64(l.Total[100]-l.Entities[0].Values[100])/1000, top[100], 1e-6, "without the one that is hidden")
+	assert.Equal(t, "false", p.text(`document.activeElement.getAttribute("aria-pressed")`))
+	p.press(" ")
+	p.eval(`document.querySelector("#r0-0 .chart").plot.data[1]`, &top)
+	assert.InDelta(t, float64(l.Total[100])/1000, top[100], 1e-6, "and with it again")
+
+	p.focus("#r0 input")
+	p.press(kb.ArrowRight)
+	assert.Equal(t, "r0-1", p.text(`[...document.querySelectorAll("#r0 .panel")].filter(e => !e.hidden).map(e => e.id).join()`), "the other limit")
+	p.eval(`document.querySelector("#r0-1 .chart").plot.data[1]`, &top)
+	assert.InDelta(t, float64(sample().Resources[0].Limits[1].Total[100])/1000, top[100], 1e-6)
+}
+
+func TestNumbersStandInATable(t *testing.T) {
+	r := sample()
+	p := open(t, r, desk)
+	p.click("#r0-0 summary")
+	var rows [][]string
+	p.eval(`[...document.querySelectorAll("#r0-0 details tbody tr")].map(r => [...r.cells].map(c => c.textContent))`, &rows)
+	require.Len(t, rows, len(r.Starts))
+	l := r.Resources[0].Limits[0]
+	for i, cells := range rows {
+		want := []string{r.label(i)}
+		for _, s := range l.Entities {
+			want = append(want, amount(s.Values[i]))
+		}
+		want = append(want, amount(l.others()[i]), amount(l.Total[i]))
+		require.Equal(t, want, cells[:len(want)])
+	}
+	assert.Equal(t, "gap: 90 missing", rows[40][7])
+	assert.Equal(t, "24 denied", rows[100][7])
+	assert.Empty(t, rows[50][7])
+}
+
+// hostile are names that are markup, code, or break lines, or the direction of a text.
+var hostile = []string{
+	`<img src=x onerror="alert(1)">`, `</script><script>alert(2)</script>`, `"quoted" 'and' & {{.}} ${1} <!--`, "\u202etxet\u202c עברית العربية",
+	strings.Repeat("W", 256), `javascript:alert(3)`, "]]>\u2028\x00\x1b[31m", `' onmouseover='alert(4)`,
+}
+
+func hostileReport() Report {
+	r := sampleOf(24)
+	for i, name := range hostile {
+		l := r.Resources[0].Limits[0]
+		l.Name = name
+		l.Entities = nil
+		for k, entity := range hostile {
+			values := make([]int64, len(r.Starts))
+			values[k] = 1000 * int64(k+1)
+			l.Entities = append(l.Entities, Series{Entity: entity, Parent: hostile[(i+k)%len(hostile)], Values: values})
+		}
+		r.Resources = append(r.Resources, Resource{Name: name, Limits: []Limit{l, r.Resources[1].Limits[0]}})
+	}
+	r.Table, r.Namespace, r.Entity, r.Notes = hostile[1], hostile[0], hostile[0], hostile
+	return r
+}
+
+func TestHostileNamesStayText(t *testing.T) {
+	for _, on := range []screen{desk, phone} {
+		p := open(t, hostileReport(), on)
+		var names []string
+		p.eval(`[...document.querySelectorAll("#r2-0 .legend bdi")].map(e => e.textContent)`, &names)
+		require.Len(t, names, len(hostile)+1)
+		for i, name := range hostile {
+			assert.Equal(t, name, names[i], "the script keeps it as it is")
+			p.focus("#r2-0 .legend li:nth-child(" + strconv.Itoa(i+1) + ") button")
+		}
+		p.eval(`[...document.querySelectorAll("#r2-0 .shares th[scope=row] > bdi")].map(e => e.textContent)`, &names)
+		for i, name := range hostile {
+			assert.Equal(t, strings.ReplaceAll(name, "\x00", "\ufffd"), names[i], "as does the page")
+		}
+		p.click("#r2-0 summary")
+		var count int
+		p.eval(`document.querySelectorAll("img, iframe, a[href^='javascript'], [onerror], [onmouseover]").length`, &count)
+		assert.Zero(t, count, "no name became an element")
+		p.eval(`document.scripts.length`, &count)
+		assert.Equal(t, 3, count)
+		p.fits()
+	}
+}
+
+// fits asserts that nothing scrolls sideways, and that nothing is cut off.
+func (p *tab) fits() {
+	p.t.Helper()
+	var wide []string
+	p.eval(`(() => {
+		const width = document.documentElement.clientWidth;
+		const scrolls = e => e && (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement));
+		return [...document.querySelectorAll("body *")].filter(e => {
+			const r = e.getBoundingClientRect();
+			return r.width > 0 && r.right > width + 0.5 && !scrolls(e.parentElement) && !e.closest("[hidden]");
+		}).map(e => e.tagName + "." + e.className + " " + e.getBoundingClientRect().right).slice(0, 9);
+	})()`, &wide)
+	assert.Empty(p.t, wide, "these are wider than the screen")
+	var size [2]int
+	p.eval(`[document.documentElement.scrollWidth, document.documentElement.clientWidth]`, &size)
+	assert.LessOrEqual(p.t, size[0], size[1], "it scrolls sideways")
+}
+
+func TestPhone(t *testing.T) {
+	p := open(t, sample(), phone)
+	p.fits()
+	var size []float64
+	p.eval(`[...document.querySelectorAll("#r0-0 canvas")].map(c => c.getBoundingClientRect().width)`, &size)
+	assert.Greater(t, size[0], 250.0)
+	assert.LessOrEqual(t, size[0], 360.0)
+	p.click("#r0-0 summary")
+	p.fits()
+	picture(p, "phone")
+}
+
+// picture keeps what the page looks like, if somebody wants to look at it.
+func picture(p *tab, name string) {
+	folder := os.Getenv("DYNALIMIT_PICTURES")
+	if folder == "" {
+		return
+	}
+	image, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+	require.NoError(p.t, err)
+	require.NoError(p.t, os.WriteFile(folder+"/"+name+".png", image, 0o600))
+}
+
+// contrasts are the ratios of the colours of every text of the page to what is behind it.
+const contrasts = `(() => {
+	const parse = c => { const m = c.match(/[\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
+	const light = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+		.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+	const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c[3] === 1) return c; } return [255, 255, 255]; };
+	const out = {};
+	for (const e of document.querySelectorAll("body *")) {
+		const shown = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) && e.getClientRects().length && !e.closest("svg, script, style");
+		if (!shown) continue;
+		const [a, b] = [light(parse(getComputedStyle(e).color)), light(behind(e))];
+		out[e.tagName + "." + e.className + " " + e.textContent.trim().slice(0, 20)] = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+	}
+	return out;
+})()`
+
+func (p *tab) readable() {
+	p.t.Helper()
+	var found map[string]float64
+	p.eval(contrasts, &found)
+	assert.Greater(p.t, len(found), 20)
+	for what, ratio := range found {
+		assert.GreaterOrEqual(p.t, ratio, 4.5, "the contrast of %s", what)
+	}
+	card := luminance(p.t, p.colour("card"))
+	for _, name := range []string{"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "rest", "gap"} {
+		assert.GreaterOrEqual(p.t, ratio(luminance(p.t, p.colour(name)), card), 3.0, "the contrast of the colour %s", name)
+	}
+	assert.GreaterOrEqual(p.t, ratio(luminance(p.t, p.colour("soft")), card), 4.5, "the contrast of axes")
+}
+
+func ratio(a, b float64) float64 { return (max(a, b) + 0.05) / (min(a, b) + 0.05) }
+
+// luminance is that of a colour such as #3b74b4, as WCAG defines it.
+func luminance(t *testing.T, colour string) float64 {
+	t.Helper()
+	n, err := strconv.ParseUint(strings.TrimPrefix(colour, "#"), 16, 32)
+	require.NoError(t, err, colour)
+	sum := 0.0
+	for i, weight := range []float64{0.0722, 0.7152, 0.2126} {
+		v := float64(n>>(8*i)&0xff) / 255
+		if v <= 0.03928 {
+			v /= 12.92
+		} else {
+			v = math.Pow((v+0.055)/1.055, 2.4)
+		}
+		sum += weight * v
+	}
+	return sum
+}
+
+func TestLightAndDarkAreReadable(t *testing.T) {
+	p := open(t, sample(), desk)
+	p.readable()
+	light := p.colour("s0")
+	assert.Equal(t, light, p.pixel("r0-0", 100, 1530))
+	assert.Equal(t, "Switch to dark colours", p.text(`document.getElementById("theme").getAttribute("aria-label")`))
+	picture(p, "light")
+
+	p.click("#theme")
+	p.readable()
+	assert.NotEqual(t, light, p.colour("s0"))
+	assert.Equal(t, p.colour("s0"), p.pixel("r0-0", 100, 1530), "charts are drawn anew")
+	assert.Equal(t, "Switch to light colours", p.text(`document.getElementById("theme").getAttribute("aria-label")`))
+	dark := p.colour("s0")
+
+	p = open(t, sample(), screen{width: 1200, height: 900, dark: true})
+	p.readable()
+	assert.Equal(t, dark, p.colour("s0"), "as the system wants it")
+	assert.Equal(t, dark, p.pixel("r0-0", 100, 1530))
+	picture(p, "dark")
+	p.click("#theme")
+	assert.Equal(t, light, p.pixel("r0-0", 100, 1530), "and as its reader does")
+}
+
+func TestEmptyReport(t *testing.T) {
+	r := sample()
+	r.Resources = nil
+	p := open(t, r, phone)
+	assert.Equal(t, "Nothing was used in this time.", p.text(`document.querySelector("main .empty").textContent`))
+	p.fits()
+	picture(p, "empty")
+	r.Starts = nil
+	p = open(t, r, desk)
+	assert.Equal(t, "Nothing was used in this time.", p.text(`document.querySelector("main .empty").textContent`))
+
+	idle := sample()
+	idle.Resources = []Resource{{Name: "gpt-4", Limits: []Limit{{Name: "rpm", Total: make([]int64, len(idle.Starts))}}}, {Name: "claude"}}
+	p = open(t, idle, desk)
+	assert.Equal(t, "Nothing was consumed.", p.text(`document.querySelector("#r0-0 tbody").textContent.trim()`))
+	assert.Equal(t, "No limit counted anything.", p.text(`document.querySelector("#r1 .empty").textContent`))
+}
+
+// TestOneWindow: a report of one month is one block, and what was given back is below zero.
+func TestOneWindow(t *testing.T) {
+	r := Report{
+		Table: "limits", Window: "month", Zone: "UTC", From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
+		Made: time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC), Starts: []time.Time{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
+		Resources: []Resource{{Name: "gpt-4", Limits: []Limit{{
+			Name: "tpm", Total: []int64{60_000},
+			Entities: []Series{{Entity: "a", Values: []int64{100_000}}, {Entity: "b", Values: []int64{-40_000}}},
+		}}}},
+	}
+	p := open(t, r, desk)
+	assert.Equal(t, p.colour("s0"), p.pixel("r0-0", 0, 50))
+	assert.Equal(t, p.colour("s1"), p.pixel("r0-0", 0, -20))
+	p.focus("#r0-0 .chart")
+	p.press(kb.End)
+	assert.Equal(t, "January 2026 · 60 tpm", p.reading("r0-0"))
+}
+
+// TestTimesAreThoseOfTheZone: ticks and labels are local, also where the clock is put back.
+func TestTimesAreThoseOfTheZone(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	from := time.Date(2026, 10, 25, 0, 0, 0, 0, zone)
+	r := Report{Table: "limits", Window: "hour", Zone: "Europe/Berlin", From: from, To: from.AddDate(0, 0, 1), Made: from.AddDate(0, 0, 1)}
+	for at := from; at.Before(r.To); at = at.Add(time.Hour) {
+		r.Starts = append(r.Starts, at.In(zone))
+	}
+	require.Len(t, r.Starts, 25)
+	r.Resources = []Resource{{Name: "gpt-4", Limits: []Limit{{Name: "rpm", Total: make([]int64, 25)}}}}
+	p := open(t, r, desk)
+	var ticks []string
+	p.eval(`document.querySelector("#r0-0 .chart").plot.axes[0]._values`, &ticks)
+	assert.Equal(t, "00:00\n25 Oct", ticks[0])
+	assert.Contains(t, ticks, "12:00")
+	p.focus("#r0-0 .chart")
+	p.press(kb.End)
+	assert.Contains(t, p.reading("r0-0"), "Sun 25 Oct 2026, 23:00–00:00")
+}
+
+// TestPageRunsNothingElse: a script that gets into the page all the same does not run.
+func TestPageRunsNothingElse(t *testing.T) {
+	p := open(t, sample(), desk)
+	var ran bool
+	p.eval(`(() => { const s = document.createElement("script"); s.textContent = "window.ran = true"; document.body.append(s); return !!window.ran; })()`, &ran)
+	assert.False(t, ran)
+	p.eval(`fetch("http://127.0.0.1:1/").then(() => true, () => false)`, &ran)
+	assert.False(t, ran)
+	p.settle()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, trouble := range p.trouble {
+		assert.Contains(t, trouble, "Content Security Policy")
+	}
+	assert.NotEmpty(t, p.trouble)
+	p.trouble = nil
+}

@@ -1,0 +1,286 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// colours is how many series of a chart have a colour of their own.
+const colours = 10
+
+// view is a report as the page says it.
+type view struct {
+	Title    string
+	Facts    []fact
+	Notes    []string
+	Sections []section
+}
+
+type fact struct{ Name, Value string }
+
+// section is a heading with a panel for each limit, one of which is shown at a time.
+type section struct {
+	ID, Title, Lead string
+	Panels          []panel
+}
+
+// panel is a chart, and its numbers as text.
+type panel struct {
+	ID, Limit, What     string
+	Per                 string // the window that a value is of
+	Total, Peak, PeakAt string
+	Denied              string
+	Names               string // of the table's first column
+	Rows                []row
+	Gaps, Open          bool
+}
+
+// row is a line of the table of shares.
+type row struct {
+	Name, Parent, Amount, Share, Width, Denied string
+	Colour                                     string // class of its colour
+	Rest                                       bool
+}
+
+// chart is what the script draws of a panel.
+type chart struct {
+	Limit  string `json:"limit"`
+	Series []line `json:"series"`
+	Marks  []Mark `json:"marks"`
+}
+
+// line is one series of a chart.
+type line struct {
+	Name   string  `json:"name"`
+	Rest   bool    `json:"rest,omitempty"`
+	Values []int64 `json:"values"`
+	denied int64
+	parent string
+}
+
+// data is what the script is given.
+type data struct {
+	Zone   string           `json:"zone"`
+	Window string           `json:"window"`
+	Starts []int64          `json:"starts"` // in seconds since 1970
+	To     int64            `json:"to"`
+	Labels []string         `json:"labels"`
+	Charts map[string]chart `json:"charts"`
+}
+
+// outline is everything that a page says, and what its script draws.
+func (r *Report) outline() (view, data) {
+	v := view{Title: "Usage of the table " + r.Table, Facts: r.facts(), Notes: r.Notes}
+	if r.Entity != "" {
+		v.Title = "Usage of " + r.Entity
+	}
+	d := data{Zone: cmp.Or(r.Zone, "UTC"), Window: r.Window, To: r.To.Unix(), Starts: []int64{}, Labels: []string{}, Charts: map[string]chart{}}
+	for i, at := range r.Starts {
+		d.Starts = append(d.Starts, at.Unix())
+		d.Labels = append(d.Labels, r.label(i))
+	}
+	if len(r.Starts) == 0 {
+		return v, d
+	}
+	add := func(id string, s section, charts []chart, names string) {
+		s.ID = id
+		for i, c := range charts {
+			p := r.panel(c, names)
+			p.ID = id + "-" + strconv.Itoa(i)
+			p.What = s.Title
+			s.Panels = append(s.Panels, p)
+			d.Charts[p.ID] = c
+		}
+		v.Sections = append(v.Sections, s)
+	}
+	if len(r.Resources) > 1 {
+		add("overview", section{Title: "All resources", Lead: "What was consumed of each resource, by the name of the limit that counted it."}, r.overview(), "Resource")
+	}
+	for i, resource := range r.Resources {
+		add("r"+strconv.Itoa(i), section{Title: resource.Name}, resource.charts(), "Entity")
+	}
+	return v, d
+}
+
+func (r *Report) facts() []fact {
+	facts := []fact{{"Table", r.Table}}
+	if r.Namespace != "" {
+		facts = append(facts, fact{"Namespace", r.Namespace})
+	}
+	if r.Entity != "" {
+		facts = append(facts, fact{"Entity", r.Entity})
+	}
+	const layout = "2 Jan 2006, 15:04"
+	zone := cmp.Or(r.Zone, "UTC")
+	return append(facts,
+		fact{"From", r.From.Format(layout)}, fact{"To", r.To.Format(layout)},
+		fact{"Time zone", zone}, fact{"Each value is", "one " + r.Window}, fact{"Made", r.Made.Format(layout)})
+}
+
+// label names window i.
+func (r *Report) label(i int) string {
+	at := r.Starts[i]
+	switch r.Window {
+	case "month":
+		return at.Format("January 2006")
+	case "day":
+		return at.Format("Mon 2 Jan 2006")
+	}
+	end := at.Add(time.Hour)
+	return at.Format("Mon 2 Jan 2006, 15:04") + "–" + end.Format("15:04")
+}
+
+// charts are those of a resource, one for each limit.
+func (r Resource) charts() []chart {
+	charts := make([]chart, 0, len(r.Limits))
+	for _, l := range r.Limits {
+		charts = append(charts, l.chart())
+	}
+	return charts
+}
+
+// chart is what is drawn of a limit: each entity that has a colour, and the others
+// together.
+func (l Limit) chart() chart {
+	c := chart{Limit: l.Name, Series: []line{}, Marks: marks(l.Marks)}
+	named := min(colours, len(l.Entities))
+	rest := line{Name: "others", Rest: true}
+	if more := l.More + int64(len(l.Entities)-named); more > 0 {
+		rest.Name = count(more) + " " + rest.Name
+	}
+	l.Entities = l.Entities[:named]
+	for _, m := range l.Marks {
+		rest.denied += m.Denied
+	}
+	for _, s := range l.Entities {
+		c.Series = append(c.Series, line{Name: s.Entity, Values: s.Values, denied: s.Denied, parent: s.Parent})
+		rest.denied -= s.Denied
+	}
+	rest.denied = max(0, rest.denied)
+	if rest.Values = l.others(); rest.denied > 0 || slices.ContainsFunc(rest.Values, func(v int64) bool { return v != 0 }) {
+		c.Series = append(c.Series, rest)
+	}
+	return c
+}
+
+// overview are the charts of all resources together, one for each name of a limit.
+func (r *Report) overview() []chart {
+	var names []string
+	for _, resource := range r.Resources {
+		for _, l := range resource.Limits {
+			if !slices.Contains(names, l.Name) {
+				names = append(names, l.Name)
+			}
+		}
+	}
+	charts := make([]chart, 0, len(names))
+	for _, name := range names {
+		charts = append(charts, r.together(name))
+	}
+	return charts
+}
+
+// together is the chart of the limits of one name.
+func (r *Report) together(name string) chart {
+	c := chart{Limit: name, Marks: []Mark{}}
+	for _, resource := range r.Resources {
+		for _, l := range resource.Limits {
+			if l.Name != name {
+				continue
+			}
+			s := line{Name: resource.Name, Values: l.Total}
+			for _, m := range l.Marks {
+				s.denied += m.Denied
+			}
+			c.Series = append(c.Series, s)
+			c.Marks = append(c.Marks, l.Marks...)
+		}
+	}
+	slices.SortStableFunc(c.Series, func(a, b line) int { return cmp.Compare(sum(b.Values), sum(a.Values)) })
+	if len(c.Series) > colours {
+		c.Series = append(c.Series[:colours:colours], merged(c.Series[colours:]))
+	}
+	c.Marks = joined(c.Marks)
+	return c
+}
+
+// merged is several series as one.
+func merged(some []line) line {
+	rest := line{Name: count(int64(len(some))) + " others", Rest: true, Values: make([]int64, len(some[0].Values))}
+	for _, s := range some {
+		rest.denied += s.denied
+		for i, v := range s.Values {
+			rest.Values[i] += v
+		}
+	}
+	return rest
+}
+
+// joined are marks of several limits, one for each window, ascending.
+func joined(all []Mark) []Mark {
+	slices.SortStableFunc(all, func(a, b Mark) int { return cmp.Compare(a.Window, b.Window) })
+	one := all[:0]
+	for _, m := range all {
+		if last := len(one) - 1; last >= 0 && one[last].Window == m.Window {
+			one[last] = one[last].and(m)
+		} else {
+			one = append(one, m)
+		}
+	}
+	return one
+}
+
+// and is what two limits have to say of one window.
+func (m Mark) and(other Mark) Mark {
+	return Mark{
+		Window: other.Window, Open: m.Open || other.Open, Pending: m.Pending + other.Pending, Repaired: m.Repaired + other.Repaired,
+		Missing: m.Missing + other.Missing, Unseen: m.Unseen + other.Unseen, Denied: m.Denied + other.Denied,
+	}
+}
+
+// marks is a list that is not null in JSON.
+func marks(some []Mark) []Mark {
+	if some == nil {
+		return []Mark{}
+	}
+	return some
+}
+
+// panel is a chart in words.
+func (r *Report) panel(c chart, names string) panel {
+	p := panel{Limit: c.Limit, Per: r.Window, Names: names}
+	total := make([]int64, len(r.Starts))
+	for _, s := range c.Series {
+		for i, v := range s.Values {
+			total[i] += v
+		}
+	}
+	whole, peak := sum(total), 0
+	for i, v := range total {
+		if v > total[peak] {
+			peak = i
+		}
+	}
+	p.Total, p.Peak, p.PeakAt = amount(whole), amount(total[peak]), r.label(peak)
+	var denied int64
+	for _, m := range c.Marks {
+		denied += m.Denied
+		p.Gaps = p.Gaps || m.gap()
+		p.Open = p.Open || m.Open
+	}
+	p.Denied = count(denied)
+	for i, s := range c.Series {
+		used := sum(s.Values)
+		line := row{
+			Name: s.Name, Parent: s.parent, Amount: amount(used), Share: share(used, whole), Width: width(used, whole),
+			Denied: count(s.denied), Colour: "s" + strconv.Itoa(i), Rest: s.Rest,
+		}
+		if s.Rest {
+			line.Colour = "rest"
+		}
+		p.Rows = append(p.Rows, line)
+	}
+	return p
+}
