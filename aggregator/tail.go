@@ -26,6 +26,7 @@ const (
 	defaultPoll      = time.Second
 	longestPoll      = time.Minute
 	defaultTries     = 3
+	maxHolder        = 256
 )
 
 // ProcessFunc does something with records of a stream, which come in the order of each
@@ -57,8 +58,8 @@ type TailOptions struct {
 	// records uses the same, anybody else another. 1 to 64 of a to z, and - after the first
 	// letter. DynamoDB lets two read a shard at once. Defaults to "usage".
 	Name string
-	// Holder names this Tail to people who look at leases, such as a host's name. It need
-	// not be unique. Defaults to "tail".
+	// Holder names this Tail to people who look at leases, such as a host's name, in at most
+	// 256 bytes. It need not be unique. Defaults to "tail".
 	Holder string
 	// FoldEvery is for how long records of a shard are gathered before they are processed
 	// together: the longer, the fewer writes, and the later usage is seen. At most 5
@@ -136,7 +137,7 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 	return t, nil
 }
 
-// complete checks the options, and sets those that are not set.
+// complete sets the options that are not set, and checks them.
 func (o *TailOptions) complete() error {
 	orDefault(&o.Name, defaultTail)
 	orDefault(&o.Holder, "tail")
@@ -157,7 +158,14 @@ func (o *TailOptions) complete() error {
 	if reason := ddb.CheckSource(o.Now); reason != "" {
 		return invalid("options.Now", "%s", reason)
 	}
+	return o.check()
+}
+
+// check says what is wrong with a number.
+func (o *TailOptions) check() error {
 	switch {
+	case len(o.Holder) > maxHolder:
+		return invalid("options.Holder", "has %d bytes; give at most %d", len(o.Holder), maxHolder)
 	case o.FoldEvery > longestFoldEvery:
 		return invalid("options.FoldEvery", "is %v; give at most %v, or a negative one for at once", o.FoldEvery, longestFoldEvery)
 	case o.MaxRecords < 0:

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -80,6 +84,8 @@ type wire struct {
 	aggregator.StreamsAPI
 	aggregator.TailDynamoDB
 	cut atomic.Bool
+	// bend changes what is read; nil for not.
+	bend func(*dynamodbstreams.GetRecordsOutput)
 }
 
 var errCut = errors.New("the process is dead")
@@ -105,7 +111,11 @@ func (w *wire) GetShardIterator(ctx context.Context, in *dynamodbstreams.GetShar
 }
 
 func (w *wire) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
-	return via(ctx, w, w.StreamsAPI.GetRecords, in, o...)
+	out, err := via(ctx, w, w.StreamsAPI.GetRecords, in, o...)
+	if w.bend != nil && err == nil {
+		w.bend(out)
+	}
+	return out, err
 }
 
 func (w *wire) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
@@ -231,10 +241,16 @@ type tailer struct {
 // something else to do.
 func (h *harbor) tail(opts aggregator.TailOptions, process ...aggregator.ProcessFunc) *tailer {
 	h.t.Helper()
+	return h.bent(nil, opts, process...)
+}
+
+// bent is tail with something that changes what is read.
+func (h *harbor) bent(bend func(*dynamodbstreams.GetRecordsOutput), opts aggregator.TailOptions, process ...aggregator.ProcessFunc) *tailer {
+	h.t.Helper()
 	once := func(o *dynamodb.Options) { o.RetryMaxAttempts = 1 }
 	onceStreams := func(o *dynamodbstreams.Options) { o.RetryMaxAttempts = 1 }
 	x := &tailer{
-		wire: &wire{StreamsAPI: h.db.StreamsClient(onceStreams), TailDynamoDB: h.db.Client(once)}, done: make(chan error, 1),
+		wire: &wire{StreamsAPI: h.db.StreamsClient(onceStreams), TailDynamoDB: h.db.Client(once), bend: bend}, done: make(chan error, 1),
 		log: &log{held: map[aggregator.Shard]time.Time{}, released: map[aggregator.Shard]time.Time{}, lag: map[aggregator.Shard]aggregator.ShardLag{}},
 	}
 	if len(process) == 0 {
@@ -293,32 +309,109 @@ func TestTailCounts(t *testing.T) {
 	})
 }
 
-// TestTakeOverFromTheDead: one of two is killed with its hands full. The other has all its
-// shards within the lease and its margin, and nothing is lost or counts twice.
-func TestTakeOverFromTheDead(t *testing.T) {
+// remembered are the items of followers of the stream whose sort keys begin so.
+func (h *harbor) remembered(prefix string) map[string]map[string]types.AttributeValue {
+	h.t.Helper()
+	out, err := h.db.Client().Query(h.t.Context(), &dynamodb.QueryInput{
+		TableName: aws.String("limits"), KeyConditionExpression: aws.String("PK = :p AND begins_with(SK, :s)"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":p": &types.AttributeValueMemberS{Value: "TAIL#usage"}, ":s": &types.AttributeValueMemberS{Value: prefix},
+		},
+	})
+	require.NoError(h.t, err)
+	items := map[string]map[string]types.AttributeValue{}
+	for _, item := range out.Items {
+		items[text(item, "SK")] = item
+	}
+	return items
+}
+
+// put stores the bucket of an entity whose counter is a text.
+func put(t *testing.T, h *harbor, entity, counter string) {
+	t.Helper()
+	_, err := h.db.Client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("limits"), Item: map[string]types.AttributeValue{
+		"PK": &types.AttributeValueMemberS{Value: "ENTITY#" + entity}, "SK": &types.AttributeValueMemberS{Value: "#BUCKET#gpt-4"},
+		"b_rpm_tc": &types.AttributeValueMemberS{Value: counter},
+	}})
+	require.NoError(t, err)
+}
+
+// TestNumbersThatDoNotRise: they are told, within a shard and from a shard to its children,
+// and what cannot be converted is told and skipped.
+func TestNumbersThatDoNotRise(t *testing.T) {
 	inHarbor(t, func(t *testing.T, h *harbor) {
-		require.NoError(t, h.db.SplitStream("limits", 8))
-		a, b := h.tail(aggregator.TailOptions{Holder: "a"}), h.tail(aggregator.TailOptions{Holder: "b"})
-		after(time.Minute)
-		assert.Equal(t, 4, a.shards())
-		assert.Equal(t, 4, b.shards())
-		h.spend(keys(40)...)
-		after(90 * time.Second)
-		require.EqualValues(t, 40, h.total())
-		h.spend(keys(40)...)
+		h.spend(1)
+		x := h.bent(func(out *dynamodbstreams.GetRecordsOutput) {
+			for _, r := range out.Records {
+				if strings.HasPrefix(r.Dynamodb.Keys["PK"].(*streamtypes.AttributeValueMemberS).Value, "ENTITY#key-2") {
+					r.Dynamodb.SequenceNumber = aws.String("7")
+				}
+			}
+		}, aggregator.TailOptions{FoldEvery: -1}, ignore)
 		after(5 * time.Second)
-		a.kill()
-		killed := time.Now()
-		h.spend(keys(40)...)
-		for b.shards() < 8 {
-			after(100 * time.Millisecond)
-		}
-		assert.LessOrEqual(t, time.Since(killed), 36*time.Second)
-		h.spend(keys(40)...)
-		after(time.Minute + 5*time.Second)
-		assert.EqualValues(t, 160, h.total())
-		<-a.done
-		b.end(t)
-		assert.Empty(t, b.disordered)
+		assert.Empty(t, x.disordered)
+		h.spend(2)
+		after(5 * time.Second)
+		require.Len(t, x.disordered, 1)
+		assert.Equal(t, "7", x.disordered[0].Sequence)
+		assert.NotEmpty(t, x.disordered[0].After)
+		h.spend(1)
+		after(5 * time.Second)
+		assert.Len(t, x.disordered, 1, "those that rise are fine")
+		require.NoError(t, h.db.SplitStream("limits", 1))
+		h.spend(2)
+		after(time.Minute)
+		assert.Len(t, x.disordered, 2, "a child's are above its parent's")
+		x.end(t)
+
+		y := h.bent(func(out *dynamodbstreams.GetRecordsOutput) {
+			out.Records = append(out.Records, streamtypes.Record{EventID: aws.String("empty")})
+		}, aggregator.TailOptions{FoldEvery: -1, Poll: time.Minute}, ignore)
+		after(5 * time.Second)
+		require.NotEmpty(t, y.skipped)
+		assert.Equal(t, "empty", y.skipped[0].Record.EventID)
+		y.end(t)
+	})
+}
+
+// TestTailBadInput: names the field and what to give.
+func TestTailBadInput(t *testing.T) {
+	db := ddbmem.New()
+	make := func(o aggregator.TailOptions) error {
+		return second(aggregator.NewTail(db.StreamsClient(), db.Client(), "limits", ignore, &o))
+	}
+	for want, err := range map[string]error{
+		"streams":            second(aggregator.NewTail(nil, db.Client(), "limits", ignore, nil)),
+		"client":             second(aggregator.NewTail(db.StreamsClient(), nil, "limits", ignore, nil)),
+		"table":              second(aggregator.NewTail(db.StreamsClient(), db.Client(), "", ignore, nil)),
+		"process":            second(aggregator.NewTail(db.StreamsClient(), db.Client(), "limits", nil, nil)),
+		"options.Name":       make(aggregator.TailOptions{Name: "Usage 1"}),
+		"options.Holder":     make(aggregator.TailOptions{Holder: strings.Repeat("h", 257)}),
+		"options.FoldEvery":  make(aggregator.TailOptions{FoldEvery: 6 * time.Minute}),
+		"options.MaxRecords": make(aggregator.TailOptions{MaxRecords: -1}),
+		"options.Hold":       make(aggregator.TailOptions{Hold: time.Millisecond}),
+		"options.Poll":       make(aggregator.TailOptions{Poll: -1}),
+		"options.Tries":      make(aggregator.TailOptions{Tries: -1}),
+		"options.Now":        make(aggregator.TailOptions{Now: func() time.Time { return time.Time{} }}),
+	} {
+		var invalid *dynalimit.ValidationError
+		require.ErrorAs(t, err, &invalid, want)
+		assert.Equal(t, want, invalid.Field)
+	}
+}
+
+// TestOneRunAtATime: a Tail is run once at a time, and again after that.
+func TestOneRunAtATime(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		tail, err := aggregator.NewTail(h.db.StreamsClient(), h.db.Client(), "limits", ignore, nil)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- tail.Run(ctx) }()
+		after(time.Second)
+		require.ErrorContains(t, tail.Run(ctx), "runs already")
+		stop()
+		require.NoError(t, <-done)
+		require.NoError(t, tail.Run(ctx), "ctx has ended")
 	})
 }

@@ -37,10 +37,14 @@ type streamRecord struct {
 	expired  bool
 }
 
-// openStream gives t a stream of its own, with a label that no other has.
+// openStream gives t a stream of its own, with a label that no other has. Its sequence
+// numbers go on where those of the table's last one ended.
 func (db *DB) openStream(t *table, view string) {
 	db.lastStream++
 	s := &stream{table: t.name, keys: t.keySchema, view: view, created: db.now(), next: firstSequence}
+	if t.stream != nil {
+		s.next = t.stream.next
+	}
 	// The number tells streams apart that were opened in the same millisecond.
 	s.label = s.created.UTC().Format("2006-01-02T15:04:05.000") + fmt.Sprintf("%03d", db.lastStream%1000)
 	s.open(s.created, nil, everyHash)

@@ -1,0 +1,389 @@
+package aggregator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// failing answers some operations with an error; every nth request of one, from 1.
+func failing(code string, nth int64, operations ...string) ddbmem.FaultFunc {
+	var n atomic.Int64
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if slices.Contains(operations, r.Operation) && n.Add(1)%nth == 0 {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: code, Message: "by a test"}}
+		}
+		return ddbmem.Fault{}
+	}
+}
+
+// TestBusyStreamAndTable: reads and writes that are throttled, or whose answers are lost, are
+// tried until they land.
+func TestBusyStreamAndTable(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		require.NoError(t, h.db.SplitStream("limits", 3))
+		h.spend(keys(20)...)
+		var mu sync.Mutex
+		rnd := rand.New(rand.NewPCG(1, 2))
+		codes := []string{"LimitExceededException", "ThrottlingException", "ProvisionedThroughputExceededException", "InternalServerError"}
+		h.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			switch n := rnd.IntN(12); {
+			case n < len(codes):
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: codes[n], Message: "by a test"}}
+			case n == len(codes):
+				return ddbmem.Fault{Lose: true}
+			}
+			return ddbmem.Fault{}
+		})
+		x := h.tail(aggregator.TailOptions{})
+		after(10 * time.Minute)
+		h.db.SetFaults(nil)
+		assert.EqualValues(t, 20, h.total())
+		assert.NotEmpty(t, x.retries)
+		assert.Zero(t, x.states()[aggregator.ShardLost])
+		x.end(t)
+	})
+}
+
+// TestOutage: what cannot be written for an hour is written after it, once.
+func TestOutage(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		x := h.tail(aggregator.TailOptions{})
+		after(10 * time.Second)
+		h.spend(keys(5)...)
+		h.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+		after(time.Hour)
+		assert.Zero(t, x.shards(), "the lease is over")
+		h.db.SetFaults(nil)
+		after(3 * time.Minute)
+		assert.EqualValues(t, 5, h.total())
+		x.end(t)
+	})
+}
+
+// TestExpiredIterator: one that waited too long is replaced.
+func TestExpiredIterator(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		x := h.tail(aggregator.TailOptions{})
+		h.spend(1)
+		after(10 * time.Second)
+		h.db.SetFaults(failing("ThrottlingException", 1, "UpdateItem"))
+		after(time.Hour)
+		assert.Equal(t, 1, x.shards(), "the lease is renewed meanwhile")
+		h.db.SetFaults(nil)
+		h.spend(1)
+		after(3 * time.Minute)
+		assert.EqualValues(t, 2, h.total())
+		assert.Empty(t, x.trimmed)
+		assert.Empty(t, x.disordered)
+		x.end(t)
+	})
+}
+
+// TestTrimmedRecords: what was trimmed before it was read is told, and seen as a gap.
+func TestTrimmedRecords(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		h.spend(1)
+		x := h.tail(aggregator.TailOptions{FoldEvery: -1})
+		after(5 * time.Second)
+		x.end(t)
+		h.spend(1, 1, 1)
+		after(time.Second)
+		require.NoError(t, h.db.TrimStream("limits", time.Now()))
+		h.spend(1)
+		y := h.tail(aggregator.TailOptions{FoldEvery: -1})
+		after(5 * time.Second)
+		require.Len(t, y.trimmed, 1)
+		assert.NotEmpty(t, y.trimmed[0].After)
+		require.Len(t, y.gaps, 1)
+		assert.EqualValues(t, 3000, y.gaps[0].Missing)
+		y.end(t)
+	})
+}
+
+// TestCrashBeforeTheCheckpoint: what was processed and not noted is read again, and counts
+// once.
+func TestCrashBeforeTheCheckpoint(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		h.spend(keys(4)...)
+		h.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Drop: r.Operation == "UpdateItem" && strings.Contains(string(r.Body), "#CHECKPOINT#")}
+		})
+		x := h.tail(aggregator.TailOptions{FoldEvery: -1})
+		after(5 * time.Second)
+		assert.EqualValues(t, 4, h.total())
+		x.kill()
+		h.db.SetFaults(nil)
+		h.spend(keys(4)...)
+		y := h.tail(aggregator.TailOptions{FoldEvery: -1})
+		after(time.Minute)
+		assert.EqualValues(t, 8, h.total())
+		assert.Equal(t, 4, y.counted)
+		y.end(t)
+	})
+}
+
+// scripted is a ProcessFunc whose records fail as a test says, and which remembers what it
+// was given.
+type scripted struct {
+	mu    sync.Mutex
+	fail  func(entity string, nth int) (err error, unreadable bool)
+	given map[string]int      // by EventID
+	taken map[string][]string // sequence numbers that did not fail, by entity
+	most  int                 // records of one call
+}
+
+func (s *scripted) process(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given == nil {
+		s.given, s.taken = map[string]int{}, map[string][]string{}
+	}
+	s.most = max(s.most, len(records))
+	var result aggregator.Result
+	failed := map[string]bool{}
+	for _, r := range records {
+		entity := strings.TrimPrefix(text(r.Keys, "PK"), "ENTITY#")
+		if !strings.HasPrefix(text(r.Keys, "SK"), "#BUCKET#") {
+			result.Ignored++
+			continue
+		}
+		s.given[r.EventID]++
+		var err error
+		unreadable := false
+		if s.fail != nil {
+			err, unreadable = s.fail(entity, s.given[r.EventID])
+		}
+		if err != nil || failed[entity] && !unreadable {
+			failed[entity] = failed[entity] || !unreadable
+			result.Failures = append(result.Failures, aggregator.Failure{Record: r, Err: err, Unreadable: unreadable})
+			continue
+		}
+		result.Counted++
+		if !slices.Contains(s.taken[entity], r.Sequence) {
+			s.taken[entity] = append(s.taken[entity], r.Sequence)
+		}
+	}
+	return result, ctx.Err()
+}
+
+// TestPoisonBetweenGoodRecords: a record that can never be processed is tried as often as
+// was said, skipped and told; the others count, and so does what comes after a restart.
+func TestPoisonBetweenGoodRecords(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		h.spend(1, 2)
+		put(t, h, "key-3", "much")
+		h.spend(1, 2)
+		x := h.tail(aggregator.TailOptions{Tries: 4, FoldEvery: 10 * time.Second})
+		after(30 * time.Second)
+		assert.EqualValues(t, 4, h.total())
+		require.Len(t, x.skipped, 1)
+		assert.Equal(t, 4, x.skipped[0].Tries)
+		assert.Equal(t, "ENTITY#key-3", text(x.skipped[0].Record.Keys, "PK"))
+		require.ErrorContains(t, x.skipped[0].Err, "rpm")
+		x.end(t)
+		h.spend(1)
+		y := h.tail(aggregator.TailOptions{FoldEvery: -1})
+		after(30 * time.Second)
+		assert.EqualValues(t, 5, h.total())
+		assert.Empty(t, y.skipped, "it is behind the checkpoint")
+		y.end(t)
+	})
+}
+
+// TestOrderOfAnItemIsKept: while a record fails, no later one of its item is processed, those
+// of others are not given again, and it is given until it lands.
+func TestOrderOfAnItemIsKept(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		busy := errors.New("busy")
+		s := &scripted{fail: func(entity string, nth int) (error, bool) {
+			switch {
+			case entity == "key-1" && nth < 20:
+				return busy, false
+			case entity == "key-2":
+				return busy, true
+			}
+			return nil, false
+		}}
+		h.spend(1, 2, 3, 1, 3, 1)
+		x := h.tail(aggregator.TailOptions{FoldEvery: -1}, s.process)
+		after(30 * time.Second)
+		h.spend(1, 3)
+		after(10 * time.Minute)
+		x.end(t)
+		for entity, n := range map[string]int{"key-1": 4, "key-3": 3} {
+			assert.Len(t, s.taken[entity], n, entity)
+			assert.True(t, slices.IsSorted(s.taken[entity]), entity)
+		}
+		assert.Len(t, x.skipped, 1)
+		for _, r := range x.retries {
+			assert.ErrorIs(t, r.Err, busy)
+		}
+		thrice := 0
+		for _, n := range s.given {
+			if n == 1 {
+				thrice++
+			}
+		}
+		assert.Equal(t, 3, thrice, "the records of key-3 are given once")
+	})
+}
+
+// TestProcessThatFailsAltogether: an error is that of all records.
+func TestProcessThatFailsAltogether(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		p, err := aggregator.New(h.db.Client(), "limits", nil)
+		require.NoError(t, err)
+		tries, down := 0, errors.New("down")
+		x := h.tail(aggregator.TailOptions{FoldEvery: -1}, func(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
+			if tries++; tries < 5 {
+				return aggregator.Result{}, down
+			}
+			return p.Process(ctx, records)
+		})
+		h.spend(1, 2, 3)
+		after(time.Minute)
+		assert.EqualValues(t, 3, h.total())
+		require.Len(t, x.retries, 4)
+		assert.ErrorIs(t, x.retries[3].Err, down)
+		assert.Equal(t, 4, x.retries[3].Try)
+		x.end(t)
+	})
+}
+
+// TestMemoryIsBounded: no more records are gathered than was said, over all shards, and they
+// are processed early instead.
+func TestMemoryIsBounded(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		require.NoError(t, h.db.SplitStream("limits", 4))
+		for range 10 {
+			h.spend(keys(20)...)
+		}
+		s := &scripted{}
+		x := h.tail(aggregator.TailOptions{MaxRecords: 30, FoldEvery: 5 * time.Minute}, s.process)
+		after(4 * time.Minute)
+		assert.LessOrEqual(t, x.gathered, 30)
+		assert.LessOrEqual(t, s.most, 30)
+		assert.GreaterOrEqual(t, len(s.given), 200-30, "most are processed although five minutes are not over")
+		x.end(t)
+		assert.Len(t, s.given, 200)
+	})
+}
+
+// TestStopIsBounded: Run ends within its time also if what was gathered cannot be processed.
+func TestStopIsBounded(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		x := h.tail(aggregator.TailOptions{})
+		h.spend(1)
+		after(10 * time.Second)
+		h.db.SetFaults(failing("ThrottlingException", 1, "UpdateItem"))
+		stopped := time.Now()
+		x.stop()
+		require.ErrorContains(t, <-x.done, "read again")
+		assert.Equal(t, 10*time.Second, time.Since(stopped).Truncate(time.Second))
+		h.db.SetFaults(nil)
+		assert.Zero(t, h.total())
+		y := h.tail(aggregator.TailOptions{FoldEvery: -1})
+		after(5 * time.Second)
+		assert.EqualValues(t, 1, h.total(), "the lease was released")
+		y.end(t)
+	})
+}
+
+// TestLostLeaseStopsAtOnce: whoever cannot renew a lease processes nothing more before
+// another may take it.
+func TestLostLeaseStopsAtOnce(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		var cut atomic.Pointer[time.Time]
+		blocked := func(ctx context.Context, _ []aggregator.Record) (aggregator.Result, error) {
+			<-ctx.Done()
+			now := time.Now()
+			cut.Store(&now)
+			return aggregator.Result{}, ctx.Err()
+		}
+		x := h.tail(aggregator.TailOptions{FoldEvery: -1}, blocked)
+		h.spend(1)
+		after(5 * time.Second)
+		x.wire.cut.Store(true)
+		at := time.Now()
+		y := h.tail(aggregator.TailOptions{FoldEvery: -1})
+		after(time.Minute)
+		require.NotNil(t, cut.Load())
+		assert.Less(t, cut.Load().Sub(at), 30*time.Second)
+		require.Equal(t, 1, y.shards())
+		for _, since := range y.held {
+			assert.True(t, cut.Load().Before(since))
+		}
+		require.NotEmpty(t, x.changes)
+		last := x.changes[len(x.changes)-1]
+		assert.Equal(t, aggregator.ShardLost, last.State)
+		assert.ErrorIs(t, last.Err, dynalimit.ErrLost)
+		assert.EqualValues(t, 1, h.total())
+		y.end(t)
+		x.stop()
+		<-x.done
+	})
+}
+
+// TestIdleTable: while nothing is consumed, nothing is written but leases, as often in the
+// last hour as in the first, whatever was consumed before.
+func TestIdleTable(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		a, b := h.tail(aggregator.TailOptions{}), h.tail(aggregator.TailOptions{})
+		after(time.Minute)
+		h.spend(keys(5)...)
+		after(5 * time.Minute)
+		require.EqualValues(t, 5, h.total())
+		calls := a.calls + b.calls
+		var mu sync.Mutex
+		writes := map[string]int{}
+		h.db.OnWrite(func(w ddbmem.Write) {
+			mu.Lock()
+			defer mu.Unlock()
+			item := w.New
+			if item == nil {
+				item = w.Old
+			}
+			sk := text(item, "SK")
+			writes[text(item, "PK")+" "+sk[:strings.LastIndex(sk, "#")+1]]++
+		})
+		var hours []map[string]int
+		for range 3 {
+			after(time.Hour)
+			mu.Lock()
+			hours = append(hours, maps.Clone(writes))
+			clear(writes)
+			mu.Unlock()
+		}
+		for _, writes := range hours {
+			assert.Len(t, writes, 2, "%v", writes)
+			all := 0
+			for kind, n := range writes {
+				assert.True(t, strings.HasPrefix(kind, "TAIL#usage #LEASE#") || kind == "TAIL#usage #MEMBER#", kind)
+				all += n
+			}
+			assert.InDelta(t, 3*360, all, 3, "one lease for the shard and one each for two tails, renewed every 10 s")
+		}
+		assert.True(t, maps.Equal(hours[1], hours[2]), fmt.Sprint(hours))
+		assert.Equal(t, calls, a.calls+b.calls, "nothing is processed")
+		a.end(t)
+		b.end(t)
+	})
+}

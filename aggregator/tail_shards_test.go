@@ -1,0 +1,184 @@
+package aggregator_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// TestTakeOverFromTheDead: one of two is killed with its hands full. The other has all its
+// shards within the lease and its margin, and nothing is lost or counts twice.
+func TestTakeOverFromTheDead(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		require.NoError(t, h.db.SplitStream("limits", 8))
+		a, b := h.tail(aggregator.TailOptions{Holder: "a"}), h.tail(aggregator.TailOptions{Holder: "b"})
+		after(time.Minute)
+		assert.Equal(t, 4, a.shards())
+		assert.Equal(t, 4, b.shards())
+		h.spend(keys(40)...)
+		after(90 * time.Second)
+		require.EqualValues(t, 40, h.total())
+		h.spend(keys(40)...)
+		after(5 * time.Second)
+		a.kill()
+		killed := time.Now()
+		h.spend(keys(40)...)
+		for b.shards() < 8 {
+			after(100 * time.Millisecond)
+		}
+		assert.LessOrEqual(t, time.Since(killed), 36*time.Second)
+		h.spend(keys(40)...)
+		after(time.Minute + 5*time.Second)
+		assert.EqualValues(t, 160, h.total())
+		<-a.done
+		b.end(t)
+		assert.Empty(t, b.disordered)
+	})
+}
+
+// TestHandOver: one that stops processes what it has gathered, and the other has its shards
+// at its next look.
+func TestHandOver(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		require.NoError(t, h.db.SplitStream("limits", 4))
+		a, b := h.tail(aggregator.TailOptions{}), h.tail(aggregator.TailOptions{})
+		after(time.Minute)
+		h.spend(keys(20)...)
+		after(5 * time.Second)
+		require.Zero(t, h.total())
+		stopped := time.Now()
+		require.Equal(t, 2, a.shards())
+		before := a.states()[aggregator.ShardReleased]
+		a.end(t)
+		assert.Zero(t, time.Since(stopped))
+		assert.Positive(t, h.total())
+		assert.Equal(t, before+2, a.states()[aggregator.ShardReleased])
+		after(2 * time.Second)
+		assert.Equal(t, 4, b.shards())
+		b.end(t)
+		assert.EqualValues(t, 20, h.total())
+		assert.Empty(t, h.remembered("#MEMBER#"), "nobody follows the stream")
+	})
+}
+
+// TestSharesEvenOut: one that comes later gets its half, without anything lost.
+func TestSharesEvenOut(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		require.NoError(t, h.db.SplitStream("limits", 9))
+		a := h.tail(aggregator.TailOptions{})
+		after(5 * time.Second)
+		assert.Equal(t, 9, a.shards())
+		h.spend(keys(30)...)
+		after(5 * time.Second)
+		b := h.tail(aggregator.TailOptions{})
+		c := h.tail(aggregator.TailOptions{})
+		after(30 * time.Second)
+		assert.Equal(t, []int{3, 3, 3}, []int{a.shards(), b.shards(), c.shards()})
+		h.spend(keys(30)...)
+		after(time.Minute + 5*time.Second)
+		assert.EqualValues(t, 60, h.total())
+		changes := len(a.changes) + len(b.changes) + len(c.changes)
+		after(10 * time.Minute)
+		assert.Equal(t, changes, len(a.changes)+len(b.changes)+len(c.changes), "nobody moves what is even")
+		for _, x := range []*tailer{a, b, c} {
+			x.end(t)
+		}
+	})
+}
+
+// TestShardsThatSplit: children are read after their parents, whoever reads them, while
+// records come.
+func TestShardsThatSplit(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		a, b := h.tail(aggregator.TailOptions{}), h.tail(aggregator.TailOptions{FoldEvery: -1})
+		want := int64(0)
+		for i := range 12 {
+			h.spend(keys(15)...)
+			want += 15
+			after(time.Duration(i) * time.Second)
+			require.NoError(t, h.db.SplitStream("limits", 1+i%2))
+		}
+		h.spend(keys(15)...)
+		after(3 * time.Minute)
+		assert.EqualValues(t, want+15, h.total())
+		assert.Equal(t, 1+1+2+2+4+4+8+8+16+16+32+32, a.states()[aggregator.ShardFinished]+b.states()[aggregator.ShardFinished])
+		assert.InDelta(t, a.shards(), b.shards(), 1)
+		assert.Equal(t, 64, a.shards()+b.shards())
+		assert.Empty(t, append(a.disordered, b.disordered...))
+		assert.Len(t, h.remembered("#LEASE#"), 64, "leases of shards that were read to the end are gone")
+		a.end(t)
+		b.end(t)
+	})
+}
+
+// TestStreamThatIsReplaced: what the old one still has is read before the new one.
+func TestStreamThatIsReplaced(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		h.spend(1)
+		a := h.tail(aggregator.TailOptions{})
+		after(10 * time.Second)
+		stream := func(spec *types.StreamSpecification) {
+			_, err := h.db.Client().UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: aws.String("limits"), StreamSpecification: spec})
+			require.NoError(t, err)
+		}
+		h.spend(1)
+		a.kill()
+		h.spend(1)
+		stream(&types.StreamSpecification{StreamEnabled: aws.Bool(false)})
+		stream(&types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages})
+		h.spend(1)
+		b := h.tail(aggregator.TailOptions{})
+		after(2 * time.Minute)
+		assert.EqualValues(t, 4, h.total())
+		assert.Empty(t, b.disordered)
+
+		h.spend(1)
+		stream(&types.StreamSpecification{StreamEnabled: aws.Bool(false)})
+		after(time.Minute)
+		require.NotEmpty(t, b.retries)
+		assert.ErrorIs(t, b.retries[len(b.retries)-1].Err, dynalimit.ErrTable)
+		stream(&types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages})
+		h.spend(1)
+		after(2 * time.Minute)
+		assert.EqualValues(t, 6, h.total())
+		b.end(t)
+	})
+}
+
+// TestTableWithoutAStream: Run fails at once, and says what to do.
+func TestTableWithoutAStream(t *testing.T) {
+	for view, want := range map[types.StreamViewType]string{"": "--stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES", types.StreamViewTypeNewImage: "view NEW_IMAGE"} {
+		db := ddbmem.New()
+		t.Cleanup(db.Close)
+		spec := &types.StreamSpecification{StreamEnabled: aws.Bool(view != ""), StreamViewType: view}
+		repo, err := dynalimit.NewRepository(db.Client(), "limits", nil)
+		require.NoError(t, err)
+		in := repo.TableInput()
+		in.StreamSpecification = spec
+		_, err = db.Client().CreateTable(t.Context(), in)
+		require.NoError(t, err)
+		tail, err := aggregator.NewTail(db.StreamsClient(), db.Client(), "limits", ignore, nil)
+		require.NoError(t, err)
+		err = tail.Run(t.Context())
+		require.ErrorIs(t, err, dynalimit.ErrTable, view)
+		assert.ErrorContains(t, err, want)
+	}
+	db := ddbmem.New()
+	tail, err := aggregator.NewTail(db.StreamsClient(), db.Client(), "limits", ignore, nil)
+	require.NoError(t, err)
+	assert.ErrorIs(t, tail.Run(t.Context()), dynalimit.ErrTable, "there is no table")
+}
+
+func ignore(context.Context, []aggregator.Record) (aggregator.Result, error) {
+	return aggregator.Result{}, nil
+}

@@ -1,0 +1,84 @@
+package schema_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+var shardOne = schema.StreamShard{Stream: "2026-01-02T12:00:00.000", Shard: "shardId-0001-ab"}
+
+// TestCheckpointsMoveForward: a checkpoint is written if it is further, or the end of what
+// was read.
+func TestCheckpointsMoveForward(t *testing.T) {
+	db := ddbmem.New()
+	t.Cleanup(db.Close)
+	name, hash, sort := "limits", schema.PK, schema.SK
+	_, err := db.Client().CreateTable(t.Context(), &dynamodb.CreateTableInput{
+		TableName: &name, BillingMode: types.BillingModePayPerRequest,
+		KeySchema:            []types.KeySchemaElement{{AttributeName: &hash, KeyType: types.KeyTypeHash}, {AttributeName: &sort, KeyType: types.KeyTypeRange}},
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &hash, AttributeType: types.ScalarAttributeTypeS}, {AttributeName: &sort, AttributeType: types.ScalarAttributeTypeS}},
+	})
+	require.NoError(t, err)
+	key := schema.TailKeys{Name: "usage"}.Checkpoint(shardOne)
+	for i, step := range []struct {
+		write schema.TailCheckpoint
+		lands bool
+	}{
+		{schema.TailCheckpoint{Number: "900"}, true},
+		{schema.TailCheckpoint{Number: "900"}, false},
+		{schema.TailCheckpoint{Number: "000899"}, false},
+		{schema.TailCheckpoint{Number: "899", Finished: true}, false},
+		{schema.TailCheckpoint{Number: "10000"}, true},
+		{schema.TailCheckpoint{Number: "10000", Finished: true}, true},
+		{schema.TailCheckpoint{Number: "10001"}, false},
+		{schema.TailCheckpoint{Number: "10001", Finished: true}, false},
+	} {
+		st := step.write.Advance(1000)
+		_, err := db.Client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+			TableName: &name, Key: key.Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		})
+		require.Equal(t, step.lands, err == nil, "%d: %v", i, err)
+		if err != nil {
+			require.Equal(t, ddb.Refused, ddb.Classify(err, t.Context()).Verdict, i)
+		}
+	}
+	out, err := db.Client().GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &name, Key: key.Attributes()})
+	require.NoError(t, err)
+	seq, _ := schema.Sequence("10000")
+	assert.Equal(t, schema.TailCheckpoint{Number: "10000", Seq: seq, Finished: true}, schema.DecodeTailCheckpoint(out.Item))
+	assert.Equal(t, schema.Number(1000+3*24*3600), out.Item["ttl"])
+	assert.Zero(t, schema.DecodeTailCheckpoint(nil))
+}
+
+// TestTailItems: what followers remember is told apart by its keys, in one partition that is
+// in no namespace.
+func TestTailItems(t *testing.T) {
+	k := schema.TailKeys{Name: "usage"}
+	until := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC).UnixMilli()
+	lease := schema.Lease{Holder: "host 1", Token: "t", Fence: 7, Until: until}
+	items := []schema.Item{
+		schema.EncodeLease(k.Lease(shardOne), lease), schema.EncodeLease(k.Member("host#1"), lease),
+		k.Checkpoint(shardOne).Attributes(), k.Member("half").Attributes(),
+	}
+	m := schema.DecodeTail(items)
+	assert.Equal(t, map[schema.StreamShard]schema.Lease{shardOne: lease}, m.Leases)
+	assert.Equal(t, map[string]schema.Lease{"host#1": lease}, m.Members, "what cannot be read counts for nothing")
+	assert.Contains(t, m.Checkpoints, shardOne)
+	for _, item := range items {
+		key := schema.KeyOf(item)
+		assert.True(t, schema.OfTail(key))
+		_, _, _, bucket := schema.BucketOf(key)
+		assert.False(t, bucket)
+	}
+	assert.False(t, schema.OfTail(schema.NewKeys("TAIL").Bucket("a", "b")))
+}
