@@ -1,0 +1,83 @@
+package aggregator_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// recordOfWhom is a record of another bucket.
+func recordOfWhom(seq int, at time.Time, entity, resource string) aggregator.Record {
+	r := record(seq, at, -1, 1000)
+	r.Keys = map[string]types.AttributeValue{"PK": &types.AttributeValueMemberS{Value: "ENTITY#" + entity}, "SK": &types.AttributeValueMemberS{Value: "#BUCKET#" + resource}}
+	return r
+}
+
+// TestUsed: who used what between two moments, each once.
+func TestUsed(t *testing.T) {
+	db, p := newTable(t, nil)
+	at := func(hour int) time.Time { return noon.Add(time.Duration(hour) * time.Hour) }
+	process(t, p,
+		recordOfWhom(1, at(0), "a", "gpt-4"), recordOfWhom(2, at(0), "b", "gpt-4"), recordOfWhom(3, at(1), "c", "claude"), recordOfWhom(4, at(2), "d", "gpt-4"),
+	)
+	process(t, p, recordOfWhom(5, at(1), "b", "gpt-4"))
+	r := reading(t, db, at(30), aggregator.ReaderOptions{})
+	used := func(q aggregator.Query) []aggregator.Used {
+		all, err := r.Used(t.Context(), q)
+		require.NoError(t, err)
+		return all
+	}
+	a, b, c, d := aggregator.Used{Resource: "gpt-4", Entity: "a"}, aggregator.Used{Resource: "gpt-4", Entity: "b"}, aggregator.Used{Resource: "claude", Entity: "c"}, aggregator.Used{Resource: "gpt-4", Entity: "d"}
+	assert.Equal(t, []aggregator.Used{c, a, b, d}, used(aggregator.Query{From: at(0), To: at(3)}))
+	assert.Equal(t, []aggregator.Used{a, b}, used(aggregator.Query{From: at(0), To: at(2), Resource: "gpt-4"}))
+	assert.Equal(t, []aggregator.Used{c, b}, used(aggregator.Query{From: at(1), To: at(2)}))
+	assert.Equal(t, []aggregator.Used{c, a, b, d}, used(aggregator.Query{From: at(1), To: at(2), Window: aggregator.Month}))
+	assert.Empty(t, used(aggregator.Query{From: at(5), To: at(6)}))
+	began := db.Meter()
+	r = reading(t, db, at(30), aggregator.ReaderOptions{Retention: 48 * time.Hour})
+	assert.Len(t, used(aggregator.Query{From: at(0).AddDate(-1, 0, 0), To: at(30)}), 4)
+	assert.LessOrEqual(t, db.Meter().Sub(began).Requests(), int64(16*(48+2)), "hours that are gone are not looked for")
+	_, err := r.Used(t.Context(), aggregator.Query{From: at(1), To: at(0)})
+	require.ErrorContains(t, err, "query.From")
+	_, err = r.Used(t.Context(), aggregator.Query{Resource: "a#b"})
+	assert.ErrorContains(t, err, "query.Resource")
+}
+
+// TestUsedOfANamespace: that of others is not seen.
+func TestUsedOfANamespace(t *testing.T) {
+	db, p := newTable(t, nil)
+	process(t, p, recordOfWhom(1, noon, "a", "gpt-4"))
+	q := aggregator.Query{From: noon, To: noon.Add(time.Hour)}
+	used, err := reading(t, db, noon, aggregator.ReaderOptions{Namespace: "eu"}).Used(t.Context(), q)
+	require.NoError(t, err)
+	assert.Empty(t, used)
+}
+
+// TestUsedIsWhole or fails: half a list is none.
+func TestUsedIsWhole(t *testing.T) {
+	db, p := newTable(t, nil)
+	process(t, p, recordOfWhom(1, noon, "a", "gpt-4"))
+	q := aggregator.Query{From: noon, To: noon.Add(time.Hour)}
+	r := reading(t, db, noon, aggregator.ReaderOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.Used(ctx, q)
+	require.ErrorIs(t, err, context.Canceled)
+	var requests atomic.Int64
+	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		if requests.Add(1) == 10 {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+		}
+		return ddbmem.Fault{}
+	})
+	_, err = r.Used(t.Context(), q)
+	assert.ErrorContains(t, err, "AccessDenied")
+}
