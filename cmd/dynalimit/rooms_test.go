@@ -36,6 +36,9 @@ var roomTable = map[string]struct {
 		pure: true, ours: []string{project, project + "/budget", project + "/internal/schema"}, others: []string{sdk},
 		reason: "templates are values: the same options give the same text",
 	},
+	"ledger": {
+		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums and writes usage that it is given",
+	},
 	"live": {
 		ours:   []string{project, rooms + "decision", rooms + "notation", rooms + "term"},
 		others: []string{sdk, "charm.land/bubbletea/v2", "github.com/charmbracelet/x/ansi"}, reason: "reads what it is given, and draws it on a terminal that it is given",

@@ -1,5 +1,6 @@
 // Package live is the live view of buckets: what was read becomes rows, rows are sorted,
-// filtered and drawn, and a terminal shows them. Only its reader and its terminal do I/O.
+// filtered and drawn, and a terminal shows them. A page that others draw is shown in the
+// same way. Only its reader and its terminal do I/O.
 package live
 
 import (
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
 // Key names a bucket.
@@ -28,6 +30,10 @@ type Reading struct {
 	Blocked map[Key]dynalimit.ConfigLevel
 	// Resources are those there are to choose from, where nothing was chosen.
 	Resources []string
+	// Page, if there is one, draws what is shown instead of buckets, and Facts say how much
+	// that is.
+	Page  func(style *term.Output) []string
+	Facts string
 	// Err is why there is nothing.
 	Err error
 }

@@ -168,7 +168,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case "s":
 		m.By, m.from = m.By.next(), 0
 	case "/":
-		m.typing = !m.choosing()
+		m.typing = !m.choosing() && m.what.Page == ""
 	case "?":
 		m.help = !m.help
 	case "enter":
@@ -212,7 +212,9 @@ func (m *model) typed(k tea.KeyPressMsg) {
 	}
 }
 
-func (m *model) choosing() bool { return m.what.Resource == "" && len(m.what.Entities) == 0 }
+func (m *model) choosing() bool { return m.what.choosing() }
+
+func (w What) choosing() bool { return w.Resource == "" && len(w.Entities) == 0 && w.Page == "" }
 
 // choose looks at the resource that was chosen.
 func (m *model) choose() tea.Cmd {
@@ -229,7 +231,7 @@ func (m *model) back() tea.Cmd {
 		m.help = false
 	case m.filter != "":
 		m.filter = ""
-	case !m.choosing() && m.Live.What.Resource == "" && len(m.Live.What.Entities) == 0:
+	case !m.choosing() && m.Live.What.choosing():
 		return m.look(What{})
 	}
 	return nil
@@ -252,18 +254,27 @@ func (m *model) scroll(key string) {
 		m.from = max(0, m.chosen-page+1)
 		return
 	}
-	m.from = max(0, min(m.from+step, len(Filter(m.rows, m.filter))-1))
+	lines := len(Filter(m.rows, m.filter))
+	if m.last.Page != nil {
+		lines = len(m.last.Page(m.style()))
+	}
+	m.from = max(0, min(m.from+step, lines-1))
+}
+
+// style is the terminal's, as wide as it is now.
+func (m *model) style() *term.Output {
+	style := *m.Style
+	style.Width = m.width
+	return &style
 }
 
 // screen is what is to be drawn.
 func (m *model) screen() Screen {
 	rows := Filter(m.rows, m.filter)
 	Sort(rows, m.By)
-	style := *m.Style
-	style.Width = m.width
 	s := Screen{
-		Title: m.what.Title(), Note: m.what.Note(), Rows: rows, Of: len(m.rows), Last: m.last, Now: m.Now(), By: m.By, Filter: m.filter,
-		Typing: m.typing, Paused: m.paused, Help: m.help, Every: m.Every, Keys: true, Style: &style, Height: m.height, From: m.from, Chosen: m.chosen,
+		Title: m.what.Title(), Note: m.what.Note(), Page: m.what.Page != "", Rows: rows, Of: len(m.rows), Last: m.last, Now: m.Now(), By: m.By, Filter: m.filter,
+		Typing: m.typing, Paused: m.paused, Help: m.help, Every: m.Every, Keys: true, Style: m.style(), Height: m.height, From: m.from, Chosen: m.chosen,
 	}
 	if m.choosing() {
 		s.Choices = append([]string{}, m.last.Resources...)
@@ -284,6 +295,8 @@ func (m *model) View() tea.View {
 // Title says what is looked at.
 func (w What) Title() string {
 	switch {
+	case w.Page != "":
+		return w.Page
 	case len(w.Entities) > 0 && w.Resource != "":
 		return strings.Join(w.Entities, ", ") + " and children, on " + w.Resource
 	case len(w.Entities) > 0:
@@ -297,6 +310,8 @@ func (w What) Title() string {
 // Note says what to know about it.
 func (w What) Note() string {
 	switch {
+	case w.Page != "":
+		return w.Hint
 	case len(w.Entities) > 0:
 		return "Children are found by an index, which may lag by a moment."
 	case w.Resource != "":

@@ -13,22 +13,41 @@ const ExampleMoment = "2026-01-31T15:04:05Z, 2026-01-31 for the day in UTC, or 2
 // as 2h or "3d ago", which is that long ago. A day stands for its beginning, or where the
 // end of a span is wanted for its last millisecond.
 func Moment(text string, now time.Time, end bool) (time.Time, error) {
+	begins, ends, ok := momentIn(text, now, time.UTC)
+	switch {
+	case !ok:
+		return time.Time{}, fmt.Errorf("%q is no time: write it like %s", text, ExampleMoment)
+	case end && ends.After(begins):
+		return ends.Add(-time.Millisecond), nil
+	}
+	return begins, nil
+}
+
+// calendar are the parts of a calendar that stand for a span, with what the next one is
+// away in years, months and days.
+var calendar = []struct {
+	layout              string
+	years, months, days int
+}{{time.DateOnly, 0, 0, 1}, {"2006-01", 0, 1, 0}, {"2006", 1, 0, 0}}
+
+// momentIn reads a moment in a time zone, which for a day, a month or a year begins and ends
+// at different times; false for what is no time.
+func momentIn(text string, now time.Time, zone *time.Location) (begins, ends time.Time, ok bool) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return at, nil
+		return at, at, true
 	}
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02 15:04:05"} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, nil
+		if at, err := time.ParseInLocation(layout, text, zone); err == nil {
+			return at, at, true
 		}
 	}
-	if at, err := time.Parse(time.DateOnly, text); err == nil {
-		if end {
-			at = at.Add(day - time.Millisecond)
+	for _, part := range calendar {
+		if at, err := time.ParseInLocation(part.layout, text, zone); err == nil {
+			return at, at.AddDate(part.years, part.months, part.days), true
 		}
-		return at, nil
 	}
 	if ago, err := Period(strings.TrimSpace(strings.TrimSuffix(text, "ago"))); err == nil && ago >= 0 {
-		return now.Add(-ago), nil
+		return now.Add(-ago), now.Add(-ago), true
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: write it like %s", text, ExampleMoment)
+	return time.Time{}, time.Time{}, false
 }

@@ -25,6 +25,8 @@ type Output struct {
 	Width int
 	// Colour says that escape sequences of colour are understood.
 	Colour bool
+	// ASCII says that the terminal shows nothing else: what is drawn, is drawn in ASCII.
+	ASCII bool
 	// Patience is how long nothing is written before Watch says what is waited for.
 	// Defaults to a second.
 	Patience time.Duration
@@ -41,6 +43,7 @@ func New(in, out *os.File, getenv func(string) string) *Output {
 	o := &Output{Writer: out}
 	if info, err := out.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		o.Colour = getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+		o.ASCII = asciiOnly(getenv)
 	}
 	if width, _, err := term.GetSize(int(out.Fd())); err == nil {
 		o.Width = width
@@ -54,7 +57,7 @@ func New(in, out *os.File, getenv func(string) string) *Output {
 // Write writes a part of the result.
 func (o *Output) Write(p []byte) (int, error) {
 	o.silence.broken()
-	n, err := o.Writer.Write(p)
+	n, err := o.drawn().Write(p)
 	if err == nil {
 		return n, nil
 	}

@@ -1,0 +1,129 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/csv"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+var noon = time.Date(2026, 1, 23, 12, 0, 0, 0, time.UTC)
+
+func hour(n int, resource, entity string, limits ...aggregator.LimitUsage) aggregator.Usage {
+	at := noon.Add(time.Duration(n) * time.Hour)
+	return aggregator.Usage{Entity: entity, Resource: resource, Window: aggregator.Hour, Start: at, End: at.Add(time.Hour), Limits: limits, Entities: 1}
+}
+
+func consumed(limit string, milli int64) aggregator.LimitUsage {
+	return aggregator.LimitUsage{Limit: limit, Consumed: milli}
+}
+
+// TestCellsAreNoFormulas: what a spreadsheet would calculate stays a text, and a number stays
+// a number.
+func TestCellsAreNoFormulas(t *testing.T) {
+	var out bytes.Buffer
+	c, err := NewCSV(&out)
+	require.NoError(t, err)
+	formulas := map[string]bool{`=HYPERLINK("http://x","y")`: true, "+1": true, "-1": true, "@SUM(A1)": true, "\tx": true, "\r=x": true, "\n=x": true, "＝1": true}
+	names := append([]string{"a=b", "", "plain", `"quoted", it is`, "'already"}, slices.Sorted(maps.Keys(formulas))...)
+	for _, name := range names {
+		u := hour(0, name, name, aggregator.LimitUsage{Limit: name, Consumed: -1500, Denied: 2})
+		u.Plan, u.Parent = name, name
+		require.NoError(t, c.Add(u))
+	}
+	require.NoError(t, c.Flush())
+	rows, err := csv.NewReader(&out).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 1+len(names))
+	for i, row := range rows[1:] {
+		name := names[i]
+		for column, value := range row {
+			switch rows[0][column] {
+			case "resource", "entity_id", "parent_id", "plan", "limit":
+				want := name
+				if formulas[name] {
+					want = "'" + name
+				}
+				assert.Equal(t, strings.ReplaceAll(want, "\r", ""), strings.ReplaceAll(value, "\r", ""))
+			case "consumed_tokens":
+				assert.Equal(t, "-1.5", value)
+			case "denied_best_effort":
+				assert.Equal(t, "2", value)
+			}
+		}
+	}
+}
+
+func TestCSV(t *testing.T) {
+	var out bytes.Buffer
+	c, err := NewCSV(&out)
+	require.NoError(t, err)
+	zone := time.FixedZone("CET", 3600)
+	u := hour(0, "gpt-4", "key-1", consumed("rpm", 12_000), aggregator.LimitUsage{Limit: "tpm", Consumed: 34_567_890, Pending: 1, Repaired: 2000, Missing: -500, Unseen: 1, Denied: 7})
+	u.Start, u.End, u.Final, u.Plan = u.Start.In(zone), u.End.In(zone), true, "pro"
+	require.NoError(t, c.Add(u))
+	require.NoError(t, c.Flush())
+	assert.Equal(t, "start,end,window,resource,entity_id,parent_id,plan,limit,consumed_tokens,pending_tokens,repaired_tokens,missing_tokens,unseen_ends,denied_best_effort,entities,state\r\n"+
+		"2026-01-23T13:00:00+01:00,2026-01-23T14:00:00+01:00,hour,gpt-4,key-1,,pro,rpm,12,0,0,0,0,0,1,final\r\n"+
+		"2026-01-23T13:00:00+01:00,2026-01-23T14:00:00+01:00,hour,gpt-4,key-1,,pro,tpm,34567.89,0.001,2,-0.5,1,7,1,final\r\n", out.String())
+}
+
+// TestBook: resources that were used at different times have series of the same length.
+func TestBook(t *testing.T) {
+	var b Book
+	final := hour(1, "a", "", consumed("rpm", 1), consumed("tpm", 10))
+	final.Final = true
+	open := hour(3, "a", "", consumed("rpm", 2))
+	open.Open = true
+	for _, u := range []aggregator.Usage{final, open, hour(0, "b", "", consumed("rpm", 3)), hour(2, "b", "", consumed("rpm", -4)), hour(3, "b", "", consumed("rpm", math.MaxInt64)), hour(3, "b", "", consumed("rpm", 5))} {
+		b.Add(u)
+	}
+	totals := b.Totals()
+	require.Len(t, totals, 3)
+	assert.Equal(t, Total{"a", consumed("rpm", 3), []int64{0, 1, 0, 2}}, totals[0])
+	assert.Equal(t, Total{"a", consumed("tpm", 10), []int64{0, 10, 0, 0}}, totals[1])
+	assert.Equal(t, Total{"b", consumed("rpm", math.MaxInt64), []int64{3, 0, -4, math.MaxInt64}}, totals[2])
+	assert.Equal(t, []int{6, 1, 4}, []int{b.Windows, b.Open, b.Closed})
+	assert.Empty(t, new(Book).Totals())
+	var begun Book
+	begun.Begin([]time.Time{noon.Add(-time.Hour), noon, noon.Add(time.Hour)})
+	begun.Add(hour(0, "a", "", consumed("rpm", 1)))
+	assert.Equal(t, []int64{0, 1, 0}, begun.Totals()[0].Series)
+}
+
+func TestRowSaysAllThatUsageDoes(t *testing.T) {
+	u := hour(0, "gpt-4", "key-1", aggregator.LimitUsage{Limit: "tpm", Consumed: 1, Pending: 2, Repaired: 3, Missing: 4, Unseen: 5, Denied: 6})
+	u.Parent, u.Plan, u.Open = "team", "pro", true
+	assert.Equal(t, Row{
+		aggregator.Hour, u.Start, u.End, "gpt-4", "key-1", "team", "pro", 1, true, false, []Limit{{"tpm", 1, 2, 3, 4, 5, 6}},
+	}, Of(u))
+	for w, want := range map[aggregator.Window]string{aggregator.Hour: "2026-01-23 12:00", aggregator.Day: "2026-01-23", aggregator.Month: "2026-01"} {
+		assert.Equal(t, want, WindowText(w, noon))
+	}
+}
+
+func TestRanking(t *testing.T) {
+	var r Ranking
+	b := hour(1, "x", "b", consumed("rpm", 5), consumed("tpm", 1))
+	b.Plan, b.Parent = "pro", "team"
+	for _, u := range []aggregator.Usage{hour(0, "x", "a", consumed("rpm", 1)), b, hour(2, "x", "b", consumed("rpm", -1)), hour(0, "x", "c", consumed("rpm", 4)), hour(0, "y", "a", consumed("rpm", 100))} {
+		r.Add(u)
+	}
+	var order []string
+	for _, rank := range r.Of("x", "rpm") {
+		order = append(order, rank.Entity)
+	}
+	assert.Equal(t, []string{"b", "c", "a"}, order)
+	assert.Equal(t, Rank{"b", "team", "pro", "x", consumed("rpm", 4)}, r.Of("x", "rpm")[0])
+	assert.Equal(t, []string{"rpm", "tpm"}, r.Limits("x"))
+	assert.Empty(t, new(Ranking).Limits("x"))
+}

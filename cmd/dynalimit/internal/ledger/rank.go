@@ -1,0 +1,69 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+// Rank is what one entity used of a limit.
+type Rank struct {
+	Entity   string
+	Parent   string
+	Plan     string
+	Resource string
+	aggregator.LimitUsage
+}
+
+// Ranking sums usage by entity, resource and limit. The zero value is empty.
+type Ranking struct {
+	ranks map[ranked]*Rank
+}
+
+type ranked struct{ entity, resource, limit string }
+
+// Add adds what an entity used in a window. Its plan and parent are those of the last window
+// that has one.
+func (r *Ranking) Add(u aggregator.Usage) {
+	if r.ranks == nil {
+		r.ranks = map[ranked]*Rank{}
+	}
+	for _, l := range u.Limits {
+		key := ranked{u.Entity, u.Resource, l.Limit}
+		rank := r.ranks[key]
+		if rank == nil {
+			rank = &Rank{Entity: u.Entity, Resource: u.Resource, LimitUsage: aggregator.LimitUsage{Limit: l.Limit}}
+			r.ranks[key] = rank
+		}
+		rank.LimitUsage = plus(rank.LimitUsage, l)
+		rank.Parent, rank.Plan = cmp.Or(u.Parent, rank.Parent), cmp.Or(u.Plan, rank.Plan)
+	}
+}
+
+// Of are the ranks of a limit of a resource, who used most first; those who used as much by
+// name.
+func (r *Ranking) Of(resource, limit string) []Rank {
+	var some []Rank
+	for key, rank := range r.ranks {
+		if key.resource == resource && key.limit == limit {
+			some = append(some, *rank)
+		}
+	}
+	slices.SortFunc(some, func(a, b Rank) int {
+		return cmp.Or(cmp.Compare(b.Consumed, a.Consumed), cmp.Compare(a.Entity, b.Entity))
+	})
+	return some
+}
+
+// Limits are the names of the limits that were used of a resource.
+func (r *Ranking) Limits(resource string) []string {
+	var names []string
+	for key := range r.ranks {
+		if key.resource == resource {
+			names = append(names, key.limit)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

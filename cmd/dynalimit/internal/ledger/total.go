@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+)
+
+// Total sums one limit of a resource over windows.
+type Total struct {
+	Resource string
+	aggregator.LimitUsage
+	// Series is what was consumed in each window, in the order of the windows.
+	Series []int64
+}
+
+// Book sums usage over windows. The zero value is empty.
+type Book struct {
+	totals map[name]*Total
+	starts []time.Time
+	// Windows counts those that were added, Open and Closed those of them that are not
+	// final.
+	Windows, Open, Closed int
+}
+
+type name struct{ resource, limit string }
+
+// Begin has the series of every total begin with nothing in each of some windows, by their
+// beginnings in order.
+func (b *Book) Begin(starts []time.Time) { b.starts = slices.Clone(starts) }
+
+// Add adds what a window used. Windows of a resource come in the order of their time.
+func (b *Book) Add(u aggregator.Usage) {
+	if b.totals == nil {
+		b.totals = map[name]*Total{}
+	}
+	b.Windows++
+	switch State(u) {
+	case "open":
+		b.Open++
+	case "closed":
+		b.Closed++
+	}
+	column := b.column(u.Start)
+	for _, l := range u.Limits {
+		key := name{u.Resource, l.Limit}
+		t := b.totals[key]
+		if t == nil {
+			t = &Total{Resource: u.Resource, LimitUsage: aggregator.LimitUsage{Limit: l.Limit}}
+			b.totals[key] = t
+		}
+		t.LimitUsage = plus(t.LimitUsage, l)
+		for len(t.Series) <= column {
+			t.Series = append(t.Series, 0)
+		}
+		t.Series[column] = notation.Sum(t.Series[column], l.Consumed)
+	}
+}
+
+// column is which window of all a time is; one that is new is put where it belongs.
+func (b *Book) column(start time.Time) int {
+	i, found := slices.BinarySearchFunc(b.starts, start, time.Time.Compare)
+	if found {
+		return i
+	}
+	b.starts = slices.Insert(b.starts, i, start)
+	for _, t := range b.totals {
+		if i < len(t.Series) {
+			t.Series = slices.Insert(t.Series, i, 0)
+		}
+	}
+	return i
+}
+
+// Totals are the sums by resource and limit, with a series as long as that of the others.
+func (b *Book) Totals() []Total {
+	all := make([]Total, 0, len(b.totals))
+	for _, t := range b.totals {
+		whole := *t
+		whole.Series = append(slices.Clone(t.Series), make([]int64, len(b.starts)-len(t.Series))...)
+		all = append(all, whole)
+	}
+	slices.SortFunc(all, func(a, b Total) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit))
+	})
+	return all
+}
+
+// plus adds what one limit counted in two windows.
+func plus(a, b aggregator.LimitUsage) aggregator.LimitUsage {
+	a.Consumed = notation.Sum(a.Consumed, b.Consumed)
+	a.Pending = notation.Sum(a.Pending, b.Pending)
+	a.Repaired = notation.Sum(a.Repaired, b.Repaired)
+	a.Missing = notation.Sum(a.Missing, b.Missing)
+	a.Unseen = notation.Sum(a.Unseen, b.Unseen)
+	a.Denied = notation.Sum(a.Denied, b.Denied)
+	return a
+}

@@ -1,0 +1,108 @@
+package term
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// heights are the steps of a sparkline.
+var heights = []rune("▁▂▃▄▅▆▇█")
+
+// Spark draws values as a line of at most width columns, as in ▁▃█▅·: · is nothing, and -
+// less than nothing. Where there are more values than columns, each column shows the
+// largest of its values. The tallest step is that of the largest value.
+func Spark(values []int64, width int) string {
+	columns := condensed(values, width)
+	var largest int64
+	for _, v := range columns {
+		largest = max(largest, v)
+	}
+	line := make([]rune, len(columns))
+	for i, v := range columns {
+		switch {
+		case v < 0:
+			line[i] = '-'
+		case v == 0:
+			line[i] = '·'
+		default:
+			step := int(math.Ceil(float64(v) / float64(largest) * float64(len(heights))))
+			line[i] = heights[max(1, min(step, len(heights)))-1]
+		}
+	}
+	return string(line)
+}
+
+// condensed are values in at most width columns, each the largest of its part.
+func condensed(values []int64, width int) []int64 {
+	if width <= 0 || len(values) <= width {
+		return values
+	}
+	columns := make([]int64, width)
+	for i := range columns {
+		from, to := i*len(values)/width, (i+1)*len(values)/width
+		columns[i] = values[from]
+		for _, v := range values[from:to] {
+			columns[i] = max(columns[i], v)
+		}
+	}
+	return columns
+}
+
+// Measure is one bar of a chart.
+type Measure struct {
+	// Name stands before the bar, Text behind it.
+	Name, Text string
+	// Share is how much of the bar is full, of 0 to 1.
+	Share float64
+	// Paint colours the bar. Defaults to no colour.
+	Paint func(string) string
+}
+
+const (
+	// widestBar and leastBar are the widths of bars; where there is less room there is none.
+	widestBar, leastBar = 32, 4
+)
+
+// Bars draws bars below each other, indented, their names and texts in columns. On a
+// terminal the bars take what room there is; where that is none, lines are cut.
+func (o *Output) Bars(indent int, bars []Measure) {
+	name, text := 0, 0
+	for _, b := range bars {
+		name, text = max(name, ansi.StringWidth(Plain(b.Name))), max(text, ansi.StringWidth(Plain(b.Text)))
+	}
+	width := widestBar
+	if o.Width > 0 {
+		name = min(name, max(narrowest, o.Width-indent-text-2*gap-leastBar))
+		if width = min(widestBar, o.Width-indent-name-text-2*gap); width < leastBar {
+			width = 0
+		}
+	}
+	for _, b := range bars {
+		o.bar(strings.Repeat(" ", indent), b, name, text, width)
+	}
+}
+
+func (o *Output) bar(indent string, b Measure, name, text, width int) {
+	label := Plain(b.Name)
+	if o.Width > 0 {
+		label = ansi.Truncate(label, name, "…")
+	}
+	parts := []string{indent + label + strings.Repeat(" ", max(0, name-ansi.StringWidth(label)))}
+	if width > 0 {
+		drawn := Bar(min(1, max(0, b.Share)), 0, width)
+		if b.Paint != nil {
+			drawn = b.Paint(drawn)
+		}
+		parts = append(parts, drawn)
+	}
+	behind := Plain(b.Text)
+	parts = append(parts, strings.Repeat(" ", max(0, text-ansi.StringWidth(behind)))+behind)
+	line := strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " ")
+	if o.Width > 0 {
+		line = ansi.Truncate(line, o.Width, "…")
+	}
+	fmt.Fprintln(o, line)
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// usageExportCmd writes usage for other programs.
+type usageExportCmd struct {
+	whose
+	PerEntity bool `help:"Of each entity that used a resource, in place of the total." xor:"whose"`
+	window
+	period
+	Format string `help:"csv, a line for each limit of a window, or jsonl, an object for each window." enum:"csv,jsonl" default:"csv"`
+	Output string `short:"o" help:"Write a file, in place of the one there is. Default: to the standard output." placeholder:"FILE"`
+}
+
+// Help is shown by --help.
+func (usageExportCmd) Help() string {
+	return `The CSV has amounts in tokens, exact, and an apostrophe before names that a spreadsheet
+would take for formulas; JSON has them in thousandths of a token, and is as 'usage list
+--json' has it. A file is there only when it is whole. With --json the command tells what
+it wrote.
+
+Examples:
+  dynalimit usage export --from 2026-01 --to 2026-01 > january.csv
+  dynalimit usage export --per-entity --by month --from 2026-01 --to 2026-01 -o bill.csv
+  dynalimit usage export --entity key-1 --by hour --format jsonl -o key-1.jsonl --json`
+}
+
+// Validate is called by the parser.
+func (c usageExportCmd) Validate() error { return c.whose.Validate() }
+
+// exported says what was written, for programs.
+type exported struct {
+	File    string    `json:"file"`
+	Format  string    `json:"format"`
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
+	Windows int64     `json:"windows"`
+}
+
+// Run writes it.
+func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	a, err := c.period.read(now(ctx), c.usual())
+	switch {
+	case err != nil:
+		return badInput("%w", err)
+	case out.JSON && c.Output == "":
+		return badInput("--json tells what was written to a file: name one with -o, or give --format jsonl")
+	}
+	a = a.widened(c.By, now(ctx))
+	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
+		all := c.all(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By})
+		done := exported{c.Output, c.Format, a.From.In(a.zone), a.To.In(a.zone), 0}
+		tell := c.teller(ctx, out)
+		tally := func(u aggregator.Usage) {
+			done.Windows++
+			tell(done.Windows, u)
+		}
+		if c.Output == "" {
+			return c.write(out, all, tally)
+		}
+		if err := c.file(all, tally); err != nil {
+			return err
+		}
+		return out.Show(done, func() {
+			fmt.Fprintf(out, "%s written to %s.\n", notation.Many(done.Windows, "window"), term.Plain(c.Output))
+		})
+	})
+}
+
+// all is the usage that is exported.
+func (c usageExportCmd) all(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
+	if !c.PerEntity {
+		return c.find(ctx, r, q)
+	}
+	q.Resource = c.Resource
+	return perEntity(ctx, r, q)
+}
+
+// teller tells how far a long export is.
+func (c usageExportCmd) teller(ctx context.Context, out *term.Output) func(windows int64, u aggregator.Usage) {
+	told := now(ctx)
+	return func(windows int64, u aggregator.Usage) {
+		if at := now(ctx); at.Sub(told) >= tellEvery {
+			told = at
+			out.Notef("dynalimit: %s so far, at %s of %s", notation.Many(windows, "window"), u.Start.Format(time.DateOnly), term.Plain(u.Resource))
+		}
+	}
+}
+
+// write writes all usage, and tells of each window.
+func (c usageExportCmd) write(to io.Writer, all usages, each func(aggregator.Usage)) error {
+	add, flush, err := c.format(to)
+	if err != nil {
+		return err
+	}
+	for u, err := range all {
+		if err != nil {
+			return errors.Join(err, flush())
+		}
+		if err := add(u); err != nil {
+			return err
+		}
+		each(u)
+	}
+	return flush()
+}
+
+// format is how a window is written, and how what was held back is.
+func (c usageExportCmd) format(to io.Writer) (add func(aggregator.Usage) error, flush func() error, err error) {
+	if c.Format == "csv" {
+		rows, err := ledger.NewCSV(to)
+		return rows.Add, rows.Flush, err
+	}
+	buffer := bufio.NewWriter(to)
+	lines := json.NewEncoder(buffer)
+	return func(u aggregator.Usage) error { return lines.Encode(ledger.Of(u)) }, buffer.Flush, nil
+}
+
+// file writes a file, which takes the place of one of its name only when it is whole.
+func (c usageExportCmd) file(all usages, each func(aggregator.Usage)) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(c.Output), filepath.Base(c.Output)+".part-*")
+	if err != nil {
+		return c.failed(err)
+	}
+	defer func() {
+		_ = f.Close()
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if err := c.write(f, all, each); err != nil {
+		return err
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
+		return c.failed(err)
+	}
+	if err := os.Rename(f.Name(), c.Output); err != nil {
+		return c.failed(err)
+	}
+	return nil
+}
+
+func (c usageExportCmd) failed(err error) error {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		err = path.Err // of a name that nobody gave
+	}
+	return fmt.Errorf("%s cannot be written: %w; name another file with -o", c.Output, err)
+}

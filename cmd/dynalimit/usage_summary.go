@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// usageSummaryCmd shows a period at a glance.
+type usageSummaryCmd struct {
+	whose
+	window
+	period
+}
+
+// Help is shown by --help.
+func (usageSummaryCmd) Help() string {
+	return `For each limit, what was used of each resource: how it went, how much it was, its share.
+'usage top' says who used it.
+
+Examples:
+  dynalimit usage summary
+  dynalimit usage summary --from 2026-01 --to 2026-01 --timezone Europe/Berlin
+  dynalimit usage summary --plan pro --since 24h --by hour --json`
+}
+
+// Validate is called by the parser.
+func (c usageSummaryCmd) Validate() error { return c.whose.Validate() }
+
+// summary is a period, for programs.
+type summary struct {
+	From    time.Time         `json:"from"`
+	To      time.Time         `json:"to"`
+	Window  aggregator.Window `json:"window"`
+	Windows windowCounts      `json:"windows"`
+	Totals  []totalUsage      `json:"totals"`
+}
+
+// windowCounts says of how many windows more may come.
+type windowCounts struct {
+	All    int `json:"all"`
+	Open   int `json:"open"`
+	Closed int `json:"closed"`
+	Final  int `json:"final"`
+}
+
+// totalUsage is one limit of a resource over the period.
+type totalUsage struct {
+	Resource string `json:"resource"`
+	ledger.Limit
+	Series []int64 `json:"series_millitokens"`
+}
+
+// summarize reads a period.
+func summarize(by aggregator.Window, a asked, now time.Time, all usages) (summary, error) {
+	var sums ledger.Book
+	sums.Begin(a.starts(by, now))
+	if err := book(&sums, all); err != nil {
+		return summary{}, err
+	}
+	s := summary{
+		From: a.From.In(a.zone), To: a.To.In(a.zone), Window: by, Totals: []totalUsage{},
+		Windows: windowCounts{sums.Windows, sums.Open, sums.Closed, sums.Windows - sums.Open - sums.Closed},
+	}
+	for _, t := range sums.Totals() {
+		s.Totals = append(s.Totals, totalUsage{t.Resource, ledger.Limit(t.LimitUsage), t.Series})
+	}
+	return s, nil
+}
+
+// Run shows it.
+func (c usageSummaryCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	a, err := c.period.read(now(ctx), c.usual())
+	if err != nil {
+		return badInput("%w", err)
+	}
+	a = a.widened(c.By, now(ctx))
+	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
+		s, err := summarize(c.By, a, now(ctx), c.find(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By}))
+		if err != nil {
+			return err
+		}
+		return out.Show(s, func() {
+			if len(s.Totals) > 0 {
+				fmt.Fprintf(out, "%s, by %s, %s\n\n", out.Bold(a.Text(a.zone)), c.By, term.Plain(c.title()))
+			}
+			s.show(out, a)
+		})
+	})
+}
+
+// show shows it to a person: the limits one after the other, in each the resources.
+func (s summary) show(out *term.Output, a asked) {
+	if len(s.Totals) == 0 {
+		nothingUsed(out, a)
+		return
+	}
+	for _, limit := range s.limits() {
+		fmt.Fprintln(out, out.Bold(term.Plain(limit)))
+		out.Bars(2, s.measures(out, limit))
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out, out.Dim(s.Windows.text()))
+	totals := make([]ledger.Total, len(s.Totals))
+	for i, t := range s.Totals {
+		totals[i] = ledger.Total{Resource: t.Resource, LimitUsage: aggregator.LimitUsage(t.Limit)}
+	}
+	tellTotals(out, totals)
+}
+
+// limits are their names, each once.
+func (s summary) limits() []string {
+	var names []string
+	for _, t := range s.Totals {
+		names = append(names, t.Limit.Limit)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// course is how wide a sparkline of a summary is.
+const course = 24
+
+// measures are the bars of a limit, the largest first.
+func (s summary) measures(out *term.Output, limit string) []term.Measure {
+	var some []totalUsage
+	var sum, largest int64
+	for _, t := range s.Totals {
+		if t.Limit.Limit == limit {
+			some = append(some, t)
+			sum, largest = notation.Sum(sum, max(0, t.Consumed)), max(largest, t.Consumed)
+		}
+	}
+	slices.SortStableFunc(some, func(a, b totalUsage) int { return compare(b.Consumed, a.Consumed) })
+	amount := 0
+	for _, t := range some {
+		amount = max(amount, len(notation.Tokens(t.Consumed)))
+	}
+	bars := make([]term.Measure, len(some))
+	for i, t := range some {
+		bars[i] = term.Measure{
+			Name: t.Resource, Share: float64(t.Consumed) / float64(max(1, largest)), Paint: out.Green,
+			Text: fmt.Sprintf("%s  %*s  %s", term.Spark(t.Series, course), amount, notation.Tokens(t.Consumed), shareText(t.Consumed, sum)),
+		}
+	}
+	return bars
+}
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// shareText is a share of a sum: " 12 %".
+func shareText(part, sum int64) string {
+	if part <= 0 || sum <= 0 {
+		return "      "
+	}
+	share := 100 * float64(part) / float64(sum)
+	if share < 1 {
+		return "  <1 %"
+	}
+	return fmt.Sprintf("%4.0f %%", share)
+}
+
+// text says what may still come.
+func (w windowCounts) text() string {
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(w.Open, "open, which may grow")
+	add(w.Closed, "closed, which are summed once more a day after they end")
+	add(w.Final, "final")
+	return notation.Many(w.All, "window") + " of resources: " + strings.Join(parts, "; ") + "."
+}
+
+// tellTotals tells, limit by limit, what is missing, booked later, and denied.
+func tellTotals(out *term.Output, totals []ledger.Total) {
+	for _, t := range totals {
+		var parts []string
+		add := func(yes bool, format string, args ...any) {
+			if yes {
+				parts = append(parts, fmt.Sprintf(format, args...))
+			}
+		}
+		add(t.Denied > 0, "%s denied", notation.Number(t.Denied))
+		add(t.Pending != 0, "%s pending", notation.Tokens(t.Pending))
+		add(t.Repaired != 0, "%s booked by a repair", notation.Tokens(t.Repaired))
+		add(t.Missing != 0, "%s missing", notation.Tokens(t.Missing))
+		add(t.Unseen > 0, "%s unseen", notation.Many(t.Unseen, "bucket"))
+		if len(parts) > 0 {
+			fmt.Fprintf(out, "%s %s: %s\n", term.Plain(t.Resource), term.Plain(t.Limit), strings.Join(parts, ", "))
+		}
+	}
+	tellNotes(out, totals)
+}

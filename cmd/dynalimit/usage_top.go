@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// usageTopCmd ranks the entities of a resource.
+type usageTopCmd struct {
+	Resource string `required:"" help:"The resource." placeholder:"NAME"`
+	Of       string `help:"Only by this limit. Default: by each." placeholder:"LIMIT"`
+	Most     int    `help:"At most so many entities of each limit; 0 for all." default:"20"`
+	period
+}
+
+// Help is shown by --help.
+func (usageTopCmd) Help() string {
+	return `An entity stands here with what it used itself, also where it cascades: parents and
+children both count, so shares are of the resource's total. What the stream has not
+brought yet of the hour that is now counts too.
+
+Examples:
+  dynalimit usage top --resource gpt-4
+  dynalimit usage top --resource gpt-4 --of tpm --from 2026-01 --to 2026-01 --most 0
+  dynalimit usage top --resource gpt-4 --since 24h --json`
+}
+
+// Validate is called by the parser.
+func (c usageTopCmd) Validate() error {
+	if err := wantName("resource", c.Resource); err != nil {
+		return err
+	}
+	if c.Most < 0 {
+		return fmt.Errorf("--most %d is no number of entities: give 0 or more", c.Most)
+	}
+	return nil
+}
+
+// topUsage is a ranking, for programs.
+type topUsage struct {
+	Resource string     `json:"resource"`
+	From     time.Time  `json:"from"`
+	To       time.Time  `json:"to"`
+	Limits   []topLimit `json:"limits"`
+}
+
+type topLimit struct {
+	Limit    string     `json:"limit"`
+	Consumed int64      `json:"consumed_millitokens"`
+	Users    int        `json:"entities_all"`
+	Entities []topEntry `json:"entities"`
+}
+
+type topEntry struct {
+	Entity   string `json:"entity_id"`
+	Parent   string `json:"parent_id,omitempty"`
+	Plan     string `json:"plan,omitempty"`
+	Consumed int64  `json:"consumed_millitokens"`
+	Denied   int64  `json:"denied_best_effort,omitempty"`
+}
+
+// Run shows it.
+func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	a, err := c.period.read(now(ctx), 24*time.Hour)
+	if err != nil {
+		return badInput("%w", err)
+	}
+	by := a.widest()
+	a = a.widened(by, now(ctx))
+	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
+		t, err := c.rank(ctx, r, a, aggregator.Query{Resource: c.Resource, From: a.From, To: a.To, Window: by})
+		if err != nil {
+			return err
+		}
+		return out.Show(t, func() { c.print(out, a, t) })
+	})
+}
+
+// rank reads who used the resource, and how much.
+func (c usageTopCmd) rank(ctx context.Context, r *aggregator.Reader, a asked, q aggregator.Query) (topUsage, error) {
+	top := topUsage{Resource: c.Resource, From: a.From.In(a.zone), To: a.To.In(a.zone), Limits: []topLimit{}}
+	var ranking ledger.Ranking
+	for u, err := range perEntity(ctx, r, q) {
+		if err != nil {
+			return top, err
+		}
+		ranking.Add(u)
+	}
+	var whole ledger.Book
+	if err := book(&whole, r.Resource(ctx, c.Resource, q)); err != nil {
+		return top, err
+	}
+	totals := map[string]int64{}
+	for _, t := range whole.Totals() {
+		totals[t.Limit] = t.Consumed
+	}
+	for _, limit := range ranking.Limits(c.Resource) {
+		if c.Of == "" || limit == c.Of {
+			top.Limits = append(top.Limits, c.limit(limit, totals[limit], ranking.Of(c.Resource, limit)))
+		}
+	}
+	return top, nil
+}
+
+// limit is the ranking by one limit.
+func (c usageTopCmd) limit(name string, total int64, ranks []ledger.Rank) topLimit {
+	one := topLimit{name, total, len(ranks), []topEntry{}}
+	if c.Most > 0 && len(ranks) > c.Most {
+		ranks = ranks[:c.Most]
+	}
+	for _, rank := range ranks {
+		one.Entities = append(one.Entities, topEntry{rank.Entity, rank.Parent, rank.Plan, rank.Consumed, rank.Denied})
+	}
+	return one
+}
+
+// book sums usage as it is found.
+func book(to *ledger.Book, all usages) error {
+	for u, err := range all {
+		if err != nil {
+			return err
+		}
+		to.Add(u)
+	}
+	return nil
+}
+
+// print shows it to a person.
+func (c usageTopCmd) print(out *term.Output, a asked, t topUsage) {
+	if len(t.Limits) == 0 {
+		nothingUsed(out, a)
+		return
+	}
+	fmt.Fprintf(out, "%s, %s\n", out.Bold(term.Plain(c.Resource)), a.Text(a.zone))
+	for _, l := range t.Limits {
+		fmt.Fprintf(out, "\n%s  %s in total\n", out.Bold(term.Plain(l.Limit)), notation.Tokens(l.Consumed))
+		bars := make([]term.Measure, len(l.Entities))
+		amount := 0
+		for _, e := range l.Entities {
+			amount = max(amount, len(notation.Tokens(e.Consumed)))
+		}
+		for i, e := range l.Entities {
+			text := fmt.Sprintf("%*s %s", amount, notation.Tokens(e.Consumed), shareText(e.Consumed, l.Consumed))
+			if e.Denied > 0 {
+				text += fmt.Sprintf("  %s denied", notation.Number(e.Denied))
+			}
+			bars[i] = term.Measure{Name: e.Entity, Text: text, Share: float64(e.Consumed) / float64(max(1, l.Entities[0].Consumed)), Paint: out.Green}
+		}
+		out.Bars(2, bars)
+		if more := l.Users - len(l.Entities); more > 0 {
+			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  and %s more: --most 0 shows all", notation.Number(int64(more)))))
+		}
+	}
+}
+
+// perEntity is what each entity used of each resource, or of the one that a query names.
+func perEntity(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
+	return func(yield func(aggregator.Usage, error) bool) {
+		used, err := r.Used(ctx, q)
+		if err != nil {
+			yield(aggregator.Usage{}, err)
+			return
+		}
+		for _, one := range used {
+			of := q
+			of.Resource = one.Resource
+			for u, err := range r.Entity(ctx, one.Entity, of) {
+				if !yield(u, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
