@@ -123,6 +123,13 @@ var importTable = []importRow{
 		reason:  "it reads what the limiter writes and needs nothing of how it decides",
 	},
 	{
+		folder:  "aggregator/denials",
+		std:     append([]string{"context", "log/slog", "math/rand/v2"}, pureStd...),
+		project: []string{".", "internal/ddb", "internal/problem", "internal/schema"},
+		others:  []string{sdk, "golang.org/x/sync"},
+		reason:  "it hears what the limiter denies, and knows nothing of how usage is read from streams",
+	},
+	{
 		folder:  "internal/audit",
 		std:     append([]string{"crypto/rand", "encoding/json", "hash/fnv", "unicode"}, pureStd...),
 		project: []string{"internal/schema"},

@@ -67,7 +67,9 @@ func TestDocumentedCodeCompiles(t *testing.T) {
 	require.NoError(t, err)
 	more, err := filepath.Glob("examples/*/*.go")
 	require.NoError(t, err)
-	examples = append(examples, "ddbmem/example_test.go")
+	ofUsage, err := filepath.Glob("aggregator/*/example_test.go")
+	require.NoError(t, err)
+	examples = append(append(examples, "ddbmem/example_test.go"), ofUsage...)
 	code.WriteString(unindented(fences(readText(t, "README.md"), "go")[0]) + "\n") // TestReadmeProgramRuns
 	for _, path := range append(examples, more...) {
 		code.WriteString(unindented(readText(t, path)) + "\n")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -53,11 +55,11 @@ func TestWritesOfServersChangeNoLimit(t *testing.T) {
 					for _, value := range []types.AttributeValue{
 						&types.AttributeValueMemberN{Value: "9000000000000"}, &types.AttributeValueMemberS{Value: "x"}, &types.AttributeValueMemberBOOL{Value: true},
 					} {
-						for _, name := range schema.BucketAttributes()[2:] {
+						for _, name := range writable() {
 							_, err := server.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 								TableName: new(tableName), UpdateExpression: new("SET #0 = :0"),
 								Key:                       schema.Key{PK: prefix + "ENTITY#" + id, SK: sk}.Attributes(),
-								ExpressionAttributeNames:  map[string]string{"#0": strings.Replace(name, "*", "rpm_cp", 1)},
+								ExpressionAttributeNames:  map[string]string{"#0": name},
 								ExpressionAttributeValues: schema.Item{":0": value},
 							})
 							if err == nil { // a key of an index is text alone
@@ -71,4 +73,66 @@ func TestWritesOfServersChangeNoLimit(t *testing.T) {
 			assert.Greater(w, written, 500)
 		})
 	}
+}
+
+// writable are names of what servers may write, besides keys.
+func writable() []string {
+	names := append(schema.BucketAttributes(), schema.DeniedAttributes()...)[2:]
+	for i := range names {
+		names[i] = strings.Replace(names[i], "*", "rpm_cp", 1)
+	}
+	return names
+}
+
+// TestWritesOfServersChangeNoUsage: under the policy of what serves calls, records cannot be
+// counted, and whatever is written into a snapshot says nothing else about usage.
+func TestWritesOfServersChangeNoUsage(t *testing.T) {
+	inWorld(t, func(w world) {
+		ctx := w.Context()
+		record := aggregator.Record{
+			EventID: "1", Sequence: "1", Time: time.Now(), Keys: schema.Keys{}.Bucket(entity, model).Attributes(),
+			New: schema.Item{"b_rpm_tc": schema.Number(5)},
+		}
+		root, err := aggregator.New(w.db.Client(), tableName, nil)
+		require.NoError(w, err)
+		result, err := root.Process(ctx, []aggregator.Record{record})
+		require.NoError(w, err)
+		require.Equal(w, aggregator.Result{Counted: 1}, result)
+		key := schema.Keys{}.Usage(entity, model, record.Time.Truncate(time.Hour)).Attributes()
+		stored := func() (schema.UsageSnapshot, schema.UsagePlace) {
+			out, err := w.db.Client().GetItem(ctx, &dynamodb.GetItemInput{TableName: new(tableName), Key: key})
+			require.NoError(w, err)
+			u, err := schema.DecodeUsage(out.Item)
+			require.NoError(w, err)
+			place, _ := schema.ClosedPlace(out.Item)
+			return u, place
+		}
+		before, place := stored()
+		require.EqualValues(w, 5, before.Spans["rpm"].Net)
+
+		_, text := roleOf(w.T, "Acquire", "")
+		g := &guarded{next: w.db, policy: readPolicy(w.T, text), place: here}
+		server := w.db.Client(g.through)
+		denied, err := aggregator.New(server, tableName, nil)
+		require.NoError(w, err)
+		record.Sequence, record.Old, record.New = "2", record.New, schema.Item{"b_rpm_tc": schema.Number(9)}
+		result, err = denied.Process(ctx, []aggregator.Record{record})
+		require.NoError(w, err)
+		require.Len(w, result.Failures, 1)
+		require.ErrorContains(w, result.Failures[0].Err, "AccessDenied")
+		for _, name := range writable() {
+			for _, value := range []types.AttributeValue{schema.Number(9_000_000), schema.String("x")} {
+				_, err := server.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+					TableName: new(tableName), Key: key, UpdateExpression: new("SET #0 = :0"),
+					ExpressionAttributeNames: map[string]string{"#0": name}, ExpressionAttributeValues: schema.Item{":0": value},
+				})
+				if name != schema.GSI2PK && name != schema.GSI2SK { // text alone
+					require.NoError(w, err, name)
+				}
+				got, at := stored()
+				require.Equal(w, before, got, name)
+				require.Equal(w, place, at, name)
+			}
+		}
+	})
 }

@@ -85,11 +85,11 @@ func acquireStatements(o Options) []Statement {
 		},
 		{
 			Sid:       "WriteBuckets",
-			About:     "An entity's limits have its buckets' partition key: the attributes tell them apart.",
+			About:     "An entity's limits and usage have its buckets' partition key: the attributes tell them apart.",
 			Actions:   actions("UpdateItem"),
 			Resources: []Resource{{Table: limitsTable}},
 			Conditions: append(bounded(leadingKeys, within(o, "ENTITY#*")),
-				bounded(attributes, schema.BucketAttributes())...),
+				bounded(attributes, append(schema.BucketAttributes(), schema.DeniedAttributes()...))...),
 		},
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator/denials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -94,7 +95,10 @@ func (w world) serve(policy, namespace string) *guarded {
 	ctx := w.Context()
 	r, g := w.open(policy, namespace)
 	admin, _ := w.open(everything, namespace)
-	l := w.limiter(r, &dynalimit.Options{OnUnavailable: dynalimit.Allow, PrefetchResources: map[string]time.Duration{other: time.Second}})
+	recorder, err := denials.New(w.db.Client(g.through), tableName, &denials.Options{Namespace: namespace})
+	require.NoError(w, err)
+	w.Cleanup(func() { assert.NoError(w, recorder.Close(context.WithoutCancel(w.Context()))) })
+	l := w.limiter(r, &dynalimit.Options{OnUnavailable: dynalimit.Allow, PrefetchResources: map[string]time.Duration{other: time.Second}, Observer: recorder})
 	for _, mode := range []dynalimit.CascadeMode{dynalimit.CascadeParallel, dynalimit.CascadeTransaction} {
 		id := "new-" + string(mode)
 		require.NoError(w, admin.CreateEntity(ctx, dynalimit.Entity{ID: id, ParentID: parent, Cascade: true}))
@@ -108,6 +112,8 @@ func (w world) serve(policy, namespace string) *guarded {
 	elapse(time.Hour)
 	w.correct(l, entity, dynalimit.CascadeParallel) // with changed limits
 	w.look(l)
+	require.NoError(w, recorder.Flush(ctx))
+	require.Positive(w, recorder.Stats().Written)
 	for range 200 { // a busy bucket: debited ahead
 		require.NoError(w, only(l.Acquire(ctx, parent, other, dynalimit.Amounts{"tpm": 1})))
 		elapse(5 * time.Millisecond)
@@ -389,6 +395,7 @@ func hostile(prefix string) []iamCall {
 	for _, name := range []string{
 		"l_rpm_cp", "l_rpm_bx", "l_rpm_ra", "l_rpm_rp", "blocked", "unlimited", "on_unavailable", "config_version", "managed_by", // limits
 		"parent_id", "cascade", "plan", "deleting", "version", "name", "metadata", "GSI1PK", "GSI3PK", // records
+		"u_rpm_n", "u_rpm_l", "u_rpm_x", "seq", "total_events", "window", "window_start", "summed", "entities", "final", "closed", "top", "plan_top", // usage
 		"details", "principal", "event_id", "operation_id", "state", "schema_version", "composite_only", "data", "adoptions", "resources",
 	} {
 		calls = append(calls, call("UpdateItem", table, own, "PK", "SK", name), call("UpdateItem", table, own, "PK", "SK", "b_rpm_tk", name))
