@@ -196,6 +196,10 @@ func (s *shards) read() {
 			s.order = append(s.order, id)
 		}
 		iterator, err := client.GetShardIterator(ctx, in)
+		if _, trimmed := errors.AsType[*streamtypes.TrimmedDataAccessException](err); trimmed { // a day after what was read last
+			in.ShardIteratorType, in.SequenceNumber = streamtypes.ShardIteratorTypeTrimHorizon, nil
+			iterator, err = client.GetShardIterator(ctx, in)
+		}
 		require.NoError(s.t, err)
 		out, err := client.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: iterator.ShardIterator})
 		require.NoError(s.t, err)

@@ -28,8 +28,10 @@ type ask struct {
 	now      time.Time
 	// utc says that days and months are those of UTC, as the table has them.
 	utc bool
-	// live are the hours that are not closed, by resource: they are summed now.
-	live map[string][]piece
+	// closed is the first hour that is not closed, and live are the hours from then on, by
+	// resource: they are summed now.
+	closed time.Time
+	live   map[string][]piece
 }
 
 // stored is the window's name in the table.

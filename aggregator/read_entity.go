@@ -108,7 +108,7 @@ func hourOf(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
 	usage.AddSnapshot(&p.sum, &u)
 	p.place, p.placed = schema.ClosedPlace(item)
 	p.open = !p.placed
-	p.sum.Final = !a.now.Before(u.Hour.Add(time.Hour + finalAfter))
+	p.sum.Final = usage.Final(schema.UsageHourly, u.Hour, a.now)
 	p.sum.Entities = 1
 	return p, u, nil
 }
@@ -132,10 +132,15 @@ func (r *Reader) denials(ctx context.Context, a ask, from, to time.Time) list[pi
 // addPending adds to the hour that is now what the bucket counted and no snapshot has.
 func (h *hours) addPending(ctx context.Context) error {
 	item, err := h.reader.table.Get(ctx, "read the bucket", h.reader.keys.Bucket(h.ID, h.Resource))
-	if err != nil || item == nil {
+	if err != nil {
 		return err
 	}
-	counters, err := schema.Counters(item)
+	return h.addCounters(ctx, item)
+}
+
+// addCounters is addPending of a bucket that was read; nil for none.
+func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
+	counters, err := schema.Counters(bucket)
 	if err == nil {
 		err = h.lookBack(ctx, counters)
 	}
@@ -147,6 +152,7 @@ func (h *hours) addPending(ctx context.Context) error {
 		h.now = piece{start: h.openHour(), sum: usage.NewTally(), open: true}
 		h.now.sum.Entities = 1
 	}
+	usage.AddCounts(h.now.sum.Net, pending)
 	h.now.pending = pending
 	return nil
 }

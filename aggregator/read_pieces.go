@@ -9,15 +9,11 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// finalAfter is how long after its end something can still be added to an hour: the stream
-// keeps records for 24 hours, and an hour more is for those that read it.
-const finalAfter = 25 * time.Hour
-
 // piece is what was used in some time that lies in one window.
 type piece struct {
 	start time.Time
 	sum   schema.UsageSum
-	// pending is what of it the stream has not brought.
+	// pending is what of it the stream has not brought: it is in the sum.
 	pending map[string]int64
 	// place is where the entity stood; placed says that it is known.
 	place  schema.UsagePlace
@@ -67,7 +63,6 @@ func (r *Reader) window(w Window, at time.Time) *window {
 
 func (w *window) add(p *piece) {
 	usage.AddSum(&w.sum, &p.sum)
-	usage.AddCounts(w.sum.Net, p.pending)
 	usage.AddCounts(w.pending, p.pending)
 	w.sum.Entities = max(w.sum.Entities, p.sum.Entities)
 	w.sum.Final = w.sum.Final && p.sum.Final
@@ -81,7 +76,7 @@ func (w *window) add(p *piece) {
 func (w *window) usage(a ask) Usage {
 	u := Usage{
 		Resource: a.Resource, Window: a.window, Start: w.start.In(w.zone), End: w.end.In(w.zone),
-		Entities: w.sum.Entities, Open: w.open || a.now.Before(w.end), Final: w.sum.Final && !a.now.Before(w.end.Add(finalAfter)),
+		Entities: w.sum.Entities, Open: w.open || a.now.Before(w.end), Final: w.sum.Final && !a.now.Before(w.end.Add(usage.FinalAfter)),
 	}
 	u.Open = u.Open && !u.Final
 	if a.Kind == schema.UsageOfEntity {

@@ -17,7 +17,7 @@ func (r *Reader) pieces(ctx context.Context, a ask) list[piece] {
 		if a.Kind == schema.UsageOfEntity {
 			return r.hoursOf(ctx, a, from, to)
 		}
-		return inOrder(r.sums(ctx, a, schema.UsageHourly, from, to), a.liveBetween(from, to))
+		return inOrder(r.sums(ctx, a, schema.UsageHourly, from, earlier(to, a.closed)), a.liveBetween(from, to))
 	}
 	for _, w := range a.storedWindows() {
 		hours := read
@@ -45,6 +45,9 @@ func (a *ask) storedWindows() []schema.UsageWindow {
 // sums are the sums in the table of the windows that begin from a moment on and before
 // another.
 func (r *Reader) sums(ctx context.Context, a ask, w schema.UsageWindow, from, to time.Time) list[piece] {
+	if !from.Before(to) {
+		return values[piece]()
+	}
 	s := a.UsageSeries
 	s.Window = w
 	q := keyRange(opUsage, s.Partition(r.keys), s.Key(r.keys, from), s.Key(r.keys, to.Add(-time.Nanosecond)))
@@ -91,4 +94,11 @@ func (r *Reader) sumsOr(a ask, sums list[piece], w schema.UsageWindow, from, to 
 func (a *ask) liveBetween(from, to time.Time) list[piece] {
 	within := slices.Clone(a.live[a.Resource])
 	return values(slices.DeleteFunc(within, func(p piece) bool { return p.start.Before(from) || !p.start.Before(to) })...)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -109,7 +109,10 @@ func (r *Reader) Entity(ctx context.Context, id string, q Query) iter.Seq2[Usage
 // further, so that no level of a cascade counts twice. Query.Resource is empty, or the
 // resource.
 //
-// Hours that were closed are read as they were summed then.
+// Hours that were closed are read as a Closer summed them. Those that are not are summed now
+// from what their entities used, with their places as they are now, which reads a snapshot,
+// a record and, for the hour that is now, a bucket of each; it fails where more than 100
+// hours are not closed.
 func (r *Reader) Resource(ctx context.Context, resource string, q Query) iter.Seq2[Usage, error] {
 	if q.Resource != "" && q.Resource != resource {
 		return problem.List[Usage](invalid("query.Resource", "is %q, but the usage of %q is asked for; leave it empty", q.Resource, resource))
@@ -137,18 +140,29 @@ func (r *Reader) read(ctx context.Context, s schema.UsageSeries, q Query) iter.S
 		return problem.List[Usage](err)
 	}
 	return func(yield func(Usage, error) bool) {
-		for resource, err := range r.resources(ctx, a) {
-			if err != nil {
-				yield(Usage{}, err)
-				return
-			}
-			one := a
-			one.Resource = resource
-			for u, err := range r.windows(one, r.pieces(ctx, one)) {
-				if !yield(u, err) || err != nil {
-					return
-				}
-			}
+		if s.Kind != schema.UsageOfEntity {
+			err = r.sumLive(ctx, &a)
+		}
+		more := err == nil
+		if more {
+			err = each(r.resources(ctx, a), func(resource string) bool {
+				more = r.readResource(ctx, a, resource, yield)
+				return more
+			})
+		}
+		if err != nil {
+			yield(Usage{}, err)
 		}
 	}
+}
+
+// readResource yields the windows of one resource; false if that was the end.
+func (r *Reader) readResource(ctx context.Context, a ask, resource string, yield func(Usage, error) bool) bool {
+	a.Resource = resource
+	for u, err := range r.windows(a, r.pieces(ctx, a)) {
+		if !yield(u, err) || err != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -67,6 +67,14 @@ func Counters(item Item) (map[string]int64, error) {
 	return counters, d.err
 }
 
+// ClaimedSince reports whether the refill instant of a bucket was moved since a moment, as far
+// as the bucket says when it was; never that of no bucket.
+func ClaimedSince(item Item, at time.Time) bool {
+	d := decoder{item: item}
+	refilled, there := d.number(attrRefilled)
+	return item != nil && (!there || refilled >= at.UnixMilli())
+}
+
 // Sequence is a sequence number as snapshots hold it, so that texts compare as the numbers
 // do; false if it is none.
 func Sequence(number string) (string, bool) {

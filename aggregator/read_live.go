@@ -1,0 +1,209 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+const (
+	// mostLive is how many hours that are not closed a query sums at most.
+	mostLive = 100
+	// idle is how long after its refill instant was moved last a bucket without a snapshot
+	// of the hour that is now is taken for unused.
+	idle = 2 * time.Hour
+	// readers bounds how many requests one query makes at once.
+	readers = 16
+)
+
+// sumLive sums the hours of a query that are not closed.
+func (r *Reader) sumLive(ctx context.Context, a *ask) error {
+	item, err := r.table.Get(ctx, opUsage, r.keys.UsageClosed())
+	if err != nil {
+		return err
+	}
+	cursor, err := schema.DecodeUsageCursor(item)
+	if err != nil {
+		return err
+	}
+	if a.closed = cursor.Closed; a.closed.IsZero() {
+		a.closed = usage.Begin(a.now).Closed
+	}
+	first, after := r.calendar.Hours(a.from, a.to)
+	if first.Before(a.closed) {
+		first = a.closed
+	}
+	after = earlier(after, a.openHour().Add(time.Hour))
+	if after.Sub(first) > mostLive*time.Hour {
+		return fmt.Errorf("aggregator: usage is closed until %s only; run a Closer, or ask for what was before", a.closed.Format(time.RFC3339))
+	}
+	a.live = map[string][]piece{}
+	for hour := first; hour.Before(after); hour = hour.Add(time.Hour) {
+		if err := r.sumHour(ctx, a, hour); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// liveHour is an hour that is summed as a Closer does, but stored nowhere.
+type liveHour struct {
+	*closing
+	reader *Reader
+	ask    *ask
+	hour   time.Time
+	sums   *usage.Sums
+	// pending is what of the sums the stream has not brought, by resource.
+	pending map[string]map[string]int64
+	// seen are the buckets whose counters are in the sums.
+	seen map[schema.Key]bool
+}
+
+// sumHour adds an hour to the live ones of a query.
+func (r *Reader) sumHour(ctx context.Context, a *ask, hour time.Time) error {
+	l := &liveHour{
+		closing: &closing{Closer: &Closer{table: r.table, options: CloserOptions{Writers: readers}}, keys: r.keys, records: map[string]*schema.EntityRecord{}},
+		reader:  r, ask: a, hour: hour, sums: usage.NewSums(schema.UsageHourly, hour), pending: map[string]map[string]int64{}, seen: map[schema.Key]bool{},
+	}
+	keys, err := l.listed(ctx, append(l.partitions(hour), l.deniedIn(hour))...)
+	if err != nil {
+		return err
+	}
+	keys = slices.DeleteFunc(keys, func(key schema.Key) bool { return !l.wanted(key) })
+	for chunk := range slices.Chunk(keys, table.PageSize) {
+		if err := l.add(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	if l.open() {
+		if err := l.addUnlisted(ctx); err != nil {
+			return err
+		}
+	}
+	for _, sum := range l.sums.Take() {
+		if sum.Kind == a.Kind && sum.ID == a.ID {
+			a.live[sum.Resource] = append(a.live[sum.Resource], piece{start: hour, sum: sum, pending: l.pending[sum.Resource], open: true})
+		}
+	}
+	return nil
+}
+
+func (l *liveHour) open() bool { return l.hour.Equal(l.ask.openHour()) }
+
+// wanted reports whether an item of the hour is of the resource that is asked for.
+func (l *liveHour) wanted(key schema.Key) bool {
+	_, _, resource, _, ok := schema.UsageOf(key)
+	if d, denied := schema.DeniedOf(key); denied {
+		resource, ok = d.Resource, true
+	}
+	return ok && (l.ask.Resource == "" || l.ask.Resource == resource)
+}
+
+// add adds listed items of the hour to the sums, with the counters of their buckets if the
+// hour is not over.
+func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
+	items, err := l.get(ctx, keys)
+	if err != nil {
+		return err
+	}
+	all, err := l.decode(items)
+	if err == nil {
+		err = l.closing.read(ctx, all)
+	}
+	if err != nil {
+		return err
+	}
+	all = l.counting(all)
+	buckets := make([]schema.Item, len(all))
+	if l.open() {
+		of := make([]schema.Key, len(all))
+		for i, h := range all {
+			of[i] = l.keys.Bucket(h.entity, h.resource)
+		}
+		if buckets, err = l.get(ctx, of); err != nil {
+			return err
+		}
+	}
+	for i, h := range all {
+		if h.snapshot == nil {
+			l.sums.AddGroups(usage.Entry{Entity: h.entity, Resource: h.resource, Hour: h.hour, Place: h.place, Denied: h.denied})
+			continue
+		}
+		l.seen[l.keys.Bucket(h.entity, h.resource)] = true
+		of := l.reader.openHourOf(l.ask, h.pair)
+		usage.Newer(of.ends, h.snapshot)
+		if err := of.addCounters(ctx, buckets[i]); err != nil {
+			return err
+		}
+		l.sums.AddGroups(usage.EntryOf(h.entity, h.resource, *h.snapshot, h.place, nil))
+		l.addNet(h.pair, h.place, of.now.pending)
+		l.notePending(h.resource, of.now.pending)
+	}
+	return nil
+}
+
+// decode reads items; those that are gone are left out.
+func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
+	for _, item := range items {
+		if len(item) == 0 {
+			continue
+		}
+		h, err := decodeHourly(item)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+// counting are those of some items whose entities count, with where these stand.
+func (l *liveHour) counting(all []hourly) []hourly {
+	var counting []hourly
+	for _, h := range all {
+		if !h.closed {
+			h.place, _ = usage.Place(h.entity, l.record)
+		}
+		if l.counts(h.place) {
+			counting = append(counting, h)
+		}
+	}
+	return counting
+}
+
+// counts reports whether what an entity in a place used is asked for.
+func (l *liveHour) counts(p schema.UsagePlace) bool {
+	switch l.ask.Kind {
+	case schema.UsageOfResource:
+		return p.Top
+	case schema.UsageOfPlan:
+		return p.PlanTop && p.Plan == l.ask.ID
+	default:
+		return p.Parent == l.ask.ID
+	}
+}
+
+// notePending notes what of the sums the stream has not brought.
+func (l *liveHour) notePending(resource string, pending map[string]int64) {
+	if l.pending[resource] == nil {
+		l.pending[resource] = map[string]int64{}
+	}
+	usage.AddCounts(l.pending[resource], pending)
+}
+
+// addNet adds what an entity used.
+func (l *liveHour) addNet(of pair, place schema.UsagePlace, net map[string]int64) {
+	l.sums.AddGroups(usage.Entry{Entity: of.entity, Resource: of.resource, Hour: l.hour, Place: place, Net: net})
+}
+
+// openHourOf is the hour that is now of an entity and a resource, of which nothing is known.
+func (r *Reader) openHourOf(a *ask, of pair) *hours {
+	one := *a
+	one.UsageSeries = schema.UsageSeries{Kind: schema.UsageOfEntity, ID: of.entity, Resource: of.resource, Window: schema.UsageHourly}
+	return &hours{reader: r, ask: one, first: a.openHour(), after: a.openHour().Add(time.Hour), pending: true, ends: map[string]int64{}}
+}

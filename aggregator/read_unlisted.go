@@ -1,0 +1,117 @@
+package aggregator
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+// addUnlisted adds what the buckets counted that have no snapshot of the hour that is now,
+// as far as the index lists them.
+func (l *liveHour) addUnlisted(ctx context.Context) error {
+	var entities []string
+	var failed error
+	err := each(l.candidates(ctx), func(entity string) bool {
+		if entities = append(entities, entity); len(entities) == table.PageSize {
+			failed = l.addEntities(ctx, entities)
+			entities = entities[:0]
+		}
+		return failed == nil
+	})
+	if err == nil && failed == nil {
+		failed = l.addEntities(ctx, entities)
+	}
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// candidates are the entities that may count; some are named "".
+func (l *liveHour) candidates(ctx context.Context) list[string] {
+	switch l.ask.Kind {
+	case schema.UsageOfResource:
+		q := table.Query{
+			Op: opUsage, Index: schema.IndexResource, Hash: schema.GSI2PK, Value: l.keys.Resource(l.ask.Resource), Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
+		}
+		return l.named(ctx, q, func(item schema.Item) string {
+			entity, _, _ := l.keys.BucketOwner(schema.KeyOf(item))
+			return entity
+		})
+	case schema.UsageOfChildren:
+		q := table.Query{Op: opUsage, Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: l.keys.Parent(l.ask.ID)}
+		return l.named(ctx, q, func(item schema.Item) string {
+			child, _ := schema.Child(item)
+			return child
+		})
+	default:
+		shards := make([]list[string], schema.EntityShards)
+		for shard := range shards {
+			shards[shard] = l.named(ctx, indexed(l.keys.Entities(shard)), schema.ListedEntity)
+		}
+		return merged(strings.Compare, shards...)
+	}
+}
+
+// named are the entities that the items of a query name.
+func (l *liveHour) named(ctx context.Context, q table.Query, name func(schema.Item) string) list[string] {
+	return convert(l.table.Items(ctx, q), func(item schema.Item) (string, error) { return name(item), nil })
+}
+
+// addEntities adds what entities used of which there is no snapshot, if they count.
+func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
+	all := make([]hourly, 0, len(entities))
+	for _, entity := range entities {
+		if entity != "" {
+			all = append(all, hourly{pair: pair{entity: entity}})
+		}
+	}
+	if err := l.closing.read(ctx, all); err != nil {
+		return err
+	}
+	for _, h := range l.counting(all) {
+		if err := l.addEntity(ctx, h.entity, h.place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addEntity adds what an entity used of which there is no snapshot.
+func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.UsagePlace) error {
+	resources := values(l.ask.Resource)
+	if l.ask.Resource == "" {
+		resources = l.reader.bucketsOf(ctx, entity)
+	}
+	for resource, err := range resources {
+		if err == nil && !l.seen[l.keys.Bucket(entity, resource)] {
+			err = l.addBucket(ctx, pair{entity, resource}, place)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addBucket adds what a bucket counted that had no snapshot of the hour; one that was made
+// meanwhile counts as well.
+func (l *liveHour) addBucket(ctx context.Context, of pair, place schema.UsagePlace) error {
+	bucket, err := l.table.Get(ctx, opUsage, l.keys.Bucket(of.entity, of.resource))
+	if err != nil || !schema.ClaimedSince(bucket, l.hour.Add(-idle)) {
+		return err
+	}
+	h := l.reader.openHourOf(l.ask, of)
+	err = each(h.stored(ctx), func(piece) bool { return true })
+	if err == nil {
+		err = h.addCounters(ctx, bucket)
+	}
+	if err != nil || h.now.sum.Net == nil {
+		return err
+	}
+	l.addNet(of, place, h.now.sum.Net)
+	l.notePending(of.resource, h.now.pending)
+	return nil
+}
