@@ -50,7 +50,8 @@ func TestUsageCost(t *testing.T) {
 	}
 }
 
-// usageUnits is how many write units the usage of an hour costs, for each of its acquires.
+// usageUnits is how many write units the usage of an hour costs, with its closing, for each
+// of its acquires.
 func usageUnits(t *testing.T, entities, perMinute int) float64 {
 	t.Helper()
 	w := newWorld(t, 1)
@@ -74,6 +75,14 @@ func usageUnits(t *testing.T, entities, perMinute int) float64 {
 			units += w.fold(p)
 		}
 	}
+	closer, err := aggregator.NewCloser(w.db.Client(), "limits", &aggregator.CloserOptions{Now: w.clock})
+	require.NoError(t, err)
+	w.now.Add(int64(20 * time.Minute))
+	before := w.db.Meter()
+	closed, err := closer.CloseDue(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, entities, closed.Snapshots)
+	units += w.db.Meter().Sub(before).WriteUnits()
 	return units / float64(60*perMinute*entities)
 }
 
