@@ -22,6 +22,7 @@ type usageCmd struct {
 	Top     usageTopCmd     `cmd:"" help:"Show who used most of a resource, in a period or now."`
 	Watch   usageWatchCmd   `cmd:"" help:"Watch what is used, as it is."`
 	Export  usageExportCmd  `cmd:"" help:"Write usage as CSV, or as lines of JSON."`
+	Report  usageReportCmd  `cmd:"" help:"Write a page of HTML with charts of what was used."`
 }
 
 // period are the flags of a time.

@@ -74,7 +74,7 @@ func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		if c.Output == "" {
 			return c.write(out, all, tally)
 		}
-		if err := c.file(all, tally); err != nil {
+		if err := wholeFile(c.Output, func(to io.Writer) error { return c.write(to, all, tally) }); err != nil {
 			return err
 		}
 		return out.Show(done, func() {
@@ -132,11 +132,11 @@ func (c usageExportCmd) format(to io.Writer) (add func(aggregator.Usage) error, 
 	return func(u aggregator.Usage) error { return lines.Encode(ledger.Of(u)) }, buffer.Flush, nil
 }
 
-// file writes a file, which takes the place of one of its name only when it is whole.
-func (c usageExportCmd) file(all usages, each func(aggregator.Usage)) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(c.Output), filepath.Base(c.Output)+".part-*")
+// wholeFile writes a file, which takes the place of one of its name only when it is whole.
+func wholeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
 	if err != nil {
-		return c.failed(err)
+		return notWritten(path, err)
 	}
 	defer func() {
 		_ = f.Close()
@@ -144,21 +144,21 @@ func (c usageExportCmd) file(all usages, each func(aggregator.Usage)) (err error
 			_ = os.Remove(f.Name())
 		}
 	}()
-	if err := c.write(f, all, each); err != nil {
+	if err := write(f); err != nil {
 		return err
 	}
 	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
-		return c.failed(err)
+		return notWritten(path, err)
 	}
-	if err := os.Rename(f.Name(), c.Output); err != nil {
-		return c.failed(err)
+	if err := os.Rename(f.Name(), path); err != nil {
+		return notWritten(path, err)
 	}
 	return nil
 }
 
-func (c usageExportCmd) failed(err error) error {
-	if path, ok := errors.AsType[*os.PathError](err); ok {
-		err = path.Err // of a name that nobody gave
+func notWritten(path string, err error) error {
+	if of, ok := errors.AsType[*os.PathError](err); ok {
+		err = of.Err // of a name that nobody gave
 	}
-	return fmt.Errorf("%s cannot be written: %w; name another file with -o", c.Output, err)
+	return fmt.Errorf("%s cannot be written: %w; name another file with -o", path, err)
 }

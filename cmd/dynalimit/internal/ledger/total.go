@@ -52,7 +52,7 @@ func (b *Book) Add(u aggregator.Usage) {
 			t = &Total{Resource: u.Resource, LimitUsage: aggregator.LimitUsage{Limit: l.Limit}}
 			b.totals[key] = t
 		}
-		t.LimitUsage = plus(t.LimitUsage, l)
+		t.LimitUsage = Plus(t.LimitUsage, l)
 		for len(t.Series) <= column {
 			t.Series = append(t.Series, 0)
 		}
@@ -89,8 +89,8 @@ func (b *Book) Totals() []Total {
 	return all
 }
 
-// plus adds what one limit counted in two windows.
-func plus(a, b aggregator.LimitUsage) aggregator.LimitUsage {
+// Plus adds what one limit counted in two windows, or for two entities.
+func Plus(a, b aggregator.LimitUsage) aggregator.LimitUsage {
 	a.Consumed = notation.Sum(a.Consumed, b.Consumed)
 	a.Pending = notation.Sum(a.Pending, b.Pending)
 	a.Repaired = notation.Sum(a.Repaired, b.Repaired)

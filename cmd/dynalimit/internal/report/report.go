@@ -11,6 +11,10 @@ import (
 // reads, and a page that a phone does not open.
 const MaxWindows = 2500
 
+// MaxEntities is how many entities of a limit a page tells apart; the others are shown
+// together.
+const MaxEntities = 10
+
 // Report is what a page shows. It is a plain value; all amounts are in millitokens.
 type Report struct {
 	// Table is the table that usage was read from, Namespace its tenant, empty for none.
@@ -50,8 +54,8 @@ type Limit struct {
 	// Entities are those that consumed most, the most first. None of them is a part of
 	// another, so that all of them together consumed no more than Total.
 	Entities []Series `json:"entities"`
-	// More is how many entities Entities leaves out.
-	More int64 `json:"more"`
+	// Others names what of Total is not of Entities. Defaults to others.
+	Others string `json:"others,omitempty"`
 	// Marks are the windows of which there is more to say, ascending.
 	Marks []Mark `json:"marks"`
 }

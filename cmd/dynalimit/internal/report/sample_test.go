@@ -14,7 +14,6 @@ func sampleOf(hours int) Report {
 	from := time.Date(2026, 1, 16, 0, 0, 0, 0, zone)
 	r := Report{
 		Table: "limits", Window: "hour", Zone: "Europe/Berlin", From: from, To: from.Add(time.Duration(hours) * time.Hour), Made: from.Add(time.Duration(hours)*time.Hour - 20*time.Minute),
-		Notes: []string{"The last 2 hours are open: more may come.", "In one hour consumption was not seen: 'dynalimit usage repair' books what is missing."},
 	}
 	for i := range hours {
 		r.Starts = append(r.Starts, from.Add(time.Duration(i)*time.Hour))
@@ -26,7 +25,7 @@ func sampleOf(hours int) Report {
 			name  string
 			scale float64
 		}{{"rpm", 1}, {"tpm", 700}} {
-			l := Limit{Name: limit.name, Total: make([]int64, hours), More: 12, Marks: []Mark{
+			l := Limit{Name: limit.name, Total: make([]int64, hours), Marks: []Mark{
 				{Window: min(40, hours-1), Missing: 90_000}, {Window: min(100, hours-1), Denied: 24}, {Window: hours - 2, Open: true}, {Window: hours - 1, Open: true, Pending: 12_500},
 			}}
 			for n, name := range names {
@@ -50,5 +49,6 @@ func sampleOf(hours int) Report {
 		}
 		r.Resources = append(r.Resources, res)
 	}
+	r.Notes = NotesOf(r)
 	return r
 }

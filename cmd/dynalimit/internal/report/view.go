@@ -8,7 +8,7 @@ import (
 )
 
 // colours is how many series of a chart have a colour of their own.
-const colours = 10
+const colours = MaxEntities
 
 // view is a report as the page says it.
 type view struct {
@@ -146,10 +146,7 @@ func (r Resource) charts() []chart {
 func (l Limit) chart() chart {
 	c := chart{Limit: l.Name, Series: []line{}, Marks: marks(l.Marks)}
 	named := min(colours, len(l.Entities))
-	rest := line{Name: "others", Rest: true}
-	if more := l.More + int64(len(l.Entities)-named); more > 0 {
-		rest.Name = count(more) + " " + rest.Name
-	}
+	rest := line{Name: cmp.Or(l.Others, "others"), Rest: true}
 	l.Entities = l.Entities[:named]
 	for _, m := range l.Marks {
 		rest.denied += m.Denied

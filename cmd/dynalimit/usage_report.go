@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/report"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// usageReportCmd writes usage as a page for people.
+type usageReportCmd struct {
+	Resource string `help:"Only of this resource. Default: of all." placeholder:"NAME"`
+	Entity   string `help:"What this entity used, and which of its children did. Default: what all used." placeholder:"ID"`
+	By       string `help:"What is summed: hour, day, month, or what suits the period." enum:"auto,hour,day,month" default:"auto"`
+	Top      int    `help:"How many entities are told apart, 1 to 10; the others are shown together." default:"10"`
+	period
+	Output string `short:"o" help:"Write this file, in place of the one there is." placeholder:"FILE"`
+}
+
+// Help is shown by --help.
+func (usageReportCmd) Help() string {
+	return `The page is one file, which asks for nothing else: any browser shows it, offline as well.
+Entities that cascade into others are in what those used; they are shown where --entity
+names whom they cascade into. With --json the command prints what the page shows, and
+writes the page too where -o names one.
+
+Examples:
+  dynalimit usage report -o report.html
+  dynalimit usage report --from 2026-01 --to 2026-01 --timezone Europe/Berlin -o january.html
+  dynalimit usage report --entity team-a --since 24h --by hour -o team-a.html
+  dynalimit usage report --resource gpt-4 --since 30d --json`
+}
+
+// Validate is called by the parser.
+func (c usageReportCmd) Validate() error {
+	if c.Top < 1 || c.Top > report.MaxEntities {
+		return fmt.Errorf("--top is %d: give 1 to %d", c.Top, report.MaxEntities)
+	}
+	return whose{Entity: c.Entity}.Validate()
+}
+
+// Run writes it.
+func (c usageReportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	at := now(ctx)
+	a, by, err := c.asked(at)
+	switch {
+	case err != nil:
+		return badInput("%w", err)
+	case c.Output == "" && !out.JSON:
+		return badInput("no file is named: give one with -o, such as -o report.html")
+	}
+	return g.readingUsage(ctx, out, a.zone, func(repo *dynalimit.Repository, r *aggregator.Reader) error {
+		s := survey{repo: repo, reader: r, entity: c.Entity, top: c.Top, query: aggregator.Query{Resource: c.Resource, From: a.From, To: a.To, Window: by}}
+		s.begin(a.starts(by, at))
+		page := report.Report{
+			Table: g.Table, Namespace: g.Namespace, Entity: c.Entity, Window: string(by), Zone: a.zone.String(),
+			From: a.From.In(a.zone), To: a.To.In(a.zone), Made: at.In(a.zone), Starts: s.starts,
+		}
+		if page.Resources, err = s.resources(ctx); err != nil {
+			return err
+		}
+		page.Notes = append([]string{}, report.NotesOf(page)...)
+		return c.put(out, a, page)
+	})
+}
+
+// asked is the time that is asked for, whole windows of it.
+func (c usageReportCmd) asked(at time.Time) (asked, aggregator.Window, error) {
+	by := aggregator.Window(c.By)
+	a, err := c.read(at, window{By: by}.usual())
+	if err != nil {
+		return a, "", err
+	}
+	if a.zone == time.Local && a.zone.String() == "Local" {
+		return a, "", fmt.Errorf("--timezone Local is not known where the page is read: give the name of the IANA, such as Europe/Berlin")
+	}
+	if c.By == "auto" {
+		by = suits(a.To.Sub(a.From))
+	}
+	a = a.widened(by, at)
+	if n := len(a.starts(by, at)); n > report.MaxWindows {
+		return a, by, fmt.Errorf("the page would have %s, and no more than %d can be read: give a longer --by than %s, or a shorter time",
+			notation.Many(n, "window"), report.MaxWindows, by)
+	}
+	return a, by, nil
+}
+
+// suits is the window that makes a good chart of a time.
+func suits(length time.Duration) aggregator.Window {
+	const day = 24 * time.Hour
+	switch {
+	case length <= 8*day:
+		return aggregator.Hour
+	case length <= 400*day:
+		return aggregator.Day
+	}
+	return aggregator.Month
+}
+
+// put writes the page, and tells of it.
+func (c usageReportCmd) put(out *term.Output, a asked, page report.Report) error {
+	if c.Output != "" {
+		if err := wholeFile(c.Output, func(to io.Writer) error { return report.Write(to, page) }); err != nil {
+			return err
+		}
+	}
+	return out.Show(page, func() {
+		fmt.Fprintf(out, "Wrote %s: %s, %s.\n", term.Plain(c.Output),
+			notation.Many(len(page.Resources), "resource"), notation.Many(len(page.Starts), page.Window))
+		if len(page.Resources) == 0 {
+			nothingUsed(out, a)
+		}
+	})
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/ledger"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/report"
+)
+
+// survey reads who used what, so that nothing counts twice: what all used is that of the
+// entities that cascade no further, and what an entity used is its own and that of the
+// children that cascade into it.
+type survey struct {
+	repo   *dynalimit.Repository
+	reader *aggregator.Reader
+	entity string // empty for all
+	top    int
+	query  aggregator.Query
+	starts []time.Time
+	column map[int64]int // of the window that begins at a second
+}
+
+// begin has the windows begin at some times, in the zone that they are told in.
+func (s *survey) begin(starts []time.Time) {
+	s.starts, s.column = starts, map[int64]int{}
+	for i, at := range starts {
+		s.column[at.Unix()] = i
+	}
+	if starts == nil {
+		s.starts = []time.Time{}
+	}
+}
+
+// tally is what one limit counted in each window.
+type tally struct {
+	counted []aggregator.LimitUsage
+	open    []bool
+	known   []bool // whether anything was found
+}
+
+// tallies are those of a resource's limits, by name.
+type tallies map[string]*tally
+
+// consumer is an entity that used a resource.
+type consumer struct {
+	dynalimit.Entity
+	used tallies
+}
+
+// resources reads what was used of each.
+func (s *survey) resources(ctx context.Context) ([]report.Resource, error) {
+	users, err := s.users(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []report.Resource{}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		q := s.query
+		q.Resource = name
+		for i, u := range users[name] {
+			if users[name][i].used, err = s.tally(s.reader.Entity(ctx, u.ID, q)); err != nil {
+				return nil, err
+			}
+		}
+		total, err := s.total(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if r := s.resource(name, total, users[name]); len(r.Limits) > 0 {
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// users are those whose usage is told apart, by resource.
+func (s *survey) users(ctx context.Context) (map[string][]consumer, error) {
+	users := map[string][]consumer{}
+	if s.entity != "" {
+		return users, s.children(ctx, users)
+	}
+	used, err := s.reader.Used(ctx, s.query)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(used))
+	for i, one := range used {
+		ids[i] = one.Entity
+	}
+	entities, err := s.repo.GetEntities(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i, one := range used {
+		if !entities[i].Cascade || entities[i].ParentID == "" {
+			users[one.Resource] = append(users[one.Resource], consumer{Entity: entities[i]})
+		}
+	}
+	return users, nil
+}
+
+// children adds the children that cascade into the entity, for each resource that it used.
+func (s *survey) children(ctx context.Context, users map[string][]consumer) error {
+	for u, err := range s.reader.Entity(ctx, s.entity, s.query) {
+		if err != nil {
+			return err
+		}
+		users[u.Resource] = nil
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	for child, err := range s.repo.Children(ctx, s.entity) {
+		if err != nil {
+			return err
+		}
+		for resource := range users {
+			if child.Cascade {
+				users[resource] = append(users[resource], consumer{Entity: child})
+			}
+		}
+	}
+	return nil
+}
+
+// total is what was used of a resource altogether.
+func (s *survey) total(ctx context.Context, q aggregator.Query) (tallies, error) {
+	if s.entity != "" {
+		return s.tally(s.reader.Entity(ctx, s.entity, q))
+	}
+	return s.tally(s.reader.Resource(ctx, q.Resource, q))
+}
+
+// tally sorts usage by limit and window.
+func (s *survey) tally(all usages) (tallies, error) {
+	found := tallies{}
+	for u, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		i, ok := s.column[u.Start.Unix()]
+		if !ok {
+			continue
+		}
+		for _, l := range u.Limits {
+			t := found.of(l.Limit, len(s.starts))
+			t.counted[i], t.open[i], t.known[i] = l, u.Open, true
+		}
+	}
+	return found, nil
+}
+
+func (t tallies) of(limit string, windows int) *tally {
+	if t[limit] == nil {
+		t[limit] = &tally{make([]aggregator.LimitUsage, windows), make([]bool, windows), make([]bool, windows)}
+	}
+	return t[limit]
+}
+
+// resource is what a page shows of one.
+func (s *survey) resource(name string, total tallies, users []consumer) report.Resource {
+	if s.entity == "" {
+		s.complete(total, users)
+	}
+	r := report.Resource{Name: name, Limits: []report.Limit{}}
+	for _, limit := range slices.Sorted(maps.Keys(total)) {
+		r.Limits = append(r.Limits, s.limit(limit, total[limit], users))
+	}
+	return r
+}
+
+// complete sums what users used in the windows that nobody has summed yet, or not all of.
+func (s *survey) complete(total tallies, users []consumer) {
+	for _, u := range users {
+		for limit := range u.used {
+			total.of(limit, len(s.starts))
+		}
+	}
+	for limit, t := range total {
+		for i := range s.starts {
+			if !t.known[i] || t.open[i] {
+				t.counted[i], t.open[i] = sumOf(users, limit, i)
+			}
+		}
+	}
+}
+
+// sumOf is what users used in a window, and whether any of them did.
+func sumOf(users []consumer, limit string, window int) (sum aggregator.LimitUsage, found bool) {
+	sum.Limit = limit
+	for _, u := range users {
+		if part := u.used[limit]; part != nil && part.known[window] {
+			sum, found = ledger.Plus(sum, part.counted[window]), true
+		}
+	}
+	return sum, found
+}
+
+// limit is what a page shows of one.
+func (s *survey) limit(name string, total *tally, users []consumer) report.Limit {
+	l := report.Limit{Name: name, Total: make([]int64, len(s.starts)), Entities: []report.Series{}, Marks: []report.Mark{}}
+	for i, counted := range total.counted {
+		l.Total[i] = counted.Consumed
+		m := report.Mark{
+			Window: i, Open: total.open[i], Pending: counted.Pending, Repaired: counted.Repaired,
+			Missing: counted.Missing, Unseen: counted.Unseen, Denied: counted.Denied,
+		}
+		if m != (report.Mark{Window: i}) {
+			l.Marks = append(l.Marks, m)
+		}
+	}
+	ranked := rankedBy(name, users)
+	for _, u := range ranked[:min(s.top, len(ranked))] {
+		l.Entities = append(l.Entities, u.series(name))
+	}
+	if s.entity != "" {
+		if l.Others = "itself"; len(ranked) > s.top {
+			l.Others = "itself and others"
+		}
+	}
+	return l
+}
+
+// rankedBy are the users that a limit counted, who used most first.
+func rankedBy(limit string, users []consumer) []consumer {
+	var some []consumer
+	sums := map[string]int64{}
+	for _, u := range users {
+		if t := u.used[limit]; t != nil {
+			some = append(some, u)
+			for _, counted := range t.counted {
+				sums[u.ID] = notation.Sum(sums[u.ID], counted.Consumed)
+			}
+		}
+	}
+	slices.SortFunc(some, func(a, b consumer) int {
+		return cmp.Or(cmp.Compare(sums[b.ID], sums[a.ID]), cmp.Compare(a.ID, b.ID))
+	})
+	return some
+}
+
+// series is what a page shows of a consumer.
+func (u consumer) series(limit string) report.Series {
+	t := u.used[limit]
+	series := report.Series{Entity: u.ID, Parent: u.ParentID, Values: make([]int64, len(t.counted))}
+	for i, counted := range t.counted {
+		series.Values[i] = counted.Consumed
+		series.Denied = notation.Sum(series.Denied, counted.Denied)
+	}
+	return series
+}
