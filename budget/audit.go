@@ -21,7 +21,7 @@ import (
 //     version, and has an event without Changes.
 //   - app_created and app_updated, by PutApp, likewise.
 //   - override_set and override_cleared, by Override and ClearOverride, and prices_set, by
-//     PutPrices. What changes nothing writes nothing, and has no event.
+//     PutPrices, ImportPrices and PutModelInfo. What changes nothing writes nothing, and has no event.
 //   - adjusted, by Adjust, once for each adjustment's id.
 //
 // Fields have the names that a ValidationError gives them. It is one type for the package

@@ -67,6 +67,19 @@ func administratives() map[string]administrative {
 			rows, err := k.Prices(ctx, microModel)
 			return len(rows) == 1, err
 		}},
+		"ImportPrices": {PriceTarget(microModel), func(ctx context.Context, k *Keeper) error {
+			_, err := k.ImportPrices(ctx, microList(), PriceImport{})
+			return err
+		}, func(ctx context.Context, k *Keeper) (bool, error) {
+			rows, err := k.Prices(ctx, microModel)
+			return len(rows) == 1, err
+		}},
+		"PutModelInfo": {PriceTarget(microModel), func(ctx context.Context, k *Keeper) error {
+			return k.PutModelInfo(ctx, microModel, ModelInfo{Tier: "micro"})
+		}, func(ctx context.Context, k *Keeper) (bool, error) {
+			info, err := k.ModelInfo(ctx, microModel)
+			return info.Tier == "micro", err
+		}},
 		"Adjust": {orgO, func(ctx context.Context, k *Keeper) error {
 			return adjust(ctx, k, orgO, appA, Adjustment{ID: adjustmentID, Label: "premium", DeltaMicros: 7, Reason: "x"})
 		}, func(ctx context.Context, k *Keeper) (bool, error) {
@@ -74,6 +87,11 @@ func administratives() map[string]administrative {
 			return totals.CostMicros == 7, err
 		}},
 	}
+}
+
+// microList has a price of a model that differs from the catalog's.
+func microList() PriceList {
+	return PriceList{Format: FormatGenAI, Prices: []Price{{Model: microModel, Rates: Rates{Input: 36_000, Output: 140_000}}}}
 }
 
 func overrideOf(t testing.TB, k *Keeper) {
@@ -231,6 +249,12 @@ func rivals() map[string]func(ctx context.Context, k *Keeper, i int) error {
 		"PutPrices": func(ctx context.Context, k *Keeper, i int) error {
 			return k.PutPrices(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: int64(100 + i), Output: 2}})
 		},
+		"ImportPrices": func(ctx context.Context, k *Keeper, i int) error {
+			return k.PutPrices(ctx, microModel, Price{Model: microModel, List: "genai-prices", Rates: Rates{Input: int64(30_000 + i), Output: 140_000}})
+		},
+		"PutModelInfo": func(ctx context.Context, k *Keeper, i int) error {
+			return k.PutModelInfo(ctx, microModel, ModelInfo{Tier: fmt.Sprint("rival ", i)})
+		},
 	}
 }
 
@@ -283,7 +307,7 @@ func TestEventsOfARace(t *testing.T) {
 					for _, e := range eventsOf(t, k, a.target)[known:] {
 						who = append(who, e.Principal)
 						for _, c := range e.Changes {
-							if c.Field == "org_name" || c.Field == "app_name" || c.Field == "prices" || c.Field == "until" {
+							if c.Field == "org_name" || c.Field == "app_name" || slices.Contains([]string{"prices", "until", "tier"}, c.Field) {
 								changed = append(changed, c)
 							}
 						}

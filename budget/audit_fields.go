@@ -71,22 +71,26 @@ func (o override) fields(now time.Time) audit.Fields {
 type priceText struct {
 	Scope         PriceScope `json:"scope,omitempty"`
 	EffectiveFrom string     `json:"effective_from,omitempty"`
+	List          string     `json:"list,omitempty"`
 	Rates
 }
 
-// priceFields are the stored prices of a model.
-func priceFields(prices []Price) audit.Fields {
-	rows := make([]priceText, len(prices))
-	for i, p := range prices {
-		rows[i] = priceText{Scope: p.Scope, Rates: p.Rates}
+// priceFields are what is stored of a model: its prices, and what is said of it.
+func priceFields(stored priceRows) audit.Fields {
+	f := audit.Fields{
+		"tier": present(stored.Tier), "family": present(stored.Family), "description": present(stored.Description),
+	}
+	rows := make([]priceText, len(stored.Rows))
+	for i, p := range stored.prices() {
+		rows[i] = priceText{Scope: p.Scope, Rates: p.Rates, List: p.List}
 		if !p.EffectiveFrom.IsZero() {
 			rows[i].EffectiveFrom = p.EffectiveFrom.UTC().Format(time.RFC3339)
 		}
 	}
-	if len(rows) == 0 {
-		return nil
+	if len(rows) > 0 {
+		f["prices"] = rows
 	}
-	return audit.Fields{"prices": rows}
+	return f
 }
 
 // fields are those of an adjustment.

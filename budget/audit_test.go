@@ -249,6 +249,8 @@ func everyChange(ctx context.Context, now time.Time) map[string]func(*Keeper) er
 		"Override":      func(k *Keeper) error { return k.Override(ctx, orgO, appA, "economy", now.Add(time.Hour)) },
 		"ClearOverride": func(k *Keeper) error { return k.ClearOverride(ctx, orgO, appA) },
 		"PutPrices":     func(k *Keeper) error { return k.PutPrices(ctx, microModel, Price{Model: microModel}) },
+		"PutModelInfo":  func(k *Keeper) error { return k.PutModelInfo(ctx, microModel, ModelInfo{Tier: "x"}) },
+		"ImportPrices":  func(k *Keeper) error { _, err := k.ImportPrices(ctx, microList(), PriceImport{}); return err },
 		"Adjust": func(k *Keeper) error {
 			return adjust(ctx, k, orgO, appA, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "x"})
 		},

@@ -21,6 +21,15 @@ func overrideKey(org, app string) store.Key { return store.Key{PK: "ORG#" + org,
 
 func priceKey(name string) store.Key { return store.Key{PK: "PRICE#" + name, SK: ledger.RootSK} }
 
+// priceListPK has an item for each model that a list had, see listedPrefix.
+func priceListPK(list string) string { return "PRICELIST#" + list }
+
+// The sort keys of a list's models lie between these.
+const (
+	listedPrefix = "MODEL#"
+	listedEnd    = "MODEL$"
+)
+
 // The usage table: what is seen of the counters, see the ledger for those.
 
 func stickyKey(org, app, day string) store.Key {

@@ -92,7 +92,7 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 			return nil, err
 		}
 	}
-	k.compose(priceLayers{{"options", optionBook}, {"catalog", catalogBook}})
+	k.compose(priceLayers{{layerOptions, optionBook}, {layerCatalog, catalogBook}})
 	if k.spool != nil {
 		k.life.Begin(false)
 		go k.charges.replayLoop()

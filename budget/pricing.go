@@ -136,8 +136,14 @@ type Price struct {
 	// EffectiveFrom is when the price begins; the zero time is always.
 	EffectiveFrom time.Time
 	Rates
-	// Source says where the fact comes from; it is not used.
+	// Source says where the fact comes from; it is not used, and not stored.
 	Source string
+	// Checked is the day on which Source said so; it is not used, and not stored.
+	// Defaults to the zero time: not known.
+	Checked time.Time
+	// List is the price list by which ImportPrices stored the price, see
+	// PriceImport.List. Empty: it was put by hand, and no import replaces it unasked.
+	List string
 }
 
 var (
@@ -259,6 +265,13 @@ func inForce(rows []Price, scope PriceScope, t time.Time) (Price, bool) {
 	return *best, true
 }
 
+// The layers of prices, as versions of prices name them.
+const (
+	layerTable   = "table"
+	layerOptions = "options"
+	layerCatalog = "catalog"
+)
+
 // priceLayers asks the layers in turn: table, options, catalog.
 type priceLayers []struct {
 	name string
@@ -266,9 +279,18 @@ type priceLayers []struct {
 }
 
 func (l priceLayers) lookup(model string, t time.Time) (Price, string, bool) {
+	p, layer, ok := l.lookupLayer(model, t)
+	if !ok {
+		return Price{}, "", false
+	}
+	return p, p.version(layer), true
+}
+
+// lookupLayer is the price in force at t, and the layer it is in.
+func (l priceLayers) lookupLayer(model string, t time.Time) (Price, string, bool) {
 	for _, layer := range l {
 		if p, ok := layer.book.lookup(model, t); ok {
-			return p, p.version(layer.name), true
+			return p, layer.name, true
 		}
 	}
 	return Price{}, "", false

@@ -21,6 +21,7 @@ type priceRow struct {
 	CacheRead     int64      `dynamodbav:"cache_read,omitempty"`
 	CacheWrite5m  int64      `dynamodbav:"cache_write_5m,omitempty"`
 	CacheWrite1h  int64      `dynamodbav:"cache_write_1h,omitempty"`
+	List          string     `dynamodbav:"list,omitempty"`
 }
 
 // newPriceRow is a price as it is stored.
@@ -28,6 +29,7 @@ func newPriceRow(p Price) priceRow {
 	r := priceRow{
 		Model: p.Model, Scope: p.Scope, Input: p.Input, Output: p.Output,
 		CacheRead: p.CacheRead, CacheWrite5m: p.CacheWrite5m, CacheWrite1h: p.CacheWrite1h,
+		List: p.List,
 	}
 	if !p.EffectiveFrom.IsZero() {
 		r.EffectiveFrom = p.EffectiveFrom.Unix()
@@ -37,7 +39,7 @@ func newPriceRow(p Price) priceRow {
 
 // price is the inverse of newPriceRow.
 func (r priceRow) price() Price {
-	p := Price{Model: r.Model, Scope: r.Scope, Rates: Rates{
+	p := Price{Model: r.Model, Scope: r.Scope, List: r.List, Rates: Rates{
 		Input: r.Input, Output: r.Output, CacheRead: r.CacheRead, CacheWrite5m: r.CacheWrite5m, CacheWrite1h: r.CacheWrite1h,
 	}}
 	if r.EffectiveFrom != 0 {
@@ -46,13 +48,19 @@ func (r priceRow) price() Price {
 	return p
 }
 
-// priceRows is the item of a model's prices.
+// priceRows is the item of a model's prices, with what is said of the model.
 type priceRows struct {
-	Rows []priceRow `dynamodbav:"rows"`
+	Rows        []priceRow `dynamodbav:"rows"`
+	Tier        string     `dynamodbav:"tier,omitempty"`
+	Family      string     `dynamodbav:"family,omitempty"`
+	Description string     `dynamodbav:"description,omitempty"`
 }
 
-// attrRows is where an item has its prices.
-const attrRows = "rows"
+// priceAttributes are those of an item of prices.
+var priceAttributes = []string{"rows", "tier", "family", "description"}
+
+// info is what is said of the model.
+func (r priceRows) info() ModelInfo { return ModelInfo{r.Tier, r.Family, r.Description} }
 
 func (r priceRows) prices() []Price {
 	prices := make([]Price, len(r.Rows))
@@ -62,12 +70,16 @@ func (r priceRows) prices() []Price {
 	return prices
 }
 
-func decodePrices(item store.Item) ([]Price, error) {
-	var stored priceRows
+func decodePriceRows(item store.Item) (stored priceRows, err error) {
 	if err := attributevalue.UnmarshalMap(item, &stored); err != nil {
-		return nil, fmt.Errorf("%w: prices: %w", store.ErrMalformed, err)
+		return priceRows{}, fmt.Errorf("%w: prices: %w", store.ErrMalformed, err)
 	}
-	return stored.prices(), nil
+	return stored, nil
+}
+
+func decodePrices(item store.Item) ([]Price, error) {
+	stored, err := decodePriceRows(item)
+	return stored.prices(), err
 }
 
 // Prices are the stored prices of one model, in the order they were put; those
@@ -115,41 +127,56 @@ func (adm *administration) putPrices(ctx context.Context, by, model string, rows
 	if len(rows) > maxPrices {
 		return invalidConfig("prices", "%d prices are more than %d for one model", len(rows), maxPrices)
 	}
-	next := priceRows{Rows: []priceRow{}}
+	next := make([]Price, 0, len(rows))
 	for _, p := range rows {
 		if err := p.validate(); err != nil {
 			return err
 		}
+		if p.List != "" && !namePattern.MatchString(p.List) {
+			return invalidConfig("list", "%q is not the name of a price list; leave it empty for a price put by hand", p.List)
+		}
 		if p = p.normal(); p.Model != name {
 			return invalidConfig("model", "a row for %q among those of %q", p.Model, name)
 		}
-		next.Rows = append(next.Rows, newPriceRow(p))
+		next = append(next, p)
 	}
-	err := adm.commit(ctx, func() (*change, error) { return adm.decidePrices(ctx, by, name, next) })
+	err := adm.commit(ctx, func() (*change, error) {
+		return adm.decidePrices(ctx, by, name, func(r priceRows) priceRows { return r.with(next) })
+	})
 	adm.tenants.evictAll()
 	return adminError("PutPrices", err)
 }
 
-// decidePrices is the change from the stored prices of a model; nil if they are the same.
-func (adm *administration) decidePrices(ctx context.Context, by, name string, next priceRows) (*change, error) {
+// with is the item with other prices.
+func (r priceRows) with(prices []Price) priceRows {
+	r.Rows = make([]priceRow, len(prices))
+	for i, p := range prices {
+		r.Rows[i] = newPriceRow(p)
+	}
+	return r
+}
+
+// decidePrices is the change of what is stored of a model; nil if it is the same.
+func (adm *administration) decidePrices(ctx context.Context, by, name string, next func(priceRows) priceRows) (*change, error) {
 	key := priceKey(name)
 	seen, err := adm.store.Get(ctx, adm.store.Control, key)
 	if err != nil {
 		return nil, err
 	}
-	last, err := decodePrices(seen)
+	last, err := decodePriceRows(seen)
 	if err != nil {
 		return nil, err
 	}
+	becomes := next(last)
 	e := AuditEvent{Principal: by, Action: actionPricesSet, Target: PriceTarget(name)}
-	event, err := adm.trail.event(adm.now(), e, priceFields(last), priceFields(next.prices()))
+	event, err := adm.trail.event(adm.now(), e, priceFields(last), priceFields(becomes))
 	if err != nil || len(event.Changes) == 0 {
 		return nil, err
 	}
-	item, err := attributevalue.MarshalMap(next)
+	item, err := attributevalue.MarshalMap(becomes)
 	if err != nil {
 		return nil, err
 	}
 	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
-	return &change{[]types.TransactWriteItem{adm.putAsSeen(item, seen, attrRows)}, event}, nil
+	return &change{[]types.TransactWriteItem{adm.putAsSeen(item, seen, priceAttributes...)}, event}, nil
 }

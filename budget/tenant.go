@@ -110,7 +110,7 @@ func (adm *administration) tablePrices(ctx context.Context, t *tenant) (priceLay
 			book[row.Model] = append(book[row.Model], row)
 		}
 	}
-	return append(priceLayers{{"table", book}}, adm.own...), nil
+	return append(priceLayers{{layerTable, book}}, adm.own...), nil
 }
 
 // priceKeys are the items that may have prices of the tenant's models.

@@ -1,0 +1,245 @@
+package budget
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// PriceImport says how a price list is taken.
+type PriceImport struct {
+	// List is the name by which the list is known again: a model that it has no more is
+	// missed only if it had it under this name. 1 to 64 letters, digits, dots, hyphens and
+	// underscores. Defaults to the list's Format.
+	List string
+	// Accept are models whose prices are taken although they are held back, as
+	// PriceChange.Model names them; HeldAmbiguous and HeldTooMany cannot be. Defaults to
+	// none.
+	Accept []string
+}
+
+// PriceReport is what became of a price list. Models are in the order of their names.
+type PriceReport struct {
+	// List is the list's name.
+	List string
+	// At is when it was looked at, by the keeper's clock.
+	At time.Time
+	// Accepted are the prices that were taken; each has its EffectiveFrom.
+	Accepted []PriceChange
+	// Held are those that were not, each with its reason.
+	Held []PriceChange
+	// Unchanged are the models of which nothing differs from what is in force.
+	Unchanged []string
+	// Skipped are the rows of the list that are no prices a keeper has.
+	Skipped []SkippedPrice
+}
+
+// ReviewPrices says what ImportPrices would do, and writes nothing. Errors are its.
+func (k *Keeper) ReviewPrices(ctx context.Context, list PriceList, how PriceImport) (PriceReport, error) {
+	if err := k.usable(ctx); err != nil {
+		return PriceReport{}, err
+	}
+	job, err := k.admin.newImport(ctx, list, how)
+	if err != nil {
+		return PriceReport{}, adminError("ReviewPrices", err)
+	}
+	for _, name := range job.names {
+		job.reviewed(name, job.listing(name, job.stored[name], job.at).review(job.at), job.stored[name])
+	}
+	return job.report(), nil
+}
+
+// ImportPrices compares a price list with the prices in force, and stores those that
+// differ and are plausible. They are in force from the moment they are stored, to the
+// next full second, or from the later day that the list says; what was counted, and what
+// is still to be counted of a time before, keeps its price. Held back and reported are
+// prices above three times or below a third of the one in force, of zero, models and token
+// classes that the list has no more, and prices of what was put by hand or by another list;
+// what is in force stays so. PriceImport.Accept takes them.
+//
+// A model that has no price yet gets the list's. Cache classes that the list has no rate
+// for keep theirs. A model that is gone and accepted keeps its price, as one put by hand.
+//
+// Each model is written in one transaction, with an AuditEvent of its PriceTarget, if its
+// prices are still what they were: several processes may import at the same time, and what
+// is imported again changes nothing. An import that fails has a report of what it did;
+// another goes on from there.
+//
+// Errors: *ValidationError for an empty list, a bad name or one in Accept that neither the
+// list nor its earlier versions have; *UnavailableError; ErrConflict.
+func (k *Keeper) ImportPrices(ctx context.Context, list PriceList, how PriceImport) (PriceReport, error) {
+	by, err := k.author(ctx)
+	if err != nil {
+		return PriceReport{}, err
+	}
+	job, err := k.admin.newImport(ctx, list, how)
+	if err != nil {
+		return PriceReport{}, adminError("ImportPrices", err)
+	}
+	err = store.Each(ctx, slices.Values(job.names), func(ctx context.Context, name string) error {
+		return k.admin.importModel(ctx, by, job, name)
+	})
+	k.admin.tenants.evictAll()
+	return job.report(), adminError("ImportPrices", err)
+}
+
+// priceJob is one import, or the review of one.
+type priceJob struct {
+	list    string
+	at      time.Time
+	accept  map[string]bool
+	listed  map[string][]Price // by model
+	stored  map[string][]Price // by model, as read at first
+	had     map[string]had     // by model
+	own     priceLayers
+	names   []string // models of the list, and those it had
+	skipped []SkippedPrice
+
+	mu   sync.Mutex
+	done map[string]review
+	same map[string]bool
+}
+
+// newImport reads what an import is compared with.
+func (adm *administration) newImport(ctx context.Context, list PriceList, how PriceImport) (*priceJob, error) {
+	j := &priceJob{
+		list: how.List, at: acceptance(adm.now()), own: adm.own, skipped: list.Skipped, accept: map[string]bool{},
+		done: map[string]review{}, same: map[string]bool{},
+	}
+	if j.list == "" {
+		j.list = list.Format.String()
+	}
+	if !namePattern.MatchString(j.list) {
+		return nil, invalid("list", "%q is not a name: give 1 to 64 letters, digits, dots, hyphens and underscores", j.list)
+	}
+	if len(list.Prices) == 0 {
+		return nil, invalid("prices", "the list has no price that can be used; look at what was skipped, and at the providers asked for")
+	}
+	for _, p := range list.Prices {
+		if err := p.validate(); err != nil {
+			return nil, err
+		}
+	}
+	j.listed, j.names = modelsOf(list.Prices)
+	var err error
+	if j.had, err = adm.listedBefore(ctx, j.list); err != nil {
+		return nil, err
+	}
+	j.names = union(j.names, slices.Collect(maps.Keys(j.had))...)
+	if err := j.acceptAll(how.Accept); err != nil {
+		return nil, err
+	}
+	j.stored, err = adm.storedPrices(ctx, j.names)
+	return j, err
+}
+
+func (j *priceJob) acceptAll(models []string) error {
+	for _, model := range models {
+		name, _ := splitModel(model)
+		if _, ok := slices.BinarySearch(j.names, name); !ok {
+			return invalid("accept", "%q is not a model of the list, nor was it; name one that is held back", model)
+		}
+		j.accept[name] = true
+	}
+	return nil
+}
+
+// storedPrices are the stored prices of models, and of those whose prices hold for them too.
+func (adm *administration) storedPrices(ctx context.Context, models []string) (map[string][]Price, error) {
+	keys := map[store.Key]string{}
+	for _, model := range models {
+		for _, name := range priceNames(model) {
+			keys[priceKey(name)] = name
+		}
+	}
+	items, err := adm.store.BatchGet(ctx, adm.store.Control, slices.Collect(maps.Keys(keys))...)
+	if err != nil {
+		return nil, err
+	}
+	stored := map[string][]Price{}
+	for key, item := range items {
+		rows, err := decodePrices(item)
+		if err != nil {
+			return nil, err
+		}
+		stored[keys[key]] = rows
+	}
+	return stored, nil
+}
+
+// listing is what the list says of a model whose stored prices are these.
+func (j *priceJob) listing(model string, stored []Price, now time.Time) *listing {
+	book := priceBook{}
+	for _, name := range priceNames(model) {
+		book[name] = j.stored[name]
+	}
+	book[model] = stored
+	layers := append(priceLayers{{layerTable, book}}, j.own...)
+	l := newListing(model, j.list, j.listed[model], stored, layers, now)
+	l.had, l.accept = j.had[model], j.accept[model]
+	return l
+}
+
+// reviewed notes what became of a model.
+func (j *priceJob) reviewed(model string, r review, before []Price) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.done[model] = r
+	j.same[model] = !r.changed(before) && len(r.held) == 0
+}
+
+// report is what was noted.
+func (j *priceJob) report() PriceReport {
+	report := PriceReport{List: j.list, At: j.at, Skipped: j.skipped}
+	for _, name := range j.names {
+		r, ok := j.done[name]
+		if !ok {
+			continue
+		}
+		report.Accepted, report.Held = append(report.Accepted, r.accepted...), append(report.Held, r.held...)
+		if j.same[name] {
+			report.Unchanged = append(report.Unchanged, name)
+		}
+	}
+	return report
+}
+
+// importModel stores what a list says of a model. What was read at first is enough to see
+// that there is nothing to store.
+func (adm *administration) importModel(ctx context.Context, by string, j *priceJob, model string) error {
+	before := j.stored[model]
+	r := j.listing(model, before, j.at).review(j.at)
+	var err error
+	if r.changed(before) {
+		err = adm.commit(ctx, func() (*change, error) {
+			c, err := adm.decidePrices(ctx, by, model, func(stored priceRows) priceRows {
+				now := acceptance(adm.now())
+				before = stored.prices()
+				r = j.listing(model, before, now).review(now)
+				return stored.with(r.stored)
+			})
+			return c, err
+		})
+	}
+	if err == nil && !maps.Equal(r.had, j.had[model]) {
+		err = adm.noteListed(ctx, j.list, model, r.had)
+	}
+	if err == nil {
+		j.reviewed(model, r, before)
+	}
+	return err
+}
+
+// acceptance is when prices accepted at an instant begin: stored times have whole seconds,
+// and none lies before.
+func acceptance(now time.Time) time.Time {
+	at := now.UTC().Truncate(time.Second)
+	if at.Before(now) {
+		at = at.Add(time.Second)
+	}
+	return at
+}

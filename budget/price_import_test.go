@@ -1,0 +1,331 @@
+package budget
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// listOf is a list of genai-prices with one model's prices.
+func listOf(t testing.TB, models ...string) PriceList {
+	t.Helper()
+	list, err := LoadGenAIPrices(strings.NewReader(`[{"id":"p","models":[` + strings.Join(models, ",") + `]}]`))
+	require.NoError(t, err)
+	return list
+}
+
+// listed is a model of such a list.
+func listed(id, prices string) string { return `{"id":"` + id + `","prices":` + prices + `}` }
+
+// importing imports a list by a keeper.
+func importing(t testing.TB, k *Keeper, list PriceList, accept ...string) PriceReport {
+	t.Helper()
+	report, err := k.ImportPrices(t.Context(), list, PriceImport{Accept: accept})
+	require.NoError(t, err)
+	return report
+}
+
+// priceAt is a model's price in force.
+func priceAt(t testing.TB, k *Keeper, model string, at time.Time) Rates {
+	t.Helper()
+	stored, err := k.admin.storedPrices(t.Context(), []string{model})
+	require.NoError(t, err)
+	layers := append(priceLayers{{layerTable, stored}}, k.admin.own...)
+	p, _, ok := layers.lookup(model, at)
+	require.True(t, ok, model)
+	return p.Rates
+}
+
+// heldReasons are what is held back, by model.
+func heldReasons(report PriceReport) map[string]HeldReason {
+	reasons := map[string]HeldReason{}
+	for _, c := range report.Held {
+		reasons[c.Model] = c.Reason
+	}
+	return reasons
+}
+
+func TestImportedPricesAreJudgedByThoseInForce(t *testing.T) {
+	const first = `{"input_mtok":3,"output_mtok":12,"cache_read_mtok":0.3}`
+	for name, tc := range map[string]struct {
+		next   string
+		reason HeldReason
+		class  string
+	}{
+		"the same":                  {first, "", ""},
+		"three times":               {`{"input_mtok":9,"output_mtok":36,"cache_read_mtok":0.9}`, "", ""},
+		"more than three times":     {`{"input_mtok":9.000001,"output_mtok":12,"cache_read_mtok":0.3}`, HeldDearer, "input"},
+		"a third":                   {`{"input_mtok":1,"output_mtok":4,"cache_read_mtok":0.1}`, "", ""},
+		"less than a third":         {`{"input_mtok":3,"output_mtok":3.999999,"cache_read_mtok":0.3}`, HeldCheaper, "output"},
+		"zero":                      {`{"input_mtok":3,"output_mtok":0,"cache_read_mtok":0.3}`, HeldZero, "output"},
+		"a class of zero":           {`{"input_mtok":3,"output_mtok":12,"cache_read_mtok":0}`, HeldZero, "cache_read"},
+		"a class gone":              {`{"input_mtok":3,"output_mtok":12}`, HeldClassGone, "cache_read"},
+		"a class more":              {`{"input_mtok":3,"output_mtok":12,"cache_read_mtok":0.3,"cache_write_mtok":100}`, "", ""},
+		"a new class of zero":       {`{"input_mtok":3,"output_mtok":12,"cache_read_mtok":0.3,"cache_write_mtok":0}`, HeldZero, "cache_write_5m"},
+		"dearer from a later day":   {`[{"prices":` + first + `},{"constraint":{"start_date":"2027-03-01"},"prices":{"input_mtok":30,"output_mtok":12,"cache_read_mtok":0.3}}]`, HeldDearer, "input"},
+		"by context length instead": {`{"input_mtok":{"base":3,"tiers":[]},"output_mtok":12}`, HeldModelGone, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			other := listed("other", `{"input_mtok":1,"output_mtok":1}`)
+			report := importing(t, w.a, listOf(t, listed("m", first), other))
+			require.Len(t, report.Accepted, 2)
+			want := Rates{Input: 3_000_000, Output: 12_000_000, CacheRead: 300_000}
+			require.Equal(t, want, priceAt(t, w.a, "m", w.clock.now()))
+
+			w.clock.advance(time.Hour)
+			report = importing(t, w.b, listOf(t, listed("m", tc.next), other))
+			after := priceAt(t, w.a, "m", w.clock.now())
+			if tc.reason == "" {
+				assert.Empty(t, report.Held)
+				return
+			}
+			require.Len(t, report.Held, 1)
+			assert.Equal(t, tc.reason, report.Held[0].Reason)
+			assert.Equal(t, tc.class, report.Held[0].Class)
+			assert.Equal(t, want, *report.Held[0].Before)
+			assert.Equal(t, want, after, "in force as it was")
+			assert.Equal(t, []string{"other"}, report.Unchanged)
+
+			report = importing(t, w.b, listOf(t, listed("m", tc.next), other), "m")
+			assert.Empty(t, report.Held, "accepted by name")
+			assert.NotEmpty(t, report.Accepted)
+			report = importing(t, w.b, listOf(t, listed("m", tc.next), other))
+			assert.Empty(t, report.Held, "and not missed any more")
+			assert.Empty(t, report.Accepted)
+		})
+	}
+}
+
+// TestAnAcceptedPriceHoldsFromItsAcceptance: a record of a time before keeps the price of
+// its time, and what was counted keeps its cost.
+func TestAnAcceptedPriceHoldsFromItsAcceptance(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Models = map[string]string{"premium": "m", "standard": standardModel, "economy": economyModel}
+	})
+	w.org(fixtureOrg())
+	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`)))
+	w.clock.advance(time.Minute)
+	usage := func(n int, at time.Time) Usage {
+		return Usage{RequestID: uuid(n), Label: "premium", Tokens: Tokens{Input: 1_000_000}, Time: at}
+	}
+	counted := w.submit(w.a, usage(1, w.clock.now()))
+	require.Equal(t, int64(3_000_000), counted.CostMicros)
+
+	before := w.clock.now()
+	w.clock.advance(1500 * time.Millisecond)
+	report := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":6,"output_mtok":12}`)))
+	require.Len(t, report.Accepted, 1)
+	from := report.Accepted[0].EffectiveFrom
+	assert.False(t, from.Before(w.clock.now()), "never backdated: %s", from)
+	assert.Less(t, from.Sub(w.clock.now()), time.Second)
+	w.clock.advance(time.Minute)
+	assert.Equal(t, int64(3_000_000), w.submit(w.a, usage(2, before)).CostMicros, "of a time before it")
+	assert.Equal(t, int64(6_000_000), w.submit(w.a, usage(3, w.clock.now())).CostMicros)
+	again := w.submit(w.a, usage(1, before))
+	assert.True(t, again.Duplicate)
+	assert.Equal(t, counted.PriceVersion, again.PriceVersion)
+	assert.Equal(t, int64(12_000_000), w.total(appA, "premium", "").CostMicros)
+}
+
+// TestPricesOfTheCatalogThatAListHidesComeBack: a price taken now does not stand in the
+// way of a later one that was announced, nor of another scope's.
+func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
+	later := at(t, "2027-03-01T00:00:00Z")
+	own := []Price{
+		{Model: "global.m", Rates: Rates{Input: 1_000_000, Output: 1_000_000}},
+		{Model: "m", Scope: Regional, Rates: Rates{Input: 2_000_000, Output: 2_000_000}},
+		{Model: "m", Scope: Regional, EffectiveFrom: later, Rates: Rates{Input: 20_000_000, Output: 2_000_000}},
+	}
+	book, err := newPriceBook(own)
+	require.NoError(t, err)
+	w := newWorld(t)
+	w.a.admin.own = priceLayers{{layerCatalog, book}}
+	now := w.clock.now()
+	report := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":2}`)))
+	require.Len(t, report.Accepted, 1)
+	assert.Equal(t, Regional, report.Accepted[0].Scope, "there is another for global endpoints")
+	require.Len(t, report.Held, 1)
+	assert.Equal(t, later, report.Held[0].EffectiveFrom)
+	assert.Equal(t, HeldCheaper, report.Held[0].Reason, "than what was announced")
+	for _, tc := range []struct {
+		model string
+		at    time.Time
+		input int64
+	}{
+		{"m", now.Add(-1), 2_000_000},
+		{"m", now, 3_000_000},
+		{"m", later, 20_000_000},
+		{"global.m", later, 1_000_000},
+	} {
+		assert.Equal(t, tc.input, priceAt(t, w.a, tc.model, tc.at).Input, "%s at %s", tc.model, tc.at)
+	}
+	assert.Empty(t, importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":2}`))).Accepted, "once")
+}
+
+func TestWhatAnOperatorSetIsKept(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Prices = []Price{{Model: "mine", Rates: Rates{Input: 7, Output: 7}}} })
+	info := ModelInfo{Tier: "premium", Family: "claude-3.5", Description: "The best that there is"}
+	require.NoError(t, w.a.PutModelInfo(t.Context(), "m", info))
+	require.NoError(t, w.a.PutPrices(t.Context(), "hand", Price{Model: "hand", Rates: Rates{Input: 3_000_000, Output: 1}}))
+	list := func(price string) PriceList {
+		return listOf(t, listed("m", price), listed("hand", price), listed("mine", price))
+	}
+	for _, price := range []string{`{"input_mtok":3,"output_mtok":12}`, `{"input_mtok":4,"output_mtok":12}`} {
+		report := importing(t, w.a, list(price))
+		assert.Equal(t, map[string]HeldReason{"hand": HeldByHand, "mine": HeldByHand}, heldReasons(report))
+		require.Len(t, report.Accepted, 1)
+		w.clock.advance(time.Minute)
+	}
+	stored, err := w.a.Prices(t.Context(), "m")
+	require.NoError(t, err)
+	require.Len(t, stored, 2, "each price with its time")
+	assert.Equal(t, "genai-prices", stored[1].List)
+	require.NoError(t, w.a.PutPrices(t.Context(), "m", stored[1]))
+	kept, err := w.b.ModelInfo(t.Context(), "us.m")
+	require.NoError(t, err)
+	assert.Equal(t, info, kept)
+
+	other, err := w.a.ImportPrices(t.Context(), list(`{"input_mtok":5,"output_mtok":12}`), PriceImport{List: "ours", Accept: []string{"hand"}})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]HeldReason{"m": HeldOtherList, "mine": HeldByHand}, heldReasons(other))
+	assert.Equal(t, int64(5_000_000), priceAt(t, w.a, "hand", w.clock.now()).Input)
+}
+
+func TestAListThatSaysTwoThingsIsHeldBack(t *testing.T) {
+	w := newWorld(t)
+	list := listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`), listed("m", `{"input_mtok":4,"output_mtok":12}`),
+		listed("n", `{"input_mtok":3,"output_mtok":12}`), listed("n", `{"input_mtok":3,"output_mtok":12}`))
+	report := importing(t, w.a, list)
+	assert.Equal(t, map[string]HeldReason{"m": HeldAmbiguous}, heldReasons(report))
+	require.Len(t, report.Accepted, 1)
+	report = importing(t, w.a, list, "m")
+	assert.Equal(t, map[string]HeldReason{"m": HeldAmbiguous}, heldReasons(report), "nobody can say which is meant")
+}
+
+func TestAReviewWritesNothingAndNeedsNobody(t *testing.T) {
+	w := newWorld(t)
+	list := listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`))
+	meter := w.spentOn(func() {
+		report, err := w.a.As("").ReviewPrices(t.Context(), list, PriceImport{})
+		require.NoError(t, err)
+		assert.Len(t, report.Accepted, 1)
+	})
+	for operation := range meter.Operations {
+		assert.Contains(t, []string{"Query", "BatchGetItem"}, operation)
+	}
+	_, err := w.a.As("").ImportPrices(t.Context(), list, PriceImport{})
+	requireCode(t, err, CodeInvalidRequest)
+}
+
+func TestImportsThatCannotBeAreRefused(t *testing.T) {
+	w := newWorld(t)
+	list := listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`))
+	for field, try := range map[string]func() error{
+		"prices": func() error { _, err := w.a.ImportPrices(t.Context(), listOf(t), PriceImport{}); return err },
+		"list":   func() error { _, err := w.a.ImportPrices(t.Context(), list, PriceImport{List: "a#b"}); return err },
+		"accept": func() error {
+			_, err := w.a.ImportPrices(t.Context(), list, PriceImport{Accept: []string{"m", "unheard-of"}})
+			return err
+		},
+		"tier": func() error { return w.a.PutModelInfo(t.Context(), "m", ModelInfo{Tier: strings.Repeat("x", 257)}) },
+	} {
+		var v *ValidationError
+		require.ErrorAs(t, try(), &v, field)
+		assert.Equal(t, field, v.Field)
+	}
+	_, err := w.a.ImportPrices(t.Context(), PriceList{Prices: []Price{{Model: "m", Rates: Rates{Input: -5}}}, Format: FormatGenAI}, PriceImport{})
+	requireCode(t, err, CodeInvalidConfig)
+	stored, err := w.a.Prices(t.Context(), "m")
+	require.NoError(t, err)
+	assert.Empty(t, stored)
+}
+
+// TestImportsAtTheSameTimeAgree: each price is stored once, whoever stores it.
+func TestImportsAtTheSameTimeAgree(t *testing.T) {
+	w := newWorld(t)
+	var models []string
+	for _, name := range strings.Fields("a b c d e f g h") {
+		models = append(models, listed(name, `{"input_mtok":3,"output_mtok":12}`))
+	}
+	list := listOf(t, models...)
+	var wg sync.WaitGroup
+	reports := make([]PriceReport, 4)
+	for i := range reports {
+		k := []*Keeper{w.a, w.b}[i%2]
+		wg.Go(func() {
+			var err error
+			reports[i], err = k.ImportPrices(t.Context(), list, PriceImport{})
+			assert.NoError(t, err)
+		})
+	}
+	wg.Wait()
+	accepted := 0
+	for _, r := range reports {
+		accepted += len(r.Accepted)
+		assert.Empty(t, r.Held)
+	}
+	assert.Equal(t, len(models), accepted)
+	for _, name := range strings.Fields("a b c d e f g h") {
+		stored, err := w.a.Prices(t.Context(), name)
+		require.NoError(t, err)
+		assert.Len(t, stored, 1)
+	}
+}
+
+// TestAnImportThatFailsIsGoneOnWith: what it stored is in its report, and the next does
+// the rest.
+func TestAnImportThatFailsIsGoneOnWith(t *testing.T) {
+	w := newWorld(t)
+	var models []string
+	for _, name := range strings.Fields("a b c d e f g h i j k l") {
+		models = append(models, listed(name, `{"input_mtok":3,"output_mtok":12}`))
+	}
+	list := listOf(t, models...)
+	w.db.SetFaults(onTransactions(func(n int) ddbmem.Fault {
+		if n > 5 {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
+		}
+		return ddbmem.Fault{}
+	}))
+	first, err := w.a.ImportPrices(t.Context(), list, PriceImport{})
+	require.Error(t, err)
+	w.db.SetFaults(nil)
+	stored := 0
+	for _, p := range list.Prices {
+		rows, err := w.a.Prices(t.Context(), p.Model)
+		require.NoError(t, err)
+		stored += len(rows)
+	}
+	require.Positive(t, stored)
+	require.Less(t, stored, len(models))
+	assert.LessOrEqual(t, len(first.Accepted), stored)
+	second := importing(t, w.b, list)
+	assert.Len(t, second.Accepted, len(models)-stored)
+	assert.Empty(t, importing(t, w.b, list).Accepted)
+	gone := importing(t, w.b, listOf(t, listed("another", `{"input_mtok":3,"output_mtok":12}`)))
+	assert.Len(t, gone.Held, len(models), "each is missed once it is gone")
+}
+
+// TestOnlyPricesThatNobodyNeedsAreDropped once there are more than fit.
+func TestOnlyPricesThatNobodyNeedsAreDropped(t *testing.T) {
+	w := newWorld(t)
+	rows := make([]Price, maxPrices)
+	for i := range rows {
+		rows[i] = Price{Model: "m", List: "genai-prices", EffectiveFrom: w.clock.now().Add(-time.Duration(i+1) * time.Minute), Rates: Rates{Input: 3_000_000, Output: 1}}
+	}
+	require.NoError(t, w.a.PutPrices(t.Context(), "m", rows...))
+	list := listOf(t, listed("m", `{"input_mtok":4,"output_mtok":0.000001}`))
+	assert.Equal(t, map[string]HeldReason{"m": HeldTooMany}, heldReasons(importing(t, w.a, list)), "calls of all of them may still come")
+	w.clock.advance(80 * time.Hour)
+	assert.Len(t, importing(t, w.a, list).Accepted, 1)
+	stored, err := w.a.Prices(t.Context(), "m")
+	require.NoError(t, err)
+	assert.Len(t, stored, maxPrices)
+}

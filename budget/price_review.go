@@ -1,0 +1,318 @@
+package budget
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// listing is what a list says of one model, without its scope prefix, and what is known
+// of the model.
+type listing struct {
+	name   string
+	list   string       // the list's name
+	rows   []Price      // what it says; none: nothing any more
+	stored []Price      // the model's stored prices
+	had    had          // what it said before
+	layers priceLayers  // all prices that apply, the stored ones among them
+	twice  []PriceScope // scopes for which it says two things
+	accept bool         // somebody asked for it
+}
+
+// had is what a list said of a model the last time: for each scope the token classes with
+// a rate, by their bits.
+type had map[PriceScope]uint8
+
+// probe is an id by which the price of a scope is looked up.
+func (l *listing) probe(scope PriceScope) string {
+	if scope == Global {
+		return "global." + l.name
+	}
+	return l.name
+}
+
+// newListing sorts a list's rows of one model. A price for any endpoint is one for regional
+// ones where there is another for global ones, in the list or in force: it must not stand in
+// that one's way.
+func newListing(name, list string, rows, stored []Price, layers priceLayers, now time.Time) *listing {
+	l := &listing{name: name, list: list, stored: stored, layers: layers}
+	global, _, okGlobal := layers.lookupLayer(l.probe(Global), now)
+	regional, _, okRegional := layers.lookupLayer(name, now)
+	split := okGlobal && global.Scope == Global || okRegional && regional.Scope == Regional ||
+		slices.ContainsFunc(rows, func(p Price) bool { return p.Scope != AnyScope })
+	for _, p := range rows {
+		if p.Scope == AnyScope && split {
+			p.Scope = Regional
+		}
+		l.add(p)
+	}
+	return l
+}
+
+// add takes a row, once.
+func (l *listing) add(p Price) {
+	for _, q := range l.rows {
+		if q.Scope != p.Scope || !q.EffectiveFrom.Equal(p.EffectiveFrom) {
+			continue
+		}
+		if q.Rates.plain() != p.Rates.plain() && !slices.Contains(l.twice, p.Scope) {
+			l.twice = append(l.twice, p.Scope)
+		}
+		return
+	}
+	l.rows = append(l.rows, p)
+}
+
+// plain are the rates with one way to say that input and output are free.
+func (r Rates) plain() Rates {
+	r.Input, r.Output = max(r.Input, 0), max(r.Output, 0)
+	return r
+}
+
+// review is what becomes of a model by its listing: its stored prices, the changes that
+// are in them, and those that are held back. Nothing begins before now.
+type review struct {
+	stored         []Price
+	had            had
+	accepted, held []PriceChange
+}
+
+// changed reports whether there are prices to store.
+func (r *review) changed(before []Price) bool { return !slices.Equal(r.stored, before) }
+
+// review decides. What was in force before now stays what it was.
+func (l *listing) review(now time.Time) review {
+	r := review{stored: slices.Clone(l.stored), had: had{}}
+	for _, scope := range l.scopes() {
+		if slices.Contains(l.twice, scope) {
+			r.hold(l.ambiguous(scope, now))
+			continue
+		}
+		r.had[scope] = l.given(scope)
+		for _, at := range l.instants(scope, now) {
+			l.reviewAt(&r, scope, at)
+		}
+		if r.holds(scope) {
+			r.had[scope] |= l.had[scope]
+		}
+	}
+	for _, gone := range l.gone() {
+		l.reviewGone(&r, gone, now)
+	}
+	if len(r.stored) > maxPrices {
+		r.stored = withoutSuperseded(r.stored, now)
+	}
+	if len(r.stored) > maxPrices {
+		full := review{stored: slices.Clone(l.stored), had: l.had, held: r.held}
+		for _, c := range r.accepted {
+			c.Reason = HeldTooMany
+			full.hold(c)
+		}
+		return full
+	}
+	return r
+}
+
+func (r *review) hold(c PriceChange) { r.held = append(r.held, c) }
+
+// holds reports whether something of a scope is held back.
+func (r *review) holds(scope PriceScope) bool {
+	return slices.ContainsFunc(r.held, func(c PriceChange) bool { return c.Scope == scope })
+}
+
+// scopes are those that the list has prices for.
+func (l *listing) scopes() []PriceScope {
+	var scopes []PriceScope
+	for _, p := range l.rows {
+		scopes = append(scopes, p.Scope)
+	}
+	slices.Sort(scopes)
+	return slices.Compact(scopes)
+}
+
+// instants are now and when a price of the scope changes later, by the list or without it.
+func (l *listing) instants(scope PriceScope, now time.Time) []time.Time {
+	all := []time.Time{now}
+	add := func(p Price) {
+		if (p.Scope == scope || p.Scope == AnyScope || scope == AnyScope) && p.EffectiveFrom.After(now) {
+			all = append(all, p.EffectiveFrom.UTC())
+		}
+	}
+	for _, p := range l.rows {
+		add(p)
+	}
+	for _, layer := range l.layers {
+		for _, name := range priceNames(l.name) {
+			for _, p := range layer.book[name] {
+				add(p)
+			}
+		}
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return slices.CompactFunc(all, time.Time.Equal)
+}
+
+// reviewAt decides what holds for a scope from an instant on. A price that is held back
+// leaves what would hold without the list.
+func (l *listing) reviewAt(r *review, scope PriceScope, at time.Time) {
+	want, ok := inForce(l.rows, probeScope(scope), at)
+	if !ok || want.Scope != scope {
+		return
+	}
+	want.List, want.Model = l.list, l.name
+	c := PriceChange{Model: l.name, Scope: scope, EffectiveFrom: at}
+	have, layer, known := l.layers.lookupLayer(l.probe(scope), at)
+	if known {
+		want.Rates, c.Before = want.carrying(have.Rates), rates(have)
+	}
+	c.After = rates(want)
+	c.Reason, c.Class = l.judge(want, have, layer, known, l.had[scope]&^r.had[scope])
+	same := known && want.Rates.plain() == have.Rates.plain()
+	switch {
+	case same && c.Reason != HeldClassGone: // nothing differs
+	case c.Reason == "" || l.accept:
+		c.Reason, c.Class = "", ""
+		r.accepted = append(r.accepted, c)
+		if !same {
+			r.put(want.from(at))
+			return
+		}
+	default:
+		r.hold(c)
+	}
+	if known {
+		l.keep(r, have, layer, scope, at)
+	}
+}
+
+// keep lets a price hold that one with an earlier beginning hides, which was accepted.
+func (l *listing) keep(r *review, have Price, layer string, scope PriceScope, at time.Time) {
+	if now, _, ok := l.with(r.stored).lookupLayer(l.probe(scope), at); ok && now.Rates.plain() == have.Rates.plain() {
+		return
+	}
+	if have.Model, have.Scope = l.name, scope; layer != layerTable {
+		have.List = l.list
+	}
+	r.put(have.from(at))
+}
+
+// from is the price from an instant on, as it is stored.
+func (p Price) from(at time.Time) Price {
+	p.EffectiveFrom, p.Source, p.Checked = at, "", time.Time{}
+	return p
+}
+
+// with are the layers with other stored prices of the model.
+func (l *listing) with(stored []Price) priceLayers {
+	layers := slices.Clone(l.layers)
+	book := priceBook{}
+	for _, name := range priceNames(l.name) {
+		book[name] = layers[0].book[name]
+	}
+	book[l.name] = stored
+	layers[0].book = book
+	return layers
+}
+
+// put stores a row, in the place of one that begins at the same time.
+func (r *review) put(p Price) {
+	r.stored = slices.DeleteFunc(r.stored, func(q Price) bool {
+		return q.Scope == p.Scope && q.EffectiveFrom.Equal(p.EffectiveFrom)
+	})
+	r.stored = append(r.stored, p)
+}
+
+func rates(p Price) *Rates {
+	r := p.Rates
+	return &r
+}
+
+// probeScope is the scope of an id with that of a price: a bare id is regional.
+func probeScope(scope PriceScope) PriceScope {
+	if scope == Global {
+		return Global
+	}
+	return Regional
+}
+
+// ambiguous is what is held back where the list says two things.
+func (l *listing) ambiguous(scope PriceScope, now time.Time) PriceChange {
+	c := PriceChange{Model: l.name, Scope: scope, EffectiveFrom: now, Reason: HeldAmbiguous}
+	if want, ok := inForce(l.rows, probeScope(scope), now); ok {
+		c.After = rates(want)
+	}
+	if have, _, ok := l.layers.lookupLayer(l.probe(scope), now); ok {
+		c.Before = rates(have)
+	}
+	return c
+}
+
+// gone are the scopes that the list had prices for, and has no more.
+func (l *listing) gone() []PriceScope {
+	var gone []PriceScope
+	has := l.scopes()
+	for scope := range l.had {
+		if !slices.Contains(has, scope) && (scope != AnyScope || len(has) == 0) {
+			gone = append(gone, scope)
+		}
+	}
+	slices.Sort(gone)
+	return gone
+}
+
+// reviewGone holds back that a price is gone. Accepted, the list's price stays, as one
+// that was put by hand: calls that happened before would have another otherwise.
+func (l *listing) reviewGone(r *review, scope PriceScope, now time.Time) {
+	have, layer, known := l.layers.lookupLayer(l.probe(scope), now)
+	if !known {
+		return
+	}
+	c := PriceChange{Model: l.name, Scope: scope, EffectiveFrom: now, Before: rates(have)}
+	if !l.accept {
+		c.Reason = HeldModelGone
+		r.hold(c)
+		r.had[scope] = l.had[scope]
+		return
+	}
+	r.accepted = append(r.accepted, c)
+	if layer == layerTable && have.List == l.list && have.Model == l.name {
+		have.List = ""
+		r.put(have.from(now))
+	}
+}
+
+// reach is how far back a record's time may lie.
+const reach = 72 * time.Hour
+
+// withoutSuperseded drops the oldest prices that no record to come can be priced by, until
+// there are few enough.
+func withoutSuperseded(rows []Price, now time.Time) []Price {
+	byAge := slices.Clone(rows)
+	slices.SortStableFunc(byAge, func(a, b Price) int { return a.EffectiveFrom.Compare(b.EffectiveFrom) })
+	for i := 0; i < len(byAge) && len(byAge) > maxPrices; {
+		if superseded(byAge[i], byAge[i+1:], now.Add(-reach)) {
+			byAge = slices.Delete(byAge, i, i+1)
+			continue
+		}
+		i++
+	}
+	return byAge
+}
+
+func superseded(p Price, later []Price, before time.Time) bool {
+	return slices.ContainsFunc(later, func(q Price) bool { return q.Scope == p.Scope && q.EffectiveFrom.Before(before) })
+}
+
+// modelsOf are a list's rows by model, without scope prefixes, and the models' names in order.
+func modelsOf(rows []Price) (byName map[string][]Price, names []string) {
+	byName = map[string][]Price{}
+	for _, p := range rows {
+		p = p.normal()
+		if byName[p.Model] == nil {
+			names = append(names, p.Model)
+		}
+		byName[p.Model] = append(byName[p.Model], p)
+	}
+	slices.SortFunc(names, strings.Compare)
+	return byName, names
+}
