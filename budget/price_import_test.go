@@ -151,9 +151,7 @@ func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 	report := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":2}`)))
 	require.Len(t, report.Accepted, 1)
 	assert.Equal(t, Regional, report.Accepted[0].Scope, "there is another for global endpoints")
-	require.Len(t, report.Held, 1)
-	assert.Equal(t, later, report.Held[0].EffectiveFrom)
-	assert.Equal(t, HeldCheaper, report.Held[0].Reason, "than what was announced")
+	assert.Empty(t, report.Held, "what was announced stays, for the list says nothing of then")
 	for _, tc := range []struct {
 		model string
 		at    time.Time
@@ -167,6 +165,15 @@ func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 		assert.Equal(t, tc.input, priceAt(t, w.a, tc.model, tc.at).Input, "%s at %s", tc.model, tc.at)
 	}
 	assert.Empty(t, importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":2}`))).Accepted, "once")
+
+	dated := `[{"prices":{"input_mtok":3,"output_mtok":2}},{"constraint":{"start_date":"2027-04-01"},"prices":{"input_mtok":4,"output_mtok":2}}]`
+	report = importing(t, w.a, listOf(t, listed("m", dated)))
+	require.Len(t, report.Held, 2, "a list that has dates says something of then, and waits for somebody to look")
+	assert.Equal(t, HeldCheaper, report.Held[0].Reason)
+	assert.Equal(t, int64(20_000_000), priceAt(t, w.a, "m", later.AddDate(0, 2, 0)).Input)
+	assert.Len(t, importing(t, w.a, listOf(t, listed("m", dated)), "m").Accepted, 2)
+	assert.Equal(t, int64(3_000_000), priceAt(t, w.a, "m", later).Input)
+	assert.Equal(t, int64(4_000_000), priceAt(t, w.a, "m", later.AddDate(0, 2, 0)).Input)
 }
 
 func TestWhatAnOperatorSetIsKept(t *testing.T) {

@@ -90,7 +90,11 @@ func (l *listing) review(now time.Time) review {
 		}
 		r.had[scope] = l.given(scope)
 		for _, at := range l.instants(scope, now) {
-			l.reviewAt(&r, scope, at)
+			if l.speaksOf(scope, at, now) {
+				l.reviewAt(&r, scope, at)
+			} else if have, layer, known := l.layers.lookupLayer(l.probe(scope), at); known {
+				l.keep(&r, have, layer, scope, at)
+			}
 		}
 		if r.holds(scope) {
 			r.had[scope] |= l.had[scope]
@@ -150,6 +154,16 @@ func (l *listing) instants(scope PriceScope, now time.Time) []time.Time {
 	}
 	slices.SortFunc(all, time.Time.Compare)
 	return slices.CompactFunc(all, time.Time.Equal)
+}
+
+// speaksOf reports whether the list says what holds from an instant on. One without a later
+// price for the scope says what holds today: a change that was announced elsewhere stays.
+func (l *listing) speaksOf(scope PriceScope, at, now time.Time) bool {
+	if at.Equal(now) || slices.ContainsFunc(l.rows, func(p Price) bool { return p.Scope == scope && p.EffectiveFrom.After(now) }) {
+		return true
+	}
+	have, _, known := l.layers.lookupLayer(l.probe(scope), at)
+	return known && have.List == l.list
 }
 
 // reviewAt decides what holds for a scope from an instant on. A price that is held back
