@@ -213,6 +213,12 @@ var importTable = []importRow{
 		reason:  "budgets work without the limiter, and the limiter without budgets",
 	},
 	{
+		folder:  "budget/prices",
+		std:     append([]string{"context", "io", "log/slog", "math/rand/v2", "net/http", "net/url", "os"}, pureStd...),
+		project: []string{"budget", "internal/problem"},
+		reason:  "it fetches lists for a keeper; buckets of S3 come by the one method of its Source",
+	},
+	{
 		folder: "budget/internal/background",
 		std:    []string{"context", "sync"},
 		reason: "what closing waits for, whoever began it",

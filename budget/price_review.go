@@ -84,21 +84,7 @@ func (r *review) changed(before []Price) bool { return !slices.Equal(r.stored, b
 func (l *listing) review(now time.Time) review {
 	r := review{stored: slices.Clone(l.stored), had: had{}}
 	for _, scope := range l.scopes() {
-		if slices.Contains(l.twice, scope) {
-			r.hold(l.ambiguous(scope, now))
-			continue
-		}
-		r.had[scope] = l.given(scope)
-		for _, at := range l.instants(scope, now) {
-			if l.speaksOf(scope, at, now) {
-				l.reviewAt(&r, scope, at)
-			} else if have, layer, known := l.layers.lookupLayer(l.probe(scope), at); known {
-				l.keep(&r, have, layer, scope, at)
-			}
-		}
-		if r.holds(scope) {
-			r.had[scope] |= l.had[scope]
-		}
+		l.reviewScope(&r, scope, now)
 	}
 	for _, gone := range l.gone() {
 		l.reviewGone(&r, gone, now)
@@ -115,6 +101,28 @@ func (l *listing) review(now time.Time) review {
 		return full
 	}
 	return r
+}
+
+// reviewScope decides for one scope.
+func (l *listing) reviewScope(r *review, scope PriceScope, now time.Time) {
+	if slices.Contains(l.twice, scope) {
+		r.hold(l.ambiguous(scope, now))
+		if before, ok := l.had[scope]; ok {
+			r.had[scope] = before
+		}
+		return
+	}
+	r.had[scope] = l.given(scope)
+	for _, at := range l.instants(scope, now) {
+		if l.speaksOf(scope, at, now) {
+			l.reviewAt(r, scope, at)
+		} else if have, layer, known := l.layers.lookupLayer(l.probe(scope), at); known {
+			l.keep(r, have, layer, scope, at)
+		}
+	}
+	if r.holds(scope) {
+		r.had[scope] |= l.had[scope]
+	}
 }
 
 func (r *review) hold(c PriceChange) { r.held = append(r.held, c) }

@@ -1,0 +1,63 @@
+package prices_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/prices"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// bucket is a source of one's own. With S3, Open is a GetObject with IfNoneMatch: an answer
+// of 304 becomes prices.ErrNotModified.
+type bucket struct{ objects map[string]string }
+
+func (b *bucket) Open(_ context.Context, tag string) (io.ReadCloser, string, error) {
+	body := b.objects["prices.json"]
+	if now := fmt.Sprint(len(body)); now != tag {
+		return io.NopCloser(strings.NewReader(body)), now, nil
+	}
+	return nil, tag, prices.ErrNotModified
+}
+
+func ExampleRefresher() {
+	ctx := context.Background()
+	keeper, err := budget.New(ddbmem.New().Client(), budget.Tables{}, &budget.Options{
+		Now:       func() time.Time { return time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC) },
+		Principal: "prices@example.com",
+	})
+	check(err)
+	defer func() { check(keeper.Close(ctx)) }()
+	check(keeper.CreateTables(ctx))
+
+	source := &bucket{map[string]string{"prices.json": `[{"id": "openai", "models": [
+		{"id": "gpt-4o", "prices": {"input_mtok": 2.5, "output_mtok": 10, "cache_read_mtok": 1.25}},
+		{"id": "gpt-4o-mini", "prices": {"input_mtok": 0.18, "output_mtok": 0.6, "cache_read_mtok": 0.075}},
+		{"id": "gpt-5", "prices": {"input_mtok": 12.5, "output_mtok": 10, "cache_read_mtok": 0.125}}
+	]}]`}}
+	refresher, err := prices.New(keeper, source, &prices.Options{Every: 6 * time.Hour})
+	check(err)
+	report, err := refresher.Refresh(ctx) // Run does it again and again, until its context ends
+	check(err)
+	for _, c := range report.Accepted {
+		fmt.Printf("%s: %d becomes %d from %s on\n", c.Model, c.Before.Input, c.After.Input, c.EffectiveFrom.Format(time.TimeOnly))
+	}
+	for _, c := range report.Held {
+		fmt.Printf("%s: %d stays, %d is %s\n", c.Model, c.Before.Input, c.After.Input, c.Reason)
+	}
+	fmt.Println("unchanged:", report.Unchanged)
+	// Output:
+	// gpt-4o-mini: 150000 becomes 180000 from 15:30:45 on
+	// gpt-5: 1250000 stays, 12500000 is dearer
+	// unchanged: [gpt-4o]
+}

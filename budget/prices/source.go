@@ -1,0 +1,147 @@
+package prices
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+)
+
+// The lists that the formats are known by.
+const (
+	// GenAIPricesURL is the list of pydantic/genai-prices, budget.FormatGenAI.
+	GenAIPricesURL = "https://raw.githubusercontent.com/pydantic/genai-prices/main/prices/new_data/v2/data.json"
+	// LiteLLMURL is the list of LiteLLM, budget.FormatLiteLLM.
+	LiteLLMURL = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
+)
+
+// ErrNotModified is returned by a Source whose list is still the one with the tag that it
+// was given.
+var ErrNotModified = errors.New("prices: not modified")
+
+// Source has a price list: a URL, a File, or anything else with this method.
+type Source interface {
+	// Open returns the list's JSON, which the caller closes, and a tag of this version of
+	// it, "" for none. Given the tag of the last version it may fail with ErrNotModified.
+	// How much is read is bounded by who reads.
+	Open(ctx context.Context, tag string) (body io.ReadCloser, newTag string, err error)
+}
+
+// maxRedirects bounds how often a URL may lead elsewhere.
+const maxRedirects = 3
+
+// URL is a list that a server of HTTP has.
+type URL struct {
+	// Address is its URL, of https, or of http where no credentials are in its header.
+	Address string
+	// Header is sent besides, for example Authorization. It is not sent on to another
+	// host. Defaults to nothing.
+	Header http.Header
+	// Transport sends the requests. Defaults to http.DefaultTransport.
+	Transport http.RoundTripper
+	// Timeout bounds a request with the reading of its answer. Defaults to 30 s.
+	Timeout time.Duration
+}
+
+// StatusError is an answer of a server that is no list.
+type StatusError struct {
+	// Address is the URL without its query, user and password.
+	Address string
+	// Status is the status, such as 503.
+	Status int
+}
+
+// Error says what the server answered.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("prices: %s answered %d %s", e.Address, e.Status, http.StatusText(e.Status))
+}
+
+// Open asks for the list with If-None-Match, and follows three redirects at most: none to
+// another scheme.
+//
+// Errors: ErrNotModified, *StatusError, what the network says.
+func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error) {
+	address, err := url.Parse(u.Address)
+	if err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == "" {
+		return nil, "", fmt.Errorf("prices: the address is no URL of http or https: write it like %s", GenAIPricesURL)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Address, nil)
+	if err != nil {
+		return nil, "", fmt.Errorf("prices: %s: %w", shown(address), err)
+	}
+	for name, values := range u.Header {
+		request.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	request.Header.Set("Accept", "application/json")
+	if tag != "" {
+		request.Header.Set("If-None-Match", tag)
+	}
+	client := &http.Client{Transport: u.Transport, Timeout: cmp.Or(u.Timeout, 30*time.Second), CheckRedirect: follow}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, "", withoutAddress(address, err)
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer.Body, answer.Header.Get("ETag"), nil
+	}
+	err = errors.Join(answer.Body.Close())
+	if answer.StatusCode == http.StatusNotModified && tag != "" {
+		return nil, tag, errors.Join(ErrNotModified, err)
+	}
+	return nil, "", errors.Join(&StatusError{shown(address), answer.StatusCode}, err)
+}
+
+// follow refuses redirects that are too many or lead to another scheme.
+func follow(request *http.Request, via []*http.Request) error {
+	switch {
+	case len(via) > maxRedirects:
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	case request.URL.Scheme != via[0].URL.Scheme:
+		return fmt.Errorf("redirected from %s to %s", via[0].URL.Scheme, request.URL.Scheme)
+	}
+	if request.URL.Host != via[0].URL.Host {
+		request.Header = http.Header{"Accept": request.Header["Accept"]}
+	}
+	return nil
+}
+
+// shown is an address without what may be secret in it.
+func shown(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// withoutAddress is what went wrong; net/http names the whole address in it.
+func withoutAddress(u *url.URL, err error) error {
+	if bad, ok := errors.AsType[*url.Error](err); ok {
+		err = bad.Err
+	}
+	return fmt.Errorf("prices: %s: %w", shown(u), err)
+}
+
+// File is a list in a file.
+type File string
+
+// Open opens the file. Its tag is its size and when it was changed.
+func (f File) Open(_ context.Context, tag string) (io.ReadCloser, string, error) {
+	info, err := os.Stat(string(f))
+	if err == nil && !info.Mode().IsRegular() { // to open another may wait for ever
+		err = fmt.Errorf("%s is no regular file", f)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("prices: %w", err)
+	}
+	now := fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
+	if now == tag {
+		return nil, tag, ErrNotModified
+	}
+	file, err := os.Open(string(f))
+	if err != nil {
+		return nil, "", fmt.Errorf("prices: %w", err)
+	}
+	return file, now, nil
+}
