@@ -60,7 +60,7 @@ var flags = map[string]string{
 	"quota_scope": "--scope", "enforcement": "--enforcement", "agg_shard_count": "--shards", "org_name": "--name", "app_name": "--name",
 	"tight_mode_threshold_pct": "--tight", "day": "--day", "until": "--for", "reason": "--reason", "delta_micros": "--charge or --credit",
 	"id": "--id", "from": "--to and --days", "to": "--to and --days",
-	"principal": "--principal",
+	"principal": "--principal", "accept": "--accept", "list": "--list",
 }
 
 // flagOf is the flag or argument that an invalid field comes from.

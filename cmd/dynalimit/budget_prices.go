@@ -16,18 +16,27 @@ type pricesCmd struct {
 	List  pricesListCmd  `cmd:"" help:"List prices that are stored, or built in."`
 	Set   pricesSetCmd   `cmd:"" help:"Store a model's price, for all organisations."`
 	Reset pricesResetCmd `cmd:"" help:"Drop a model's stored prices: the built-in ones hold again."`
+
+	Diff   pricesDiffCmd   `cmd:"" help:"Show what an import of a price list would take and hold back."`
+	Import pricesImportCmd `cmd:"" help:"Store what differs in a price list and is plausible."`
 }
 
 type priceJSON struct {
 	Model  string            `json:"model"`
 	Scope  budget.PriceScope `json:"scope,omitempty"`
 	From   *time.Time        `json:"effective_from,omitempty"`
+	List   string            `json:"list,omitempty"`
+	Source string            `json:"source,omitempty"`
+	Day    string            `json:"checked,omitempty"`
 	Rates  budget.Rates      `json:"micros_per_million_tokens"`
 	Stored bool              `json:"stored"`
 }
 
 func priceToJSON(p budget.Price, stored bool) priceJSON {
-	j := priceJSON{Model: p.Model, Scope: p.Scope, Rates: p.Rates, Stored: stored}
+	j := priceJSON{Model: p.Model, Scope: p.Scope, Rates: p.Rates, Stored: stored, List: p.List, Source: p.Source}
+	if !p.Checked.IsZero() {
+		j.Day = p.Checked.Format(time.DateOnly)
+	}
 	if !p.EffectiveFrom.IsZero() {
 		from := p.EffectiveFrom.UTC()
 		j.From = &from
@@ -57,6 +66,12 @@ func (j priceJSON) print(out *term.Output) {
 	}
 	if j.Stored {
 		fmt.Fprintf(out, ", %s", out.Bold("stored"))
+	}
+	if j.List != "" {
+		fmt.Fprintf(out, " of %s", j.List)
+	}
+	if j.Day != "" {
+		fmt.Fprintf(out, ", checked %s", j.Day)
 	}
 	fmt.Fprintln(out)
 }
