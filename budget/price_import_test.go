@@ -208,10 +208,12 @@ func TestWhatAnOperatorSetIsKept(t *testing.T) {
 func TestAListThatSaysTwoThingsIsHeldBack(t *testing.T) {
 	w := newWorld(t)
 	list := listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`), listed("m", `{"input_mtok":4,"output_mtok":12}`),
-		listed("n", `{"input_mtok":3,"output_mtok":12}`), listed("n", `{"input_mtok":3,"output_mtok":12}`))
+		listed("n", `{"input_mtok":3,"output_mtok":12,"cache_read_mtok":0.3}`), listed("n", `{"input_mtok":3,"output_mtok":12,"cache_write_mtok":4}`))
 	report := importing(t, w.a, list)
 	assert.Equal(t, map[string]HeldReason{"m": HeldAmbiguous}, heldReasons(report))
 	require.Len(t, report.Accepted, 1)
+	assert.Equal(t, Rates{Input: 3_000_000, Output: 12_000_000, CacheRead: 300_000, CacheWrite5m: 4_000_000}, *report.Accepted[0].After,
+		"a class that one of two leaves out is no contradiction")
 	report = importing(t, w.a, list, "m")
 	assert.Equal(t, map[string]HeldReason{"m": HeldAmbiguous}, heldReasons(report), "nobody can say which is meant")
 }

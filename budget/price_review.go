@@ -49,13 +49,15 @@ func newListing(name, list string, rows, stored []Price, layers priceLayers, now
 	return l
 }
 
-// add takes a row, once.
+// add takes a row, once. Two rows of which one lacks classes that the other has are one.
 func (l *listing) add(p Price) {
-	for _, q := range l.rows {
+	for i := range l.rows {
+		q := &l.rows[i]
 		if q.Scope != p.Scope || !q.EffectiveFrom.Equal(p.EffectiveFrom) {
 			continue
 		}
-		if q.Rates.plain() != p.Rates.plain() && !slices.Contains(l.twice, p.Scope) {
+		q.Rates = q.carrying(p.Rates)
+		if q.Rates.plain() != p.carrying(q.Rates).plain() && !slices.Contains(l.twice, p.Scope) {
 			l.twice = append(l.twice, p.Scope)
 		}
 		return
