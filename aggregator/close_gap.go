@@ -22,6 +22,8 @@ type past struct {
 	ends usage.Ends
 	// place is where its entity stood; nil where that is not known.
 	place *schema.UsagePlace
+	// latest is the last snapshot that was looked at; nil if there is none.
+	latest *schema.UsageSnapshot
 }
 
 // look learns of the past where the counters of a snapshot ended before it, and where its
@@ -56,6 +58,9 @@ func (p *past) note(item schema.Item) error {
 		return err
 	}
 	p.ends.Note(u)
+	if p.latest == nil || p.latest.Hour.Before(u.Hour) {
+		p.latest = &u
+	}
 	if stood, closed := schema.ClosedPlace(item); closed && p.place == nil {
 		p.place = &stood
 	}

@@ -26,21 +26,38 @@ type closing struct {
 	done ClosedHour
 }
 
+// closing is work on a namespace that begins to read now.
+func (c *Closer) closing(keys schema.Keys) *closing {
+	return &closing{
+		Closer: c, keys: keys, made: c.options.Now().UnixMilli(), records: map[string]*schema.EntityRecord{},
+		days: map[int]map[schema.UsageSeries]bool{}, done: ClosedHour{Namespace: keys.Name()},
+	}
+}
+
 // closeHour closes an hour, and the day and month that end with it.
 func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool) (ClosedHour, error) {
-	k := &closing{
-		Closer: c, keys: keys, final: final, made: c.options.Now().UnixMilli(), records: map[string]*schema.EntityRecord{},
-		days: map[int]map[schema.UsageSeries]bool{}, done: ClosedHour{Namespace: keys.Name(), Hour: hour, Final: final},
-	}
-	err := k.sumHour(ctx, hour)
+	k := c.closing(keys)
+	k.final, k.done.Hour, k.done.Final = final, hour, final
 	end := hour.Add(time.Hour)
-	if err == nil && end.Equal(schema.UsageDaily.Floor(end)) {
-		err = k.sumDay(ctx, schema.UsageDaily.Floor(hour))
-	}
-	if err == nil && end.Equal(schema.UsageMonthly.Floor(end)) {
-		err = k.sumMonth(ctx, schema.UsageMonthly.Floor(hour))
+	var err error
+	for _, w := range []schema.UsageWindow{schema.UsageHourly, schema.UsageDaily, schema.UsageMonthly} {
+		if err == nil && end.Equal(w.Floor(end)) {
+			err = k.sum(ctx, w, w.Floor(hour))
+		}
 	}
 	return k.done, err
+}
+
+// sum writes the sums of a window.
+func (k *closing) sum(ctx context.Context, w schema.UsageWindow, start time.Time) error {
+	switch w {
+	case schema.UsageDaily:
+		return k.sumDay(ctx, start)
+	case schema.UsageMonthly:
+		return k.sumMonth(ctx, start)
+	default:
+		return k.sumHour(ctx, start)
+	}
 }
 
 // sumHour closes the snapshots of an hour and writes its sums.

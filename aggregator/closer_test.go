@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type office struct {
 	closer *aggregator.Closer
 	now    time.Time
 	seq    int
+	mu     sync.Mutex
 }
 
 func newOffice(t *testing.T, now time.Time, opts *aggregator.CloserOptions) *office {
@@ -75,30 +77,38 @@ func (o *office) entity(id, parent string, cascade bool, plan string) {
 	require.NoError(o.t, o.repo.CreateEntity(o.t.Context(), dynalimit.Entity{ID: id, ParentID: parent, Cascade: cascade, Plan: plan}))
 }
 
-// sums are all sums of the table as texts, by their keys.
-func sums(t *testing.T, db *ddbmem.DB) map[string]string {
+// summed are all items of sums in the table.
+func summed(t *testing.T, db *ddbmem.DB) (items []map[string]types.AttributeValue) {
 	t.Helper()
-	all := map[string]string{}
 	pages := dynamodb.NewScanPaginator(db.Client(), &dynamodb.ScanInput{TableName: aws.String("limits")})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(t.Context())
 		require.NoError(t, err)
 		for _, item := range page.Items {
-			if item["summed"] == nil {
-				continue
+			if item["summed"] != nil {
+				items = append(items, item)
 			}
-			var words []string
-			for _, attr := range slices.Sorted(maps.Keys(item)) {
-				if name, field, ok := cut(attr); ok {
-					words = append(words, fmt.Sprintf("%s.%s=%d", name, field, number(t, item[attr])))
-				}
-			}
-			words = append(words, fmt.Sprintf("of %d", number(t, item["entities"])))
-			if item["final"].(*types.AttributeValueMemberBOOL).Value {
-				words = append(words, "final")
-			}
-			all[text(item, "PK")+" "+text(item, "SK")] = strings.Join(words, " ")
 		}
+	}
+	return items
+}
+
+// sums are all sums of the table as texts, by their keys.
+func sums(t *testing.T, db *ddbmem.DB) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, item := range summed(t, db) {
+		var words []string
+		for _, attr := range slices.Sorted(maps.Keys(item)) {
+			if name, field, ok := cut(attr); ok {
+				words = append(words, fmt.Sprintf("%s.%s=%d", name, field, number(t, item[attr])))
+			}
+		}
+		words = append(words, fmt.Sprintf("of %d", number(t, item["entities"])))
+		if item["final"].(*types.AttributeValueMemberBOOL).Value {
+			words = append(words, "final")
+		}
+		all[text(item, "PK")+" "+text(item, "SK")] = strings.Join(words, " ")
 	}
 	return all
 }

@@ -117,10 +117,11 @@ func (s UsageSpan) Then(next UsageSpan) UsageSpan {
 	return s
 }
 
-// Since is the span with what is missing since the counter was last seen.
+// Since is the span with what is missing since the counter was last seen. One that is at 0
+// then, and was not, is taken to have begun anew: nothing tells of a limit that begins at 0.
 func (s UsageSpan) Since(last int64) UsageSpan {
 	switch {
-	case !s.Begun:
+	case !s.Begun && s.First != 0:
 		s.Missing += s.First - last
 	case last != 0:
 		s.Dropped += last
@@ -171,16 +172,8 @@ func (f UsageFold) Since(u *UsageSnapshot) UsageFold {
 // already, and, unless the snapshot was read, if something is missing since.
 func (f *UsageFold) Statement() Statement {
 	b := newStatementBuilder()
-	b.setValue(attrEntity, String(f.Entity))
-	b.setValue(attrResource, String(f.Resource))
-	b.setValue(attrWindow, String(hourly))
-	b.setValue(attrWindowStart, String(f.Hour.UTC().Format(hourLayout)))
-	b.setValue(GSI3PK, String(f.Keys.UsageHour(f.Hour, UsageShard(f.Entity, f.Resource))))
-	b.setValue(GSI3SK, String(f.Entity+"#"+f.Resource))
+	b.snapshot(f.Keys, f.Entity, f.Resource, f.Hour, f.Expires)
 	b.setValue(attrUsageSeq, String(f.To))
-	if f.Expires > 0 {
-		b.setValue(TTL, Number(f.Expires))
-	}
 	b.addNumber(attrTotalEvents, f.Events)
 	seq := b.name(attrUsageSeq)
 	switch {
@@ -196,6 +189,19 @@ func (f *UsageFold) Statement() Statement {
 		b.usage(s, f.Stored)
 	}
 	return b.build()
+}
+
+// snapshot sets what every snapshot has besides its counters.
+func (b *statementBuilder) snapshot(k Keys, entity, resource string, hour time.Time, expires int64) {
+	b.setValue(attrEntity, String(entity))
+	b.setValue(attrResource, String(resource))
+	b.setValue(attrWindow, String(hourly))
+	b.setValue(attrWindowStart, String(hour.UTC().Format(hourLayout)))
+	b.setValue(GSI3PK, String(k.UsageHour(hour, UsageShard(entity, resource))))
+	b.setValue(GSI3SK, String(entity+"#"+resource))
+	if expires > 0 {
+		b.setValue(TTL, Number(expires))
+	}
 }
 
 // usage adds a span to the counters of its limit. Unless they were read, it requires that
