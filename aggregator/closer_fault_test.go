@@ -1,0 +1,200 @@
+package aggregator_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// busyDay is an office whose last two hours of a month were used, and whose first of the
+// next are over.
+func busyDay(t *testing.T) *office {
+	t.Helper()
+	last := time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC)
+	o := newOffice(t, last, nil)
+	require.NoError(t, o.repo.SetPlanLimits(t.Context(), "pro", "", limits(1)))
+	o.entity("team", "", false, "pro")
+	o.entity("key-1", "team", true, "pro")
+	o.update(schema.NewKeys("").UsageClosed(), schema.UsageCursor{Closed: last, Final: last}.Follows(schema.UsageCursor{}))
+	for _, e := range []string{"team", "key-1"} {
+		o.used(e, "gpt-4", last, -1, 5)
+		o.used(e, "gpt-4", last.Add(time.Hour), 5, 9)
+	}
+	denied := schema.Denied{Entity: "key-1", Resource: "gpt-4", Hour: last, Limits: map[string]int64{"rpm": 3}}
+	o.update(denied.Key(), denied.Statement())
+	o.now = last.Add(3 * time.Hour)
+	return o
+}
+
+// update updates an item.
+func (o *office) update(key schema.Key, st schema.Statement) {
+	o.t.Helper()
+	in := &dynamodb.UpdateItemInput{
+		TableName: aws.String("limits"), Key: key.Attributes(), UpdateExpression: &st.Update, ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+	}
+	if st.Condition != "" {
+		in.ConditionExpression = &st.Condition
+	}
+	_, err := o.db.Client().UpdateItem(o.t.Context(), in)
+	require.NoError(o.t, err)
+}
+
+// everything is every item of the table that says something of usage.
+func (o *office) everything() map[string]map[string]types.AttributeValue {
+	o.t.Helper()
+	all := map[string]map[string]types.AttributeValue{}
+	for _, item := range append(scan(o.t, o.db), summed(o.t, o.db)...) {
+		all[text(item, "PK")+" "+text(item, "SK")] = item
+	}
+	return all
+}
+
+// TestClosingUnderFaults: throttled, unanswered, and cut at any write, the same items are
+// there once it was done again.
+func TestClosingUnderFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		whole := busyDay(t)
+		assert.Equal(t, 2, whole.close(whole.now).Hours)
+		want := whole.everything()
+		require.Contains(t, want, "PLAN#pro #USAGE_MONTH#gpt-4#2026-03")
+		cut := int64(1)
+		for ; ; cut += 2 {
+			o := busyDay(t)
+			uncut := o.cutAt(cut, func() error {
+				_, err := o.closer.CloseDue(t.Context())
+				return err
+			})
+			o.close(o.now)
+			require.Equal(t, want, o.everything(), "cut at write %d", cut)
+			if uncut {
+				break
+			}
+		}
+		assert.Greater(t, cut, int64(15))
+	})
+}
+
+// TestClosersAtOnce write what one writes.
+func TestClosersAtOnce(t *testing.T) {
+	whole := busyDay(t)
+	whole.close(whole.now)
+	o := busyDay(t)
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			_, err := o.closer.CloseDue(context.Background())
+			assert.NoError(t, err)
+		})
+	}
+	all.Wait()
+	assert.Equal(t, whole.everything(), o.everything())
+}
+
+// TestDenialsAreSummed with the usage of the same place, and count no entity.
+func TestDenialsAreSummed(t *testing.T) {
+	o := busyDay(t)
+	o.close(o.now)
+	got := sums(t, o.db)
+	assert.Equal(t, "rpm.n=5 rpm.x=3 of 1", got["ENTITY#team #CHILDREN_HOUR#gpt-4#2026-03-31T22:00:00Z"])
+	assert.Equal(t, "rpm.n=9 of 1", got["PLAN#pro #USAGE_DAY#gpt-4#2026-03-31"], "key-1 cascades into the plan")
+	assert.Equal(t, "rpm.n=9 rpm.x=3 of 1", got["ENTITY#key-1 #USAGE_MONTH#gpt-4#2026-03"])
+}
+
+// TestAnOlderSumReplacesNoNewer: neither one that was read before, nor one that is not
+// final after one that is.
+func TestAnOlderSumReplacesNoNewer(t *testing.T) {
+	o := busyDay(t)
+	behind := o.now
+	o.close(behind.Add(30 * time.Hour))
+	want := o.everything()
+	o.now = behind
+	_, err := o.closer.Close(t.Context(), behind.Add(-3*time.Hour), behind)
+	require.NoError(t, err)
+	assert.Equal(t, want, o.everything())
+}
+
+// TestOneOfManyCloses: of several that run, one closes what is due, another once that is
+// gone; a run with nothing due writes nothing but its lease.
+func TestOneOfManyCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := busyDay(t)
+		began, now := time.Now(), o.now
+		clock := func() time.Time { return now.Add(time.Since(began)) }
+		run := func() (stop func()) {
+			c, err := aggregator.NewCloser(o.db.Client(), "limits", &aggregator.CloserOptions{Now: clock, Failed: func(err error) { assert.NoError(t, err) }})
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				assert.ErrorIs(t, c.Run(ctx), context.Canceled)
+			}()
+			return func() { cancel(); <-ended }
+		}
+		first, second := run(), run()
+		<-time.After(time.Minute)
+		got := sums(t, o.db)
+		assert.Equal(t, "rpm.n=9 of 1", got["RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03"])
+		first()
+		<-time.After(26 * time.Hour)
+		got = sums(t, o.db)
+		assert.Equal(t, "rpm.n=9 of 1 final", got["RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03"])
+		second()
+	})
+}
+
+// TestNamespacesAreClosedApart: each by its own entities, and none that is not asked for.
+func TestNamespacesAreClosedApart(t *testing.T) {
+	o := newOffice(t, noon, nil)
+	err := o.repo.RegisterNamespace(t.Context(), "eu")
+	require.NoError(t, err)
+	o.close(noon)
+	there := record(1, noon, -1, 7)
+	there.Keys["PK"] = &types.AttributeValueMemberS{Value: "eu/ENTITY#key-1"}
+	process(t, o.p, record(1, noon, -1, 5), there)
+	o.close(noon.Add(2 * time.Hour))
+	assert.Equal(t, map[string]string{
+		"RESOURCE#gpt-4 #USAGE_HOUR#gpt-4#2026-03-29T12:00:00Z":    "rpm.n=5 of 1",
+		"eu/RESOURCE#gpt-4 #USAGE_HOUR#gpt-4#2026-03-29T12:00:00Z": "rpm.n=7 of 1",
+	}, sums(t, o.db))
+}
+
+// TestRestOfBuckets: what the stream does not tell any more is booked once nothing was
+// written for so long that no record can come.
+func TestRestOfBuckets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{firm: newFirm(t, 1), lost: map[string]bool{}}
+		acquire := func(n int64) {
+			_, err := o.limiter.Acquire(t.Context(), "org", "gpt-4", dynalimit.Amounts{"rpm": n})
+			require.NoError(t, err)
+
+		}
+		acquire(5)
+		o.take(false)
+		o.now.Add(int64(2 * time.Hour))
+		acquire(3)
+		o.take(true)
+		began := o.clock()
+		options := aggregator.RepairOptions{From: began.Add(-3 * time.Hour), To: began.Add(time.Hour)}
+		o.now.Add(int64(25 * time.Hour))
+		done, err := o.closer.Repair(t.Context(), options)
+		require.NoError(t, err)
+		assert.Empty(t, done.Bookings, "a record may still come")
+		o.now.Add(int64(2 * time.Hour))
+		done, err = o.closer.Repair(t.Context(), options)
+		require.NoError(t, err)
+		assert.Equal(t, []aggregator.Booking{{Entity: "org", Resource: "gpt-4", Limit: "rpm", Hour: began.Truncate(time.Hour), Millitokens: 3000}}, done.Bookings)
+	})
+}
