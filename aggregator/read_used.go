@@ -3,6 +3,7 @@ package aggregator
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,65 +27,123 @@ type Used struct {
 }
 
 // Used lists who used what in the hours of a query, as far as the stream has brought it, in
-// the order of resources and then of entities. Hours are listed by an index, for as long as
-// they are kept (ReaderOptions.Retention): a query costs 16 requests for each of its hours,
-// at least half a read unit each. It fails with a *ValidationError for a bad query.
+// the order of resources and then of entities. It reads an index: 16 requests for each day
+// of UTC that is final, and for each other hour, at least half a read unit each. Days are
+// listed for as long as their sums are kept, hours for as long as they are
+// (ReaderOptions.Retention). It fails with a *ValidationError for a bad query.
 func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	a, err := r.check(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: "any"}, q)
 	if err != nil {
 		return nil, err
 	}
-	from, to := r.listed(a)
-	found := map[Used]bool{}
-	var mu sync.Mutex
+	item, err := r.table.Get(ctx, opUsage, r.keys.UsageClosed())
+	if err != nil {
+		return nil, err
+	}
+	cursor, err := schema.DecodeUsageCursor(item)
+	if err != nil {
+		return nil, err
+	}
+	s := &search{Reader: r, resource: q.Resource, found: map[Used]bool{}}
 	group, going := errgroup.WithContext(ctx)
 	group.SetLimit(looking)
-	for hour := from; hour.Before(to) && going.Err() == nil; hour = hour.Add(time.Hour) {
+	days, hours := r.listed(a, cursor.Final)
+	for _, day := range days {
+		group.Go(func() error { return s.day(going, day) })
+	}
+	for _, hour := range hours {
 		for shard := range schema.UsageShards {
-			group.Go(func() error {
-				return each(r.usedIn(going, hour, shard), func(u Used) bool {
-					mu.Lock()
-					defer mu.Unlock()
-					found[u] = found[u] || q.Resource == "" || u.Resource == q.Resource
-					return true
-				})
-			})
+			group.Go(func() error { return s.hour(going, hour, shard) })
 		}
 	}
 	if err := cmp.Or(group.Wait(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	var all []Used
-	for u, wanted := range found {
-		if wanted {
-			all = append(all, u)
-		}
-	}
-	slices.SortFunc(all, func(a, b Used) int {
+	return slices.SortedFunc(maps.Keys(s.found), func(a, b Used) int {
 		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Entity, b.Entity))
-	})
-	return all, nil
+	}), nil
 }
 
-// listed are the hours of a query that an index may list: those that are kept, up to now.
-func (r *Reader) listed(a ask) (from, to time.Time) {
-	from, to = r.calendar.Hours(a.from, a.to)
+// listed are the days and the other hours of a query that an index may list: those that are
+// kept, up to now. Days are those that are over by final.
+func (r *Reader) listed(a ask, final time.Time) (days, hours []time.Time) {
+	at, to := r.calendar.Hours(a.from, a.to)
 	if last := a.openHour().Add(2 * time.Hour); to.After(last) { // by DynamoDB's clock it may be the next hour
 		to = last
 	}
+	oldest := time.Time{}
 	if r.retention > 0 {
-		if oldest := a.now.UTC().Add(-r.retention).Truncate(time.Hour); from.Before(oldest) {
-			from = oldest
-		}
+		oldest = a.now.UTC().Add(-r.retention).Truncate(time.Hour)
 	}
-	return from, to
+	for at.Before(to) {
+		next := schema.UsageDaily.Next(at)
+		if at.Equal(schema.UsageDaily.Floor(at)) && !next.After(to) && !next.After(final) {
+			days, at = append(days, at), next
+			continue
+		}
+		if !at.Before(oldest) {
+			hours = append(hours, at)
+		}
+		at = at.Add(time.Hour)
+	}
+	return days, hours
 }
 
-// usedIn is who used what in an hour, of one of its partitions of the index.
-func (r *Reader) usedIn(ctx context.Context, hour time.Time, shard int) list[Used] {
-	q := table.Query{Op: opUsage, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: r.keys.UsageHour(hour, shard)}
-	return convert(r.table.Items(ctx, q), func(item schema.Item) (Used, error) {
-		entity, resource, _ := strings.Cut(schema.Text(item, schema.GSI3SK), "#")
-		return Used{resource, entity}, nil
+// search looks for who used what.
+type search struct {
+	*Reader
+	resource string // "" for all
+
+	mu    sync.Mutex
+	found map[Used]bool
+}
+
+// day looks through the sums of a day. One that has none was over before hours were closed.
+func (s *search) day(ctx context.Context, day time.Time) error {
+	none := true
+	for shard := range schema.UsageShards {
+		err := each(s.table.Items(ctx, used(s.keys.UsageDay(day, shard))), func(item schema.Item) bool {
+			none = false
+			if series, ok := s.keys.SeriesOf(schema.KeyOf(item)); ok && series.Kind == schema.UsageOfEntity {
+				s.add(Used{series.Resource, series.ID})
+			}
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for hour := day; none && hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
+		for shard := range schema.UsageShards {
+			if err := s.hour(ctx, hour, shard); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hour looks through the snapshots of an hour, in one of its partitions.
+func (s *search) hour(ctx context.Context, hour time.Time, shard int) error {
+	return each(s.table.Items(ctx, used(s.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
+		if _, entity, resource, _, ok := schema.UsageOf(schema.KeyOf(item)); ok {
+			s.add(Used{resource, entity})
+		}
+		return true
 	})
+}
+
+// used lists a partition of the index.
+func used(partition string) table.Query {
+	q := indexed(partition)
+	q.Op = opUsage
+	return q
+}
+
+func (s *search) add(u Used) {
+	if s.resource == "" || u.Resource == s.resource {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.found[u] = true
+	}
 }

@@ -51,6 +51,45 @@ func TestUsed(t *testing.T) {
 	assert.ErrorContains(t, err, "query.Resource")
 }
 
+// TestUsedOfFinalDays: their sums say so, also when their hours are gone; days before the
+// first that was closed are looked for by the hour.
+func TestUsedOfFinalDays(t *testing.T) {
+	db, p := newTable(t, nil)
+	day := noon.Truncate(24 * time.Hour)
+	at := func(days, hours int) time.Time { return day.AddDate(0, 0, days).Add(time.Duration(hours) * time.Hour) }
+	process(t, p,
+		recordOfWhom(1, at(0, 3), "early", "gpt-4"), recordOfWhom(2, at(3, 3), "a", "gpt-4"), recordOfWhom(3, at(3, 23), "b", "claude"), recordOfWhom(4, at(5, 1), "late", "gpt-4"),
+	)
+	var now atomic.Int64
+	closer, err := aggregator.NewCloser(db.Client(), "limits", &aggregator.CloserOptions{Now: func() time.Time { return time.Unix(now.Load(), 0).UTC() }})
+	require.NoError(t, err)
+	for _, until := range []time.Time{at(4, 2), at(5, 2)} {
+		now.Store(until.Unix())
+		_, err = closer.CloseDue(t.Context())
+		require.NoError(t, err)
+	}
+	r := reading(t, db, at(5, 2), aggregator.ReaderOptions{Retention: 6 * time.Hour})
+	read := func(from, to time.Time, q aggregator.Query) ([]aggregator.Used, int64) {
+		q.From, q.To = from, to
+		began := db.Meter()
+		used, err := r.Used(t.Context(), q)
+		require.NoError(t, err)
+		return used, db.Meter().Sub(began).Requests()
+	}
+	a, b := aggregator.Used{Resource: "gpt-4", Entity: "a"}, aggregator.Used{Resource: "claude", Entity: "b"}
+	early, late := aggregator.Used{Resource: "gpt-4", Entity: "early"}, aggregator.Used{Resource: "gpt-4", Entity: "late"}
+	used, requests := read(at(3, 0), at(4, 0), aggregator.Query{})
+	assert.Equal(t, []aggregator.Used{b, a}, used)
+	assert.EqualValues(t, 1+16, requests)
+	used, _ = read(at(3, 0), at(4, 0), aggregator.Query{Resource: "gpt-4"})
+	assert.Equal(t, []aggregator.Used{a}, used)
+	used, requests = read(at(3, 0), at(5, 2), aggregator.Query{})
+	assert.Equal(t, []aggregator.Used{b, a, late}, used)
+	assert.EqualValues(t, 1+16+16*6, requests, "hours that are gone are not looked for")
+	used, _ = read(at(0, 0), at(1, 0), aggregator.Query{})
+	assert.Equal(t, []aggregator.Used{early}, used)
+}
+
 // TestUsedOfANamespace: that of others is not seen.
 func TestUsedOfANamespace(t *testing.T) {
 	db, p := newTable(t, nil)
