@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/doctor"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -313,6 +314,12 @@ var ailments = []struct {
 	{"a blocked system", func(x *ill) {
 		require.NoError(x.t, x.repository().SetBlocked(x.t.Context(), dynalimit.Scope{}, true))
 	}, "system limits", doctor.Wrong, "blocked", "dynalimit system show"},
+	{"usage that nobody sums up", func(*ill) {}, "usage", doctor.Hint, "nobody", "dynalimit tail"},
+	{"a stream that nobody has followed for hours", func(x *ill) { x.closedTo(5 * time.Hour) }, "usage", doctor.Warning, "up to 2026-01-23 10:00:00", "dynalimit tail"},
+	{"a stream that nobody has followed for days", func(x *ill) { x.closedTo(49 * time.Hour) }, "usage", doctor.Warning, "up to 2026-01-21 14:00:00", "dynalimit tail"},
+	{"hours of usage that cannot be told apart", func(x *ill) {
+		x.put(map[string]types.AttributeValue{"PK": text("SYSTEM#"), "SK": text("#USAGE_CLOSED"), "closed_to": text("soon")})
+	}, "usage", doctor.Warning, "delete it", "aws dynamodb delete-item --table-name limits --key '{\"PK\":{\"S\":\"SYSTEM#\"}"},
 	{"no tables of budgets", func(x *ill) { x.cmd.Budget, x.cmd.Usage = true, "spent"; x.readmit() }, "budget table spent", doctor.Wrong, `no table "spent"`, "dynalimit table create --budget --usage spent"},
 	{"a table of budgets whose time to live is being turned off", func(x *ill) {
 		_, _, _ = x.run("table", "create", "--budget")
@@ -382,6 +389,16 @@ func TestDoctorsFixesMend(t *testing.T) {
 		})
 	}
 	assert.Equal(t, len(mendable), mended)
+}
+
+// closedTo has hours of usage closed up to some time ago.
+func (x *ill) closedTo(ago time.Duration) {
+	x.t.Helper()
+	at := x.now.Add(-ago)
+	closer, err := aggregator.NewCloser(x.db.Client(), "limits", &aggregator.CloserOptions{Now: func() time.Time { return at }})
+	require.NoError(x.t, err)
+	_, err = closer.CloseDue(x.t.Context())
+	require.NoError(x.t, err)
 }
 
 // mendable are the ailments that a command of dynalimit makes right by itself.

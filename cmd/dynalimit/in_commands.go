@@ -34,6 +34,9 @@ var method = regexp.MustCompile(`\b(with |call |by |or )?(Repository\.)?([A-Z][a
 var inGoAlone = strings.NewReplacer(
 	"; read it again with GetConfig, and decide anew", "",
 	", or make this one from Repository.TableInput", "",
+	", or say with options.Retention how long hours are", "",
+	"aggregator: invalid query.From: ", "--from: ", "aggregator: invalid query.Resource: ", "--resource: ",
+	"aggregator: invalid id: ", "--entity: ", "aggregator: invalid plan: ", "--plan: ", "aggregator: invalid parent: ", "--children-of: ", "aggregator: invalid resource: ", "--resource: ",
 )
 
 // inCommands says in commands what an error says in methods of the library.

@@ -42,7 +42,8 @@ type commands struct {
 	Terraform terraformCmd `cmd:"" help:"Print a Terraform configuration of tables, roles and alarms."`
 	Migrate   migrateCmd   `cmd:"" help:"Turn a table of the older layout into today's."`
 
-	Usage  usageCmd  `cmd:"" help:"Show, watch and export what was used, by hour, day and month."`
+	Usage  usageCmd  `cmd:"" help:"Show, watch, export and repair what was used, by hour, day and month."`
+	Tail   tailCmd   `cmd:"" help:"Follow the table's stream, and turn it into usage."`
 	Top    topCmd    `cmd:"" help:"Watch the fullest buckets of a resource, or those of an entity, as they change."`
 	Doctor doctorCmd `cmd:"" help:"Find out what is wrong with the table, the credentials, the clock, the configuration."`
 

@@ -26,12 +26,14 @@ var changing = map[string]string{
 	"budget orgs put": "", "budget apps put": "", "budget quotas set": "", "budget override": "",
 	"budget adjust": "", "budget prices set": "", "budget prices reset": "", "budget prices import": "",
 	"budget sweep": "",
+	"usage repair": "",
 	"local":        "it serves until it is stopped",
+	"tail":         "it follows until it is stopped",
 }
 
 // destroying are the commands after which something is gone: they ask.
 var destroying = []string{
-	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "manifest apply", "block set",
+	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "manifest apply", "block set", "usage repair",
 }
 
 // TestCommandsThatChangeSomethingSayWhatWould: each has --dry-run, and those that destroy

@@ -32,6 +32,9 @@ var roomTable = map[string]struct {
 		ours: []string{project, project + "/budget", project + "/internal/ddb", project + "/internal/schema", rooms + "notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "asks clients that it is given what is wrong",
 	},
+	"follow": {
+		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums up what a Tail and a Closer tell it",
+	},
 	"infra": {
 		pure: true, ours: []string{project, project + "/budget", project + "/internal/schema"}, others: []string{sdk},
 		reason: "templates are values: the same options give the same text",

@@ -21,6 +21,7 @@ type usageCmd struct {
 	Summary usageSummaryCmd `cmd:"" help:"Show a period at a glance: totals of resources, and who used most."`
 	Top     usageTopCmd     `cmd:"" help:"Show who used most of a resource, in a period or now."`
 	Watch   usageWatchCmd   `cmd:"" help:"Watch what is used, as it is."`
+	Repair  usageRepairCmd  `cmd:"" help:"Book what was used although the stream brought no record of it."`
 	Export  usageExportCmd  `cmd:"" help:"Write usage as CSV, or as lines of JSON."`
 	Report  usageReportCmd  `cmd:"" help:"Write a page of HTML with charts of what was used."`
 }

@@ -155,9 +155,10 @@ func missingCell(l aggregator.LimitUsage) string {
 
 // tellNotes tells plainly what to know about totals.
 func tellNotes(out *term.Output, totals []ledger.Total) {
-	var missing, unseen, denied, pending bool
+	var missing, unseen, denied, pending, repaired bool
 	for _, t := range totals {
 		missing, unseen = missing || t.Missing != 0, unseen || t.Unseen > 0
+		repaired = repaired || t.Repaired != 0
 		denied, pending = denied || t.Denied > 0, pending || t.Pending != 0
 	}
 	if missing {
@@ -168,6 +169,9 @@ func tellNotes(out *term.Output, totals []ledger.Total) {
 	}
 	if pending {
 		fmt.Fprintln(out, out.Dim("Pending: counted, read from the buckets; the stream has not brought it yet."))
+	}
+	if repaired {
+		fmt.Fprintln(out, out.Dim("Repaired: counted, and booked later because no record of it came."))
 	}
 	if denied {
 		fmt.Fprintln(out, out.Dim("Denied: calls that the limit denied, as far as processes told: best effort."))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,10 +9,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	streamtypes "github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // meteredTable is a table whose stream somebody turns into usage.
@@ -67,6 +70,16 @@ func (m *meteredTable) fold(lost func(aggregator.Record) bool) *meteredTable {
 	return m
 }
 
+// close has the hours closed that are due.
+func (m *meteredTable) close() *meteredTable {
+	m.t.Helper()
+	closer, err := aggregator.NewCloser(m.db.Client(), "limits", &aggregator.CloserOptions{Now: m.clock})
+	require.NoError(m.t, err)
+	_, err = closer.CloseDue(m.t.Context())
+	require.NoError(m.t, err)
+	return m
+}
+
 // records are all that the stream holds.
 func (m *meteredTable) records() (all []aggregator.Record) {
 	m.t.Helper()
@@ -101,12 +114,12 @@ func weekOfUse(t *testing.T) *meteredTable {
 	m := metered(t)
 	m.at(21, 9, 10).use("key-1", "gpt-4", 1200).use("key-2", "gpt-4", 300).fold(nil)
 	m.at(21, 10, 10).use("key-1", "gpt-4", 40_000).use("solo", "claude", 7).fold(nil)
-	m.at(22, 9, 0).use("key-1", "gpt-4", 2500).fold(nil)
+	m.at(22, 9, 0).close().use("key-1", "gpt-4", 2500).fold(nil)
 	m.at(22, 23, 59).use("key-2", "gpt-4", 100_000).fold(nil)
 	m.at(23, 13, 0).use("key-1", "gpt-4", 800).use("key-1", "claude", 99).fold(nil)
 	m.at(23, 15, 5).use("key-1", "gpt-4", 5).fold(nil)
 	m.at(23, 15, 20).use("key-1", "gpt-4", 60)
-	return m.at(23, 15, 30)
+	return m.at(23, 15, 30).close()
 }
 
 // TestUsageTranscript plays a session of somebody who looks at what was used.
@@ -131,7 +144,9 @@ func TestUsageTranscript(t *testing.T) {
 		{"usage", "list", "--timezone", "Berlin"},
 		{"usage", "list", "--entity", "a#b"},
 		{"usage", "list", "--resource", "a#b"},
-		{"usage", "list", "--by", "hour", "--from", "2020"},
+		{"usage", "list", "--resource", "gpt-4", "--by", "hour", "--from", "2020"},
+		{"usage", "list", "--plan", "p#", "--timezone", "Asia/Tokyo"},
+		{"usage", "list", "--children-of", "team-a", "--by", "day", "--from", "2025-06", "--timezone", "Asia/Tokyo"},
 	})
 	s.golden("usage_summary.txt", [][]string{
 		{"usage", "summary", "--since", "1d"},
@@ -146,6 +161,10 @@ func TestUsageTranscript(t *testing.T) {
 		{"usage", "top", "--resource", "gpt-4", "--from", "2026-01-21", "--to", "2026-01-22", "--of", "tpm", "--most", "1"},
 		{"usage", "top", "--resource", "gpt-4", "--since", "6h", "--json"},
 		{"usage", "top", "--resource", "o3", "--since", "1h"},
+		{"usage", "top", "--resource", "gpt-4", "--now", "--of", "tpm"},
+		{"usage", "top", "--resource", "gpt-4", "--now", "--most", "1", "--json"},
+		{"usage", "top", "--resource", "o3", "--now"},
+		{"usage", "top", "--resource", "gpt-4", "--now", "--since", "1h"},
 		{"usage", "top", "--resource", "gpt-4", "--most=-1"},
 		{"usage", "top"},
 		{"usage", "top", "--resource", ""},
@@ -167,4 +186,46 @@ func TestUsageTranscript(t *testing.T) {
 		{"usage", "export", "--entity", "key-1", "-o", "no/such/folder.csv"},
 		{"usage", "export", "--format", "xlsx"},
 	})
+}
+
+// lossy is a table in which records were lost, two days ago: of 500 tokens of key-2, and of
+// the end of the bucket of solo.
+func lossy(t *testing.T) *meteredTable {
+	t.Helper()
+	m := metered(t)
+	m.at(20, 9, 0).use("key-2", "gpt-4", 1000).use("solo", "gpt-4", 1)
+	m.at(20, 9, 20).use("key-2", "gpt-4", 500)
+	_, err := m.db.Client().DeleteItem(t.Context(), &dynamodb.DeleteItemInput{
+		TableName: aws.String("limits"), Key: (schema.Keys{}).Bucket("solo", "gpt-4").Attributes(),
+	})
+	require.NoError(t, err)
+	gone := m.now
+	m.at(20, 9, 40).use("key-2", "gpt-4", 7).use("solo", "gpt-4", 2)
+	m.fold(func(r aggregator.Record) bool { return r.Time.Equal(gone) })
+	m.at(20, 10, 15).close()
+	return m.at(22, 15, 30).close()
+}
+
+// TestUsageRepairTranscript plays a session of somebody who finds that usage is missing.
+func TestUsageRepairTranscript(t *testing.T) {
+	m := lossy(t)
+	m.answers = strings.NewReader("no\nrepair\n")
+	m.golden("usage_repair.txt", [][]string{
+		{"usage", "list", "--entity", "key-2", "--from", "2026-01-20", "--to", "2026-01-20"},
+		{"usage", "summary", "--resource", "gpt-4", "--from", "2026-01-20", "--to", "2026-01-20"},
+		{"usage", "repair", "--dry-run", "--since", "3d"},
+		{"usage", "repair", "--dry-run", "--json", "--since", "3d"},
+		{"usage", "repair", "--since", "3d"},
+	})
+	m.answers = strings.NewReader("repair\n")
+	m.golden("usage_repair_yes.txt", [][]string{
+		{"usage", "repair", "--since", "3d"},
+		{"usage", "list", "--entity", "key-2", "--from", "2026-01-20", "--to", "2026-01-20"},
+		{"usage", "repair", "--since", "3d"},
+		{"usage", "repair", "--since", "3d", "--yes", "--json"},
+		{"usage", "repair", "--from", "whenever"},
+	})
+	m = lossy(t)
+	m.golden("usage_repair_nobody.txt", [][]string{{"usage", "repair", "--since", "3d"}, {"usage", "repair", "--namespace", "eu", "--yes"}})
+	assert.Contains(t, m.must("usage", "repair", "--since", "3d", "--yes"), "Booked, and")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,7 @@ type usageTopCmd struct {
 	Resource string `required:"" help:"The resource." placeholder:"NAME"`
 	Of       string `help:"Only by this limit. Default: by each." placeholder:"LIMIT"`
 	Most     int    `help:"At most so many entities of each limit; 0 for all." default:"20"`
+	Now      bool   `help:"What is used of the resource now, read from its buckets, in place of what was used."`
 	period
 }
 
@@ -29,6 +31,7 @@ brought yet of the hour that is now counts too.
 Examples:
   dynalimit usage top --resource gpt-4
   dynalimit usage top --resource gpt-4 --of tpm --from 2026-01 --to 2026-01 --most 0
+  dynalimit usage top --resource gpt-4 --now
   dynalimit usage top --resource gpt-4 --since 24h --json`
 }
 
@@ -36,6 +39,9 @@ Examples:
 func (c usageTopCmd) Validate() error {
 	if err := wantName("resource", c.Resource); err != nil {
 		return err
+	}
+	if c.Now && c.Since+c.From+c.To != "" {
+		return errors.New("--now is about now: leave --since, --from and --to out")
 	}
 	if c.Most < 0 {
 		return fmt.Errorf("--most %d is no number of entities: give 0 or more", c.Most)
@@ -74,7 +80,10 @@ func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) erro
 	}
 	by := a.widest()
 	a = a.widened(by, now(ctx))
-	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
+	return g.readingUsage(ctx, out, a.zone, func(repo *dynalimit.Repository, r *aggregator.Reader) error {
+		if c.Now {
+			return c.showNow(ctx, out, repo)
+		}
 		t, err := c.rank(ctx, r, a, aggregator.Query{Resource: c.Resource, From: a.From, To: a.To, Window: by})
 		if err != nil {
 			return err
@@ -154,9 +163,7 @@ func (c usageTopCmd) print(out *term.Output, a asked, t topUsage) {
 			bars[i] = term.Measure{Name: e.Entity, Text: text, Share: float64(e.Consumed) / float64(max(1, l.Entities[0].Consumed)), Paint: out.Green}
 		}
 		out.Bars(2, bars)
-		if more := l.Users - len(l.Entities); more > 0 {
-			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  and %s more: --most 0 shows all", notation.Number(int64(more)))))
-		}
+		printMore(out, l.Users-len(l.Entities))
 	}
 }
 

@@ -34,17 +34,38 @@ type told struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
 	until string
-	said  func()
+	found func()
 }
 
 func (n *told) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.text.Write(p)
-	if strings.Contains(n.text.String(), n.until) {
-		n.said()
+	if n.found != nil && strings.Contains(n.text.String(), n.until) {
+		n.found()
 	}
 	return len(p), nil
+}
+
+// said is what was told so far.
+func (n *told) said() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+// await waits until a text was told.
+func (n *told) await(t *testing.T, text string) {
+	t.Helper()
+	ctx, found := context.WithTimeout(t.Context(), 20*time.Second)
+	defer found()
+	n.mu.Lock()
+	if n.until, n.found = text, found; strings.Contains(n.text.String(), text) {
+		found()
+	}
+	n.mu.Unlock()
+	<-ctx.Done()
+	require.ErrorIs(t, ctx.Err(), context.Canceled, "%q in %q", text, n.said())
 }
 
 // TestNoCommandIsSilent: with a table that does not answer, every command of the
@@ -74,7 +95,7 @@ func TestNoCommandIsSilent(t *testing.T) {
 			continue
 		}
 		ctx, interrupt := context.WithCancel(t.Context())
-		notes := &told{until: "waiting for", said: interrupt}
+		notes := &told{until: "waiting for", found: interrupt}
 		giveUp := time.AfterFunc(20*time.Second, interrupt) // a silent command fails below, and does not hang
 		code := run(ctx, append(unquoted(line), "--endpoint", server.URL), &term.Output{Writer: &bytes.Buffer{}, Patience: time.Millisecond}, notes)
 		giveUp.Stop()

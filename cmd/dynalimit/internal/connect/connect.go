@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/dynalimit/dynalimit"
@@ -147,6 +148,15 @@ func (o Options) Client(ctx context.Context) (*dynamodb.Client, error) {
 // ClientOf is a client of DynamoDB with a configuration that Config returned.
 func (o Options) ClientOf(cfg aws.Config) *dynamodb.Client {
 	return dynamodb.NewFromConfig(cfg, func(d *dynamodb.Options) {
+		if at := o.endpoint(); at != "" {
+			d.BaseEndpoint = aws.String(at)
+		}
+	})
+}
+
+// StreamsOf is a client of DynamoDB Streams with a configuration that Config returned.
+func (o Options) StreamsOf(cfg aws.Config) *dynamodbstreams.Client {
+	return dynamodbstreams.NewFromConfig(cfg, func(d *dynamodbstreams.Options) {
 		if at := o.endpoint(); at != "" {
 			d.BaseEndpoint = aws.String(at)
 		}

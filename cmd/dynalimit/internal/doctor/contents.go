@@ -197,7 +197,7 @@ func (v *visit) deleteLevel(at dynalimit.Scope) string {
 	case at.Resource != "":
 		key = keys.ResourceConfig(at.Resource)
 	}
-	return v.awsCommand(`dynamodb delete-item --table-name %s --key '{"PK":{"S":%q},"SK":{"S":%q}}' --return-values ALL_OLD`, v.Table, key.PK, key.SK)
+	return v.deleteItem(key)
 }
 
 func (v *visit) systemLimits(ctx context.Context) Result {
@@ -221,4 +221,9 @@ func (v *visit) systemLimits(ctx context.Context) Result {
 		}
 	}
 	return ok("%s", notation.Many(len(config.Limits), "limit"))
+}
+
+// deleteItem is the command that deletes an item, and shows what it held.
+func (v *visit) deleteItem(key schema.Key) string {
+	return v.awsCommand(`dynamodb delete-item --table-name %s --key '{"PK":{"S":%q},"SK":{"S":%q}}' --return-values ALL_OLD`, v.Table, key.PK, key.SK)
 }

@@ -146,6 +146,7 @@ var checks = []check{
 	{"namespace", "reading the namespace", one((*visit).namespace)},
 	{"configuration", "reading every level of the configuration", (*visit).configuration},
 	{"system limits", "reading the system's limits", one((*visit).systemLimits)},
+	{"usage", "looking how far usage is summed up", one((*visit).usage)},
 	{"budget tables", "looking at the tables of budgets", (*visit).budget},
 }
 

@@ -1,0 +1,51 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// An hour is closed a quarter of an hour after its end, or a little later where the stream
+// is followed now and then; the stream keeps records for a day.
+const closedLate, recordsKept = 4 * time.Hour, 24 * time.Hour
+
+// usage tells whether somebody follows the stream, by how far hours are closed.
+func (v *visit) usage(ctx context.Context) Result {
+	if v.down != "" {
+		return unchecked("%s", v.down)
+	}
+	ctx, cancel := v.timed(ctx)
+	defer cancel()
+	key := schema.NewKeys(v.Namespace).UsageClosed()
+	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &v.Table, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return unchecked("%s", v.why(err))
+	}
+	cursor, err := schema.DecodeUsageCursor(out.Item)
+	if err != nil {
+		return Result{Status: Warning, Found: err.Error(), Means: "hours of usage are not closed", Fix: v.deleteItem(key)}
+	}
+	if cursor.Closed.IsZero() {
+		return Result{Status: Hint, Found: "nobody sums it up", Means: "nobody knows who used how much: 'dynalimit tail' or the Lambda turns the stream into usage", Fix: v.tail()}
+	}
+	closed := "hours are closed up to " + clock(cursor.Closed)
+	late := v.Now().Sub(cursor.Closed)
+	if late <= closedLate {
+		return ok("%s", closed)
+	}
+	means := fmt.Sprintf("nobody has closed any for %s: the stream keeps records for a day, and then they are gone", notation.Wait(late))
+	if late > recordsKept {
+		means = fmt.Sprintf("nobody has closed any for %s: records of usage are lost; when the stream is followed again, 'dynalimit usage repair' books what counters tell", notation.Wait(late))
+	}
+	return Result{Status: Warning, Found: closed, Means: means, Fix: v.tail()}
+}
+
+// tail follows the stream, of the whole table.
+func (v *visit) tail() string { return v.command("tail") }

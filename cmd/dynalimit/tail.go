@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/follow"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// tailCmd turns the table's stream into usage.
+type tailCmd struct {
+	Once       bool          `help:"Catch up, close what is due, and end: for a timer that runs it at least every few hours."`
+	Close      bool          `help:"Close hours, days and months, so that there are sums of resources, plans and parents." default:"true" negatable:""`
+	Grace      time.Duration `help:"How long after its end an hour is closed." default:"15m"`
+	FoldEvery  time.Duration `help:"For how long records are gathered that are counted together: the longer, the fewer writes. At most 5m." default:"1m"`
+	Every      time.Duration `help:"The time between two lines that say how it goes." default:"30s"`
+	KeepHours  string        `help:"How long hours are kept; 0 for ever." default:"90d" placeholder:"PERIOD"`
+	KeepDays   string        `help:"How long days are kept; 0 for ever." default:"400d" placeholder:"PERIOD"`
+	KeepMonths string        `help:"How long months are kept; 0 for ever." default:"0" placeholder:"PERIOD"`
+}
+
+// Help is shown by --help.
+func (tailCmd) Help() string {
+	return `It follows the stream of the table, of all namespaces, until Ctrl-C or SIGTERM: then it
+counts what it has gathered, and ends. Several may run at once: they share the shards, and
+one that dies is replaced within a minute. How far it came is in the table. The stream
+keeps records for a day: what is not read by then is told as a gap, which 'dynalimit usage
+repair' books. Where the Lambda does this, it is not needed.
+
+With --json each line is an object.
+
+Examples:
+  dynalimit tail
+  dynalimit tail --fold-every 5m --keep-hours 30d
+  dynalimit tail --once --json`
+}
+
+// Validate is called by the parser.
+func (c tailCmd) Validate() error {
+	switch {
+	case c.Every < 100*time.Millisecond:
+		return fmt.Errorf("--every is %v: give at least 100ms", c.Every)
+	case c.FoldEvery > longestFold:
+		return fmt.Errorf("--fold-every is %v: give at most %v", c.FoldEvery, longestFold)
+	case c.Grace < 0 || c.Grace > longestGrace:
+		return fmt.Errorf("--grace is %v: give 0s to %v", c.Grace, longestGrace)
+	}
+	_, _, err := c.kept()
+	return err
+}
+
+const (
+	longestFold  = 5 * time.Minute
+	longestGrace = 25 * time.Hour // then hours are final
+)
+
+// kept is how long hours are kept, and sums.
+func (c tailCmd) kept() (time.Duration, aggregator.Retention, error) {
+	var r aggregator.Retention
+	for _, keep := range []struct {
+		flag, text string
+		to         *time.Duration
+	}{{"--keep-hours", c.KeepHours, &r.Hours}, {"--keep-days", c.KeepDays, &r.Days}, {"--keep-months", c.KeepMonths, &r.Months}} {
+		period, err := notation.Period(keep.text)
+		switch {
+		case keep.text == "0":
+			period = -1
+		case err != nil:
+			return 0, r, fmt.Errorf("%s %w", keep.flag, err)
+		case period < time.Hour:
+			return 0, r, fmt.Errorf("%s is %s: give at least 1h, or 0 for ever", keep.flag, keep.text)
+		}
+		*keep.to = period
+	}
+	return r.Hours, r, nil
+}
+
+// followed is a line of `tail --json`.
+type followed struct {
+	follow.Status
+	// Note is what somebody should know of.
+	Note string `json:"note,omitempty"`
+	// Ended says that it is the last.
+	Ended bool `json:"ended"`
+}
+
+// Run follows the stream.
+func (c tailCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	t, err := c.follower(ctx, g, out)
+	if err != nil {
+		return g.explain(ctx, err)
+	}
+	if c.Once {
+		return g.explain(ctx, t.once(ctx))
+	}
+	return g.explain(ctx, t.serve(ctx))
+}
+
+// follower is one run of the command.
+type follower struct {
+	tailCmd
+	out      *term.Output
+	where    string
+	clock    func() time.Time
+	settle   time.Duration
+	progress *follow.Progress
+	tail     *aggregator.Tail
+	closer   *aggregator.Closer // nil for none
+
+	mu sync.Mutex // of what is printed
+}
+
+// follower makes one, once the table was seen.
+func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*follower, error) {
+	hours, sums, err := c.kept()
+	if err != nil {
+		return nil, badInput("%w", err)
+	}
+	o := g.options(ctx)
+	t := &follower{tailCmd: c, out: out, where: o.Where(), settle: settleAWS, clock: func() time.Time { return now(ctx) }}
+	if o.Engine() {
+		t.settle = settleEngine
+	}
+	t.progress = follow.New(time.Now, t.note)
+	defer out.Watch(t.where)()
+	cfg, err := o.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := o.ClientOf(cfg)
+	if _, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &g.Table}); err != nil && ctx.Err() != nil {
+		return nil, err // what else is wrong, the tail says
+	}
+	if t.closer, err = c.closing(ctx, g, client, t.progress, sums); err != nil {
+		return nil, err
+	}
+	p, err := aggregator.New(client, g.Table, &aggregator.Options{Retention: hours})
+	if err != nil {
+		return nil, err
+	}
+	opts := &aggregator.TailOptions{Holder: hostname(), FoldEvery: c.FoldEvery, Now: clockOf(ctx), Observer: t.progress}
+	if c.Once {
+		opts.FoldEvery, opts.Poll = -1, pollOnce
+	}
+	t.tail, err = aggregator.NewTail(o.StreamsOf(cfg), client, g.Table, p.Process, opts)
+	return t, err
+}
+
+// closing is what closes hours; nil for nothing.
+func (c tailCmd) closing(ctx context.Context, g *globals, client *dynamodb.Client, p *follow.Progress, keep aggregator.Retention) (*aggregator.Closer, error) {
+	if !c.Close {
+		return nil, nil //nolint:nilnil // it is not asked for
+	}
+	return aggregator.NewCloser(client, g.Table, &aggregator.CloserOptions{
+		Grace: c.Grace, Retention: keep, Closed: p.Closed, Failed: p.Failed, Now: clockOf(ctx),
+	})
+}
+
+// hostname is this machine's, for people who look at leases.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "somewhere"
+	}
+	return name
+}
+
+const (
+	// pollOnce is the pause between two reads of a shard that has nothing new, where the
+	// stream is read once.
+	pollOnce = 250 * time.Millisecond
+	// settleAWS and settleEngine are how long nothing new has to come before a stream was
+	// read to its end: AWS gives empty pages in between.
+	settleAWS, settleEngine = 10 * time.Second, 2500 * time.Millisecond
+	// settleOthers is that where no shard was free: others may be dying.
+	settleOthers = 45 * time.Second
+	// lookOnce is the time between two looks whether it was.
+	lookOnce = 100 * time.Millisecond
+)
+
+// serve follows the stream until ctx ends.
+func (t *follower) serve(ctx context.Context) error {
+	t.out.Notef("dynalimit: following the stream of %s; Ctrl-C counts what was gathered, and ends", t.where)
+	var beside sync.WaitGroup
+	going, stop := context.WithCancel(ctx)
+	if t.closer != nil {
+		beside.Go(func() { _ = t.closer.Run(going) }) // what fails is told
+	}
+	beside.Go(func() { t.tellEvery(going) })
+	err := t.tail.Run(ctx)
+	stop()
+	beside.Wait()
+	t.line(true)
+	if ctx.Err() != nil && err != nil {
+		return &failure{exitFailed, fmt.Errorf("%w; it is counted by whoever follows the stream next", err)}
+	}
+	return err
+}
+
+// tellEvery says how it goes, until ctx ends.
+func (t *follower) tellEvery(ctx context.Context) {
+	every := t.Every
+	if t.out.Width > 0 && !t.out.JSON {
+		every = time.Second
+	}
+	ticks := time.NewTicker(every)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			t.line(false)
+		}
+	}
+}
+
+// once follows the stream until nothing waits, and closes what is due.
+func (t *follower) once(ctx context.Context) error {
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	over := t.out.Watch("the stream of " + t.where)
+	ended := make(chan error, 1)
+	go func() { ended <- t.tail.Run(following) }()
+	err := t.caughtUp(ctx, ended)
+	stop()
+	if err == nil {
+		err = <-ended
+	}
+	over()
+	if err == nil && t.closer != nil {
+		defer t.out.Watch(t.where + ", closing hours")()
+		_, err = t.closer.CloseDue(ctx)
+	}
+	if err == nil {
+		t.line(true)
+	}
+	return err
+}
+
+// caughtUp waits until nothing waits, or the tail has ended.
+func (t *follower) caughtUp(ctx context.Context, ended chan error) error {
+	looks := time.NewTicker(lookOnce)
+	defer looks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), <-ended)
+		case err := <-ended:
+			return err
+		case <-looks.C:
+		}
+		quiet, reading := t.progress.Quiet()
+		if reading && quiet >= t.settle || quiet >= settleOthers {
+			return nil
+		}
+	}
+}
+
+// line says how it goes.
+func (t *follower) line(last bool) {
+	s := t.progress.Status()
+	s.At = t.clock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.out.JSON && t.Once:
+		_ = t.out.Show(followed{Status: s, Ended: last}, nil)
+	case t.out.JSON:
+		t.object(followed{Status: s, Ended: last})
+	case last && t.Once:
+		fmt.Fprintf(t.out, "Up to date: %s.\n", s.Done())
+	case last && t.out.Width > 0:
+		fmt.Fprintf(t.out, "%sStopped: %s.\n", clearLine, s.Done())
+	case last:
+		fmt.Fprintf(t.out, "Stopped: %s.\n", s.Done())
+	case t.out.Width > 0: // one line that changes
+		fmt.Fprint(t.out, clearLine+t.out.Cut(s.Text(), 1))
+	default:
+		fmt.Fprintln(t.out, s.At.UTC().Format("15:04:05")+"  "+s.Text())
+	}
+}
+
+// clearLine begins the line of a terminal anew.
+const clearLine = "\r\x1b[K"
+
+// note says what somebody should know of.
+func (t *follower) note(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.out.JSON && !t.Once {
+		t.object(followed{Note: term.PlainLines(text)})
+		return
+	}
+	if t.out.Width > 0 && !t.Once {
+		fmt.Fprint(t.out, clearLine)
+	}
+	t.out.Notef("dynalimit: %s", term.PlainLines(text))
+}
+
+// object prints a line of JSON.
+func (t *follower) object(f followed) {
+	f.At = t.clock()
+	text, _ := json.Marshal(f) // of numbers and a text
+	fmt.Fprintf(t.out, "%s\n", text)
+}
