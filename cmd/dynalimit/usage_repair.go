@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit"
@@ -117,6 +119,12 @@ func (c usageRepairCmd) show(out *term.Output, a asked, done aggregator.Repaired
 	for _, u := range done.Unseen {
 		j.Unseen = append(j.Unseen, unseenJSON{u.Entity, u.Resource, u.Limit, u.Hour.In(a.zone), u.Unseen})
 	}
+	slices.SortFunc(j.Bookings, func(a, b bookingJSON) int {
+		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit))
+	})
+	slices.SortFunc(j.Unseen, func(a, b unseenJSON) int {
+		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit))
+	})
 	return out.Show(j, func() { c.print(out, a, j) })
 }
 
