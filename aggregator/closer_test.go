@@ -192,3 +192,23 @@ func TestDaysAndMonths(t *testing.T) {
 	}
 	assert.Equal(t, want, got)
 }
+
+// TestClosingCosts: one write unit a snapshot, once, one a sum, and three read units a
+// snapshot.
+func TestClosingCosts(t *testing.T) {
+	const many = 60
+	o := newOffice(t, noon, nil)
+	for i := range many {
+		o.entity(fmt.Sprint("key-", i), "", false, "")
+	}
+	o.close(noon.Add(75 * time.Minute))
+	at := noon.Add(time.Hour)
+	for i := range many {
+		o.used(fmt.Sprint("key-", i), "gpt-4", at, -1, 5)
+	}
+	before := o.db.Meter()
+	assert.Equal(t, aggregator.Closed{Hours: 1, Final: 1, Snapshots: many, Sums: 1}, o.close(at.Add(75*time.Minute)))
+	spent := o.db.Meter().Sub(before)
+	assert.LessOrEqual(t, spent.WriteUnits(), float64(many+3), "with the sum and the cursor, twice")
+	assert.LessOrEqual(t, spent.ReadUnits(), float64(3*many+30), "with the lists")
+}
