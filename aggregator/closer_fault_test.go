@@ -116,13 +116,15 @@ func TestDenialsAreSummed(t *testing.T) {
 // final after one that is.
 func TestAnOlderSumReplacesNoNewer(t *testing.T) {
 	o := busyDay(t)
-	behind := o.now
-	o.close(behind.Add(30 * time.Hour))
+	over := o.now
+	o.close(over.Add(31 * time.Hour))
 	want := o.everything()
-	o.now = behind
-	_, err := o.closer.Close(t.Context(), behind.Add(-3*time.Hour), behind)
-	require.NoError(t, err)
-	assert.Equal(t, want, o.everything())
+	for _, behind := range []time.Duration{0, 30 * time.Hour} {
+		o.now = over.Add(behind)
+		_, err := o.closer.Close(t.Context(), over.Add(-3*time.Hour), over)
+		require.NoError(t, err)
+		assert.Equal(t, want, o.everything(), "read when it was over for %v", behind)
+	}
 }
 
 // TestOneOfManyCloses: of several that run, one closes what is due, another once that is

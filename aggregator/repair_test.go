@@ -163,15 +163,16 @@ func TestRepairUnderFaults(t *testing.T) {
 			o.used("key-1", "gpt-4", noon, -1, 5)
 			o.used("key-1", "gpt-4", noon.Add(time.Hour), 7, 9)
 			o.used("key-1", "gpt-4", noon.Add(time.Hour), 10, 11)
+			o.used("key-1", "gpt-4", noon.Add(2*time.Hour), 13, 15)
 			o.now = noon.Add(40 * time.Hour)
-			opts := aggregator.RepairOptions{From: noon.Add(-time.Hour), To: noon.Add(2 * time.Hour)}
+			opts := aggregator.RepairOptions{From: noon, To: noon.Add(3 * time.Hour)}
 			whole := o.cutAt(cut, func() error {
 				_, err := o.closer.Repair(t.Context(), opts)
 				return err
 			})
 			o.repair(opts)
-			assert.EqualValues(t, 11, o.total(), "cut at %d", cut)
-			assert.EqualValues(t, 11, summedUp(t, o.db, "ENTITY#key-1 #USAGE_DAY#"), "cut at %d", cut)
+			assert.EqualValues(t, 15, o.total(), "cut at %d", cut)
+			assert.EqualValues(t, 15, summedUp(t, o.db, "ENTITY#key-1 #USAGE_DAY#"), "cut at %d", cut)
 			if whole {
 				break
 			}
@@ -183,7 +184,7 @@ func TestRepairUnderFaults(t *testing.T) {
 // process that dies makes none; true if it came to its end before. Other requests are
 // throttled now and then, or their answers lost.
 func (o *office) cutAt(n int64, do func() error) bool {
-	writes, requests := int64(0), 0
+	writes, requests := int64(0), n // what goes wrong differs with n
 	o.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -195,7 +196,7 @@ func (o *office) cutAt(n int64, do func() error) bool {
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "dead"}}
 		case requests%5 == 3:
 			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException", Message: "busy"}}
-		case requests%7 == 4 && (q.Operation == "UpdateItem" || q.Operation == "PutItem"):
+		case requests%3 == 1 && (q.Operation == "UpdateItem" || q.Operation == "PutItem"):
 			return ddbmem.Fault{Lose: true}
 		}
 		return ddbmem.Fault{}
