@@ -36,6 +36,8 @@ type Metric struct {
 	Table string
 	// Operation is the operation that it is about, "" for a metric that is about none.
 	Operation string
+	// Made means that it is about the function, or the queue, of the deployment itself.
+	Made bool
 	// Index is the index that it is about, "" for a metric that is about none.
 	Index string
 }
@@ -54,6 +56,7 @@ const (
 
 	namespaceDynamoDB = "AWS/DynamoDB"
 	namespaceLambda   = "AWS/Lambda"
+	namespaceSQS      = "AWS/SQS"
 )
 
 // faultyOperations are those whose system errors are watched.
@@ -74,15 +77,25 @@ func alarms(tables []Table) []Alarm {
 			ID: "DegradedLeases", About: "Calls were admitted without their buckets, because DynamoDB did not answer. See the region's health, and the policy for outages.",
 			Metrics: []Metric{{Namespace: MetricNamespace, Name: MetricDegradedLeases, Table: limits}}, Statistic: "Sum", Threshold: 1, Periods: 1,
 		},
-		Alarm{
-			ID: "StreamAge", About: "Whoever reads the table's stream is more than 5 minutes behind, or says nothing any more. See whether it runs, and whether it fails.",
-			Metrics: []Metric{{Namespace: MetricNamespace, Name: MetricStreamAge, Table: limits}}, Statistic: "Maximum", Threshold: 300, Periods: 3, Steady: true,
-		},
-		Alarm{
-			ID: "StreamFunctionAge", About: "The function that reads the table's stream is more than 5 minutes behind. See whether it fails.",
-			Metrics: []Metric{{Namespace: namespaceLambda, Name: "IteratorAge"}}, Statistic: "Maximum", Threshold: 300_000, Periods: 3, Function: true,
-		},
 	)
+}
+
+// streamAlarms are those on whoever reads the stream of a table: somebody, or the function
+// that is deployed, which says nothing while there is nothing to read.
+func streamAlarms(o Options, limits string) []Alarm {
+	age := Alarm{
+		ID: "StreamFunctionAge", About: "The function that reads the table's stream is far behind. See whether it fails.",
+		Metrics: []Metric{{Namespace: namespaceLambda, Name: "IteratorAge", Made: o.Aggregator}}, Statistic: "Maximum", Threshold: 300_000, Periods: 3, Function: !o.Aggregator,
+	}
+	if o.Aggregator {
+		age.Threshold = 900_000 // it waits up to 5 minutes for records on purpose
+		return append([]Alarm{age}, aggregatorAlarms(limits)...)
+	}
+	age.About = "The function that reads the table's stream is more than 5 minutes behind. See whether it fails."
+	return []Alarm{{
+		ID: "StreamAge", About: "Whoever reads the table's stream is more than 5 minutes behind, or says nothing any more. See whether it runs, and whether it fails.",
+		Metrics: []Metric{{Namespace: MetricNamespace, Name: MetricStreamAge, Table: limits}}, Statistic: "Maximum", Threshold: 300, Periods: 3, Steady: true,
+	}, age}
 }
 
 // missing is how missing data is treated. An alarm on what is always there is without data

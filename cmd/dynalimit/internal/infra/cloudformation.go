@@ -55,7 +55,7 @@ func (m *Model) CloudFormation() string {
 // about says what is deployed.
 func (m *Model) about() string {
 	var parts []string
-	for _, p := range Parts() {
+	for _, p := range append(Parts(), partAggregator) {
 		if m.Has(p) {
 			parts = append(parts, string(p))
 		}
@@ -86,7 +86,11 @@ func (t template) parameters() object {
 		if !p.used(t.Model) {
 			continue
 		}
-		fields := object{{Key: "Type", Value: "String"}, {Key: "Default", Value: p.value}, {Key: "Description", Value: p.about}}
+		fields := object{{Key: "Type", Value: "String"}}
+		if !p.required {
+			fields = append(fields, field{Key: "Default", Value: p.value})
+		}
+		fields = append(fields, field{Key: "Description", Value: p.about})
 		if p.pattern != "" {
 			fields = append(fields, field{Key: "AllowedPattern", Value: p.pattern})
 		}
@@ -101,7 +105,7 @@ func (t template) parameters() object {
 func (t template) conditions() object {
 	var o object
 	for _, p := range parameters() {
-		if p.used(t.Model) && p.value == "" {
+		if p.used(t.Model) && p.value == "" && !p.required {
 			o = append(o, field{Key: has(p.name), Value: object{{Key: "Fn::Not", Value: list{
 				object{{Key: "Fn::Equals", Value: list{ref(p.name), ""}}},
 			}}}})
@@ -119,6 +123,9 @@ func (t template) resources() object {
 	}
 	for _, r := range t.Roles {
 		o = append(o, t.policy(r), t.role(r))
+	}
+	if t.Aggregator {
+		o = append(o, t.aggregator()...)
 	}
 	for _, a := range t.Alarms {
 		o = append(o, t.alarm(a))

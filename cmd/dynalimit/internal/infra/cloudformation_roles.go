@@ -8,10 +8,7 @@ func cfnARN(r Resource) code {
 		return ref(paramKey)
 	}
 	arn := "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${" + tableParam(r.Table) + "}"
-	if r.Indexes {
-		arn += "/index/*"
-	}
-	return sub(arn)
+	return sub(arn + r.below())
 }
 
 func (t template) policy(r Role) field {
@@ -35,7 +32,10 @@ func (t template) policy(r Role) field {
 func (t template) role(r Role) field {
 	account := choose(has(paramPrincipal), ref(paramPrincipal), sub("arn:${AWS::Partition}:iam::${AWS::AccountId}:root"))
 	trusted := object{{Key: "AWS", Value: account}}
-	if r.Serves {
+	switch {
+	case r.Function:
+		trusted = object{{Key: "Service", Value: lambdaService}}
+	case r.Serves:
 		trusted = choose(has(paramService), object{{Key: "Service", Value: ref(paramService)}}, trusted)
 	}
 	properties := object{
@@ -48,6 +48,9 @@ func (t template) role(r Role) field {
 				{Key: "Effect", Value: "Allow"}, {Key: "Action", Value: "sts:AssumeRole"}, {Key: "Principal", Value: trusted},
 			}}},
 		}},
+	}
+	if r.Function {
+		properties = append(properties, cfnRuns())
 	}
 	return field{Key: r.ID + "Role", Value: object{{Key: "Type", Value: "AWS::IAM::Role"}, {Key: "Properties", Value: t.tagged(properties)}}}
 }
@@ -111,6 +114,10 @@ func cfnDimensions(metric Metric) list {
 		switch {
 		case d.table != "":
 			value = ref(tableParam(d.table))
+		case d.queue:
+			value = code("!GetAtt " + queueID + ".QueueName")
+		case d.function && d.made:
+			value = ref(functionID)
 		case d.function:
 			value = ref(paramFunction)
 		}

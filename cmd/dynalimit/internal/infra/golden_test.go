@@ -27,6 +27,9 @@ var options = map[string]Options{
 	"tables":     {Budget: budgets, Parts: []Part{PartTables}, Tags: map[string]string{"team": "search"}},
 	"alarms":     {Parts: []Part{PartAlarms}},
 	"no-alarms":  {Parts: []Part{PartRoles, PartTables}},
+	"aggregator": {Aggregator: true, Tags: map[string]string{"team": "search"}},
+	// of a table that is there already
+	"aggregator-alone": {Aggregator: true, Parts: []Part{PartAlarms}},
 }
 
 func modelOf(t *testing.T, o Options) *Model {
@@ -112,6 +115,7 @@ func terraform() string {
 // TestOptionsThatCannotBeDescribed: what is wrong is named before anything is written.
 func TestOptionsThatCannotBeDescribed(t *testing.T) {
 	for want, o := range map[string]Options{
+		"aggregator is of the whole":    {Aggregator: true, Namespace: "eu"},
 		`parts has "vpc"`:               {Parts: []Part{"vpc"}},
 		"table":                         {Table: "a b"},
 		"Namespace":                     {Namespace: "eu/de"},

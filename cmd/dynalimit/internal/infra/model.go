@@ -26,8 +26,11 @@ func New(o Options) (*Model, error) {
 	if o.Has(PartRoles) {
 		m.Roles = roles(o)
 	}
+	if o.Aggregator {
+		m.Roles = append(m.Roles, aggregatorRole())
+	}
 	if o.Has(PartAlarms) {
-		m.Alarms = alarms(m.Tables)
+		m.Alarms = append(alarms(m.Tables), streamAlarms(o, m.Tables[0].ID)...)
 	}
 	return m, nil
 }

@@ -17,7 +17,10 @@ const (
 	PartAlarms Part = "alarms"
 )
 
-// Parts are all parts, in the order in which they are written.
+// partAggregator is the function, which is there only where it is asked for.
+const partAggregator Part = "aggregator"
+
+// Parts are all parts but the aggregator, in the order in which they are written.
 func Parts() []Part { return []Part{PartTables, PartRoles, PartAlarms} }
 
 // Options say what is to be described. Names of tables, keys, the boundary and who is
@@ -31,6 +34,9 @@ type Options struct {
 	// to none: the roles are for what lies in no namespace, and the administrator's for
 	// the whole table.
 	Namespace string
+	// Aggregator adds the function of AWS Lambda that adds the stream of the limits to usage,
+	// with its role, and the alarms on it where alarms are described. Defaults to none.
+	Aggregator bool
 	// Parts are what is described. Defaults to everything. Roles and alarms alone are for
 	// tables that are there already.
 	Parts []Part
@@ -43,6 +49,9 @@ type BudgetTables struct{ Control, Usage string }
 
 // Has says whether a part is described.
 func (o Options) Has(p Part) bool {
+	if p == partAggregator {
+		return o.Aggregator
+	}
 	for _, part := range o.Parts {
 		if part == p {
 			return true
@@ -61,6 +70,9 @@ func (o Options) check() error {
 		if p != PartTables && p != PartRoles && p != PartAlarms {
 			return &OptionError{"parts", fmt.Sprintf("has %q; the parts are tables, roles and alarms", p)}
 		}
+	}
+	if o.Aggregator && o.Namespace != "" {
+		return &OptionError{"aggregator", "is of the whole table, with all its namespaces; deploy it without --namespace"}
 	}
 	return checkTags(o.Tags)
 }

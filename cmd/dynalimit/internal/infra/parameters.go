@@ -9,9 +9,17 @@ import (
 type parameter struct {
 	name, value, about, pattern string
 	parts                       []Part
+	// required means that it has no value by itself.
+	required bool
 }
 
 func (p parameter) used(m *Model) bool {
+	switch {
+	case p.name == paramFunction && m.Aggregator: // which is the function
+		return false
+	case p.name == paramStream && m.Has(PartTables): // which have it
+		return false
+	}
 	for _, part := range p.parts {
 		if m.Has(part) {
 			return true
@@ -26,15 +34,16 @@ func parameters() []parameter {
 		arnOrNone = "^(arn:.+)?$"
 		keyOrNone = "^(arn:.+:key/.+)?$" // a policy that names an alias allows nothing
 	)
-	return []parameter{
-		{paramProtection, "true", "Whether the tables are protected from being deleted", "", []Part{PartTables}},
-		{paramKey, "", "ARN of the KMS key, not of an alias, that the tables are encrypted under; empty for a key of Amazon's", keyOrNone, []Part{PartTables, PartRoles}},
-		{paramBoundary, "", "ARN of the permissions boundary of the roles; empty for none", arnOrNone, []Part{PartRoles}},
-		{paramPrincipal, "", "ARN of who may take the roles; empty for this account, whose policies then say who may", arnOrNone, []Part{PartRoles}},
-		{paramService, "", "AWS service that may take the role that serves calls, such as ecs-tasks.amazonaws.com, instead of the principal; empty for none", "", []Part{PartRoles}},
-		{paramTopic, "", "ARN of the SNS topic that alarms are sent to; empty for none", arnOrNone, []Part{PartAlarms}},
-		{paramFunction, "", "Lambda function that reads the stream of the limits; empty for none", "", []Part{PartAlarms}},
+	all := []parameter{
+		{paramProtection, "true", "Whether the tables are protected from being deleted", "", []Part{PartTables}, false},
+		{paramKey, "", "ARN of the KMS key, not of an alias, that the tables are encrypted under; empty for a key of Amazon's", keyOrNone, []Part{PartTables, PartRoles, partAggregator}, false},
+		{paramBoundary, "", "ARN of the permissions boundary of the roles; empty for none", arnOrNone, []Part{PartRoles, partAggregator}, false},
+		{paramPrincipal, "", "ARN of who may take the roles; empty for this account, whose policies then say who may", arnOrNone, []Part{PartRoles}, false},
+		{paramService, "", "AWS service that may take the role that serves calls, such as ecs-tasks.amazonaws.com, instead of the principal; empty for none", "", []Part{PartRoles}, false},
+		{paramTopic, "", "ARN of the SNS topic that alarms are sent to; empty for none", arnOrNone, []Part{PartAlarms}, false},
+		{paramFunction, "", "Lambda function that reads the stream of the limits; empty for none", "", []Part{PartAlarms}, false},
 	}
+	return append(all, aggregatorParameters()...)
 }
 
 // What all alarms have in common.
@@ -52,12 +61,16 @@ func metricID(i int) string { return "m" + strconv.Itoa(i+1) }
 // fixed value.
 type dimension struct {
 	name, value, table string
-	function           bool
+	function, queue    bool
+	made               bool // the function is the deployment's
 }
 
 func (m Metric) dimensions() []dimension {
-	if m.Table == "" {
-		return []dimension{{name: "FunctionName", function: true}}
+	switch {
+	case m.Namespace == namespaceSQS:
+		return []dimension{{name: "QueueName", queue: true}}
+	case m.Table == "":
+		return []dimension{{name: "FunctionName", function: true, made: m.Made}}
 	}
 	ds := []dimension{{name: "TableName", table: m.Table}}
 	if m.Index != "" {

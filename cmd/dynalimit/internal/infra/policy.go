@@ -24,8 +24,8 @@ type Statement struct {
 type Resource struct {
 	// Table is a table's id; "" is the key that the tables are encrypted under.
 	Table string
-	// Indexes are the table's indexes rather than the table.
-	Indexes bool
+	// Indexes are the table's indexes rather than the table, and Stream is its stream.
+	Indexes, Stream bool
 }
 
 // Condition compares a key of the request with values.
@@ -41,7 +41,9 @@ type Role struct {
 	// About says who takes it.
 	About string
 	// Serves means that a service takes it, so that an AWS service may be trusted.
-	Serves     bool
+	Serves bool
+	// Function means that the function takes it, and nobody else.
+	Function   bool
 	Statements []Statement
 }
 
@@ -112,10 +114,18 @@ func (m *Model) arn(r Resource, at Place) string {
 		return at.Key
 	}
 	arn := "arn:" + at.Partition + ":dynamodb:" + at.Region + ":" + at.Account + ":table/" + m.name(r.Table)
-	if r.Indexes {
-		arn += "/index/*"
+	return arn + r.below()
+}
+
+// below is what follows the table in an ARN.
+func (r Resource) below() string {
+	switch {
+	case r.Indexes:
+		return "/index/*"
+	case r.Stream:
+		return "/stream/*"
 	}
-	return arn
+	return ""
 }
 
 // operators are those of a statement's conditions, in their order.

@@ -44,7 +44,7 @@ func resolveStack(t *testing.T, text string, at Place, parameters map[string]str
 	s := stack{t, map[string]string{"AWS::Partition": at.Partition, "AWS::Region": at.Region, "AWS::AccountId": at.Account}, map[string]bool{}}
 	root := s.value(file.Docs[0].Body, "Parameters").(map[string]any)
 	for name, p := range root["Parameters"].(map[string]any) {
-		s.values[name] = p.(map[string]any)["Default"].(string)
+		s.values[name], _ = p.(map[string]any)["Default"].(string)
 	}
 	s.values[paramKey] = at.Key
 	maps.Copy(s.values, parameters)
@@ -168,7 +168,10 @@ func resolveTerraform(t *testing.T, text string, at Place, variables map[string]
 	vars := map[string]cty.Value{}
 	for _, b := range c.body.Blocks {
 		if b.Type == "variable" {
-			vars[b.Labels[0]] = c.eval(b.Body.Attributes["default"].Expr)
+			vars[b.Labels[0]] = cty.StringVal("")
+			if a := b.Body.Attributes["default"]; a != nil {
+				vars[b.Labels[0]] = c.eval(a.Expr)
+			}
 		}
 	}
 	if at.Key != "" {
@@ -324,7 +327,7 @@ func TestTablesAreThoseOfTheLibrary(t *testing.T) {
 // TestPoliciesOfBothTemplatesAreTheSame: in every partition both templates make the policies
 // that the tests of roles judge, and roles with a boundary that trust whom they are to.
 func TestPoliciesOfBothTemplatesAreTheSame(t *testing.T) {
-	for _, name := range []string{"limits", "everything", "namespace"} {
+	for _, name := range []string{"limits", "everything", "namespace", "aggregator", "aggregator-alone"} {
 		m := modelOf(t, options[name])
 		for _, at := range places {
 			resources := resolveStack(t, m.CloudFormation(), at, nil)["Resources"].(map[string]any)

@@ -47,12 +47,16 @@ func roles(o Options) []Role {
 	}
 	keys := [][]string{{"kms:Decrypt"}, {"kms:Decrypt"}, {"kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey"}}
 	for i := range all {
-		all[i].Statements = append(all[i].Statements, Statement{
-			Sid: "UseKey", About: "The tables are encrypted under a key of this account: DynamoDB uses it for the caller.", Actions: keys[i],
-			Resources: []Resource{{}}, Conditions: []Condition{{stringLike, viaService, []string{"dynamodb.*"}}}, WithKey: true,
-		})
+		all[i].Statements = append(all[i].Statements, useKey(keys[i]...))
 	}
 	return all
+}
+
+func useKey(actions ...string) Statement {
+	return Statement{
+		Sid: "UseKey", About: "The tables are encrypted under a key of this account: DynamoDB uses it for the caller.", Actions: actions,
+		Resources: []Resource{{}}, Conditions: []Condition{{stringLike, viaService, []string{"dynamodb.*"}}}, WithKey: true,
+	}
 }
 
 // within puts leading keys into the namespace.
@@ -185,3 +189,24 @@ func budgetAdministers() []Statement {
 
 // registeredAttributes are those of the item of an app that was never configured.
 var registeredAttributes = []string{"PK", "SK", "cfg_version", "created_at_epoch", "updated_at_epoch"}
+
+// aggregatorRole is that of the function which adds the stream of the limits to usage. The
+// stream brings all namespaces, so it is bound to none.
+func aggregatorRole() Role {
+	return Role{ID: aggregatorID, About: "Adds the stream of the limits to usage", Function: true, Statements: []Statement{
+		{
+			Sid: "ReadStream", About: "What changed.", Actions: actions("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"),
+			Resources: []Resource{{Table: limitsTable, Stream: true}},
+		},
+		{
+			Sid: "ReadUsage", About: "What is to be summed, and where entities stand.", Actions: actions("BatchGetItem", "GetItem", "Query"),
+			Resources: []Resource{{Table: limitsTable}, {Table: limitsTable, Indexes: true}},
+		},
+		{
+			Sid: "WriteUsage", About: "Snapshots and sums: the attributes tell them from limits and buckets.",
+			Actions: actions("PutItem", "UpdateItem"), Resources: []Resource{{Table: limitsTable}},
+			Conditions: bounded(attributes, schema.UsageAttributes()),
+		},
+		useKey("kms:Decrypt"),
+	}}
+}

@@ -10,6 +10,8 @@ import (
 var variables = map[string]string{
 	paramKey: "kms_key_arn", paramBoundary: "permissions_boundary_arn", paramTopic: "alarm_topic_arn", paramPrincipal: "trusted_principal_arn",
 	paramService: "trusted_service", paramProtection: "deletion_protection", paramFunction: "stream_function_name",
+	paramCodeBucket: "aggregator_code_bucket", paramCodeKey: "aggregator_code_key", paramWindow: "aggregator_batching_window",
+	paramRetention: "usage_retention_days", paramStream: "limits_stream_arn",
 }
 
 func variable(param string) code { return code("var." + variables[param]) }
@@ -36,7 +38,7 @@ func (m *Model) Terraform() string {
 	blocks := []block{{Note: m.about() + ".", Head: "terraform", Body: []any{
 		field{Key: "required_version", Value: ">= 1.5"},
 		block{Head: "required_providers", Body: []any{
-			field{Key: "aws", Value: object{{Key: "source", Value: "hashicorp/aws"}, {Key: "version", Value: ">= 5.0"}}},
+			field{Key: "aws", Value: object{{Key: "source", Value: "hashicorp/aws"}, {Key: "version", Value: m.provider()}}},
 		}},
 	}}}
 	blocks = append(blocks, t.variables()...)
@@ -48,6 +50,9 @@ func (m *Model) Terraform() string {
 	}
 	for _, r := range m.Roles {
 		blocks = append(blocks, t.policy(r), t.role(r), attachment(r))
+	}
+	if m.Aggregator {
+		blocks = append(blocks, t.aggregator()...)
 	}
 	for _, a := range m.Alarms {
 		blocks = append(blocks, t.alarm(a))
@@ -69,9 +74,11 @@ type module struct{ *Model }
 func (t module) variables() []block {
 	var blocks []block
 	add := func(name, kind, about string, value any) {
-		blocks = append(blocks, block{Head: "variable " + hclText(name), Body: []any{
-			field{Key: "description", Value: about}, field{Key: "type", Value: code(kind)}, field{Key: "default", Value: value},
-		}})
+		body := []any{field{Key: "description", Value: about}, field{Key: "type", Value: code(kind)}}
+		if value != nil {
+			body = append(body, field{Key: "default", Value: value})
+		}
+		blocks = append(blocks, block{Head: "variable " + hclText(name), Body: body})
 	}
 	for _, table := range t.Tables {
 		add(tableVariable(table.ID), "string", "Name of the table: "+table.About, *table.Input.TableName)
@@ -81,6 +88,10 @@ func (t module) variables() []block {
 		case !p.used(t.Model):
 		case p.name == paramProtection:
 			add(variables[p.name], "bool", p.about, true)
+		case p.required:
+			add(variables[p.name], "string", p.about, nil)
+		case p.value != "":
+			add(variables[p.name], "number", p.about, code(p.value))
 		default:
 			add(variables[p.name], "string", strings.ReplaceAll(p.about, "; empty for", "; null for"), code("null"))
 		}
@@ -99,7 +110,7 @@ func (t module) variables() []block {
 
 // data are what ARNs are made of: they name the partition, so that they are right in each.
 func (t module) data() []block {
-	if !t.Has(PartRoles) {
+	if len(t.Roles) == 0 {
 		return nil
 	}
 	var arns []any

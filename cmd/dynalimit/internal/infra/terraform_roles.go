@@ -8,8 +8,8 @@ func hclARN(r Resource) code {
 	switch {
 	case r.Table == "":
 		return variable(paramKey)
-	case r.Indexes:
-		return code(`"${local.` + tableARN(r.Table) + `}/index/*"`)
+	case r.below() != "":
+		return code(`"${local.` + tableARN(r.Table) + `}` + r.below() + `"`)
 	default:
 		return code("local." + tableARN(r.Table))
 	}
@@ -40,7 +40,10 @@ func (t module) policy(r Role) block {
 func (t module) role(r Role) block {
 	account := `{ AWS = coalesce(var.trusted_principal_arn, "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:root") }`
 	principal := code(account)
-	if r.Serves {
+	switch {
+	case r.Function:
+		principal = `{ Service = "` + lambdaService + `" }`
+	case r.Serves:
 		principal = code("var.trusted_service == null ? " + account + " : { Service = var.trusted_service }")
 	}
 	return block{Head: `resource "aws_iam_role" ` + hclText(snake(r.ID)), Body: []any{
@@ -132,6 +135,10 @@ func hclDimensions(metric Metric) object {
 		switch {
 		case d.table != "":
 			value = code("var." + tableVariable(d.table))
+		case d.queue:
+			value = code("aws_sqs_queue.aggregator.name")
+		case d.function && d.made:
+			value = code("aws_lambda_function.aggregator.function_name")
 		case d.function:
 			value = variable(paramFunction)
 		}

@@ -1,0 +1,85 @@
+package infra
+
+// provider is which versions of Terraform's provider know everything that is described.
+func (m *Model) provider() string {
+	if m.Aggregator {
+		return ">= 5.32" // where a function's log goes
+	}
+	return ">= 5.0"
+}
+
+// aggregator are the function and what calls it.
+func (t module) aggregator() []block {
+	tags := field{Key: "tags", Value: code("var.tags")}
+	of := func(kind, note string, body ...any) block {
+		return block{Note: note, Head: "resource " + hclText(kind) + ` "aggregator"`, Body: body}
+	}
+	return []block{
+		of("aws_cloudwatch_log_group", "What the function says.",
+			field{Key: "name_prefix", Value: "/aws/lambda/dynalimit-aggregator-"}, field{Key: "retention_in_days", Value: logDays}, tags),
+		of("aws_sqs_queue", "Says which records were given up.",
+			field{Key: "name_prefix", Value: "dynalimit-aggregator-"}, field{Key: "message_retention_seconds", Value: letterSeconds},
+			field{Key: "sqs_managed_sse_enabled", Value: true}, tags),
+		of("aws_iam_role_policy", "",
+			field{Key: "name_prefix", Value: "runs-"}, field{Key: "role", Value: code("aws_iam_role.aggregator.id")},
+			field{Key: "policy", Value: encoded(runs(`"${aws_cloudwatch_log_group.aggregator.arn}:*"`, "aws_sqs_queue.aggregator.arn"))}),
+		of("aws_lambda_function", "Adds the stream of the limits to usage, and closes its hours.", append(t.function(), tags)...),
+		of("aws_lambda_event_source_mapping", "", t.source()...),
+		of("aws_cloudwatch_event_rule", "Closes the hours that are due.",
+			field{Key: "name_prefix", Value: "dynalimit-aggregator-"}, field{Key: "description", Value: "Closes hours of usage"},
+			field{Key: "schedule_expression", Value: closeEvery}, tags),
+		of("aws_cloudwatch_event_target", "",
+			field{Key: "rule", Value: code("aws_cloudwatch_event_rule.aggregator.name")}, field{Key: "arn", Value: code("aws_lambda_function.aggregator.arn")}),
+		of("aws_lambda_permission", "",
+			field{Key: "action", Value: "lambda:InvokeFunction"}, field{Key: "function_name", Value: code("aws_lambda_function.aggregator.function_name")},
+			field{Key: "principal", Value: eventsService}, field{Key: "source_arn", Value: code("aws_cloudwatch_event_rule.aggregator.arn")}),
+	}
+}
+
+func (t module) function() []any {
+	return []any{
+		field{Key: "function_name", Value: code(`"${var.` + tableVariable(limitsTable) + `}-aggregator"`)},
+		field{Key: "description", Value: "Adds the stream of the limits to usage (dynalimit)"},
+		field{Key: "runtime", Value: "provided.al2023"},
+		field{Key: "architectures", Value: list{"arm64"}},
+		field{Key: "handler", Value: "bootstrap"},
+		field{Key: "s3_bucket", Value: variable(paramCodeBucket)},
+		field{Key: "s3_key", Value: variable(paramCodeKey)},
+		field{Key: "role", Value: code("aws_iam_role.aggregator.arn")},
+		field{Key: "memory_size", Value: functionMemory},
+		field{Key: "timeout", Value: functionTimeout},
+		block{Head: "logging_config", Body: []any{
+			field{Key: "log_format", Value: "Text"}, field{Key: "log_group", Value: code("aws_cloudwatch_log_group.aggregator.name")},
+		}},
+		block{Head: "environment", Body: []any{field{Key: "variables", Value: object{
+			{Key: "DYNALIMIT_TABLE", Value: code("var." + tableVariable(limitsTable))},
+			{Key: "DYNALIMIT_RETENTION_DAYS", Value: variable(paramRetention)},
+		}}}},
+	}
+}
+
+func (t module) source() []any {
+	stream := variable(paramStream)
+	if t.Has(PartTables) {
+		stream = code("aws_dynamodb_table." + snake(limitsTable) + ".stream_arn")
+	}
+	return []any{
+		field{Key: "event_source_arn", Value: stream},
+		field{Key: "function_name", Value: code("aws_lambda_function.aggregator.arn")},
+		field{Key: "starting_position", Value: "TRIM_HORIZON"},
+		field{Key: "batch_size", Value: batchSize},
+		field{Key: "maximum_batching_window_in_seconds", Value: variable(paramWindow)},
+		field{Key: "function_response_types", Value: list{"ReportBatchItemFailures"}, Note: "A batch comes again from its first failure on."},
+		field{Key: "bisect_batch_on_function_error", Value: true, Note: "A batch that is too much for the function comes in halves."},
+		field{Key: "maximum_retry_attempts", Value: tries, Note: "Nothing is given up but by its age, half an hour before the stream drops it."},
+		field{Key: "maximum_record_age_in_seconds", Value: oldestRecord},
+		field{Key: "parallelization_factor", Value: shardWorkers, Note: "The records of an item come one batch after the other."},
+		field{Key: "depends_on", Value: code("[aws_iam_role_policy.aggregator, aws_iam_role_policy_attachment.aggregator]")},
+		block{Head: "destination_config", Body: []any{block{Head: "on_failure", Body: []any{
+			field{Key: "destination_arn", Value: code("aws_sqs_queue.aggregator.arn")},
+		}}}},
+		block{Note: "Records of buckets alone.", Head: "filter_criteria", Body: []any{block{Head: "filter", Body: []any{
+			field{Key: "pattern", Value: bucketRecords},
+		}}}},
+	}
+}
