@@ -171,18 +171,19 @@ func TestWorkStopsBeforeTheDeadline(t *testing.T) {
 	}
 }
 
-type closer func(context.Context) error
+type closer func(context.Context) (aggregator.Closed, error)
 
-func (c closer) CloseDue(ctx context.Context) error { return c(ctx) }
+func (c closer) CloseDue(ctx context.Context) (aggregator.Closed, error) { return c(ctx) }
 
 // TestSchedulesCloseHours: as a rule of EventBridge and as its scheduler call.
 func TestSchedulesCloseHours(t *testing.T) {
 	calls := 0
 	var failure error
-	h, err := lambda.NewHandler((&ledger{}).process, closer(func(ctx context.Context) error {
+	var reports []lambda.Report
+	h, err := lambda.NewHandler((&ledger{}).process, closer(func(context.Context) (aggregator.Closed, error) {
 		calls++
-		return failure
-	}), nil)
+		return aggregator.Closed{Hours: 2, Final: 1, Gaps: []aggregator.Gap{{Entity: "key-1"}}}, failure
+	}), &lambda.Options{Observe: func(r lambda.Report) { r.At = time.Time{}; reports = append(reports, r) }})
 	require.NoError(t, err)
 	for _, source := range []string{"aws.events", "aws.scheduler"} {
 		event := []byte(`{"version":"0","id":"1","detail-type":"Scheduled Event","source":"` + source + `","detail":{}}`)
@@ -195,6 +196,8 @@ func TestSchedulesCloseHours(t *testing.T) {
 		failure = nil
 	}
 	assert.Equal(t, 4, calls)
+	assert.Equal(t, lambda.Report{Closed: 2, Final: 1, Gaps: 1}, reports[0])
+	assert.Equal(t, reports[0], reports[1], "also what failed tells what it did")
 
 	_, err = newHandler(t, (&ledger{}).process, nil).Invoke(t.Context(), []byte(`{"detail-type":"Scheduled Event"}`))
 	assert.ErrorContains(t, err, "nothing to close")

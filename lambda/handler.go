@@ -23,11 +23,12 @@ const (
 // often it comes, those of one item in their order.
 type Process = func(context.Context, []aggregator.Record) (aggregator.Result, error)
 
-// Closer closes the hours that are due: what a schedule calls the function for.
+// Closer closes the hours that are due: what a schedule calls the function for. An
+// *aggregator.Closer is one.
 type Closer interface {
 	// CloseDue closes what is due. It may be called as often as one likes, and by several
-	// at once.
-	CloseDue(ctx context.Context) error
+	// at once; what fails ends it, and the next call goes on.
+	CloseDue(ctx context.Context) (aggregator.Closed, error)
 }
 
 // Options configures a Handler. The zero value gives the defaults that the fields name.
@@ -40,16 +41,19 @@ type Options struct {
 	Margin time.Duration
 	// Logger is told of what is skipped, failed and missing. Defaults to none.
 	Logger *slog.Logger
-	// Observe is told what became of each batch, such as EmbeddedMetrics. Defaults to none.
+	// Observe is told what became of each batch, and of each call of a schedule, such as
+	// EmbeddedMetrics. Defaults to none.
 	Observe func(Report)
 	// Now is the time, for tests. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Report says what became of a batch. It is a plain value.
+// Report says what became of a batch, or of a call of a schedule. It is a plain value.
 type Report struct {
-	// At is when the batch was done.
+	// At is when it was done.
 	At time.Time
+	// Records is how many records the batch had; 0 for a call of a schedule.
+	Records int
 	// Age is how old the last record of the batch was then, by its time to the second.
 	Age time.Duration
 	// Counted, Repeated and Ignored are those of aggregator.Result, in records.
@@ -59,6 +63,9 @@ type Report struct {
 	Skipped, Again int
 	// Gaps is how many gaps were found.
 	Gaps int
+	// Closed is how many hours a call of a schedule closed for the first time, and Final how
+	// many it made final.
+	Closed, Final int
 }
 
 // Handler is a function of AWS Lambda. Make one with NewHandler. It is safe for concurrent
@@ -133,7 +140,13 @@ func (h *Handler) close(ctx context.Context) error {
 	if h.closer == nil {
 		return fmt.Errorf("lambda: a schedule called, and there is nothing to close: take the schedule away, or give a Closer")
 	}
-	if err := h.closer.CloseDue(ctx); err != nil {
+	closed, err := h.closer.CloseDue(ctx)
+	h.gaps(closed.Gaps)
+	h.opts.Observe(Report{At: h.opts.Now(), Gaps: len(closed.Gaps), Closed: closed.Hours, Final: closed.Final})
+	if closed.Hours+closed.Final > 0 {
+		h.opts.Logger.Info("hours were closed", "hours", closed.Hours, "final", closed.Final, "snapshots", closed.Snapshots, "sums", closed.Sums)
+	}
+	if err != nil {
 		return fmt.Errorf("lambda: hours are not closed, which the next call goes on with: %w", err)
 	}
 	return nil
@@ -242,7 +255,7 @@ func (h *Handler) gaps(gaps []aggregator.Gap) {
 
 // tell reports the batch.
 func (h *Handler) tell(b *batch) {
-	b.report.At = h.opts.Now()
+	b.report.At, b.report.Records = h.opts.Now(), len(b.received)
 	b.report.Again = len(b.received) - b.first
 	for _, r := range b.received {
 		if !r.record.Time.IsZero() {

@@ -11,9 +11,10 @@ import (
 const metricNamespace = "dynalimit"
 
 // EmbeddedMetrics returns an Observe that writes metrics of a table into the function's log
-// in CloudWatch's embedded metric format, a line for each batch: StreamAgeSeconds, and in
-// records RecordsCounted, RecordsRepeated, RecordsIgnored, RecordsSkipped and RecordsAgain,
-// and UsageGaps. An error of the writer is dropped.
+// in CloudWatch's embedded metric format, a line for each batch: StreamAgeSeconds, UsageGaps,
+// and in records RecordsCounted, RecordsRepeated, RecordsIgnored, RecordsSkipped and
+// RecordsAgain; for each call of a schedule HoursClosed, HoursFinal and UsageGaps. An error
+// of the writer is dropped.
 func EmbeddedMetrics(w io.Writer, table string) func(Report) {
 	var mu sync.Mutex
 	return func(r Report) {
@@ -27,7 +28,7 @@ func EmbeddedMetrics(w io.Writer, table string) func(Report) {
 	}
 }
 
-// metric is one metric of a batch.
+// metric is one metric of a report.
 type metric struct {
 	name, unit string
 	value      float64
@@ -35,6 +36,9 @@ type metric struct {
 
 func metrics(r Report) []metric {
 	count := func(name string, n int) metric { return metric{name, "Count", float64(n)} }
+	if r.Records == 0 {
+		return []metric{count("HoursClosed", r.Closed), count("HoursFinal", r.Final), count("UsageGaps", r.Gaps)}
+	}
 	return []metric{
 		{"StreamAgeSeconds", "Seconds", r.Age.Seconds()},
 		count("RecordsCounted", r.Counted), count("RecordsRepeated", r.Repeated), count("RecordsIgnored", r.Ignored),

@@ -23,6 +23,7 @@ func TestTemplateTranscript(t *testing.T) {
 		{"cfn", "--budget", "--control", "same", "--usage", "same"},
 		{"cfn", "--tags", "aws:team=search"},
 		{"cfn", "-o", "nowhere/dynalimit.yaml"},
+		{"cfn", "--aggregator", "--namespace", "eu"},
 		{"terraform", "--namespace", "eu", "--parts", "roles"},
 		{"terraform", "-o", os.DevNull},
 		{"terraform", "--parts", "alarms", "--json"},
@@ -35,10 +36,11 @@ func TestTemplateTranscript(t *testing.T) {
 func TestTemplatesAreThoseOfTheRoom(t *testing.T) {
 	room := filepath.Join("internal", "infra", "testdata")
 	for name, args := range map[string][]string{
-		"limits.yaml":     {"cfn"},
-		"limits.tf":       {"terraform"},
-		"everything.yaml": {"cfn", "--table", "llm-limits", "--budget", "--control", "budget-control", "--usage", "budget-usage", "--tags", "team=search,cost-center=42: LLM"},
-		"namespace.tf":    {"terraform", "--namespace", "eu", "--parts", "roles"},
+		"limits.yaml":           {"cfn"},
+		"limits.tf":             {"terraform"},
+		"everything.yaml":       {"cfn", "--table", "llm-limits", "--budget", "--control", "budget-control", "--usage", "budget-usage", "--tags", "team=search,cost-center=42: LLM"},
+		"aggregator-alone.yaml": {"cfn", "--aggregator", "--parts", "alarms"},
+		"namespace.tf":          {"terraform", "--namespace", "eu", "--parts", "roles"},
 	} {
 		want, err := os.ReadFile(filepath.Join(room, name))
 		require.NoError(t, err)

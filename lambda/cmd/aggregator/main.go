@@ -49,9 +49,13 @@ func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler
 	if err != nil {
 		return nil, err
 	}
+	closer, err := aggregator.NewCloser(client, c.table, &aggregator.CloserOptions{Retention: aggregator.Retention{Hours: c.retention}, Writers: c.writers})
+	if err != nil {
+		return nil, err
+	}
 	logger := slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level})).With("version", version, "table", c.table)
 	logger.Info("the function starts", "retention", c.retention.String(), "tries", c.tries)
-	return lambda.NewHandler(processor.Process, nil, &lambda.Options{
+	return lambda.NewHandler(processor.Process, closer, &lambda.Options{
 		Tries: c.tries, Logger: logger, Observe: lambda.EmbeddedMetrics(w, c.table),
 	})
 }

@@ -65,4 +65,9 @@ func TestTheFunctionCounts(t *testing.T) {
 	assert.Contains(t, log.String(), `"RecordsCounted":1`)
 	assert.Contains(t, log.String(), `"Namespace":"dynalimit"`)
 	assert.Contains(t, log.String(), `"table":"limits"`)
+
+	answer, err = h.Invoke(context.Background(), []byte(`{"detail-type":"Scheduled Event","source":"aws.events"}`))
+	require.NoError(t, err)
+	assert.JSONEq(t, "null", string(answer))
+	assert.Contains(t, log.String(), `"HoursClosed"`)
 }

@@ -16,8 +16,10 @@ func cfnRuns() field {
 func runs(log, queue code) object {
 	return object{{Key: "Version", Value: policyVersion}, {Key: "Statement", Value: list{
 		object{
-			{Key: "Sid", Value: "WriteLog"}, {Key: "Effect", Value: "Allow"},
-			{Key: "Action", Value: texts([]string{"logs:CreateLogStream", "logs:PutLogEvents"})}, {Key: "Resource", Value: log},
+			{Key: "Sid", Value: "WriteLog"},
+			{Key: "Effect", Value: "Allow"},
+			{Key: "Action", Value: texts([]string{"logs:CreateLogStream", "logs:PutLogEvents"})},
+			{Key: "Resource", Value: log},
 		},
 		object{{Key: "Sid", Value: "TellGivenUp"}, {Key: "Effect", Value: "Allow"}, {Key: "Action", Value: "sqs:SendMessage"}, {Key: "Resource", Value: queue}},
 	}}}

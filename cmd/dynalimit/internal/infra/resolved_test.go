@@ -185,6 +185,9 @@ func resolveTerraform(t *testing.T, text string, at Place, variables map[string]
 	c.ctx.Variables["data"] = cty.ObjectVal(map[string]cty.Value{
 		"aws_partition": one("partition", at.Partition), "aws_region": one("id", at.Region), "aws_caller_identity": one("account_id", at.Account),
 	})
+	for kind, made := range c.made() {
+		c.ctx.Variables[kind] = cty.ObjectVal(made)
+	}
 	locals := map[string]cty.Value{}
 	for _, b := range c.body.Blocks {
 		if b.Type == "locals" {
@@ -195,6 +198,25 @@ func resolveTerraform(t *testing.T, text string, at Place, variables map[string]
 	}
 	c.ctx.Variables["local"] = cty.ObjectVal(locals)
 	return c
+}
+
+// made are the resources by their kinds. What AWS would tell of each is its own name.
+func (c configuration) made() map[string]map[string]cty.Value {
+	all := map[string]map[string]cty.Value{}
+	for _, b := range c.body.Blocks {
+		if b.Type != "resource" {
+			continue
+		}
+		told := map[string]cty.Value{}
+		for _, attribute := range []string{"arn", "id", "name", "function_name", "stream_arn"} {
+			told[attribute] = cty.StringVal(strings.Join(append(b.Labels, attribute), "."))
+		}
+		if all[b.Labels[0]] == nil {
+			all[b.Labels[0]] = map[string]cty.Value{}
+		}
+		all[b.Labels[0]][b.Labels[1]] = cty.ObjectVal(told)
+	}
+	return all
 }
 
 func (c configuration) eval(e hclsyntax.Expression) cty.Value {

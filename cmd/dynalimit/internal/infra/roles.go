@@ -205,8 +205,19 @@ func aggregatorRole() Role {
 		{
 			Sid: "WriteUsage", About: "Snapshots and sums: the attributes tell them from limits and buckets.",
 			Actions: actions("PutItem", "UpdateItem"), Resources: []Resource{{Table: limitsTable}},
-			Conditions: bounded(attributes, schema.UsageAttributes()),
+			Conditions: append(bounded(leadingKeys, usageKeys()), bounded(attributes, schema.UsageAttributes())...),
 		},
 		useKey("kms:Decrypt"),
 	}}
+}
+
+// usageKeys are the leading keys of usage in all namespaces: neither those of the history of
+// changes nor those of namespaces themselves.
+func usageKeys() (keys []string) {
+	for _, prefix := range []string{"", "*/"} {
+		for _, key := range []string{"ENTITY#*", "PLAN#*", "RESOURCE#*", "SYSTEM#"} {
+			keys = append(keys, prefix+key)
+		}
+	}
+	return keys
 }

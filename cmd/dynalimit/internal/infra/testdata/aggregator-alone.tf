@@ -116,6 +116,16 @@ resource "aws_iam_policy" "aggregator" {
           Resource = [local.limits_table_arn]
           Condition = {
             "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = [
+                "ENTITY#*",
+                "PLAN#*",
+                "RESOURCE#*",
+                "SYSTEM#",
+                "*/ENTITY#*",
+                "*/PLAN#*",
+                "*/RESOURCE#*",
+                "*/SYSTEM#",
+              ]
               "dynamodb:Attributes" = [
                 "PK",
                 "SK",
@@ -129,10 +139,22 @@ resource "aws_iam_policy" "aggregator" {
                 "GSI3SK",
                 "ttl",
                 "u_*",
+                "parent_id",
+                "plan",
+                "top",
+                "plan_top",
+                "closed",
+                "summed",
+                "entities",
+                "final",
+                "made_at",
+                "closed_to",
+                "final_to",
               ]
             }
             Null = {
-              "dynamodb:Attributes" = "false"
+              "dynamodb:LeadingKeys" = "false"
+              "dynamodb:Attributes"  = "false"
             }
           }
         },

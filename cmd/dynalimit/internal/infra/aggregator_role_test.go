@@ -1,0 +1,121 @@
+package infra
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// aggregatorPolicy is the policy of the function here.
+func aggregatorPolicy(t *testing.T) string {
+	t.Helper()
+	m := modelOf(t, Options{Aggregator: true})
+	i := slices.IndexFunc(m.Roles, func(r Role) bool { return r.Function })
+	return m.Policy(m.Roles[i], here).JSON()
+}
+
+// use has each namespace of the world use limits, and returns what the stream tells.
+func (w world) use() []aggregator.Record {
+	w.Helper()
+	elapse(time.Until(time.Date(2000, 1, 31, 22, 0, 0, 0, time.UTC)))
+	var records []aggregator.Record
+	w.db.OnWrite(func(write ddbmem.Write) {
+		item := write.New
+		if item == nil {
+			item = write.Old
+		}
+		records = append(records, aggregator.Record{
+			Sequence: strconv.FormatInt(write.Seq, 10), Time: write.Time.Truncate(time.Second), Old: write.Old, New: write.New,
+			Keys: schema.Item{"PK": item["PK"], "SK": item["SK"]},
+		})
+	})
+	defer w.db.OnWrite(nil)
+	for _, namespace := range []string{"", "eu", "us"} {
+		admin, _ := w.open(everything, namespace)
+		require.NoError(w, admin.CreateEntity(w.Context(), dynalimit.Entity{ID: "child", ParentID: parent, Cascade: true}))
+		l := w.limiter(admin, nil)
+		require.NoError(w, only(l.Acquire(w.Context(), "child", model, dynalimit.Amounts{"rpm": 1})))
+	}
+	return records
+}
+
+// aggregate counts records and closes hours under a policy, as the function does.
+func (w world) aggregate(policy string, records []aggregator.Record) *guarded {
+	w.Helper()
+	g := &guarded{next: w.db, policy: readPolicy(w.T, policy), place: here}
+	client := w.db.Client(g.through)
+	p, err := aggregator.New(client, tableName, nil)
+	require.NoError(w, err)
+	result, err := p.Process(w.Context(), records)
+	require.NoError(w, err)
+	require.Empty(w, result.Failures)
+	require.Positive(w, result.Counted)
+	c, err := aggregator.NewCloser(client, tableName, nil)
+	require.NoError(w, err)
+	for range 2 { // past the end of a month, and until that is final
+		elapse(26 * time.Hour)
+		_, err = c.CloseDue(w.Context())
+		require.NoError(w, err)
+	}
+	return g
+}
+
+// TestAggregatorCanDoWhatItMust: under its policy the function adds records of all
+// namespaces to usage and closes hours, days and months; each statement, action, resource
+// and attribute of the policy is there for something. What reads the stream is Lambda
+// itself, which asks for exactly what AWS says.
+func TestAggregatorCanDoWhatItMust(t *testing.T) {
+	inWorld(t, func(w world) {
+		policy := aggregatorPolicy(t)
+		g := w.aggregate(policy, w.use())
+		g.permits(t)
+		assert.Equal(t, iamStatement{
+			Effect: "Allow", Action: actions("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"),
+			Resource: values{"arn:aws:dynamodb:us-east-1:123456789012:table/limits/stream/*"},
+		}, readPolicy(t, policy).Statement[0])
+		for what, less := range lessenings(t, policy) {
+			if strings.HasPrefix(what, "statement 0") { // Lambda's
+				continue
+			}
+			assert.True(t, slices.ContainsFunc(g.seen(), func(c iamCall) bool { return !less.allows(c) }),
+				"%s is not needed: take it out of the policy", what)
+		}
+	})
+}
+
+// TestAggregatorChangesNoLimit: under its policy the function can neither state a limit nor
+// fill a bucket, nor write the history of changes.
+func TestAggregatorChangesNoLimit(t *testing.T) {
+	p := readPolicy(t, aggregatorPolicy(t))
+	call := func(action, key string, names ...string) iamCall {
+		return iamCall{actionsPrefix + action, "arn:aws:dynamodb:us-east-1:123456789012:table/limits", map[string][]string{
+			leadingKeys: {key}, attributes: append([]string{"PK", "SK"}, names...),
+		}}
+	}
+	for _, prefix := range []string{"", "eu/"} {
+		for _, action := range []string{"UpdateItem", "PutItem"} {
+			assert.True(t, p.allows(call(action, prefix+"ENTITY#key", "u_rpm_n")))
+			for _, name := range []string{
+				"l_rpm_cp", "b_rpm_tk", "b_rpm_tc", "blocked", "unlimited", "on_unavailable", "cascade", "version", "GSI1PK", "GSI2PK", "deleting", "details", "principal",
+			} {
+				assert.False(t, p.allows(call(action, prefix+"ENTITY#key", "u_rpm_n", name)), "%s %s", action, name)
+			}
+			for _, key := range []string{"AUDIT#key", "NAMESPACE#eu", "MANIFEST#", "x"} {
+				assert.False(t, p.allows(call(action, prefix+key, "u_rpm_n")), "%s %s", action, key)
+			}
+		}
+		for _, action := range []string{"DeleteItem", "BatchWriteItem", "Scan", "ConditionCheckItem", "UpdateTable", "DeleteTable"} {
+			assert.False(t, p.allows(call(action, prefix+"ENTITY#key", "u_rpm_n")), action)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package lambda_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// templates are those that the command prints.
+const templates = "../cmd/dynalimit/internal/infra/testdata/aggregator"
+
+// patterns are the filters of the templates.
+func patterns(t *testing.T) (all []object) {
+	t.Helper()
+	for _, suffix := range []string{".yaml", ".tf"} {
+		text, err := os.ReadFile(templates + suffix)
+		require.NoError(t, err)
+		found := regexp.MustCompile(`(?i)pattern(?::| +=) ("\{.*\}")`).FindStringSubmatch(string(text))
+		require.NotNil(t, found, suffix)
+		plain, err := strconv.Unquote(found[1])
+		require.NoError(t, err)
+		var pattern object
+		require.NoError(t, json.Unmarshal([]byte(plain), &pattern))
+		all = append(all, pattern)
+	}
+	return all
+}
+
+// lets reports whether a pattern lets a value through, as EventBridge and Lambda document
+// it: every field of the pattern is there, with one of the values or prefixes that it lists.
+func lets(t *testing.T, pattern object, value any) bool {
+	t.Helper()
+	fields, ok := value.(map[string]any)
+	for name, want := range pattern {
+		there, has := fields[name]
+		switch want := want.(type) {
+		case map[string]any:
+			ok = ok && has && lets(t, want, there)
+		case []any:
+			matched := false
+			for _, one := range want {
+				prefix, isPrefix := one.(map[string]any)["prefix"].(string)
+				require.True(t, isPrefix, "a pattern of another kind: %v", one)
+				text, isText := there.(string)
+				matched = matched || isText && strings.HasPrefix(text, prefix)
+			}
+			ok = ok && matched
+		}
+	}
+	return ok
+}
+
+// TestFilterLetsBucketsThrough: of all that the stream of a table tells, with namespaces and
+// without, the filter of the templates lets through the records of buckets, and no other.
+func TestFilterLetsBucketsThrough(t *testing.T) {
+	db := ddbmem.New()
+	t.Cleanup(db.Close)
+	e, ctx := engine{db.Client(), db.StreamsClient()}, t.Context()
+	root, err := dynalimit.NewRepository(e.client, "limits", &dynalimit.RepositoryOptions{Principal: "ann"})
+	require.NoError(t, err)
+	require.NoError(t, root.CreateTable(ctx))
+	require.NoError(t, root.RegisterNamespace(ctx, "eu"))
+	for _, namespace := range []string{"", "eu"} {
+		repo, err := dynalimit.NewRepository(e.client, "limits", &dynalimit.RepositoryOptions{Namespace: namespace, Principal: "ann"})
+		require.NoError(t, err)
+		require.NoError(t, repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}, nil))
+		for _, id := range []string{"key-1", "BUCKET", "a-BUCKET-b"} {
+			require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: id}))
+			limiter, err := dynalimit.New(repo, nil)
+			require.NoError(t, err)
+			for _, resource := range []string{"gpt-4", "BUCKET", "org/claude"} {
+				lease, err := limiter.Acquire(ctx, id, resource, dynalimit.Amounts{"rpm": 1})
+				require.NoError(t, err)
+				require.NoError(t, lease.Settle(ctx, nil))
+			}
+			require.NoError(t, limiter.Close(ctx))
+		}
+		require.NoError(t, repo.DeleteEntity(ctx, "key-1"))
+	}
+	processor, err := aggregator.New(e.client, "limits", nil)
+	require.NoError(t, err)
+	h := newHandler(t, processor.Process, nil)
+	kinds := map[bool]map[string]int{true: {}, false: {}}
+	for round := range 2 { // the second has what the first wrote
+		for _, records := range e.records(t, "limits") {
+			var batch []any
+			for _, r := range records {
+				sent := lambdaRecord(t, r)
+				text, err := json.Marshal(sent)
+				require.NoError(t, err)
+				var plain map[string]any
+				require.NoError(t, json.Unmarshal(text, &plain))
+				sort := fmt.Sprint(plain["dynamodb"].(object)["Keys"].(object)["SK"].(object)["S"])
+				kind, _, _ := strings.Cut(strings.TrimPrefix(sort, "#"), "#")
+				for _, pattern := range patterns(t) {
+					through := lets(t, pattern, plain)
+					require.Equal(t, kind == "BUCKET", through, sort)
+					kinds[through][kind]++
+				}
+				if kind == "BUCKET" {
+					batch = append(batch, sent)
+				}
+			}
+			if round == 0 {
+				assert.Empty(t, call(ctx, t, h, payload(t, batch...)))
+			}
+		}
+	}
+	assert.Len(t, kinds[true], 1)
+	for _, kind := range []string{"USAGE", "META", "CONFIG"} {
+		assert.Positive(t, kinds[false][kind], "%s: %v", kind, kinds)
+	}
+	assert.Len(t, e.usage(t, "limits"), 2*3*3)
+}
+
+// TestMetricsAreThoseOfTheAlarms: what the alarms of the templates watch is published.
+func TestMetricsAreThoseOfTheAlarms(t *testing.T) {
+	text, err := os.ReadFile(templates + ".yaml")
+	require.NoError(t, err)
+	_, alarms, _ := strings.Cut(string(text), "  UsageMissingAlarm:")
+	var line map[string]any
+	require.NoError(t, json.Unmarshal(embeddedLine(t), &line))
+	definition := line["_aws"].(object)["CloudWatchMetrics"].([]any)[0].(object)
+	assert.Contains(t, alarms, "Namespace: "+definition["Namespace"].(string)+"\n")
+	assert.Equal(t, []any{[]any{"TableName"}}, definition["Dimensions"])
+	names := map[string]any{}
+	for _, m := range definition["Metrics"].([]any) {
+		names[m.(object)["Name"].(string)] = line[m.(object)["Name"].(string)]
+	}
+	for _, found := range regexp.MustCompile(`MetricName: (\w+)`).FindAllStringSubmatch(alarms, -1) {
+		assert.Contains(t, names, found[1])
+	}
+	assert.Equal(t, map[string]any{
+		"StreamAgeSeconds": 2.5, "RecordsCounted": 1.0, "RecordsRepeated": 2.0, "RecordsIgnored": 3.0, "RecordsSkipped": 4.0, "RecordsAgain": 5.0, "UsageGaps": 6.0,
+	}, names)
+	assert.Equal(t, "limits", line["TableName"])
+	assert.InDelta(t, noon*1000, line["_aws"].(object)["Timestamp"], 0)
+}
