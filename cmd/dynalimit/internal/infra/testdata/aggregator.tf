@@ -223,7 +223,7 @@ resource "aws_iam_policy" "acquire" {
             }
           }
         },
-        # An entity's limits have its buckets' partition key: the attributes tell them apart.
+        # An entity's limits and usage have its buckets' partition key: the attributes tell them apart.
         {
           Sid      = "WriteBuckets"
           Effect   = "Allow"
@@ -249,6 +249,7 @@ resource "aws_iam_policy" "acquire" {
                 "op2",
                 "op3",
                 "b_*",
+                "x_*",
               ]
             }
             Null = {
