@@ -123,6 +123,13 @@ var importTable = []importRow{
 		reason:  "it reads what the limiter writes and needs nothing of how it decides",
 	},
 	{
+		folder:  "aggregator/archive",
+		std:     append([]string{"bufio", "compress/gzip", "context", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "io", "iter", "os", "path", "path/filepath"}, pureStd...),
+		project: []string{"aggregator", "internal/audit", "internal/problem", "internal/schema"},
+		others:  []string{sdk + "/service/dynamodb/types", "golang.org/x/sync"},
+		reason:  "it makes files of records that it is given, and knows nothing of where they are kept, but folders",
+	},
+	{
 		folder:  "aggregator/denials",
 		std:     append([]string{"context", "log/slog", "math/rand/v2"}, pureStd...),
 		project: []string{".", "internal/ddb", "internal/problem", "internal/schema"},

@@ -98,8 +98,6 @@ func valueOf(v types.AttributeValue) any {
 		return v.Value
 	case *types.AttributeValueMemberB:
 		return v.Value
-	case *types.AttributeValueMemberSS:
-		return v.Value
 	case *types.AttributeValueMemberL:
 		list := make([]any, len(v.Value))
 		for i := range v.Value {
@@ -112,6 +110,23 @@ func valueOf(v types.AttributeValue) any {
 			m[name] = valueOf(value)
 		}
 		return m
+	}
+	return setOf(v)
+}
+
+// setOf is a set as encoding/json takes it; nil for what is none.
+func setOf(v types.AttributeValue) any {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberSS:
+		return v.Value
+	case *types.AttributeValueMemberBS:
+		return v.Value
+	case *types.AttributeValueMemberNS:
+		list := make([]json.Number, len(v.Value))
+		for i := range v.Value {
+			list[i] = json.Number(v.Value[i])
+		}
+		return list
 	}
 	return nil
 }

@@ -1,0 +1,149 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/internal/problem"
+)
+
+const (
+	defaultWriters  = 4
+	defaultMaxLines = 10_000
+)
+
+// Writer keeps files.
+type Writer interface {
+	// Put stores a file whole, or fails: then no part of it is seen under its name. A file
+	// that has the name already is replaced; it had the same content. A name is a relative
+	// path of parts with slashes between them, of letters, digits and . _ = - alone. The
+	// data is not changed by either side afterwards. Put may be called by several
+	// goroutines at once.
+	Put(ctx context.Context, name string, data []byte) error
+}
+
+// Options configures an Archive. The zero value gives the defaults that the fields name.
+type Options struct {
+	// Writers bounds how many files are written at once. Defaults to 4.
+	Writers int
+	// MaxLines bounds the lines of a file. In memory are the records that Process is given,
+	// their lines, and as many files as are written at once. Defaults to 10,000.
+	MaxLines int
+}
+
+// Archive writes what expires into files. Make one with New. It is safe for concurrent use.
+type Archive struct {
+	writer  Writer
+	options Options
+}
+
+// New returns an Archive that writes files with a Writer: Folder, that of package s3archive,
+// or your own. It fails with a *ValidationError for bad input.
+func New(w Writer, opts *Options) (*Archive, error) {
+	o := Options{}
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case problem.IsNil(w):
+		return nil, invalid("writer", "is nil; give archive.Folder(path), or a writer for S3")
+	case o.Writers < 0:
+		return nil, invalid("options.Writers", "is %d; give at least 1, or 0 for the default", o.Writers)
+	case o.MaxLines < 0:
+		return nil, invalid("options.MaxLines", "is %d; give at least 1, or 0 for the default", o.MaxLines)
+	}
+	if o.Writers == 0 {
+		o.Writers = defaultWriters
+	}
+	if o.MaxLines == 0 {
+		o.MaxLines = defaultMaxLines
+	}
+	return &Archive{w, o}, nil
+}
+
+func invalid(field, format string, args ...any) error {
+	return &problem.ValidationError{Package: "archive", Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Process writes those of the records that tell of expired audit events, usage and denials
+// into files, and ignores the others: deletions by people too. Result.Counted is how many
+// were written, Result.Repeated how many the same call had twice. Records of a file that
+// cannot be written are failures, readable ones: give them again. It is an
+// aggregator.ProcessFunc.
+//
+// The error is that of ctx; what else goes wrong is in the Result, which is valid in any
+// case.
+func (a *Archive) Process(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
+	var result aggregator.Result
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(a.options.Writers)
+	for _, f := range files(records, a.options.MaxLines, &result) {
+		group.Go(func() error {
+			err := a.put(ctx, f)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				result.Counted += len(f.records)
+				return nil
+			}
+			for _, r := range f.records {
+				result.Failures = append(result.Failures, aggregator.Failure{Record: r, Err: err})
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	result.Ignored = len(records) - result.Counted - result.Repeated - len(result.Failures)
+	return result, ctx.Err()
+}
+
+// put writes a file.
+func (a *Archive) put(ctx context.Context, f *file) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	name := f.name()
+	data, err := f.compressed()
+	if err == nil {
+		err = a.writer.Put(ctx, name, data)
+	}
+	if err != nil {
+		return fmt.Errorf("archive: write %s: %w", name, err)
+	}
+	return nil
+}
+
+// files are those that records go to, in their order. What cannot be read is a failure.
+func files(records []aggregator.Record, most int, result *aggregator.Result) []*file {
+	var all []*file
+	open := map[string]*file{}
+	seen := make(map[string]bool, len(records))
+	for _, r := range records {
+		line, ok, err := lineOf(r)
+		switch {
+		case err != nil:
+			result.Failures = append(result.Failures, aggregator.Failure{Record: r, Err: fmt.Errorf("archive: %w", err), Unreadable: true})
+			continue
+		case !ok:
+			continue
+		case seen[r.EventID] && r.EventID != "":
+			result.Repeated++
+			continue
+		}
+		seen[r.EventID] = true
+		folder := line.folder() + "/date=" + line.Time.UTC().Format("2006-01-02")
+		f := open[folder]
+		if f == nil || len(f.lines) == most {
+			f = &file{folder: folder}
+			open[folder], all = f, append(all, f)
+		}
+		f.lines, f.records = append(f.lines, line), append(f.records, r)
+	}
+	return slices.Clip(all)
+}

@@ -1,0 +1,74 @@
+package archive
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+// longestPart bounds what a name takes of a shard or a sequence number.
+const longestPart = 64
+
+// file is what is written at once.
+type file struct {
+	folder  string
+	lines   []Line
+	records []aggregator.Record // of the lines
+}
+
+// name is the file's: the same for the same records, another one for others.
+func (f *file) name() string {
+	first, last := f.records[0], f.records[len(f.records)-1]
+	digest := sha256.New()
+	for _, r := range f.records {
+		_, _ = digest.Write([]byte(r.EventID + "\x00" + r.Sequence + "\x00"))
+	}
+	parts := []string{part(first.Shard), part(first.Sequence), part(last.Sequence), hex.EncodeToString(digest.Sum(nil)[:8])}
+	if first.Shard == "" { // in Lambda
+		parts = parts[1:]
+	}
+	return f.folder + "/" + strings.Join(parts, "_") + ".jsonl.gz"
+}
+
+// part is a text as a part of a name: whatever it holds, it leads nowhere else.
+func part(text string) string {
+	text = strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+			return c
+		}
+		return '-'
+	}, text[:min(len(text), longestPart)])
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// compressors are kept, because each takes a megabyte.
+var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
+// compressed is the content of the file.
+func (f *file) compressed() ([]byte, error) {
+	var out bytes.Buffer
+	z := compressors.Get().(*gzip.Writer) // without a time: the same lines are the same bytes
+	defer compressors.Put(z)
+	z.Reset(&out)
+	encoder := json.NewEncoder(z)
+	encoder.SetEscapeHTML(false)
+	for _, line := range f.lines {
+		if err := encoder.Encode(line); err != nil {
+			return nil, err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}

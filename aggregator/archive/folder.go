@@ -1,0 +1,91 @@
+package archive
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// Folder returns a Writer that keeps files below a folder of this machine, which it makes at
+// the first file. A file appears whole under its name once it is on the disk. Files and
+// folders are for their owner alone. A file that a process did not finish is left with a
+// name that begins with a dot; it can be deleted.
+//
+// Put refuses names that lead out of the folder, also over symbolic links.
+func Folder(name string) Writer { return folder(name) }
+
+type folder string
+
+// Put writes a file beside its name, and gives it the name when it is on the disk.
+func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(string(f), 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(string(f))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	within := filepath.FromSlash(path.Dir(name))
+	if err := root.MkdirAll(within, 0o700); err != nil {
+		return err
+	}
+	unfinished := filepath.Join(within, "."+rand.Text()+".unfinished")
+	err = write(root, unfinished, data)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = root.Rename(unfinished, filepath.FromSlash(name))
+	}
+	if err != nil {
+		_ = root.Remove(unfinished) // which may not be there
+		return err
+	}
+	return syncUp(root, within)
+}
+
+// checkName refuses what an Archive does not name.
+func checkName(name string) error {
+	if name == "" || strings.ContainsAny(name, "\\:\x00") || path.Clean(name) != name || !filepath.IsLocal(filepath.FromSlash(name)) || name == "." {
+		return fmt.Errorf("archive: the name %q leads out of the folder, or is none", name)
+	}
+	return nil
+}
+
+// write makes a file and waits until it is on the disk.
+func write(root *os.Root, name string, data []byte) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// syncUp waits until the entries of a folder and of those above are on the disk. Where a
+// folder cannot be synced, as on Windows, its system does so.
+func syncUp(root *os.Root, within string) error {
+	for {
+		d, err := root.Open(within)
+		if err != nil {
+			return err
+		}
+		_ = d.Sync()
+		if err := d.Close(); err != nil || within == "." {
+			return err
+		}
+		within = filepath.Dir(within)
+	}
+}

@@ -1,0 +1,191 @@
+package archive
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/internal/audit"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// Kind is what a line tells of.
+type Kind string
+
+// The kinds.
+const (
+	// Audit is an administrative change.
+	Audit Kind = "audit"
+	// Usage is what one entity used in a window.
+	Usage Kind = "usage"
+	// Total is a sum over the entities of a resource, on a plan, or below a parent.
+	Total Kind = "total"
+	// Denied is how many acquires an entity's limits denied in an hour.
+	Denied Kind = "denied"
+)
+
+// Line is one item that expired. As JSON it has the names given here, and leaves out what is
+// said to be empty.
+type Line struct {
+	// EventID is the id of the record in the table's stream: lines with equal ids are of
+	// the same record.
+	EventID string `json:"event_id"`
+	// Kind is what the line tells of.
+	Kind Kind `json:"kind"`
+	// Namespace is the item's; empty for none.
+	Namespace string `json:"namespace"`
+	// Of says whose usage it is: "entity", "resource", "plan" or "children"; empty for a
+	// change.
+	Of string `json:"of,omitempty"`
+	// ID is the entity, resource, plan or parent; of a change its target, such as an
+	// entity's id, "$SYSTEM" or "$RESOURCE:gpt-4".
+	ID string `json:"id"`
+	// Resource is what was used, or the part of the target that was changed; it may be
+	// empty for a change.
+	Resource string `json:"resource,omitempty"`
+	// Window is how long usage is summed over; empty for a change.
+	Window aggregator.Window `json:"window,omitempty"`
+	// Time is where the window begins, or when the change was made, in UTC.
+	Time time.Time `json:"time"`
+	// Expired is when DynamoDB deleted the item, to the second, in UTC.
+	Expired time.Time `json:"expired"`
+	// Limits are the counts of each limit by its name; empty for a change, and for an item
+	// whose counters cannot be read.
+	Limits map[string]Counts `json:"limits,omitempty"`
+	// Item is the whole item with the names of the table, as plain JSON: sets are lists, and
+	// bytes are base64.
+	Item json.RawMessage `json:"item"`
+}
+
+// Counts are what one limit counted. As JSON all but Consumed are left out if they are 0.
+type Counts struct {
+	// Consumed is what was taken, less what was given back, in millitokens.
+	Consumed int64 `json:"consumed"`
+	// Repaired is what of Consumed was booked later, in millitokens.
+	Repaired int64 `json:"repaired,omitempty"`
+	// Missing is what is known to be missing in Consumed, in millitokens.
+	Missing int64 `json:"missing,omitempty"`
+	// Unseen is how many ends of the counter nobody saw.
+	Unseen int64 `json:"unseen,omitempty"`
+	// Denied is how many acquires the limit denied: best effort.
+	Denied int64 `json:"denied,omitempty"`
+}
+
+var windows = map[schema.UsageWindow]aggregator.Window{
+	schema.UsageHourly: aggregator.Hour, schema.UsageDaily: aggregator.Day, schema.UsageMonthly: aggregator.Month,
+}
+
+// lineOf is the line of a record; false for one of which none is kept.
+func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
+	if !r.Expired {
+		return Line{}, false, nil
+	}
+	key := schema.KeyOf(r.Keys)
+	for _, read := range []func(schema.Key, schema.Item) (Line, bool){auditLine, usageLine, deniedLine} {
+		if line, ok = read(key, r.Old); ok {
+			break
+		}
+	}
+	switch {
+	case !ok:
+		return Line{}, false, nil
+	case len(r.Old) == 0:
+		return Line{}, true, fmt.Errorf("record %s has no old image: the stream needs the view NEW_AND_OLD_IMAGES", r.EventID)
+	}
+	line.EventID, line.Expired = r.EventID, r.Time.UTC()
+	if line.Time.IsZero() {
+		line.Time = line.Expired
+	}
+	if line.Item = schema.ToJSON(&types.AttributeValueMemberM{Value: r.Old}); line.Item == nil {
+		return Line{}, true, errors.New("record " + r.EventID + " has an item that JSON cannot hold")
+	}
+	return line, true, nil
+}
+
+func auditLine(key schema.Key, item schema.Item) (Line, bool) {
+	keys, rest := schema.Apart(key.PK)
+	if !(audit.Layout{}).Has(schema.Key{PK: rest, SK: key.SK}) {
+		return Line{}, false
+	}
+	e := audit.Decode(item)
+	return Line{
+		Kind: Audit, Namespace: keys.Name(), ID: strings.TrimPrefix(rest, (audit.Layout{}).Partition("")), Resource: e.Resource, Time: e.Time,
+	}, true
+}
+
+func usageLine(key schema.Key, item schema.Item) (Line, bool) {
+	keys, s, start, ok := schema.UsageSeriesOf(key)
+	if !ok {
+		return Line{}, false
+	}
+	line := Line{Kind: Total, Namespace: keys.Name(), Of: string(s.Kind), ID: s.ID, Resource: s.Resource, Window: windows[s.Window], Time: start}
+	if s.Kind == schema.UsageOfEntity {
+		line.Kind = Usage
+	}
+	if line.Kind == Usage && s.Window == schema.UsageHourly {
+		line.Limits = countsOfHour(item)
+	} else {
+		line.Limits = countsOfSum(item)
+	}
+	return line, true
+}
+
+func countsOfHour(item schema.Item) map[string]Counts {
+	u, err := schema.DecodeUsage(item)
+	if err != nil {
+		return nil
+	}
+	counts := map[string]Counts{}
+	for name, s := range u.Spans {
+		counts[name] = Counts{Consumed: s.Net, Repaired: u.Repaired[name], Missing: s.Missing, Unseen: s.Unseen}
+	}
+	return counts
+}
+
+func countsOfSum(item schema.Item) map[string]Counts {
+	s, err := schema.DecodeUsageSum(item)
+	if err != nil {
+		return nil
+	}
+	counts := map[string]Counts{}
+	for _, names := range []map[string]int64{s.Net, s.Denied, s.Repaired, s.Missing, s.Unseen} {
+		for name := range names {
+			counts[name] = Counts{s.Net[name], s.Repaired[name], s.Missing[name], s.Unseen[name], s.Denied[name]}
+		}
+	}
+	return counts
+}
+
+func deniedLine(key schema.Key, item schema.Item) (Line, bool) {
+	d, ok := schema.DeniedOf(key)
+	if !ok {
+		return Line{}, false
+	}
+	line := Line{
+		Kind: Denied, Namespace: d.Keys.Name(), Of: string(schema.UsageOfEntity), ID: d.Entity, Resource: d.Resource, Window: aggregator.Hour, Time: d.Hour,
+	}
+	if d, err := schema.DecodeDenied(item); err == nil {
+		line.Limits = map[string]Counts{}
+		for name, n := range d.Limits {
+			line.Limits[name] = Counts{Denied: n}
+		}
+	}
+	return line, true
+}
+
+// folder is where the line's file is, without the date.
+func (l Line) folder() string {
+	switch l.Kind {
+	case Audit:
+		return string(Audit)
+	case Total:
+		return string(Total) + "/" + l.Of + "/" + string(l.Window)
+	default:
+		return string(l.Kind) + "/" + string(l.Window)
+	}
+}

@@ -1,0 +1,46 @@
+package archive
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// longestLine bounds a line that is read: an item has at most 400 KB, and its JSON may take
+// several times as much.
+const longestLine = 16 << 20
+
+// Read yields the lines of a file, or of several that follow each other. A line that is none
+// is yielded as an error, which names its number, and reading goes on; where the file is cut
+// or damaged, or a line is longer than 16 MiB, an error is the last that comes. In memory is
+// one line at a time. It can be ranged over once, because r is read.
+func Read(r io.Reader) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			yield(Line{}, fmt.Errorf("archive: no file of lines: %w", err))
+			return
+		}
+		scanner := bufio.NewScanner(z)
+		scanner.Buffer(nil, longestLine)
+		for n := 1; scanner.Scan(); n++ {
+			if !yield(decode(scanner.Bytes(), n)) {
+				return
+			}
+		}
+		if err := scanner.Err(); err != nil {
+			yield(Line{}, fmt.Errorf("archive: the file ends early: %w", err))
+		}
+	}
+}
+
+// decode reads the n-th line.
+func decode(text []byte, n int) (line Line, err error) {
+	if err := json.Unmarshal(text, &line); err != nil {
+		return Line{}, fmt.Errorf("archive: line %d: %w", n, err)
+	}
+	return line, nil
+}

@@ -1,0 +1,39 @@
+package schema
+
+import (
+	"strings"
+	"time"
+)
+
+// Apart splits a partition key into the keys of its namespace and what is in it. No name of
+// a namespace has a '#', and every partition begins with a kind that ends on one.
+func Apart(pk string) (k Keys, rest string) {
+	if name, rest, ok := strings.Cut(pk, "/"); ok && name != "" && !strings.Contains(name, "#") {
+		return NewKeys(name), rest
+	}
+	return Keys{}, pk
+}
+
+// UsageSeriesOf takes the key of an item of usage apart, a snapshot's or a sum's; false for the key
+// of something else.
+func UsageSeriesOf(key Key) (k Keys, s UsageSeries, start time.Time, ok bool) {
+	k, rest := Apart(key.PK)
+	i := strings.LastIndexByte(key.SK, '#')
+	if i < 0 {
+		return k, UsageSeries{}, time.Time{}, false
+	}
+	for window := range usageWindows {
+		for _, kind := range []UsageKind{UsageOfEntity, UsageOfResource, UsageOfPlan, UsageOfChildren} {
+			s := UsageSeries{Kind: kind, Window: window}
+			var mine, its bool
+			s.ID, mine = strings.CutPrefix(rest, s.Partition(Keys{}))
+			s.Resource, its = strings.CutPrefix(key.SK[:i], s.Prefix())
+			if !mine || !its || s.ID == "" || s.Resource == "" {
+				continue
+			}
+			start, err := time.Parse(usageWindows[window].layout, key.SK[i+1:])
+			return k, s, start, err == nil
+		}
+	}
+	return k, UsageSeries{}, time.Time{}, false
+}
