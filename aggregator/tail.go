@@ -105,6 +105,8 @@ type Tail struct {
 	short atomic.Int64
 	// reading is how many shards are being read.
 	reading atomic.Int64
+	// disordered counts the records whose numbers did not rise.
+	disordered atomic.Int64
 }
 
 // NewTail returns a Tail of the stream of a table, which needs the view NEW_AND_OLD_IMAGES.

@@ -387,3 +387,16 @@ func TestIdleTable(t *testing.T) {
 		b.end(t)
 	})
 }
+
+// TestRecordsWithoutUsageCauseNoWrite: what says nothing of usage is read and not noted.
+func TestRecordsWithoutUsageCauseNoWrite(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		x := h.tail(aggregator.TailOptions{FoldEvery: -1})
+		require.NoError(t, h.repo.SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerHour("rpm", 5)}, nil))
+		after(2 * time.Minute)
+		assert.Positive(t, x.calls)
+		assert.Empty(t, h.remembered("#CHECKPOINT#"))
+		x.end(t)
+		assert.Empty(t, h.remembered("#CHECKPOINT#"))
+	})
+}

@@ -120,6 +120,8 @@ type RecordDisordered struct {
 	// Sequence is its number, and After that of one before it, in the shard or in those that
 	// the shard follows.
 	Sequence, After string
+	// Count is how many such records this Tail has read, this one included.
+	Count int64
 }
 
 // TailRetry says that something failed that is tried again.

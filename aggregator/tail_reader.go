@@ -72,11 +72,18 @@ func (r *reader) run(ctx context.Context) {
 	key := r.keys.Lease(r.id)
 	taken := false
 	err := r.lease(key, "shard "+r.id.Shard).Do(ctx, 0, nil, func(ctx context.Context, _ int64) error {
+		if err := r.start(ctx); err != nil || r.finished {
+			return err
+		}
 		taken = true
 		r.observer.ShardChanged(ShardChange{Shard: r.shard(), State: ShardTaken, Held: int(r.reading.Add(1))})
 		return r.follow(ctx)
 	})
 	if !taken {
+		if r.finished {
+			r.forget(ctx, key)
+			return
+		}
 		if !errors.Is(err, lock.ErrHeld) && !r.left() {
 			r.retrying("take the shard", 0, err)
 		}
@@ -103,9 +110,6 @@ func (r *reader) follow(ctx context.Context) error {
 	defer stop()
 	defer context.AfterFunc(r.going, stop)()
 	defer r.drop()
-	if !r.start(reading) {
-		return context.Cause(ctx)
-	}
 	for {
 		ended := r.read(reading)
 		if ctx.Err() != nil {
@@ -135,13 +139,11 @@ func (r *reader) lostInHand(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// start finds out where to begin; false if ctx ended.
-func (r *reader) start(ctx context.Context) bool {
-	return r.insist(ctx, "read the checkpoint", func() error {
-		c, err := r.checkpoint(ctx, r.id)
-		r.at, r.last = c.Number, max(r.last, c.Seq)
-		return err
-	})
+// start finds out where to begin, and whether somebody came to the end meanwhile.
+func (r *reader) start(ctx context.Context) error {
+	c, err := r.checkpoint(ctx, r.id)
+	r.at, r.last, r.finished = c.Number, max(r.last, c.Seq), c.Finished
+	return err
 }
 
 // end stores that the shard was processed to its end.
@@ -285,7 +287,7 @@ func (r *reader) ordered(number string) {
 	switch {
 	case !ok: // whoever processes the record refuses it
 	case seq <= r.last:
-		r.observer.Disordered(RecordDisordered{Shard: r.shard(), Sequence: number, After: r.last})
+		r.observer.Disordered(RecordDisordered{Shard: r.shard(), Sequence: number, After: r.last, Count: r.disordered.Add(1)})
 	default:
 		r.last = seq
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,10 +30,10 @@ const (
 var errRunning = errors.New("aggregator: this Tail runs already; make another one")
 
 // Run follows the stream until ctx ends. Then it processes what it has gathered, stores how
-// far it came and leaves its shards to others, for at most 10 s, and returns nil; an error
-// if something was left, which is read again by whoever comes next. It fails at once with a
-// *TableError if the table has no stream that tells of usage, and with that of DynamoDB if
-// it may not be read. What fails later is tried again, and told to the observer.
+// far it came and leaves its shards to others, for at most 10 s, and some more where DynamoDB
+// does not answer. It returns nil; an error if something was left, which is read again by
+// whoever comes next. It fails at once with a *TableError if the table has no stream that
+// tells of usage, and with that of DynamoDB if it may not be read. What fails later is tried again, and told to the observer.
 func (t *Tail) Run(ctx context.Context) error {
 	if !t.running.CompareAndSwap(false, true) {
 		return errRunning
@@ -176,6 +177,7 @@ func (r *run) list(ctx context.Context, m schema.TailMemory) error {
 	}
 	r.listed, r.listNext = listed, time.Now().Add(r.listPause)
 	r.listPause = min(2*r.listPause, listEvery)
+	maps.DeleteFunc(r.finished, func(id shards.ID, _ bool) bool { return m.Checkpoints[id].Finished }) // known to all
 	return nil
 }
 
@@ -183,8 +185,10 @@ func (r *run) list(ctx context.Context, m schema.TailMemory) error {
 func (r *run) sight(m schema.TailMemory, now time.Time) *shards.Sight {
 	s := &shards.Sight{
 		Me: r.me, Leases: map[shards.ID]shards.Lease{}, Mine: map[shards.ID]bool{}, Idle: r.idle, Patience: r.options.Hold,
-		Ready: shards.Ready(r.listed, func(id shards.ID) bool { return r.finished[id] || m.Checkpoints[id].Finished }),
 	}
+	s.Ready = shards.Ready(r.listed,
+		func(id shards.ID) bool { return r.finished[id] || m.Checkpoints[id].Finished },
+		func(id shards.ID) bool { return r.readers[id] != nil || now.Before(lock.FreeAt(m.Leases[id])) })
 	for id, reader := range r.readers {
 		s.Mine[id] = !reader.left()
 	}

@@ -361,7 +361,8 @@ func TestNumbersThatDoNotRise(t *testing.T) {
 		require.NoError(t, h.db.SplitStream("limits", 1))
 		h.spend(2)
 		after(time.Minute)
-		assert.Len(t, x.disordered, 2, "a child's are above its parent's")
+		require.Len(t, x.disordered, 2, "a child's are above its parent's")
+		assert.EqualValues(t, 2, x.disordered[1].Count)
 		x.end(t)
 
 		y := h.bent(func(out *dynamodbstreams.GetRecordsOutput) {

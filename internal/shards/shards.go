@@ -21,20 +21,28 @@ type Shard struct {
 	Parent string
 }
 
-// Ready are the shards that may be read now. They are given in the order of their streams,
-// parents before or after their children.
-func Ready(all []Shard, finished func(ID) bool) []Shard {
+// Ready are the shards that may be read now, in the order of their streams. Besides those
+// that were read to the end it is told which are being read: a parent that is may be missing
+// in a list that was made while shards changed.
+func Ready(all []Shard, finished, reading func(ID) bool) []Shard {
 	listed := make(map[ID]bool, len(all))
 	for _, s := range all {
 		listed[s.ID] = true
 	}
+	behind := func(parent ID) bool {
+		return parent.Shard == "" || finished(parent) || !listed[parent] && !reading(parent)
+	}
 	var ready []Shard
+	stream := ""
 	for _, s := range all {
-		if len(ready) > 0 && ready[0].Stream != s.Stream {
+		if stream != "" && stream != s.Stream {
 			break // an earlier stream is not at its end
 		}
-		parent := ID{Stream: s.Stream, Shard: s.Parent}
-		if !finished(s.ID) && (s.Parent == "" || !listed[parent] || finished(parent)) {
+		if finished(s.ID) {
+			continue
+		}
+		stream = s.Stream
+		if behind(ID{Stream: s.Stream, Shard: s.Parent}) {
 			ready = append(ready, s)
 		}
 	}

@@ -16,6 +16,8 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func id(shard string) ID { return ID{Stream: "s1", Shard: shard} }
 
+func nobody(ID) bool { return false }
+
 func shard(name, parent string) Shard { return Shard{ID: id(name), Parent: parent} }
 
 // TestReadyIsTheLineage: a shard may be read when its parent was, or is not there any more,
@@ -34,12 +36,14 @@ func TestReadyIsTheLineage(t *testing.T) {
 		"all of the stream":        {[]string{"b", "c", "d", "e", "f"}, []string{"a"}},
 	} {
 		var got []string
-		for _, s := range Ready(all, func(id ID) bool { return id.Stream == "s1" && slices.Contains(test.finished, id.Shard) }) {
+		for _, s := range Ready(all, func(id ID) bool { return id.Stream == "s1" && slices.Contains(test.finished, id.Shard) }, nobody) {
 			got = append(got, s.Shard)
 		}
 		assert.Equal(t, test.want, got, name)
 	}
-	assert.Empty(t, Ready(nil, nil))
+	assert.Empty(t, Ready(nil, nobody, nobody))
+	assert.Empty(t, Ready([]Shard{shard("b", "hidden"), next}, nobody, func(read ID) bool { return read == id("hidden") }),
+		"its parent is being read, though it is not listed")
 }
 
 // fleet is some followers who look one after the other, at once after each other's acts.
