@@ -100,9 +100,8 @@ type Tail struct {
 	// me is unique to this Tail.
 	me      string
 	running atomic.Bool
-	// room bounds what is gathered, short is how many shards wait for some of it.
-	room  *semaphore.Weighted
-	short atomic.Int64
+	// room bounds what is gathered.
+	room *semaphore.Weighted
 	// reading is how many shards are being read.
 	reading atomic.Int64
 	// disordered counts the records whose numbers did not rise.

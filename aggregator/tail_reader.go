@@ -172,7 +172,7 @@ func (r *reader) insist(ctx context.Context, op string, do func() error) bool {
 
 // due reports whether what was gathered is to be processed.
 func (r *reader) due() bool {
-	return len(r.gathered) > 0 && (time.Since(r.since) >= r.options.FoldEvery || r.short.Load() > 0)
+	return len(r.gathered) > 0 && time.Since(r.since) >= r.options.FoldEvery
 }
 
 // pause waits until the shard is to be read again, or ctx ends.
@@ -197,10 +197,7 @@ func (r *reader) read(ctx context.Context) (ended bool) {
 			r.since = time.Time{} // due
 			return false
 		}
-		r.short.Add(1)
-		err := r.room.Acquire(ctx, limit)
-		r.short.Add(-1)
-		if err != nil {
+		if r.room.Acquire(ctx, limit) != nil { // others get none before, and process early
 			return false
 		}
 	}
