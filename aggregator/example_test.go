@@ -38,6 +38,31 @@ func ExampleProcessor_Process() {
 	// 2500000 millitokens
 }
 
+// A Reader tells what was used, also what the stream has not brought yet.
+func ExampleReader_Entity() {
+	ctx, now := context.Background(), time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	clock := func() time.Time { return now }
+	db := ddbmem.New(ddbmem.WithClock(clock))
+	repo, _ := dynalimit.NewRepository(db.Client(), "limits", &dynalimit.RepositoryOptions{Now: clock})
+	_ = repo.CreateTable(ctx)
+	limiter, _ := dynalimit.New(repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerMinute("tpm", 10_000)}})
+	lease, _ := limiter.Acquire(ctx, "key-1", "gpt-4", dynalimit.Amounts{"tpm": 3_000})
+	_ = lease.Settle(ctx, dynalimit.Amounts{"tpm": 2_500})
+
+	reader, _ := aggregator.NewReader(db.Client(), "limits", &aggregator.ReaderOptions{Now: clock})
+	for u, err := range reader.Entity(ctx, "key-1", aggregator.Query{Window: aggregator.Day}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, l := range u.Limits {
+			fmt.Println(u.Start.Format(time.DateOnly), u.Resource, l.Limit, l.Consumed/1000, "of them pending:", l.Pending/1000)
+		}
+	}
+	// Output:
+	// 2026-01-02 gpt-4 tpm 2500 of them pending: 2500
+}
+
 // readStream is everything in the first shard of the table's stream.
 func readStream(ctx context.Context, db *ddbmem.DB) (records []aggregator.Record) {
 	table, _ := db.Client().DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String("limits")})

@@ -120,13 +120,16 @@ func (r *Reader) denials(ctx context.Context, a ask, from, to time.Time) list[pi
 		return values[piece]()
 	}
 	q := keyRange(opDenials, a.Partition(r.keys), r.keys.Denied(a.ID, a.Resource, first), r.keys.Denied(a.ID, a.Resource, after.Add(-time.Hour)))
-	return convert(r.table.Items(ctx, q), func(item schema.Item) (piece, error) {
-		d, err := schema.DecodeDenied(item)
-		p := piece{start: d.Hour, sum: usage.NewTally()}
-		usage.AddCounts(p.sum.Denied, d.Limits)
-		p.sum.Final, p.sum.Entities = true, 1
-		return p, err
-	})
+	return convert(r.table.Items(ctx, q), deniedOf)
+}
+
+// deniedOf is what was denied in an hour as a piece.
+func deniedOf(item schema.Item) (piece, error) {
+	d, err := schema.DecodeDenied(item)
+	p := piece{start: d.Hour, sum: usage.NewTally()}
+	usage.AddCounts(p.sum.Denied, d.Limits)
+	p.sum.Final, p.sum.Entities = true, 1
+	return p, err
 }
 
 // addPending adds to the hour that is now what the bucket counted and no snapshot has.

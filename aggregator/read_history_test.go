@@ -125,7 +125,7 @@ func (w *readingWorld) told(list iter.Seq2[aggregator.Usage, error], loc *time.L
 // entities, resources, plans and children is what was consumed until then, to the
 // millitoken: what the stream has not brought is read from the buckets.
 func TestUsageReadIsWhatWasConsumed(t *testing.T) {
-	for seed := range uint64(max(1, histories(t)/20)) {
+	for seed := range uint64(max(1, histories(t)/25)) {
 		synctest.Test(t, func(t *testing.T) { readHistory(t, seed) })
 	}
 }
@@ -140,7 +140,7 @@ func readHistory(t *testing.T, seed uint64) {
 	w.closer, err = aggregator.NewCloser(w.db.Client(), "limits", &aggregator.CloserOptions{Now: w.clock})
 	require.NoError(t, err)
 	w.closeHours()
-	for range 30 {
+	for range 20 {
 		for range 1 + w.rnd.IntN(4) {
 			w.step()
 		}
@@ -176,4 +176,34 @@ func (w *readingWorld) compare(seed uint64) {
 	require.Equal(w.t, w.truth([]string{"key-0", "key-1", "key-2"}, loc, q), w.told(r.Children(ctx, "team", q), loc), "children of %s", said)
 	q.Resource = "gpt-4"
 	require.Equal(w.t, w.truth([]string{"team", "key-2", "alone"}, loc, q), w.told(r.Resource(ctx, "gpt-4", q), loc), "resource of %s", said)
+	if w.rnd.IntN(3) == 0 {
+		w.readStream()
+		q.Resource = ""
+		w.compareEntities(r, loc, q, said)
+	}
+}
+
+// compareEntities requires that what is read of all entities at once is true, and in order.
+func (w *readingWorld) compareEntities(r *aggregator.Reader, loc *time.Location, q aggregator.Query, said string) {
+	told := map[string]map[string]int64{}
+	before := ""
+	for u, err := range r.Entities(w.t.Context(), q) {
+		require.NoError(w.t, err)
+		order := u.Start.UTC().Format(time.RFC3339) + " " + u.Entity + " " + u.Resource
+		require.Less(w.t, before, order, "%s", said)
+		before = order
+		if told[u.Entity] == nil {
+			told[u.Entity] = map[string]int64{}
+		}
+		for _, l := range u.Limits {
+			if l.Limit == "rpm" && l.Consumed != 0 {
+				told[u.Entity][u.Resource+" "+w.label(u.Start, loc, u.Window)] += l.Consumed
+			}
+		}
+	}
+	for _, entity := range []string{"key-0", "key-1", "key-2", "team", "alone"} {
+		if truth := w.truth([]string{entity}, loc, q); len(truth)+len(told[entity]) > 0 {
+			require.Equal(w.t, truth, told[entity], "%s of all entities of %s", entity, said)
+		}
+	}
 }

@@ -23,16 +23,8 @@ const (
 
 // sumLive sums the hours of a query that are not closed.
 func (r *Reader) sumLive(ctx context.Context, a *ask) error {
-	item, err := r.table.Get(ctx, opUsage, r.keys.UsageClosed())
-	if err != nil {
+	if err := r.readClosed(ctx, a); err != nil {
 		return err
-	}
-	cursor, err := schema.DecodeUsageCursor(item)
-	if err != nil {
-		return err
-	}
-	if a.closed = cursor.Closed; a.closed.IsZero() {
-		a.closed = usage.Begin(a.now).Closed
 	}
 	first, after := r.calendar.Hours(a.from, a.to)
 	if first.Before(a.closed) {
@@ -49,6 +41,19 @@ func (r *Reader) sumLive(ctx context.Context, a *ask) error {
 		}
 	}
 	return nil
+}
+
+// readClosed reads which hours are closed.
+func (r *Reader) readClosed(ctx context.Context, a *ask) error {
+	item, err := r.table.Get(ctx, opUsage, r.keys.UsageClosed())
+	if err != nil {
+		return err
+	}
+	cursor, err := schema.DecodeUsageCursor(item)
+	if a.closed = cursor.Closed; a.closed.IsZero() {
+		a.closed = usage.Begin(a.now).Closed
+	}
+	return err
 }
 
 // liveHour is an hour that is summed as a Closer does, but stored nowhere.

@@ -51,10 +51,17 @@ func (r *Reader) sums(ctx context.Context, a ask, w schema.UsageWindow, from, to
 	s := a.UsageSeries
 	s.Window = w
 	q := keyRange(opUsage, s.Partition(r.keys), s.Key(r.keys, from), s.Key(r.keys, to.Add(-time.Nanosecond)))
-	return convert(r.table.Items(ctx, q), func(item schema.Item) (piece, error) {
-		sum, err := schema.DecodeUsageSum(item)
-		return piece{start: sum.Start, sum: sum}, err
-	})
+	return convert(r.table.Items(ctx, q), sumOf)
+}
+
+// sumOf is a sum as a piece.
+func sumOf(item schema.Item) (piece, error) {
+	sum, err := schema.DecodeUsageSum(item)
+	p := piece{start: sum.Start, sum: sum}
+	if sum.Place != nil {
+		p.place, p.placed = *sum.Place, true
+	}
+	return p, err
 }
 
 // sumsOr are sums, and where there are none what rest finds in between.

@@ -1,17 +1,21 @@
 package aggregator_test
 
 import (
+	"context"
 	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // reading is a Reader of a table at a time.
@@ -97,4 +101,143 @@ func TestEntityPending(t *testing.T) {
 		require.Len(t, u, 1)
 		assert.EqualValues(t, 5000, u[0].Limits[0].Consumed)
 	})
+}
+
+// TestReaderRefusesBadInput: before it reads anything, and says what is wrong.
+func TestReaderRefusesBadInput(t *testing.T) {
+	db, _ := newTable(t, nil)
+	for name, test := range map[string]struct {
+		client    aggregator.ReaderClient
+		table, ns string
+	}{"client": {nil, "limits", ""}, "table": {db.Client(), "", ""}, "Namespace": {db.Client(), "limits", "a/b"}} {
+		_, err := aggregator.NewReader(test.client, test.table, &aggregator.ReaderOptions{Namespace: test.ns})
+		var invalid *dynalimit.ValidationError
+		require.ErrorAs(t, err, &invalid, name)
+		assert.ErrorContains(t, err, name)
+	}
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	r, local := reading(t, db, noon, aggregator.ReaderOptions{}), reading(t, db, noon, aggregator.ReaderOptions{Location: berlin})
+	ctx, before := t.Context(), db.Meter()
+	for want, list := range map[string]iter.Seq2[aggregator.Usage, error]{
+		"id":                                     r.Entity(ctx, "a#b", aggregator.Query{}),
+		"resource: \"a b\"":                      r.Resource(ctx, "a b", aggregator.Query{}),
+		"plan":                                   r.Plan(ctx, "", aggregator.Query{}),
+		"parent":                                 r.Children(ctx, "", aggregator.Query{}),
+		"query.Resource: \"a#b\"":                r.Entity(ctx, "a", aggregator.Query{Resource: "a#b"}),
+		"query.Resource: is \"b\"":               r.Resource(ctx, "a", aggregator.Query{Resource: "b"}),
+		"query.Window":                           r.Entities(ctx, aggregator.Query{Window: "week"}),
+		"is not before":                          r.Entity(ctx, "a", aggregator.Query{From: noon, To: noon}),
+		"more than 10000 windows of a hour":      r.Entity(ctx, "a", aggregator.Query{From: noon.AddDate(-2, 0, 0)}),
+		"in no year":                             r.Entity(ctx, "a", aggregator.Query{From: noon.AddDate(-200, 0, 0), Window: aggregator.Month}),
+		"hours, which are kept for 2160h0m0s":    local.Entity(ctx, "a", aggregator.Query{From: noon.AddDate(0, -4, 0), Window: aggregator.Day}),
+		"in the zone Europe/Berlin it is summed": local.Plan(ctx, "a", aggregator.Query{From: noon.AddDate(0, -4, 0), Window: aggregator.Month}),
+	} {
+		for u, err := range list {
+			var invalid *dynalimit.ValidationError
+			require.ErrorAs(t, err, &invalid, want)
+			require.ErrorContains(t, err, want)
+			assert.Zero(t, u)
+		}
+	}
+	assert.Zero(t, db.Meter().Sub(before).Requests())
+}
+
+// TestReadingCosts: a day of an entity and a resource is a query of its hours and one of its
+// denials, with the bucket where the hour that is now is in it; times outside are not read.
+func TestReadingCosts(t *testing.T) {
+	db, p := newTable(t, nil)
+	var records []aggregator.Record
+	for i := range int64(24 * 20) {
+		records = append(records, record(int(i)+1, noon.Add(time.Duration(i)*time.Hour), i, i+1))
+	}
+	process(t, p, records...)
+	now := noon.Add(20 * 24 * time.Hour)
+	cost := func(q aggregator.Query) (requests int64, units float64, windows int) {
+		r, before := reading(t, db, now, aggregator.ReaderOptions{}), db.Meter()
+		windows = len(all(t, r.Entity(t.Context(), "key-1", q)))
+		used := db.Meter().Sub(before)
+		return used.Requests(), used.ReadUnits(), windows
+	}
+	from := noon.Add(5 * 24 * time.Hour)
+	requests, units, windows := cost(aggregator.Query{Resource: "gpt-4", From: from, To: from.Add(24 * time.Hour)})
+	assert.EqualValues(t, 2, requests)
+	assert.Equal(t, 24, windows)
+	assert.InDelta(t, 3, units, 0.01)
+	requests, units, _ = cost(aggregator.Query{Resource: "gpt-4", To: now.Add(time.Second)})
+	assert.EqualValues(t, 3, requests)
+	assert.InDelta(t, 4, units, 0.01)
+	requests, units, windows = cost(aggregator.Query{Resource: "gpt-4", From: noon, To: now})
+	assert.Equal(t, 480, windows)
+	assert.InDelta(t, 35, units, 0.01)
+	assert.EqualValues(t, 5+1, requests, "five pages, and denials")
+}
+
+// TestReadingStops: after the first page where no more is wanted, with ctx, and with the
+// first error.
+func TestReadingStops(t *testing.T) {
+	db, p := newTable(t, nil)
+	var records []aggregator.Record
+	for i := range int64(300) {
+		records = append(records, record(int(i)+1, noon.Add(time.Duration(i)*time.Hour), i, i+1))
+	}
+	process(t, p, records...)
+	now := noon.Add(400 * time.Hour)
+	r, q := reading(t, db, now, aggregator.ReaderOptions{}), aggregator.Query{Resource: "gpt-4", From: noon, To: now}
+	before := db.Meter()
+	for _, err := range r.Entity(t.Context(), "key-1", q) {
+		require.NoError(t, err)
+		break
+	}
+	assert.EqualValues(t, 2, db.Meter().Sub(before).Requests())
+	queries := 0
+	db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+		if queries++; queries == 4 {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+		}
+		return ddbmem.Fault{}
+	})
+	var failed error
+	windows := 0
+	for _, err := range r.Entity(t.Context(), "key-1", q) {
+		require.NoError(t, failed, "nothing comes after an error")
+		if failed = err; err == nil {
+			windows++
+		}
+	}
+	require.ErrorContains(t, failed, "AccessDenied")
+	assert.Equal(t, 199, windows, "what was whole before it")
+	db.SetFaults(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range r.Entity(ctx, "key-1", q) {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}
+
+// TestDenialsAreRead: with the usage of their hour, and where nothing was used.
+func TestDenialsAreRead(t *testing.T) {
+	db, p := newTable(t, nil)
+	process(t, p, record(1, noon, -1, 5))
+	for hour := range 2 {
+		d := schema.Denied{Entity: "key-1", Resource: "gpt-4", Hour: noon.Add(time.Duration(hour) * time.Hour), Limits: map[string]int64{"rpm": 7}}
+		st := d.Statement()
+		_, err := db.Client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+			TableName: aws.String("limits"), Key: d.Key().Attributes(), UpdateExpression: &st.Update, ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		})
+		require.NoError(t, err)
+	}
+	r := reading(t, db, noon.Add(48*time.Hour), aggregator.ReaderOptions{})
+	for name, list := range map[string]iter.Seq2[aggregator.Usage, error]{
+		"entity":   r.Entity(t.Context(), "key-1", aggregator.Query{From: noon, To: noon.Add(5 * time.Hour)}),
+		"entities": r.Entities(t.Context(), aggregator.Query{From: noon, To: noon.Add(5 * time.Hour)}),
+	} {
+		hours := all(t, list)
+		require.Len(t, hours, 2, name)
+		assert.Equal(t, []aggregator.LimitUsage{{Limit: "rpm", Consumed: 5, Denied: 7}}, hours[0].Limits, name)
+		assert.Equal(t, []aggregator.LimitUsage{{Limit: "rpm", Denied: 7}}, hours[1].Limits, name)
+	}
+	days := all(t, r.Entity(t.Context(), "key-1", aggregator.Query{From: noon, To: noon.Add(5 * time.Hour), Window: aggregator.Day}))
+	require.Len(t, days, 1)
+	assert.Equal(t, []aggregator.LimitUsage{{Limit: "rpm", Consumed: 5, Denied: 14}}, days[0].Limits)
 }

@@ -1,0 +1,188 @@
+package aggregator
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+// found is an item that an index lists: what an entity used of a resource in some time.
+type found struct {
+	pair
+	key schema.Key
+}
+
+// readEntities yields what every entity used, window after window.
+func (r *Reader) readEntities(ctx context.Context, a ask, yield func(Usage, error) bool) {
+	err := r.readClosed(ctx, &a)
+	for start := a.from; err == nil && start.Before(a.to) && !start.After(a.now); {
+		end := r.calendar.Next(stored[a.window], start)
+		w := &listing{reader: r, ask: a, start: start, more: true, yield: yield}
+		err = w.read(ctx, r.indexedIn(ctx, a, start, end))
+		if start = end; err == nil && !w.more {
+			return
+		}
+	}
+	if err != nil {
+		yield(Usage{}, err)
+	}
+}
+
+// indexedIn is what indexes list of a window, in the order of entities and resources: its days
+// that are closed, and the hours of the others.
+func (r *Reader) indexedIn(ctx context.Context, a ask, start, end time.Time) list[found] {
+	var lists []list[found]
+	add := func(q table.Query) { lists = append(lists, r.foundBy(ctx, a, q)) }
+	hour, after := r.calendar.Hours(start, earlier(end, a.openHour().Add(time.Hour)))
+	for hour.Before(after) {
+		if day := schema.UsageDaily.Next(hour); a.window != Hour && a.utc && hour.Equal(schema.UsageDaily.Floor(hour)) && !day.After(a.closed) {
+			for shard := range schema.UsageShards {
+				q := indexed(r.keys.UsageDay(hour, shard))
+				q.Sort, q.Prefix = schema.GSI3SK, r.keys.Entity("")
+				add(q)
+			}
+			hour = day
+			continue
+		}
+		for shard := range schema.UsageShards {
+			add(indexed(r.keys.UsageHour(hour, shard)))
+		}
+		add(table.Query{Op: opDenials, Index: schema.IndexResource, Hash: schema.GSI2PK, Value: r.keys.DeniedHour(hour)})
+		hour = hour.Add(time.Hour)
+	}
+	return merged(func(a, b found) int {
+		return cmp.Or(strings.Compare(a.entity, b.entity), strings.Compare(a.resource, b.resource))
+	}, lists...)
+}
+
+// foundBy are the items of entities that a query of an index finds.
+func (r *Reader) foundBy(ctx context.Context, a ask, q table.Query) list[found] {
+	return func(yield func(found, error) bool) {
+		for item, err := range r.table.Items(ctx, q) {
+			f, ok := r.foundAs(schema.KeyOf(item))
+			if err == nil && (!ok || a.Resource != "" && f.resource != a.Resource) {
+				continue
+			}
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+// foundAs is what a key is of; false for what is no entity's usage.
+func (r *Reader) foundAs(key schema.Key) (found, bool) {
+	if d, ok := schema.DeniedOf(key); ok {
+		return found{pair{d.Entity, d.Resource}, key}, true
+	}
+	if _, entity, resource, _, ok := schema.UsageOf(key); ok {
+		return found{pair{entity, resource}, key}, true
+	}
+	s, ok := r.keys.SeriesOf(key)
+	return found{pair{s.ID, s.Resource}, key}, ok && s.Kind == schema.UsageOfEntity
+}
+
+// listing is a window of which every entity's usage is read.
+type listing struct {
+	reader *Reader
+	ask    ask
+	start  time.Time
+	// batch are items that are read at once: all that there are of some entities and
+	// resources.
+	batch []found
+	more  bool
+	yield func(Usage, error) bool
+}
+
+func (l *listing) read(ctx context.Context, all list[found]) error {
+	var failed error
+	err := each(all, func(f found) bool {
+		if n := len(l.batch); n >= table.PageSize && l.batch[n-1].pair != f.pair {
+			failed = l.flush(ctx)
+		}
+		l.batch = append(l.batch, f)
+		return failed == nil && l.more
+	})
+	if err = cmp.Or(err, failed); err != nil || !l.more {
+		return err
+	}
+	return l.flush(ctx)
+}
+
+// flush yields the usage of the batch.
+func (l *listing) flush(ctx context.Context) error {
+	keys := make([]schema.Key, len(l.batch))
+	for i, f := range l.batch {
+		keys[i] = f.key
+	}
+	items, err := l.reader.table.GetMany(ctx, opUsage, keys)
+	if err != nil {
+		return err
+	}
+	for from := 0; from < len(items) && l.more; {
+		to := from + 1
+		for to < len(items) && l.batch[to].pair == l.batch[from].pair {
+			to++
+		}
+		if err := l.sum(ctx, l.batch[from].pair, items[from:to]); err != nil {
+			return err
+		}
+		from = to
+	}
+	l.batch = l.batch[:0]
+	return nil
+}
+
+// sum yields what the items of an entity and a resource sum up to.
+func (l *listing) sum(ctx context.Context, of pair, items []schema.Item) error {
+	h := l.reader.openHourOf(&l.ask, of)
+	var pieces []piece
+	for _, item := range items {
+		if len(item) == 0 {
+			continue // gone since the index was read
+		}
+		p, err := l.decode(h, item)
+		if err != nil {
+			return err
+		}
+		pieces = append(pieces, p)
+	}
+	if len(pieces) == 0 {
+		return nil
+	}
+	w := l.reader.window(l.ask.window, l.start)
+	if open := l.ask.openHour(); !open.Before(w.start) && open.Before(w.end) {
+		if err := h.addPending(ctx); err != nil {
+			return err
+		}
+		if h.now.sum.Net != nil {
+			pieces = append(pieces, h.now)
+		}
+	}
+	slices.SortStableFunc(pieces, func(a, b piece) int { return a.start.Compare(b.start) })
+	for i := range pieces {
+		w.add(&pieces[i])
+	}
+	l.more = l.yield(w.usage(h.ask), nil)
+	return nil
+}
+
+// decode is an item as a piece.
+func (l *listing) decode(h *hours, item schema.Item) (piece, error) {
+	key := schema.KeyOf(item)
+	if _, denied := schema.DeniedOf(key); denied {
+		return deniedOf(item)
+	}
+	if _, _, _, _, hourly := schema.UsageOf(key); !hourly {
+		return sumOf(item)
+	}
+	p, u, err := hourOf(l.ask, item)
+	usage.Newer(h.ends, &u)
+	return p, err
+}
