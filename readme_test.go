@@ -67,9 +67,12 @@ func TestDocumentedCodeCompiles(t *testing.T) {
 	require.NoError(t, err)
 	more, err := filepath.Glob("examples/*/*.go")
 	require.NoError(t, err)
-	ofUsage, err := filepath.Glob("aggregator/*/example_test.go")
-	require.NoError(t, err)
-	examples = append(append(examples, "aggregator/example_test.go", "aggregator/example_tail_test.go", "ddbmem/example_test.go"), ofUsage...)
+	for _, at := range []string{"aggregator/example*_test.go", "aggregator/*/example_test.go"} {
+		ofUsage, err := filepath.Glob(at)
+		require.NoError(t, err)
+		examples = append(examples, ofUsage...)
+	}
+	examples = append(examples, "ddbmem/example_test.go")
 	code.WriteString(unindented(fences(readText(t, "README.md"), "go")[0]) + "\n") // TestReadmeProgramRuns
 	for _, path := range append(examples, more...) {
 		code.WriteString(unindented(readText(t, path)) + "\n")

@@ -5,4 +5,7 @@
 // snapshot remembers the last record that it holds, so that a record counts once however
 // often it comes, and what its counters were then, so that a record that never came is
 // seen. [FromStream] converts records of DynamoDB Streams.
+//
+// A Tail follows the stream: it reads its shards and has a Processor, or what else there is,
+// process their records. Several share the shards.
 package aggregator

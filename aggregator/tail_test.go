@@ -254,7 +254,7 @@ func (h *harbor) bent(bend func(*dynamodbstreams.GetRecordsOutput), opts aggrega
 		log: &log{held: map[aggregator.Shard]time.Time{}, released: map[aggregator.Shard]time.Time{}, lag: map[aggregator.Shard]aggregator.ShardLag{}},
 	}
 	if len(process) == 0 {
-		p, err := aggregator.New(x.wire, "limits", nil)
+		p, err := aggregator.New(x.wire, "limits", &aggregator.Options{Retention: -1})
 		require.NoError(h.t, err)
 		process = append(process, p.Process)
 	}
