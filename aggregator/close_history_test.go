@@ -48,8 +48,11 @@ func newFirm(t *testing.T, seed uint64) *firm {
 		require.NoError(t, f.repo.SetPlanLimits(ctx, plan, "", limits(3)))
 	}
 	for _, e := range []dynalimit.Entity{
-		{ID: "org", Plan: "pro"}, {ID: "team", ParentID: "org", Cascade: true}, {ID: "key-0", ParentID: "team", Cascade: true, Plan: "pro"},
-		{ID: "key-1", ParentID: "team", Cascade: true, Plan: "free"}, {ID: "key-2", ParentID: "team", Plan: "pro"},
+		{ID: "org", Plan: "pro"},
+		{ID: "team", ParentID: "org", Cascade: true},
+		{ID: "key-0", ParentID: "team", Cascade: true, Plan: "pro"},
+		{ID: "key-1", ParentID: "team", Cascade: true, Plan: "free"},
+		{ID: "key-2", ParentID: "team", Plan: "pro"},
 	} {
 		require.NoError(t, f.repo.CreateEntity(ctx, e))
 	}

@@ -181,7 +181,6 @@ func TestRestOfBuckets(t *testing.T) {
 		acquire := func(n int64) {
 			_, err := o.limiter.Acquire(t.Context(), "org", "gpt-4", dynalimit.Amounts{"rpm": n})
 			require.NoError(t, err)
-
 		}
 		acquire(5)
 		o.take(false)

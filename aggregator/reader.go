@@ -75,7 +75,8 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 	}
 	return &Reader{
 		&table.Table{Client: reads{ReaderClient: client}, Name: tableName}, schema.NewKeys(o.Namespace),
-		usage.Calendar{Zone: o.Location}, max(0, o.Retention), o.Now,
+		usage.Calendar{Zone: o.Location},
+		max(0, o.Retention), o.Now,
 	}, nil
 }
 

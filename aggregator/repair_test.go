@@ -61,7 +61,8 @@ func TestGapsBetweenHours(t *testing.T) {
 		},
 		"turned on late": {
 			func(o *office) { o.used("key-1", "gpt-4", one, 100, 103) },
-			[]aggregator.Gap{gapOf(one, aggregator.GapBefore, 100, 0, time.Time{})}, 3, 103,
+			[]aggregator.Gap{gapOf(one, aggregator.GapBefore, 100, 0, time.Time{})},
+			3, 103,
 		},
 		"an end that nobody saw": {
 			func(o *office) {

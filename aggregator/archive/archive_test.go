@@ -150,14 +150,16 @@ func TestLines(t *testing.T) {
 			Line{
 				Kind: Total, Namespace: "eu", Of: "plan", ID: "pro", Resource: "gpt-4", Window: aggregator.Day, Time: noon.Truncate(24 * time.Hour),
 				Limits: map[string]Counts{"rpm": {Consumed: 3}, "rpd": {Denied: 2}},
-			}, "",
+			},
+			"",
 		},
 		"a month of an entity": {
 			expired(1, schema.KeyOf(day), day), "usage/month/date=2026-03-01",
 			Line{
 				Kind: Usage, Namespace: "eu", Of: "entity", ID: "key-1", Resource: "gpt-4", Window: aggregator.Month, Time: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
 				Limits: map[string]Counts{"rpm": {Consumed: 1}},
-			}, "",
+			},
+			"",
 		},
 		"denials": {
 			expired(1, denied.Key(), schema.Item{"x_rpm": schema.Number(4)}), "denied/hour/date=2026-03-29",
@@ -174,7 +176,8 @@ func TestLines(t *testing.T) {
 		},
 		"a change of which nothing is known": {
 			expired(1, schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#x"}, schema.Item{}), "audit/date=2026-06-28",
-			Line{Kind: Audit, ID: "$SYSTEM", Time: later}, `{"PK":"AUDIT#$SYSTEM","SK":"#AUDIT#x"}`,
+			Line{Kind: Audit, ID: "$SYSTEM", Time: later},
+			`{"PK":"AUDIT#$SYSTEM","SK":"#AUDIT#x"}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,13 @@ func TestDeniedKeys(t *testing.T) {
 	}
 	assert.Equal(t, "#DENIED#", DeniedPrefix(""))
 	for _, other := range []Key{
-		{}, {"ENTITY#a", "#USAGE#gpt-4#2026-03-29T11:00:00Z"}, {"ENTITY#a", "#DENIED#gpt-4#2026-03-29"}, {"ENTITY#a", "#DENIED##2026-03-29T11:00:00Z"},
-		{"ENTITY#a", "#DENIED#gpt-4"}, {"ENTITY#", "#DENIED#gpt-4#2026-03-29T11:00:00Z"}, {"PLAN#a", "#DENIED#gpt-4#2026-03-29T11:00:00Z"},
+		{},
+		{"ENTITY#a", "#USAGE#gpt-4#2026-03-29T11:00:00Z"},
+		{"ENTITY#a", "#DENIED#gpt-4#2026-03-29"},
+		{"ENTITY#a", "#DENIED##2026-03-29T11:00:00Z"},
+		{"ENTITY#a", "#DENIED#gpt-4"},
+		{"ENTITY#", "#DENIED#gpt-4#2026-03-29T11:00:00Z"},
+		{"PLAN#a", "#DENIED#gpt-4#2026-03-29T11:00:00Z"},
 	} {
 		_, ok := DeniedOf(other)
 		assert.False(t, ok, "%v", other)

@@ -25,8 +25,14 @@ func TestUsageKeysAreReadAsTheyWereMade(t *testing.T) {
 		}
 	}
 	for _, other := range []Key{
-		{}, {"ENTITY#a", "#META"}, {"ENTITY#a", "#BUCKET#gpt-4"}, {"ENTITY#a", "#USAGE#gpt-4#2026-03-29"}, {"ENTITY#a", "#USAGE##2026-03-29T11:00:00Z"},
-		{"ENTITY#a", "#DENIED#gpt-4#2026-03-29T11:00:00Z"}, {"ENTITY#", "#USAGE#gpt-4#2026-03-29T11:00:00Z"}, {"SYSTEM#", "#USAGE_DAY#gpt-4#2026-03-29"},
+		{},
+		{"ENTITY#a", "#META"},
+		{"ENTITY#a", "#BUCKET#gpt-4"},
+		{"ENTITY#a", "#USAGE#gpt-4#2026-03-29"},
+		{"ENTITY#a", "#USAGE##2026-03-29T11:00:00Z"},
+		{"ENTITY#a", "#DENIED#gpt-4#2026-03-29T11:00:00Z"},
+		{"ENTITY#", "#USAGE#gpt-4#2026-03-29T11:00:00Z"},
+		{"SYSTEM#", "#USAGE_DAY#gpt-4#2026-03-29"},
 	} {
 		_, _, _, ok := UsageSeriesOf(other)
 		assert.False(t, ok, "%v", other)

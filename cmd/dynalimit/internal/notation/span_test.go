@@ -52,9 +52,15 @@ func TestSpan(t *testing.T) {
 func TestSpanRefuses(t *testing.T) {
 	now := time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
 	for _, c := range []struct{ since, from, to, says string }{
-		{"week", "", "", "--since"}, {"0s", "", "", "more than 0"}, {"-2h", "", "", "more than 0"}, {"7d", "2026-01-01", "", "leave it out"},
-		{"7d", "", "1d", "leave it out"}, {"", "yesterday", "", `--from "yesterday"`}, {"", "", "13", `--to "13"`},
-		{"", "2026-02-01", "", "not before"}, {"", "2026-01-03", "2026-01-02", "nothing lies between"},
+		{"week", "", "", "--since"},
+		{"0s", "", "", "more than 0"},
+		{"-2h", "", "", "more than 0"},
+		{"7d", "2026-01-01", "", "leave it out"},
+		{"7d", "", "1d", "leave it out"},
+		{"", "yesterday", "", `--from "yesterday"`},
+		{"", "", "13", `--to "13"`},
+		{"", "2026-02-01", "", "not before"},
+		{"", "2026-01-03", "2026-01-02", "nothing lies between"},
 	} {
 		_, err := SpanOf(c.since, c.from, c.to, now, week, time.UTC)
 		assert.ErrorContains(t, err, c.says, "%+v", c)
