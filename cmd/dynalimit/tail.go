@@ -27,6 +27,7 @@ type tailCmd struct {
 	KeepHours  string        `help:"How long hours are kept; 0 for ever." default:"90d" placeholder:"PERIOD"`
 	KeepDays   string        `help:"How long days are kept; 0 for ever." default:"400d" placeholder:"PERIOD"`
 	KeepMonths string        `help:"How long months are kept; 0 for ever." default:"0" placeholder:"PERIOD"`
+	Archive    string        `help:"Keep what expires in files of this folder. Default: it is not kept." placeholder:"DIR"`
 }
 
 // Help is shown by --help.
@@ -37,11 +38,17 @@ one that dies is replaced within a minute. How far it came is in the table. The 
 keeps records for a day: what is not read by then is told as a gap, which 'dynalimit usage
 repair' books. Where the Lambda does this, it is not needed.
 
+With --archive, changes, usage and denials that DynamoDB deletes when their time is over
+become lines of compressed JSON in a folder. Where several archive, each writes what it
+read. Usage is counted as ever while files cannot be written. Into a bucket of S3 the
+Lambda writes them, or a Go program.
+
 With --json each line is an object.
 
 Examples:
   dynalimit tail
   dynalimit tail --fold-every 5m --keep-hours 30d
+  dynalimit tail --archive /var/lib/dynalimit
   dynalimit tail --once --json`
 }
 
@@ -88,6 +95,8 @@ func (c tailCmd) kept() (time.Duration, aggregator.Retention, error) {
 // followed is a line of `tail --json`.
 type followed struct {
 	follow.Status
+	// Archive is how far what expires was archived; nil where nobody asked for it.
+	Archive *follow.ArchiveStatus `json:"archive,omitempty"`
 	// Note is what somebody should know of.
 	Note string `json:"note,omitempty"`
 	// Ended says that it is the last.
@@ -116,6 +125,7 @@ type follower struct {
 	progress *follow.Progress
 	tail     *aggregator.Tail
 	closer   *aggregator.Closer // nil for none
+	archive  *archiver          // nil for none
 
 	mu sync.Mutex // of what is printed
 }
@@ -132,6 +142,9 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 		t.settle = settleEngine
 	}
 	t.progress = follow.New(time.Now, t.note)
+	if err := checkFolder(c.Archive); err != nil {
+		return nil, err
+	}
 	defer out.Watch(t.where)()
 	cfg, err := o.Config(ctx)
 	if err != nil {
@@ -152,7 +165,10 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 	if c.Once {
 		opts.FoldEvery, opts.Poll = -1, pollOnce
 	}
-	t.tail, err = aggregator.NewTail(o.StreamsOf(cfg), client, g.Table, p.Process, opts)
+	if t.tail, err = aggregator.NewTail(o.StreamsOf(cfg), client, g.Table, p.Process, opts); err != nil || c.Archive == "" {
+		return t, err
+	}
+	t.archive, err = newArchiver(o.StreamsOf(cfg), client, g.Table, c.Archive, *opts, t.note)
 	return t, err
 }
 
@@ -197,14 +213,22 @@ func (t *follower) serve(ctx context.Context) error {
 		beside.Go(func() { _ = t.closer.Run(going) }) // what fails is told
 	}
 	beside.Go(func() { t.tellEvery(going) })
+	archived := t.archive.run(going)
 	err := t.tail.Run(ctx)
 	stop()
 	beside.Wait()
+	unarchived := archived()
 	t.line(true)
-	if ctx.Err() != nil && err != nil {
-		return &failure{exitFailed, fmt.Errorf("%w; it is counted by whoever follows the stream next", err)}
+	switch {
+	case ctx.Err() == nil && err != nil:
+		return err
+	case err != nil:
+		err = fmt.Errorf("%w; it is counted by whoever follows the stream next", err)
 	}
-	return err
+	if err = errors.Join(err, unarchived); err != nil {
+		return &failure{exitFailed, err}
+	}
+	return nil
 }
 
 // tellEvery says how it goes, until ctx ends.
@@ -230,26 +254,36 @@ func (t *follower) once(ctx context.Context) error {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	over := t.out.Watch("the stream of " + t.where)
+	archived := t.archive.once(following, t.settle)
 	ended := make(chan error, 1)
-	go func() { ended <- t.tail.Run(following) }()
-	err := t.caughtUp(ctx, ended)
-	stop()
+	counting, counted := context.WithCancel(following)
+	go func() { ended <- t.tail.Run(counting) }()
+	err := caughtUp(ctx, ended, t.progress, t.settle)
+	counted()
 	if err == nil {
 		err = <-ended
 	}
 	over()
 	if err == nil && t.closer != nil {
-		defer t.out.Watch(t.where + ", closing hours")()
+		closing := t.out.Watch(t.where + ", closing hours")
 		_, err = t.closer.CloseDue(ctx)
+		closing()
 	}
-	if err == nil {
-		t.line(true)
+	if err != nil {
+		stop()
+		_ = archived() // what is wrong with the stream was told
+		return err
 	}
+	if t.archive != nil {
+		defer t.out.Watch(t.where + ", archiving what expired")()
+	}
+	err = archived()
+	t.line(true)
 	return err
 }
 
 // caughtUp waits until nothing waits, or the tail has ended.
-func (t *follower) caughtUp(ctx context.Context, ended chan error) error {
+func caughtUp(ctx context.Context, ended <-chan error, p *follow.Progress, settle time.Duration) error {
 	looks := time.NewTicker(lookOnce)
 	defer looks.Stop()
 	for {
@@ -260,8 +294,8 @@ func (t *follower) caughtUp(ctx context.Context, ended chan error) error {
 			return err
 		case <-looks.C:
 		}
-		quiet, reading := t.progress.Quiet()
-		if reading && quiet >= t.settle || quiet >= settleOthers {
+		quiet, reading := p.Quiet()
+		if reading && quiet >= settle || quiet >= settleOthers {
 			return nil
 		}
 	}
@@ -269,25 +303,44 @@ func (t *follower) caughtUp(ctx context.Context, ended chan error) error {
 
 // line says how it goes.
 func (t *follower) line(last bool) {
-	s := t.progress.Status()
-	s.At = t.clock()
+	f := followed{Status: t.progress.Status(), Archive: t.archive.status(), Ended: last}
+	f.At = t.clock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.out.JSON && t.Once:
-		_ = t.out.Show(followed{Status: s, Ended: last}, nil)
+		_ = t.out.Show(f, nil)
 	case t.out.JSON:
-		t.object(followed{Status: s, Ended: last})
-	case last && t.Once:
-		fmt.Fprintf(t.out, "Up to date: %s.\n", s.Done())
-	case last && t.out.Width > 0:
-		fmt.Fprintf(t.out, "%sStopped: %s.\n", clearLine, s.Done())
+		t.object(f)
 	case last:
-		fmt.Fprintf(t.out, "Stopped: %s.\n", s.Done())
+		t.summary(f)
 	case t.out.Width > 0: // one line that changes
-		fmt.Fprint(t.out, clearLine+t.out.Cut(s.Text(), 1))
+		text := f.Text()
+		if f.Archive != nil {
+			text += "; archive: " + f.Archive.Text()
+		}
+		fmt.Fprint(t.out, clearLine+t.out.Cut(text, 1))
 	default:
-		fmt.Fprintln(t.out, s.At.UTC().Format("15:04:05")+"  "+s.Text())
+		at := f.At.UTC().Format("15:04:05") + "  "
+		fmt.Fprintln(t.out, at+f.Text())
+		if f.Archive != nil {
+			fmt.Fprintln(t.out, at+"archive: "+f.Archive.Text())
+		}
+	}
+}
+
+// summary are the last lines.
+func (t *follower) summary(f followed) {
+	switch {
+	case t.Once:
+		fmt.Fprintf(t.out, "Up to date: %s.\n", f.Done())
+	case t.out.Width > 0:
+		fmt.Fprintf(t.out, "%sStopped: %s.\n", clearLine, f.Done())
+	default:
+		fmt.Fprintf(t.out, "Stopped: %s.\n", f.Done())
+	}
+	if f.Archive != nil {
+		fmt.Fprintf(t.out, "Archive: %s.\n", f.Archive.Done())
 	}
 }
 

@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/aggregator/archive"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -35,6 +40,53 @@ func TestTailTranscript(t *testing.T) {
 		{"tail", "--keep-hours", "1m"},
 		{"tail", "--every", "1ms"},
 	})
+}
+
+// outlived is a table whose first hours of usage have expired in its stream.
+func outlived(t *testing.T) *meteredTable {
+	t.Helper()
+	m := metered(t)
+	m.at(21, 9, 10).use("key-1", "gpt-4", 1200).fold(nil)
+	m.now = m.now.AddDate(0, 0, 91)
+	require.Positive(t, m.db.ExpireNow())
+	return m.use("key-2", "gpt-4", 300)
+}
+
+// archived are the ids of entities whose lines are in a folder.
+func archived(t *testing.T, folder string) (ids []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		f, err := os.Open(path)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, f.Close()) }()
+		for line, err := range archive.Read(f) {
+			require.NoError(t, err)
+			if line.Kind == archive.Usage {
+				ids = append(ids, line.ID)
+			}
+		}
+		return nil
+	}))
+	slices.Sort(ids)
+	return ids
+}
+
+// TestTailArchiveTranscript plays a timer that archives: what expired is in the folder once,
+// though it runs twice.
+func TestTailArchiveTranscript(t *testing.T) {
+	m := outlived(t)
+	t.Chdir(withTestdata(t))
+	require.NoError(t, os.WriteFile("a-file", nil, 0o600))
+	m.golden("tail_archive.txt", [][]string{
+		{"tail", "--once", "--archive", "kept"},
+		{"tail", "--once", "--archive", "kept", "--json", "--no-close"},
+		{"tail", "--once", "--archive", "a-file"},
+		{"tail", "--archive", "a-file/kept"},
+	})
+	assert.Equal(t, []string{"key-1", "team-a"}, archived(t, "kept"))
 }
 
 // following is a tail that runs.
@@ -105,4 +157,60 @@ func TestTailOnATerminal(t *testing.T) {
 	text := f.stdout.said()
 	assert.Equal(t, 1, strings.Count(text, "\n"))
 	assert.True(t, strings.HasSuffix(text, "\r\x1b[KStopped: 2 counted.\n"), "%q", text)
+}
+
+// TestTailArchives: beside the fold, with a line of its own, and on where another one was.
+func TestTailArchives(t *testing.T) {
+	m, kept := outlived(t), t.TempDir()
+	f := m.follow(0, "--no-close", "--archive", kept)
+	f.stdout.await(t, "archive: 1 shard, up to date, 2 archived")
+	f.stdout.await(t, " 3 counted")
+	assert.Equal(t, exitOK, f.ends(), f.stderr.said())
+	assert.True(t, strings.HasSuffix(f.stdout.said(), "Archive: 2 archived.\n"), f.stdout.said())
+	assert.Equal(t, []string{"key-1", "team-a"}, archived(t, kept))
+
+	f = m.follow(0, "--no-close", "--json", "--archive", kept)
+	f.stdout.await(t, `"archive":{"shards":1,"behind_ms":0,"gathered":0,"archived":0`)
+	assert.Equal(t, exitOK, f.ends(), f.stderr.said())
+	assert.Equal(t, []string{"key-1", "team-a"}, archived(t, kept), "once")
+
+	f = m.follow(120, "--no-close", "--archive", kept)
+	f.stdout.await(t, "; archive: 1 shard, up to date")
+	assert.Equal(t, exitOK, f.ends(), f.stderr.said())
+}
+
+// TestTailCountsWhileFilesCannotBeWritten: the fold goes on, the failure is told, and what
+// could not be written is once it can.
+func TestTailCountsWhileFilesCannotBeWritten(t *testing.T) {
+	m, kept := outlived(t), t.TempDir()
+	inTheWay := filepath.Join(kept, "usage")
+	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
+	f := m.follow(0, "--no-close", "--archive", kept)
+	f.stderr.await(t, "archive: process records failed, try 1: archive: write usage/hour/date=2026-01-21/")
+	f.stdout.await(t, " 3 counted")
+	m.use("key-2", "gpt-4", 5)
+	f.stdout.await(t, " 4 counted")
+	require.NoError(t, os.Remove(inTheWay))
+	f.stdout.await(t, "2 archived")
+	assert.Equal(t, exitOK, f.ends(), f.stderr.said())
+	assert.Equal(t, []string{"key-1", "team-a"}, archived(t, kept))
+}
+
+// TestTailOnceEndsThoughFilesCannotBeWritten: usage is counted and closed, the failure ends
+// the command, and the next run has all of it.
+func TestTailOnceEndsThoughFilesCannotBeWritten(t *testing.T) {
+	m, kept := outlived(t), t.TempDir()
+	inTheWay := filepath.Join(kept, "usage")
+	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
+	m.now = m.now.Add(2 * time.Hour)
+	code, stdout, stderr := m.run("tail", "--once", "--archive", kept)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stdout, "Up to date: 3 counted, ")
+	assert.Contains(t, stdout, "hours closed")
+	assert.Contains(t, stdout, "Archive: 0 archived, ")
+	assert.Contains(t, stderr, "not all that expired was archived: archive: write usage/hour/")
+	assert.Contains(t, stderr, "once files can be written into "+kept)
+	require.NoError(t, os.Remove(inTheWay))
+	assert.Contains(t, m.must("tail", "--once", "--archive", kept), "Archive: 2 archived.")
+	assert.Equal(t, []string{"key-1", "team-a"}, archived(t, kept))
 }

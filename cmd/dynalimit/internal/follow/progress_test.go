@@ -126,3 +126,19 @@ func TestManyGapsAreCounted(t *testing.T) {
 	h.ShardChanged(aggregator.ShardChange{Shard: one, State: aggregator.ShardLost, Err: errors.New("late")})
 	assert.Contains(t, h.told[mostGaps+1], "lost")
 }
+
+// TestArchiveStatus: what counts for usage is archived there, and nothing says "counted".
+func TestArchiveStatus(t *testing.T) {
+	h := hear()
+	assert.Equal(t, "no shards: others read them, or there are none yet, 0 archived", h.Status().Archive().Text())
+	h.ShardChanged(aggregator.ShardChange{Shard: one, State: aggregator.ShardTaken})
+	h.Lagged(aggregator.ShardLag{Shard: one, Behind: 90 * time.Second, Gathered: 1000})
+	h.Processed(aggregator.RecordsProcessed{Result: aggregator.Result{Counted: 1234, Repeated: 2, Ignored: 3}})
+	h.Skipped(aggregator.RecordSkipped{Record: aggregator.Record{EventID: "e"}, Tries: 3, Err: errors.New("no number")})
+	h.Trimmed(aggregator.ShardTrimmed{Shard: one})
+	h.Retrying(aggregator.TailRetry{Op: "process records", Try: 1, Err: errors.New("no space")})
+	s := h.Status().Archive()
+	assert.Equal(t, "1 shard, 1m30s behind, 1,000 waiting, 1,234 archived, 1 skipped, 1 retry", s.Text())
+	s.Behind = 0
+	assert.Equal(t, ArchiveStatus{Shards: 1, BehindMS: 90_000, Gathered: 1000, Archived: 1234, Repeated: 2, Ignored: 3, Skipped: 1, Trimmed: 1, Retries: 1}, s)
+}

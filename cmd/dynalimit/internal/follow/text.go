@@ -25,33 +25,39 @@ func gapText(g aggregator.Gap) string {
 }
 
 // Text is the status in one line.
-func (s Status) Text() string {
+func (s Status) Text() string { return reading(s.Shards, s.Behind, s.Gathered) + ", " + s.Done() }
+
+// reading says how far the stream was read.
+func reading(shards int, behind time.Duration, gathered int) string {
 	how := "no shards: others read them, or there are none yet"
-	if s.Shards > 0 {
-		how = notation.Many(s.Shards, "shard") + ", up to date"
-		if s.Behind > 0 {
-			how = notation.Many(s.Shards, "shard") + ", " + notation.Wait(s.Behind.Truncate(time.Second)) + " behind"
+	if shards > 0 {
+		how = notation.Many(shards, "shard") + ", up to date"
+		if behind > 0 {
+			how = notation.Many(shards, "shard") + ", " + notation.Wait(behind.Truncate(time.Second)) + " behind"
 		}
 	}
-	if s.Gathered > 0 {
-		how += ", " + notation.Number(int64(s.Gathered)) + " waiting"
+	if gathered > 0 {
+		how += ", " + notation.Number(int64(gathered)) + " waiting"
 	}
-	return how + ", " + s.Done()
+	return how
 }
 
 // Done says what was done.
 func (s Status) Done() string {
 	parts := []string{notation.Number(s.Counted) + " counted"}
-	add := func(n int64, one, more string) {
-		if n > 0 {
-			parts = append(parts, notation.Number(n)+" "+notation.Words(n, one, more))
-		}
-	}
-	add(s.Repeated, "repeated", "repeated")
-	add(s.HoursClosed, "hour closed", "hours closed")
-	add(s.HoursFinal, "hour final", "hours final")
-	add(s.Gaps, "gap", "gaps")
-	add(s.Skipped, "skipped", "skipped")
-	add(s.Retries, "retry", "retries")
+	parts = some(parts, s.Repeated, "repeated", "repeated")
+	parts = some(parts, s.HoursClosed, "hour closed", "hours closed")
+	parts = some(parts, s.HoursFinal, "hour final", "hours final")
+	parts = some(parts, s.Gaps, "gap", "gaps")
+	parts = some(parts, s.Skipped, "skipped", "skipped")
+	parts = some(parts, s.Retries, "retry", "retries")
 	return strings.Join(parts, ", ")
+}
+
+// some adds how many there are of something, if there are any.
+func some(parts []string, n int64, one, more string) []string {
+	if n == 0 {
+		return parts
+	}
+	return append(parts, notation.Number(n)+" "+notation.Words(n, one, more))
 }

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/aggregator/archive"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/follow"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// archiveName is what checkpoints and leases of the archive are kept under.
+const archiveName = "archive"
+
+// triesOnce is how often in a row files may fail to be written before a run that is to end
+// gives up: a timer comes again.
+const triesOnce = 6
+
+// checkFolder fails if no file can be written into a folder, which it makes; "" is none.
+func checkFolder(name string) error {
+	if name == "" {
+		return nil
+	}
+	err := os.MkdirAll(name, 0o700)
+	if err == nil {
+		var f *os.File
+		if f, err = os.CreateTemp(name, ".*.unfinished"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	if of, ok := errors.AsType[*os.PathError](err); ok {
+		err = of.Err // of a name that nobody gave
+	}
+	return fmt.Errorf("no file can be written into %s: %w; name another folder with --archive", term.Plain(name), err)
+}
+
+// archiver writes what expires into a folder, beside the fold: neither waits for the other.
+// A nil one does nothing.
+type archiver struct {
+	folder   string
+	tail     *aggregator.Tail
+	progress *follow.Progress
+	tell     func(string)
+	// giveUp ends a run that is to end by itself; nil for one that is not.
+	giveUp context.CancelCauseFunc
+
+	mu    sync.Mutex
+	fails int
+	why   error
+}
+
+// newArchiver returns one, with the options of the fold's Tail.
+func newArchiver(streams aggregator.StreamsAPI, client *dynamodb.Client, table, folder string, opts aggregator.TailOptions, note func(string)) (*archiver, error) {
+	a := &archiver{folder: folder, tell: func(text string) { note("archive: " + text) }}
+	a.progress = follow.New(time.Now, a.tell)
+	files, err := archive.New(archive.Folder(folder), nil)
+	if err != nil {
+		return nil, err
+	}
+	opts.Name, opts.Observer = archiveName, a.progress
+	a.tail, err = aggregator.NewTail(streams, client, table, a.watched(files.Process), &opts)
+	return a, err
+}
+
+// watched counts the failures in a row.
+func (a *archiver) watched(process aggregator.ProcessFunc) aggregator.ProcessFunc {
+	return func(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
+		result, err := process(ctx, records)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.fails++
+		if a.why = unwritten(result); a.why == nil {
+			a.fails = 0
+		}
+		if a.fails == triesOnce && a.giveUp != nil {
+			a.giveUp(a.why)
+		}
+		return result, err
+	}
+}
+
+// unwritten is why a file was not.
+func unwritten(result aggregator.Result) error {
+	for _, f := range result.Failures {
+		if !f.Unreadable {
+			return f.Err
+		}
+	}
+	return nil
+}
+
+// status is how far it came; nil for none.
+func (a *archiver) status() *follow.ArchiveStatus {
+	if a == nil {
+		return nil
+	}
+	s := a.progress.Status().Archive()
+	return &s
+}
+
+// run archives until ctx ends. What it returns waits for that, and says what was left.
+func (a *archiver) run(ctx context.Context) (wait func() error) {
+	if a == nil {
+		return func() error { return nil }
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := a.tail.Run(ctx)
+		if err != nil && ctx.Err() == nil {
+			a.tell(fmt.Sprintf("it has stopped: %v", err))
+		}
+		ended <- err
+	}()
+	return func() error { return a.left(<-ended) }
+}
+
+// once archives what has expired by now, and then, or when ctx ends, ends. What it returns
+// waits for that.
+func (a *archiver) once(ctx context.Context, settle time.Duration) (wait func() error) {
+	if a == nil {
+		return func() error { return nil }
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- a.catchUp(ctx, settle) }()
+	return func() error { return a.left(<-ended) }
+}
+
+// catchUp archives until nothing waits, files cannot be written, or ctx ends.
+func (a *archiver) catchUp(ctx context.Context, settle time.Duration) error {
+	following, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	a.giveUp = stop
+	ended := make(chan error, 1)
+	go func() { ended <- a.tail.Run(following) }()
+	if err := caughtUp(following, ended, a.progress, settle); err != nil {
+		return err
+	}
+	stop(nil)
+	return <-ended
+}
+
+// left says what was not archived, if anything was not.
+func (a *archiver) left(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err == nil:
+		return nil
+	case a.why == nil:
+		return fmt.Errorf("what expired was not archived to the end: %w", err)
+	}
+	return &failure{exitFailed, fmt.Errorf("not all that expired was archived: %w; it is by whoever archives next, within a day, once files can be written into %s", a.why, term.Plain(a.folder))}
+}
