@@ -117,14 +117,14 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "aggregator",
-		std:     append([]string{"context", "crypto/rand", "iter", "math/rand/v2", "sync/atomic"}, pureStd...),
+		std:     append([]string{"context", "crypto/rand", "iter", "math/rand/v2", "runtime/debug", "sync/atomic", "unicode/utf8"}, pureStd...),
 		project: []string{"internal/ddb", "internal/lock", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "it reads what the limiter writes and needs nothing of how it decides",
 	},
 	{
 		folder:  "aggregator/archive",
-		std:     append([]string{"bufio", "compress/gzip", "context", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "io", "iter", "os", "path", "path/filepath"}, pureStd...),
+		std:     append([]string{"bufio", "compress/gzip", "context", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "io", "iter", "os", "path", "path/filepath", "runtime/debug"}, pureStd...),
 		project: []string{"aggregator", "internal/audit", "internal/problem", "internal/schema"},
 		others:  []string{sdk + "/service/dynamodb/types", "golang.org/x/sync"},
 		reason:  "it makes files of records that it is given, and knows nothing of where they are kept, but folders",

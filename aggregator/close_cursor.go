@@ -17,7 +17,7 @@ const opClose = "close usage"
 
 // namespaces are those whose hours are closed. What is being purged is left alone.
 func (c *Closer) namespaces(ctx context.Context) ([]string, error) {
-	if c.options.Namespaces != nil {
+	if len(c.options.Namespaces) > 0 {
 		return c.options.Namespaces, nil
 	}
 	var keys []schema.Key

@@ -1,8 +1,10 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -41,8 +43,8 @@ type Storage interface {
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 }
 
-// Retention is how long sums are kept after their window, by the window. A negative one is
-// for ever.
+// Retention is how long sums are kept after their window, by the window: at most 100 years
+// each. A negative one is for ever.
 type Retention struct {
 	// Hours is for sums of an hour. Defaults to 90 days, as snapshots are kept.
 	Hours time.Duration
@@ -142,17 +144,41 @@ func NewCloser(client Storage, tableName string, opts *CloserOptions) (*Closer, 
 	case o.Writers < 0:
 		return nil, invalid("options.Writers", "is %d; give at least 1, or 0 for the default", o.Writers)
 	}
-	if reason := ddb.CheckSource(o.Now); reason != "" {
-		return nil, invalid("options.Now", "%s", reason)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	o.setDefaults()
 	return &Closer{client, &table.Table{Client: client, Name: tableName}, o}, nil
 }
 
+// called refuses a call without a context, or of a Closer that NewCloser did not make.
+func (c *Closer) called(ctx context.Context) error {
+	return called(ctx, c != nil && c.store != nil, "closer", "NewCloser")
+}
+
 const leastRetentionDays = 40 * 24 * time.Hour
+
+// check says what is wrong with a time or a name.
+func (o *CloserOptions) check() error {
+	for i, name := range o.Namespaces {
+		if reason := schema.CheckNamespace(name); name != "" && reason != "" {
+			return invalid(fmt.Sprintf("options.Namespaces[%d]", i), "%s", reason)
+		}
+	}
+	if reason := ddb.CheckSource(o.Now); reason != "" {
+		return invalid("options.Now", "%s", reason)
+	}
+	return cmp.Or(
+		checkRetention("options.Retention.Hours", o.Retention.Hours),
+		checkRetention("options.Retention.Days", o.Retention.Days),
+		checkRetention("options.Retention.Months", o.Retention.Months),
+	)
+}
 
 func (o *CloserOptions) setDefaults() {
 	o.Namespaces = slices.Clone(o.Namespaces)
+	slices.Sort(o.Namespaces)
+	o.Namespaces = slices.Compact(o.Namespaces)
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
 	}
@@ -196,8 +222,11 @@ func (r Retention) expires(w schema.UsageWindow, start time.Time) int64 {
 // for a table, one does so; another goes on within about a minute of its death. What fails
 // is told and tried again.
 //
-// The error is that of ctx.
+// The error is that of ctx, or a *ValidationError without one.
 func (c *Closer) Run(ctx context.Context) error {
+	if err := c.called(ctx); err != nil {
+		return err
+	}
 	for {
 		l := &lock.Lock{Table: c.table, Key: schema.NewKeys("").Lease(closeLease), Name: closeLease, Hold: closeHold, Now: c.options.Now}
 		err := l.Do(ctx, 0, nil, func(ctx context.Context, _ int64) error { return c.every(ctx) })
@@ -229,6 +258,9 @@ func (c *Closer) every(ctx context.Context) error {
 // What fails ends it. The hours before that stay closed, and the next call goes on.
 func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 	var done Closed
+	if err := c.called(ctx); err != nil {
+		return done, err
+	}
 	namespaces, err := c.namespaces(ctx)
 	if err != nil {
 		return done, err
@@ -273,9 +305,16 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 
 // Close closes every hour from one to another, not included, of all namespaces, as if it
 // were due, and every day and month that ends within: after repairs, and for days before
-// the first that CloseDue closed. An hour that is not over yet is not closed.
+// the first that CloseDue closed. An hour that is not over yet is not closed. It fails with a
+// *ValidationError where from is not before to.
 func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) {
 	var done Closed
+	if err := c.called(ctx); err != nil {
+		return done, err
+	}
+	if err := checkSpan("from", from, "to", to); err != nil {
+		return done, err
+	}
 	namespaces, err := c.namespaces(ctx)
 	for i := 0; err == nil && i < len(namespaces); i++ {
 		keys := schema.NewKeys(namespaces[i])

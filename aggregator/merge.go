@@ -1,6 +1,10 @@
 package aggregator
 
-import "iter"
+import (
+	"context"
+	"fmt"
+	"iter"
+)
 
 // list is values in an order, page by page; it ends with its first error.
 type list[T any] = iter.Seq2[T, error]
@@ -77,4 +81,24 @@ func least[T any](compare func(a, b T) int, heads []head[T]) *head[T] {
 		}
 	}
 	return first
+}
+
+// untilEnded is a list whose error is that of a caller who is gone, and no outage, once ctx has
+// ended.
+func untilEnded[T any](ctx context.Context, values list[T]) list[T] {
+	return func(yield func(T, error) bool) {
+		for v, err := range values {
+			if !yield(v, endOf(ctx, err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// endOf is an error, or that of ctx if there is one because ctx has ended.
+func endOf(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("aggregator: read usage: %w", context.Cause(ctx))
 }

@@ -33,8 +33,8 @@ type DynamoDB interface {
 
 // Options configures a Processor. The zero value gives the defaults that the fields name.
 type Options struct {
-	// Retention is how long snapshots are kept after their hour; a negative one is for
-	// ever. Defaults to 90 days.
+	// Retention is how long snapshots are kept after their hour, at most 100 years; a
+	// negative one is for ever. Defaults to 90 days.
 	Retention time.Duration
 	// Writers bounds how many snapshots are written at once. Defaults to 16.
 	Writers int
@@ -66,6 +66,9 @@ func New(client DynamoDB, table string, opts *Options) (*Processor, error) {
 		return nil, invalid("options.Writers", "is %d; give at least 1, or 0 for the default", o.Writers)
 	case o.Writers == 0:
 		o.Writers = defaultWriters
+	}
+	if err := checkRetention("options.Retention", o.Retention); err != nil {
+		return nil, err
 	}
 	if o.Retention == 0 {
 		o.Retention = defaultRetention
@@ -138,10 +141,13 @@ type Result struct {
 // their sequence numbers: in one call, or in later ones. What cannot be written because
 // DynamoDB is busy is tried until ctx ends.
 //
-// The error is that of ctx; what else goes wrong is in the Result, which is valid in any
-// case.
+// The error is that of ctx, or a *ValidationError without one; what else goes wrong is in the
+// Result, which is valid in any case.
 func (p *Processor) Process(ctx context.Context, records []Record) (Result, error) {
 	var result Result
+	if err := called(ctx, p != nil && p.client != nil, "processor", "New"); err != nil {
+		return result, err
+	}
 	var mu sync.Mutex
 	changes, sources := decode(records, &result)
 	var group errgroup.Group

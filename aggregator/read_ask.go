@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -39,7 +38,7 @@ var stored = map[Window]schema.UsageWindow{Hour: schema.UsageHourly, Day: schema
 
 // check checks a query.
 func (r *Reader) check(ctx context.Context, s schema.UsageSeries, q Query) (ask, error) {
-	if err := problem.NoContext(ctx, "aggregator"); err != nil {
+	if err := called(ctx, r != nil && r.table != nil, "reader", "NewReader"); err != nil {
 		return ask{}, err
 	}
 	if err := checkSeries(s, q.Resource); err != nil {

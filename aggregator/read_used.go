@@ -38,7 +38,7 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	}
 	item, err := r.table.Get(ctx, opUsage, r.keys.UsageClosed())
 	if err != nil {
-		return nil, err
+		return nil, endOf(ctx, err)
 	}
 	cursor, err := schema.DecodeUsageCursor(item)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 			group.Go(func() error { return s.hour(going, hour, shard) })
 		}
 	}
-	if err := cmp.Or(group.Wait(), ctx.Err()); err != nil {
+	if err := endOf(ctx, cmp.Or(group.Wait(), ctx.Err())); err != nil {
 		return nil, err
 	}
 	return slices.SortedFunc(maps.Keys(s.found), func(a, b Used) int {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
@@ -63,6 +64,9 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 		if reason := schema.CheckNamespace(o.Namespace); reason != "" {
 			return nil, invalid("options.Namespace", "%s", reason)
 		}
+	}
+	if reason := ddb.CheckSource(o.Now); reason != "" {
+		return nil, invalid("options.Now", "%s", reason)
 	}
 	if o.Location == nil {
 		o.Location = time.UTC
@@ -148,7 +152,7 @@ func (r *Reader) Entities(ctx context.Context, q Query) iter.Seq2[Usage, error] 
 		return problem.List[Usage](err)
 	}
 	a.Kind = schema.UsageOfEntity
-	return func(yield func(Usage, error) bool) { r.readEntities(ctx, a, yield) }
+	return untilEnded(ctx, func(yield func(Usage, error) bool) { r.readEntities(ctx, a, yield) })
 }
 
 // read is the usage of a series, resource after resource.
@@ -157,7 +161,7 @@ func (r *Reader) read(ctx context.Context, s schema.UsageSeries, q Query) iter.S
 	if err != nil {
 		return problem.List[Usage](err)
 	}
-	return func(yield func(Usage, error) bool) {
+	return untilEnded(ctx, func(yield func(Usage, error) bool) {
 		a, err := a, error(nil) // of this time that the list is read
 		if s.Kind != schema.UsageOfEntity {
 			err = r.sumLive(ctx, &a)
@@ -172,7 +176,7 @@ func (r *Reader) read(ctx context.Context, s schema.UsageSeries, q Query) iter.S
 		if err != nil {
 			yield(Usage{}, err)
 		}
-	}
+	})
 }
 
 // readResource yields the windows of one resource; false if that was the end.

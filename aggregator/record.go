@@ -31,10 +31,10 @@ type Record struct {
 }
 
 // FromStream is a record of DynamoDB Streams, read from a shard. It fails for a record
-// without what every record has.
+// without what every record has: a number, keys, and values of a type.
 func FromStream(shard string, r streamtypes.Record) (Record, error) {
 	id := aws.ToString(r.EventID)
-	if r.Dynamodb == nil {
+	if r.Dynamodb == nil || aws.ToString(r.Dynamodb.SequenceNumber) == "" || len(r.Dynamodb.Keys) == 0 {
 		return Record{}, fmt.Errorf("aggregator: record %s says nothing about an item", id)
 	}
 	out := Record{

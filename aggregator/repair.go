@@ -55,18 +55,23 @@ type Repaired struct {
 // was cut. Every booking is made once, also when several repair at once, and whatever
 // records come later: totals stay what the counters grew by.
 //
+// It fails with a *ValidationError where RepairOptions.From is not before To.
+//
 // The sum of all snapshots of a limit is then what its counters grew by since the first of
 // them, except before ends that nobody saw.
 func (c *Closer) Repair(ctx context.Context, o RepairOptions) (Repaired, error) {
 	var done Repaired
+	if err := c.called(ctx); err != nil {
+		return done, err
+	}
 	if o.To.IsZero() {
 		o.To = c.options.Now()
 	}
 	if o.From.IsZero() {
 		o.From = o.To.Add(-defaultRepair)
 	}
-	if !o.From.Before(o.To) {
-		return done, invalid("options.From", "is %v, not before To (%v)", o.From, o.To)
+	if err := checkSpan("options.From", o.From, "options.To", o.To); err != nil {
+		return done, err
 	}
 	namespaces, err := c.namespaces(ctx)
 	for i := 0; err == nil && i < len(namespaces); i++ {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
@@ -32,7 +33,7 @@ const (
 // ProcessFunc does something with records of a stream, which come in the order of each
 // item, and may come again. Result.Failures are those that it could not process: the
 // readable ones are given again, after what failed, until it can. An error is that of all of
-// them. Processor.Process is one.
+// them, and so is a panic, which is told with where it was. Processor.Process is one.
 type ProcessFunc func(ctx context.Context, records []Record) (Result, error)
 
 // StreamsAPI is what a Tail reads a stream with. *dynamodbstreams.Client implements it.
@@ -165,6 +166,8 @@ func (o *TailOptions) complete() error {
 // check says what is wrong with a number.
 func (o *TailOptions) check() error {
 	switch {
+	case !utf8.ValidString(o.Holder):
+		return invalid("options.Holder", "is %q, which is no text in UTF-8; give one", o.Holder)
 	case len(o.Holder) > maxHolder:
 		return invalid("options.Holder", "has %d bytes; give at most %d", len(o.Holder), maxHolder)
 	case o.FoldEvery > longestFoldEvery:

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -56,9 +57,20 @@ func (r *reader) processAll(ctx context.Context) (counted bool, err error) {
 // processOnce gives records to the ProcessFunc.
 func (r *reader) processOnce(ctx context.Context, records []Record) (Result, error) {
 	began := r.options.Now()
-	result, err := r.process(ctx, records)
+	result, err := r.processSafely(ctx, records)
 	r.observer.Processed(RecordsProcessed{Shard: r.shard(), Records: len(records), Result: result, Duration: r.options.Now().Sub(began)})
 	return result, err
+}
+
+// processSafely makes an error of a panic, so that other shards are read and this one's records
+// come again.
+func (r *reader) processSafely(ctx context.Context, records []Record) (result Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = Result{}, fmt.Errorf("the ProcessFunc panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return r.process(ctx, records)
 }
 
 // recordID tells records of a shard apart.

@@ -33,8 +33,12 @@ var errRunning = errors.New("aggregator: this Tail runs already; make another on
 // far it came and leaves its shards to others, for at most 10 s, and some more where DynamoDB
 // does not answer. It returns nil; an error if something was left, which is read again by
 // whoever comes next. It fails at once with a *TableError if the table has no stream that
-// tells of usage, and with that of DynamoDB if it may not be read. What fails later is tried again, and told to the observer.
+// tells of usage, with that of DynamoDB if it may not be read, and with a *ValidationError
+// without a ctx. What fails later is tried again, and told to the observer.
 func (t *Tail) Run(ctx context.Context) error {
+	if err := called(ctx, t != nil && t.process != nil, "tail", "NewTail"); err != nil {
+		return err
+	}
 	if !t.running.CompareAndSwap(false, true) {
 		return errRunning
 	}

@@ -3,8 +3,10 @@ package lambda
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -84,13 +86,8 @@ func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error)
 	if opts != nil {
 		o = *opts
 	}
-	switch {
-	case process == nil:
-		return nil, fmt.Errorf("lambda: process is nil; give the method Process of an aggregator.Processor")
-	case o.Tries < 0:
-		return nil, fmt.Errorf("lambda: options.Tries is %d; give at least 1, or 0 for the default", o.Tries)
-	case o.Margin < 0:
-		return nil, fmt.Errorf("lambda: options.Margin is %v; give a time above 0, or 0 for the default", o.Margin)
+	if err := check(process, closer, o); err != nil {
+		return nil, err
 	}
 	if o.Tries == 0 {
 		o.Tries = defaultTries
@@ -110,10 +107,31 @@ func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error)
 	return &Handler{process, closer, o, &tries{most: o.Tries, failed: map[string]int{}}}, nil
 }
 
+// check says what is wrong with what a Handler is made of.
+func check(process Process, closer Closer, o Options) error {
+	switch {
+	case process == nil:
+		return fmt.Errorf("lambda: process is nil; give the method Process of an aggregator.Processor")
+	case closer != nil && reflect.ValueOf(closer).Kind() == reflect.Pointer && reflect.ValueOf(closer).IsNil():
+		return fmt.Errorf("lambda: closer is a nil %T; give one of aggregator.NewCloser, or nil for none", closer)
+	case o.Tries < 0:
+		return fmt.Errorf("lambda: options.Tries is %d; give at least 1, or 0 for the default", o.Tries)
+	case o.Margin < 0:
+		return fmt.Errorf("lambda: options.Margin is %v; give a time above 0, or 0 for the default", o.Margin)
+	}
+	return nil
+}
+
 // Invoke serves an event, as lambda.Handler does: records of a stream of DynamoDB, or a
 // schedule. It fails for an event of another kind, and where closing fails; what becomes of
 // records is in its answer, from which record on they are to come again.
 func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	switch {
+	case h == nil || h.process == nil:
+		return nil, errors.New("lambda: the handler is nil or was not made; make one with NewHandler")
+	case ctx == nil:
+		return nil, errors.New("lambda: ctx is nil; pass context.Background() or the call's context")
+	}
 	e, err := readEvent(payload)
 	if err != nil {
 		return nil, err

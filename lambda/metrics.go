@@ -14,8 +14,11 @@ const metricNamespace = "dynalimit"
 // in CloudWatch's embedded metric format, a line for each batch: StreamAgeSeconds, UsageGaps,
 // and in records RecordsCounted, RecordsRepeated, RecordsIgnored, RecordsSkipped and
 // RecordsAgain; for each call of a schedule HoursClosed, HoursFinal and UsageGaps. An error
-// of the writer is dropped.
+// of the writer is dropped, and so is every line without one.
 func EmbeddedMetrics(w io.Writer, table string) func(Report) {
+	if w == nil {
+		w = io.Discard
+	}
 	var mu sync.Mutex
 	return func(r Report) {
 		line, err := json.Marshal(embedded(r, table))

@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -52,6 +53,8 @@ func New(w Writer, opts *Options) (*Archive, error) {
 	switch {
 	case problem.IsNil(w):
 		return nil, invalid("writer", "is nil; give archive.Folder(path), or a writer for S3")
+	case w == folder(""):
+		return nil, invalid("writer", "is a Folder without a name; give its path, \".\" for the one of the process")
 	case o.Writers < 0:
 		return nil, invalid("options.Writers", "is %d; give at least 1, or 0 for the default", o.Writers)
 	case o.MaxLines < 0:
@@ -76,10 +79,16 @@ func invalid(field, format string, args ...any) error {
 // cannot be written are failures, readable ones: give them again. It is an
 // aggregator.ProcessFunc.
 //
-// The error is that of ctx; what else goes wrong is in the Result, which is valid in any
-// case.
+// The error is that of ctx, or a *ValidationError without one; what else goes wrong is in the
+// Result, which is valid in any case.
 func (a *Archive) Process(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
 	var result aggregator.Result
+	if a == nil || a.writer == nil {
+		return result, invalid("archive", "is nil or was not made; make one with New")
+	}
+	if err := problem.NoContext(ctx, "archive"); err != nil {
+		return result, err
+	}
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(a.options.Writers)
@@ -111,12 +120,22 @@ func (a *Archive) put(ctx context.Context, f *file) error {
 	name := f.name()
 	data, err := f.compressed()
 	if err == nil {
-		err = a.writer.Put(ctx, name, data)
+		err = a.putSafely(ctx, name, data)
 	}
 	if err != nil {
 		return fmt.Errorf("archive: write %s: %w", name, err)
 	}
 	return nil
+}
+
+// putSafely makes an error of a panic of the Writer, so that the records come again.
+func (a *Archive) putSafely(ctx context.Context, name string, data []byte) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the Writer panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return a.writer.Put(ctx, name, data)
 }
 
 // files are those that records go to, in their order. What cannot be read is a failure.

@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // Folder returns a Writer that keeps files below a folder of this machine, which it makes at
@@ -23,6 +25,12 @@ type folder string
 
 // Put writes a file beside its name, and gives it the name when it is on the disk.
 func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
+	if err := problem.NoContext(ctx, "archive"); err != nil {
+		return err
+	}
+	if f == "" {
+		return invalid("folder", "has no name; give its path, \".\" for the one of the process")
+	}
 	if err := checkName(name); err != nil {
 		return err
 	}

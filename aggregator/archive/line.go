@@ -101,6 +101,9 @@ func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
 	if line.Time.IsZero() {
 		line.Time = line.Expired
 	}
+	if line.Time.Year() > 9999 || line.Expired.Year() > 9999 {
+		return Line{}, true, errors.New("record " + r.EventID + " has a time after the year 9999")
+	}
 	if line.Item = schema.ToJSON(&types.AttributeValueMemberM{Value: r.Old}); line.Item == nil {
 		return Line{}, true, errors.New("record " + r.EventID + " has an item that JSON cannot hold")
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // longestLine bounds a line that is read: an item has at most 400 KB, and its JSON may take
@@ -18,6 +20,9 @@ const longestLine = 16 << 20
 // or damaged, or a line is longer than 16 MiB, an error is the last that comes. In memory is
 // one line at a time. It can be ranged over once, because r is read.
 func Read(r io.Reader) iter.Seq2[Line, error] {
+	if problem.IsNil(r) {
+		return problem.List[Line](invalid("reader", "is nil; give a file that was opened"))
+	}
 	return func(yield func(Line, error) bool) {
 		z, err := gzip.NewReader(r)
 		if err != nil {

@@ -19,6 +19,8 @@ import (
 const (
 	defaultInterval    = time.Minute
 	leastInterval      = time.Second
+	mostInterval       = 24 * time.Hour
+	longestRetention   = 100 * 365 * 24 * time.Hour
 	defaultRetention   = 90 * 24 * time.Hour
 	defaultMaxCounters = 10_000
 	defaultTimeout     = 10 * time.Second
@@ -37,11 +39,11 @@ type Options struct {
 	// Next is an observer that is told everything first. Defaults to none.
 	Next dynalimit.Observer
 	// Interval is the least time between two writes of an item by this process, at least a
-	// second; up to a quarter more, by chance, so that processes do not write together.
-	// Defaults to a minute.
+	// second and at most a day; up to a quarter more, by chance, so that processes do not
+	// write together. Defaults to a minute.
 	Interval time.Duration
-	// Retention is how long counts are kept after their hour; a negative one is for ever.
-	// Defaults to 90 days.
+	// Retention is how long counts are kept after their hour, at most 100 years; a negative
+	// one is for ever. Defaults to 90 days.
 	Retention time.Duration
 	// MaxCounters bounds the counters that are held in memory until the next write, one for
 	// each limit of an entity and resource that denies: each takes about 0.3 kB. What does
@@ -55,7 +57,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Next == nil {
+	if problem.IsNil(o.Next) {
 		o.Next = dynalimit.NopObserver{}
 	}
 	if o.Interval == 0 {
@@ -83,8 +85,10 @@ func (o Options) validate() error {
 		}
 	}
 	switch {
-	case o.Interval != 0 && o.Interval < leastInterval:
-		return invalid("options.Interval", "is %v; give at least %v, or 0 for the default", o.Interval, leastInterval)
+	case o.Interval != 0 && o.Interval < leastInterval || o.Interval > mostInterval:
+		return invalid("options.Interval", "is %v; give %v to %v, or 0 for the default", o.Interval, leastInterval, mostInterval)
+	case o.Retention > longestRetention:
+		return invalid("options.Retention", "is %v; give at most %v, or a negative one for ever", o.Retention, longestRetention)
 	case o.MaxCounters < 0:
 		return invalid("options.MaxCounters", "is %d; give at least 1, or 0 for the default", o.MaxCounters)
 	case o.Timeout < 0:
@@ -155,13 +159,21 @@ func New(client DynamoDB, table string, opts *Options) (*Recorder, error) {
 	return r, nil
 }
 
+// called refuses a call without a context, or of a Recorder that New did not make.
+func (r *Recorder) called(ctx context.Context) error {
+	if r == nil || r.client == nil {
+		return invalid("recorder", "is nil or was not made; make one with New")
+	}
+	return problem.NoContext(ctx, "denials")
+}
+
 // AcquireEnd counts the limits that denied the acquire, once Options.Next was told of it.
 func (r *Recorder) AcquireEnd(ctx context.Context, e dynalimit.AcquireEnd) {
 	r.observer.AcquireEnd(ctx, e)
 	if e.Err == nil {
 		return
 	}
-	if denial, ok := errors.AsType[*dynalimit.LimitExceededError](e.Err); ok {
+	if denial, ok := errors.AsType[*dynalimit.LimitExceededError](e.Err); ok && denial != nil {
 		r.count(denial, time.Now())
 	}
 }
@@ -223,6 +235,9 @@ type Stats struct {
 
 // Stats tells what became of denials so far.
 func (r *Recorder) Stats() Stats {
+	if r == nil {
+		return Stats{}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats

@@ -21,6 +21,9 @@ const writers = 4
 // ended, is kept for the next time; the error tells of it and of what is lost. To write more
 // often than the interval costs a write unit for each item.
 func (r *Recorder) Flush(ctx context.Context) error {
+	if err := r.called(ctx); err != nil {
+		return err
+	}
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -112,6 +115,9 @@ func (r *Recorder) update(ctx context.Context, d *schema.Denied) (ddb.Verdict, e
 // more. It returns after Options.Timeout at the latest, with an error if something was not
 // added, or may not have been: then it is lost. Close the limiter before.
 func (r *Recorder) Close(ctx context.Context) error {
+	if err := r.called(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Timeout)
 	defer cancel()
 	r.mu.Lock()

@@ -108,7 +108,12 @@ func checkKey(key string) string {
 // the key already. S3 checks what it got by a SHA-256 checksum, and keeps it whole or not at
 // all. What fails because S3 is busy is sent again as the client's retryer says.
 func (w *Writer) Put(ctx context.Context, name string, data []byte) error {
-	if wrong := checkKey(name); wrong != "" {
+	switch wrong := checkKey(name); {
+	case w == nil || w.client == nil:
+		return invalid("writer", "is nil or was not made; make one with New")
+	case ctx == nil:
+		return invalid("ctx", "is nil; pass context.Background() or the request's context")
+	case wrong != "":
 		return invalid("name", "%s", wrong)
 	}
 	key := w.options.Prefix + name

@@ -1,0 +1,81 @@
+package archive
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+// TestMisuseIsSaid: every call without a context, of what was never made, or of nothing.
+func TestMisuseIsSaid(t *testing.T) {
+	a, err := New(&memory{files: map[string][]byte{}}, nil)
+	require.NoError(t, err)
+	var nobody context.Context
+	process := func(a *Archive, ctx context.Context) error {
+		_, err := a.Process(ctx, []aggregator.Record{{}})
+		return err
+	}
+	for field, calls := range map[string][]func() error{
+		"ctx":     {func() error { return process(a, nobody) }, func() error { return Folder(t.TempDir()).Put(nobody, "a", nil) }},
+		"archive": {func() error { return process(nil, t.Context()) }, func() error { return process(new(Archive), t.Context()) }},
+		"writer":  {func() error { _, err := New(Folder(""), nil); return err }},
+		"folder":  {func() error { return Folder("").Put(t.Context(), "a", nil) }},
+		"reader":  {func() error { return firstOf(Read(nil)) }, func() error { return firstOf(Read((*os.File)(nil))) }},
+	} {
+		for i, call := range calls {
+			var invalid *dynalimit.ValidationError
+			require.ErrorAs(t, call(), &invalid, "%s %d", field, i)
+			assert.Equal(t, field, invalid.Field)
+		}
+	}
+}
+
+func firstOf(lines func(func(Line, error) bool)) (first error) {
+	for _, err := range lines {
+		return err
+	}
+	return nil
+}
+
+// TestWriterPanics: its records are failures that tell where it was, and those of other files
+// are written.
+func TestWriterPanics(t *testing.T) {
+	m := &memory{files: map[string][]byte{}, fails: func(name string) error {
+		if strings.HasPrefix(name, "denied") {
+			panic("oh")
+		}
+		return nil
+	}}
+	a, err := New(m, nil)
+	require.NoError(t, err)
+	result, err := a.Process(t.Context(), []aggregator.Record{expired(2, eu.Denied("b", "gpt-4", noon), nil), snapshot(1, "a")})
+	require.NoError(t, err)
+	assert.Equal(t, 1, result.Counted)
+	require.Len(t, result.Failures, 1)
+	assert.ErrorContains(t, result.Failures[0].Err, "oh")
+	assert.ErrorContains(t, result.Failures[0].Err, "misuse_test.go")
+	assert.False(t, result.Failures[0].Unreadable)
+}
+
+// TestTimeThatNoFileHolds: a record of a year that JSON cannot hold fails alone.
+func TestTimeThatNoFileHolds(t *testing.T) {
+	m := &memory{files: map[string][]byte{}}
+	a, err := New(m, nil)
+	require.NoError(t, err)
+	bad := snapshot(1, "a")
+	bad.EventID, bad.Time = "bad", time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)
+	result, err := a.Process(t.Context(), []aggregator.Record{bad, snapshot(2, "b")})
+	require.NoError(t, err)
+	assert.Equal(t, 1, result.Counted)
+	require.Len(t, result.Failures, 1)
+	assert.True(t, result.Failures[0].Unreadable)
+	assert.ErrorContains(t, result.Failures[0].Err, "bad")
+}

@@ -1,0 +1,45 @@
+package aggregator
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/problem"
+)
+
+// longestRetention is how long anything is kept that is not kept for ever: times to live are
+// moments that DynamoDB can hold.
+const longestRetention = 100 * 365 * 24 * time.Hour
+
+// called refuses a call without a context, or of what its function did not make.
+func called(ctx context.Context, made bool, on, by string) error {
+	if !made {
+		return invalid(on, "is nil or was not made; make one with %s", by)
+	}
+	return problem.NoContext(ctx, "aggregator")
+}
+
+// checkRetention refuses what is longer than times to live can say.
+func checkRetention(field string, kept time.Duration) error {
+	if kept > longestRetention {
+		return invalid(field, "is %v; give at most %v, or a negative one for ever", kept, longestRetention)
+	}
+	return nil
+}
+
+// checkYears refuses hours that keys cannot hold.
+func checkYears(field string, at time.Time) error {
+	if year := at.UTC().Year(); year < firstYear || year > lastYear {
+		return invalid(field, "is %s; give a time from the year %d to %d", at.Format(time.RFC3339), firstYear, lastYear)
+	}
+	return nil
+}
+
+// checkSpan refuses times of which one is not before the other, or that keys cannot hold.
+func checkSpan(fromField string, from time.Time, toField string, to time.Time) error {
+	if !from.Before(to) {
+		return invalid(fromField, "is %s, not before %s, %s; exchange them", from.Format(time.RFC3339), toField, to.Format(time.RFC3339))
+	}
+	return cmp.Or(checkYears(fromField, from), checkYears(toField, to))
+}
