@@ -38,6 +38,9 @@ type reader struct {
 	iterator *string
 	// at is the number of the last record that was read, stored that of the checkpoint.
 	at string
+	// trimmed says that what follows at is not there any more, and reading goes on with the
+	// first record that is.
+	trimmed bool
 	// last is the highest number so far, as texts compare.
 	last string
 	// lastAt is the time of the last record that was read, and more whether others may follow it.
@@ -224,7 +227,7 @@ func (r *reader) page(ctx context.Context, limit int32) (records []streamtypes.R
 			return nil, true
 		case isTrimmed(err):
 			r.observer.Trimmed(ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
-			r.at = ""
+			r.trimmed = true
 		case !isExpired(err):
 			r.retrying("read the shard", try, err)
 		}
@@ -240,7 +243,7 @@ func (r *reader) page(ctx context.Context, limit int32) (records []streamtypes.R
 func (r *reader) records(ctx context.Context, limit int32) (*dynamodbstreams.GetRecordsOutput, error) {
 	if r.iterator == nil {
 		in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &r.arn, ShardId: &r.id.Shard, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon}
-		if r.at != "" {
+		if r.at != "" && !r.trimmed {
 			in.ShardIteratorType, in.SequenceNumber = streamtypes.ShardIteratorTypeAfterSequenceNumber, &r.at
 		}
 		out, err := bounded(ctx, r.streams.GetShardIterator, in)
@@ -259,6 +262,7 @@ func (r *reader) gather(records []streamtypes.Record) (kept int) {
 		record, err := FromStream(r.id.Shard, raw)
 		if raw.Dynamodb != nil {
 			r.at, r.lastAt = aws.ToString(raw.Dynamodb.SequenceNumber), aws.ToTime(raw.Dynamodb.ApproximateCreationDateTime)
+			r.trimmed = false
 			r.ordered(r.at)
 		}
 		switch {
