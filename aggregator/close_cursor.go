@@ -76,17 +76,22 @@ func (c *Closer) update(ctx context.Context, key schema.Key, st schema.Statement
 	})
 }
 
-// put puts a sum, unless a newer one is there.
-func (c *Closer) put(ctx context.Context, keys schema.Keys, sum schema.UsageSum) error {
+// put puts a sum, unless a newer one is there. Where that one seems to have been read later,
+// it returns when, in milliseconds since 1970; 0 else.
+func (c *Closer) put(ctx context.Context, keys schema.Keys, sum schema.UsageSum) (later int64, err error) {
 	st := sum.Newest()
-	_, err := c.write(ctx, func() error {
+	_, err = c.write(ctx, func() error {
 		_, err := c.store.PutItem(ctx, &dynamodb.PutItemInput{
 			TableName: &c.table.Name, Item: keys.EncodeUsageSum(sum), ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}, ddb.WithoutRetries)
+		if condition, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
+			later = sum.Later(condition.Item)
+		}
 		return err
 	})
-	return err
+	return later, err
 }
 
 // write makes a write that may be made twice, until DynamoDB serves it or ctx ends; false

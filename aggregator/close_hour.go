@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,8 @@ type closing struct {
 	final bool
 	// made is when reading began, in milliseconds since 1970.
 	made int64
+	// later is when sums seem to have been read that were not replaced, at most.
+	later atomic.Int64
 	// records are the entities that were read; nil for one that is not there.
 	records map[string]*schema.EntityRecord
 	// days are the series whose daily sum was written, by the shard that lists them.
@@ -48,8 +51,21 @@ func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time
 	return k.done, err
 }
 
-// sum writes the sums of a window.
+// sum writes the sums of a window. Where sums are there that seem to have been read later, it
+// reads and writes once more, as one that began after them: their closer's clock may be
+// ahead, and lack what was used, or booked, since.
 func (k *closing) sum(ctx context.Context, w schema.UsageWindow, start time.Time) error {
+	for before := k.done; ; k.done = before {
+		err := k.sumOnce(ctx, w, start)
+		later := k.later.Swap(0)
+		if err != nil || later == 0 {
+			return err
+		}
+		k.made = max(k.options.Now().UnixMilli(), later)
+	}
+}
+
+func (k *closing) sumOnce(ctx context.Context, w schema.UsageWindow, start time.Time) error {
 	switch w {
 	case schema.UsageDaily:
 		return k.sumDay(ctx, start)
@@ -128,7 +144,13 @@ func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 	for _, sum := range sums {
 		sum.Final, sum.Made = k.final, k.made
 		sum.Expires = k.options.Retention.expires(sum.Window, sum.Start)
-		group.Go(func() error { return k.put(ctx, k.keys, sum) })
+		group.Go(func() error {
+			later, err := k.put(ctx, k.keys, sum)
+			if later > 0 {
+				k.later.Store(later) // any of them: the next one is told of those that are later still
+			}
+			return err
+		})
 		if sum.Window == schema.UsageDaily {
 			k.wrote(sum)
 		}

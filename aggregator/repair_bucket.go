@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -62,27 +63,46 @@ func (r *repair) batches(ctx context.Context, keys []schema.Key, one func(contex
 }
 
 // bucket books what no snapshot has of a bucket: in the hour when it was written to last,
-// or in the last snapshot that there is, if that is later.
+// or in the last snapshot that there is, if that is later. The bucket is read again after its
+// snapshots, which may have what was consumed meanwhile.
 func (r *repair) bucket(ctx context.Context, item schema.Item) ([]repaired, error) {
-	_, entity, resource, ok := schema.BucketOf(schema.KeyOf(item))
-	seen, wasSeen := schema.BucketSeen(item)
-	if !ok || !wasSeen || seen.Add(silence).After(r.options.Now()) || seen.Before(r.From) || !seen.Before(r.To) {
-		return nil, nil
-	}
-	counters, err := schema.Counters(item)
-	if err != nil {
-		return nil, err
-	}
+	tried := false
 	for {
-		rest, done, err := r.rest(ctx, pair{entity, resource}, schema.UsageHourly.Floor(seen), counters)
-		if err != nil || len(done.bookings) == 0 {
+		p, seen, ok := r.silent(item)
+		if !ok {
+			return nil, nil
+		}
+		counters, err := schema.Counters(item)
+		if err != nil {
 			return nil, err
+		}
+		rest, done, err := r.rest(ctx, p, schema.UsageHourly.Floor(seen), counters)
+		if done.before = tried; err != nil || len(done.bookings) == 0 {
+			return []repaired{done}, err
+		}
+		now, err := r.get(ctx, []schema.Key{schema.KeyOf(item)})
+		if err != nil {
+			return nil, err
+		}
+		if !reflect.DeepEqual(item, now[0]) {
+			item = now[0]
+			continue
 		}
 		booked, err := r.book(ctx, rest)
 		if booked || err != nil {
 			return []repaired{done}, err
 		}
+		tried = true // another booked it, or this one did and no answer came
 	}
+}
+
+// silent takes a bucket apart that nothing was written to for so long that no record of it
+// can come any more; false for another, and for one that was last written at a time that is
+// not to be repaired.
+func (r *repair) silent(item schema.Item) (pair, time.Time, bool) {
+	_, entity, resource, ok := schema.BucketOf(schema.KeyOf(item))
+	seen, wasSeen := schema.BucketSeen(item)
+	return pair{entity, resource}, seen, ok && wasSeen && !seen.Add(silence).After(r.options.Now()) && !seen.Before(r.From) && seen.Before(r.To)
 }
 
 // rest is what no snapshot has of a bucket, whose last write was in an hour.

@@ -99,6 +99,16 @@ func (s UsageSum) Newest() Statement {
 	return b.build()
 }
 
+// Later is when a stored sum was read, in milliseconds since 1970, if that seems to be later
+// and the sum could be replaced but for that; 0 else.
+func (s UsageSum) Later(stored Item) int64 {
+	kept, err := DecodeUsageSum(stored)
+	if err != nil || kept.Made <= s.Made || kept.Final && !s.Final {
+		return 0
+	}
+	return kept.Made
+}
+
 // setPlace adds to an item where an entity stood.
 func setPlace(item Item, p UsagePlace) {
 	item[attrClosed] = &types.AttributeValueMemberBOOL{Value: true}
