@@ -3,7 +3,6 @@ package aggregator
 import (
 	"context"
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
@@ -84,7 +83,7 @@ func (r *repair) bucket(ctx context.Context, item schema.Item) ([]repaired, erro
 		if err != nil {
 			return nil, err
 		}
-		if !reflect.DeepEqual(item, now[0]) {
+		if !unused(item, now[0]) {
 			item = now[0]
 			continue
 		}
@@ -94,6 +93,13 @@ func (r *repair) bucket(ctx context.Context, item schema.Item) ([]repaired, erro
 		}
 		tried = true // another booked it, or this one did and no answer came
 	}
+}
+
+// unused reports whether nothing was consumed between two looks at a bucket.
+func unused(before, after schema.Item) bool {
+	old, errOld := schema.Counters(before)
+	now, errNow := schema.Counters(after)
+	return after != nil && errOld == nil && errNow == nil && maps.Equal(old, now)
 }
 
 // silent takes a bucket apart that nothing was written to for so long that no record of it
