@@ -24,9 +24,9 @@ type tailCmd struct {
 	Grace      time.Duration `help:"How long after its end an hour is closed." default:"15m"`
 	FoldEvery  time.Duration `help:"For how long records are gathered that are counted together: the longer, the fewer writes. At most 5m." default:"1m"`
 	Every      time.Duration `help:"The time between two lines that say how it goes." default:"30s"`
-	KeepHours  string        `help:"How long hours are kept; 0 for ever." default:"90d" placeholder:"PERIOD"`
-	KeepDays   string        `help:"How long days are kept; 0 for ever." default:"400d" placeholder:"PERIOD"`
-	KeepMonths string        `help:"How long months are kept; 0 for ever." default:"0" placeholder:"PERIOD"`
+	KeepHours  string        `help:"How long hours are kept; 0 for ever." default:"90d"`
+	KeepDays   string        `help:"How long days are kept; 0 for ever." default:"400d"`
+	KeepMonths string        `help:"How long months are kept; 0 for ever." default:"0"`
 	Archive    string        `help:"Keep what expires in files of this folder. Default: it is not kept." placeholder:"DIR"`
 }
 

@@ -17,21 +17,21 @@ import (
 
 // usageCmd is about what was used.
 type usageCmd struct {
-	List    usageListCmd    `cmd:"" help:"Show what was used, hour by hour, by day or by month."`
-	Summary usageSummaryCmd `cmd:"" help:"Show a period at a glance: totals of resources, and who used most."`
-	Top     usageTopCmd     `cmd:"" help:"Show who used most of a resource, in a period or now."`
+	List    usageListCmd    `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Show what was used, hour by hour, by day or by month."`
+	Summary usageSummaryCmd `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Show a period at a glance: what was used of each resource."`
+	Top     usageTopCmd     `cmd:"" set:"usual=24h" help:"Show who used most of a resource, in a period or now."`
 	Watch   usageWatchCmd   `cmd:"" help:"Watch what is used, as it is."`
-	Repair  usageRepairCmd  `cmd:"" help:"Book what was used although the stream brought no record of it."`
-	Export  usageExportCmd  `cmd:"" help:"Write usage as CSV, or as lines of JSON."`
-	Report  usageReportCmd  `cmd:"" help:"Write a page of HTML with charts of what was used."`
+	Repair  usageRepairCmd  `cmd:"" set:"usual=31d" help:"Book what was used although the stream brought no record of it."`
+	Export  usageExportCmd  `cmd:"" set:"usual=7d; 24h by hour, 366d by month" help:"Write usage as CSV, or as lines of JSON."`
+	Report  usageReportCmd  `cmd:"" set:"usual=7d" help:"Write a page of HTML with charts of what was used."`
 }
 
 // period are the flags of a time.
 type period struct {
-	Since    string `help:"The time up to now, such as 24h or 7d." placeholder:"PERIOD"`
+	Since    string `help:"The time up to now, such as 24h or 7d. Default: ${usual}." placeholder:"PERIOD"`
 	From     string `help:"Not before: a time, a day such as 2026-01-31, a month such as 2026-01, or a period such as 7d." placeholder:"TIME"`
 	To       string `help:"Not after: likewise; a day or a month is in it. Default: now." placeholder:"TIME"`
-	Timezone string `help:"The time zone in which days begin and times are shown, such as Europe/Berlin." default:"UTC" placeholder:"ZONE"`
+	Timezone string `help:"The time zone in which days begin and times are shown, such as Europe/Berlin." default:"UTC"`
 }
 
 // asked is a period that was read.
@@ -48,6 +48,14 @@ func (p period) read(now time.Time, usual time.Duration) (asked, error) {
 	}
 	span, err := notation.SpanOf(p.Since, p.From, p.To, now, usual, zone)
 	return asked{span, zone}, err
+}
+
+// zoneText names the time zone where it is not UTC.
+func (a asked) zoneText() string {
+	if a.zone == time.UTC || a.zone.String() == "UTC" {
+		return ""
+	}
+	return " in " + term.Plain(a.zone.String())
 }
 
 // widened is the period with the whole of the windows that it cuts.

@@ -109,10 +109,15 @@ func (c usageExportCmd) write(to io.Writer, all usages, each func(aggregator.Usa
 	if err != nil {
 		return err
 	}
+	none := true
 	for u, err := range all {
+		if err != nil && none {
+			return err // no titles above nothing
+		}
 		if err != nil {
 			return errors.Join(err, flush())
 		}
+		none = false
 		if err := add(u); err != nil {
 			return err
 		}

@@ -59,19 +59,21 @@ func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 // print shows usage to a person, a resource at a time.
 func (c usageListCmd) print(out *term.Output, a asked, starts []time.Time, all usages) error {
 	var held []aggregator.Usage
+	var told []ledger.Total
 	none := true
 	flush := func() {
 		if len(held) > 0 {
 			if !none {
 				fmt.Fprintln(out)
 			}
-			c.printResource(out, starts, held)
+			told = append(told, c.printResource(out, a, starts, held)...)
 			none, held = false, nil
 		}
 	}
 	for u, err := range all {
 		if err != nil {
 			flush()
+			tellNotes(out, told)
 			return err
 		}
 		if len(held) > 0 && held[0].Resource != u.Resource {
@@ -83,20 +85,21 @@ func (c usageListCmd) print(out *term.Output, a asked, starts []time.Time, all u
 		}
 	}
 	flush()
+	tellNotes(out, told)
 	if none {
 		nothingUsed(out, a)
 	}
 	return out.Err()
 }
 
-// printResource shows the windows of one resource.
-func (c usageListCmd) printResource(out *term.Output, starts []time.Time, windows []aggregator.Usage) {
+// printResource shows the windows of one resource, and returns what they sum up to.
+func (c usageListCmd) printResource(out *term.Output, a asked, starts []time.Time, windows []aggregator.Usage) []ledger.Total {
 	var sums ledger.Book
 	sums.Begin(starts)
 	for _, u := range windows {
 		sums.Add(u)
 	}
-	fmt.Fprintf(out, "%s %s, by %s\n", out.Bold(term.Plain(windows[0].Resource)), term.Plain(c.title()), c.By)
+	fmt.Fprintf(out, "%s %s, by %s%s\n", out.Bold(term.Plain(windows[0].Resource)), term.Plain(c.title()), c.By, a.zoneText())
 	totals := sums.Totals()
 	sparks(out, totals)
 	fmt.Fprintln(out)
@@ -109,7 +112,7 @@ func (c usageListCmd) printResource(out *term.Output, starts []time.Time, window
 		}
 	}
 	rows.print(out, 2, 3, 4, 5, 6)
-	tellNotes(out, totals)
+	return totals
 }
 
 // sparks show the course of each limit.
@@ -216,5 +219,5 @@ func (c *columns) print(out *term.Output, right ...int) {
 	for i, row := range c.rows {
 		rows[i] = kept(row)
 	}
-	out.Table(kept(c.titles), rows)
+	out.WholeTable(kept(c.titles), rows)
 }

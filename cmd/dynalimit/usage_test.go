@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -204,6 +206,27 @@ func lossy(t *testing.T) *meteredTable {
 	m.fold(func(r aggregator.Record) bool { return r.Time.Equal(gone) })
 	m.at(20, 10, 15).close()
 	return m.at(22, 15, 30).close()
+}
+
+// TestRanksStandBelowEachOther: amounts do, whether calls were denied or not.
+func TestRanksStandBelowEachOther(t *testing.T) {
+	var out bytes.Buffer
+	usageTopCmd{Resource: "gpt-4"}.print(&term.Output{Writer: &out}, asked{zone: time.UTC}, topUsage{Limits: []topLimit{{"tpm", 1500_000, 2, []topEntry{
+		{Entity: "key-1", Consumed: 1400_000}, {Entity: "key-2", Consumed: 100_000, Denied: 1234},
+	}}}})
+	_, ranks, _ := strings.Cut(out.String(), "in total\n")
+	assert.Equal(t, "  key-1  ████████████████████████████████  1,400   93 %\n"+
+		"  key-2  ██░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░    100    7 %  1,234 denied\n", ranks)
+}
+
+// TestListExplainsOnce: what words mean stands below all resources, not below each.
+func TestListExplainsOnce(t *testing.T) {
+	m := weekOfUse(t)
+	m.use("key-1", "gpt-4", 1).use("key-1", "claude", 1)
+	text := m.must("usage", "list", "--entity", "key-1")
+	assert.Equal(t, 1, strings.Count(text, "Pending: "), text)
+	_, below, _ := strings.Cut(text, "gpt-4 of key-1")
+	assert.Contains(t, below, "Pending: ")
 }
 
 // TestUsageRepairTranscript plays a session of somebody who finds that usage is missing.

@@ -37,8 +37,8 @@ Examples:
 
 // Validate is called by the parser.
 func (c usageTopCmd) Validate() error {
-	if err := wantName("resource", c.Resource); err != nil {
-		return err
+	if c.Resource == "" {
+		return errors.New("no resource is named: give one with --resource; 'dynalimit usage summary' shows all of them")
 	}
 	if c.Now && c.Since+c.From+c.To != "" {
 		return errors.New("--now is about now: leave --since, --from and --to out")
@@ -151,20 +151,25 @@ func (c usageTopCmd) print(out *term.Output, a asked, t topUsage) {
 	for _, l := range t.Limits {
 		fmt.Fprintf(out, "\n%s  %s in total\n", out.Bold(term.Plain(l.Limit)), notation.Tokens(l.Consumed))
 		bars := make([]term.Measure, len(l.Entities))
-		amount := 0
+		amount, denied := 0, 0
 		for _, e := range l.Entities {
-			amount = max(amount, len(notation.Tokens(e.Consumed)))
+			amount, denied = max(amount, len(notation.Tokens(e.Consumed))), max(denied, len(deniedText(e.Denied)))
 		}
 		for i, e := range l.Entities {
-			text := fmt.Sprintf("%*s %s", amount, notation.Tokens(e.Consumed), shareText(e.Consumed, l.Consumed))
-			if e.Denied > 0 {
-				text += fmt.Sprintf("  %s denied", notation.Number(e.Denied))
-			}
+			text := fmt.Sprintf("%*s %s%*s", amount, notation.Tokens(e.Consumed), shareText(e.Consumed, l.Consumed), denied, deniedText(e.Denied))
 			bars[i] = term.Measure{Name: e.Entity, Text: text, Share: float64(e.Consumed) / float64(max(1, l.Entities[0].Consumed)), Paint: out.Green}
 		}
 		out.Bars(2, bars)
 		printMore(out, l.Users-len(l.Entities))
 	}
+}
+
+// deniedText says how many calls were denied, behind a share: "  12 denied".
+func deniedText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return "  " + notation.Number(n) + " denied"
 }
 
 // perEntity is what each entity used of each resource, or of the one that a query names.

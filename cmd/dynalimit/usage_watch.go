@@ -19,9 +19,9 @@ import (
 // usageWatchCmd is a live view of usage.
 type usageWatchCmd struct {
 	whose
-	Since    string            `help:"The time up to now that is shown." default:"24h" placeholder:"PERIOD"`
+	Since    string            `help:"The time up to now that is shown." default:"24h"`
 	By       aggregator.Window `help:"What is summed: hour, day or month." enum:"hour,day,month" default:"hour"`
-	Timezone string            `help:"The time zone in which days begin and times are shown, such as Europe/Berlin." default:"UTC" placeholder:"ZONE"`
+	Timezone string            `help:"The time zone in which days begin and times are shown, such as Europe/Berlin." default:"UTC"`
 	Every    time.Duration     `help:"The time between two readings." default:"10s"`
 	Once     bool              `help:"Show one screen, and end. So it is where there is no terminal."`
 }

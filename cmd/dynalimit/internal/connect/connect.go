@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -154,13 +155,32 @@ func (o Options) ClientOf(cfg aws.Config) *dynamodb.Client {
 	})
 }
 
-// StreamsOf is a client of DynamoDB Streams with a configuration that Config returned.
+// StreamsOf is a client of DynamoDB Streams with a configuration that Config returned. An
+// engine that the environment names for DynamoDB alone has the streams of its tables too.
 func (o Options) StreamsOf(cfg aws.Config) *dynamodbstreams.Client {
+	table := o.ClientOf(cfg).Options().BaseEndpoint
 	return dynamodbstreams.NewFromConfig(cfg, func(d *dynamodbstreams.Options) {
 		if at := o.endpoint(); at != "" {
 			d.BaseEndpoint = aws.String(at)
+		} else if d.BaseEndpoint == nil && table != nil && !ofAWS(*table) {
+			d.BaseEndpoint = table
 		}
 	})
+}
+
+// ofAWS reports whether a URL is one of AWS, such as an endpoint of a VPC: each serves one
+// service alone.
+func ofAWS(endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	for _, domain := range []string{".amazonaws.com", ".amazonaws.com.cn", ".api.aws"} {
+		if strings.HasSuffix(u.Hostname(), domain) {
+			return true
+		}
+	}
+	return false
 }
 
 // Repository is the table, to read it.

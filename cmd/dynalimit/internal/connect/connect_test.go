@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -125,5 +126,34 @@ func TestIdentity(t *testing.T) {
 		who, err = identity(engine)
 		require.NoError(t, err)
 		assert.True(t, strings.HasPrefix(who, me.Username+"@"), who)
+	}
+}
+
+// TestStreamsOfAnEngine: a stream is followed where its table is, also if the environment
+// names the engine for DynamoDB alone; endpoints of AWS serve one service each.
+func TestStreamsOfAnEngine(t *testing.T) {
+	const engine, other, vpc = "http://127.0.0.1:8137", "http://127.0.0.1:9", "https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com"
+	for name, test := range map[string]struct {
+		env     map[string]string
+		options Options
+		want    string
+	}{
+		"AWS":                          {nil, Options{}, ""},
+		"a flag":                       {map[string]string{"AWS_ENDPOINT_URL_DYNAMODB": other}, Options{Endpoint: engine}, engine},
+		"the variable of DynamoDB":     {map[string]string{"AWS_ENDPOINT_URL_DYNAMODB": engine}, Options{}, engine},
+		"both variables":               {map[string]string{"AWS_ENDPOINT_URL_DYNAMODB": engine, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS": other}, Options{}, other},
+		"the variable of all services": {map[string]string{"AWS_ENDPOINT_URL": engine}, Options{}, engine},
+		"an endpoint of a VPC":         {map[string]string{"AWS_ENDPOINT_URL_DYNAMODB": vpc}, Options{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bare(t)
+			for variable, value := range test.env {
+				t.Setenv(variable, value)
+			}
+			test.options.Region = "eu-west-1"
+			cfg, err := test.options.Config(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, test.want, aws.ToString(test.options.StreamsOf(cfg).Options().BaseEndpoint))
+		})
 	}
 }

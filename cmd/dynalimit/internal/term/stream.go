@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -98,6 +100,7 @@ type sheet struct {
 	widths []int // set once columns have them
 	early  [][]string
 	added  int
+	whole  bool // columns are not cut
 }
 
 func (s *sheet) add(row []string) {
@@ -129,7 +132,8 @@ func (s *sheet) flush() {
 			s.widths[i] = max(s.widths[i], ansi.StringWidth(Plain(cell)))
 		}
 	}
-	if fit(s.widths, s.out.Width) {
+	wide := slices.Clone(s.widths)
+	if fit(s.widths, s.out.Width) && (!s.whole || slices.Equal(wide, s.widths)) {
 		s.out.row(s.titles, s.widths, s.out.Dim)
 	} else {
 		s.widths = s.widths[:0] // too narrow for columns
@@ -147,12 +151,13 @@ func (s *sheet) print(row []string) {
 		return
 	}
 	for i, cell := range row {
+		cell = strings.TrimSpace(cell)
 		line := cell
 		if i > 0 {
 			if cell == "" || cell == "-" {
 				continue
 			}
-			line = "  " + s.titles[i] + " " + cell
+			line = "  " + strings.TrimSpace(s.titles[i]) + " " + cell
 		}
 		fmt.Fprintln(s.out, ansi.Truncate(Plain(line), s.out.Width, "…"))
 	}

@@ -22,6 +22,14 @@ func (o *Output) Table(titles []string, rows [][]string) {
 	s.flush()
 }
 
+// WholeTable prints rows as Table does, but cuts nothing: where the columns do not stand
+// beside each other as they are, each row is a block of lines. It is for amounts and times,
+// which are wrong when they are cut.
+func (o *Output) WholeTable(titles []string, rows [][]string) {
+	s := sheet{out: o, titles: titles, early: rows, added: max(1, len(rows)), whole: true}
+	s.flush()
+}
+
 // fit narrows the widest columns until all of them stand in total columns; false if they
 // cannot.
 func fit(widths []int, total int) bool {

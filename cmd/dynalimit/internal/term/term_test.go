@@ -50,6 +50,21 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	}
 }
 
+// TestWholeTable cuts nothing: where there is no room for columns, rows are blocks.
+func TestWholeTable(t *testing.T) {
+	titles, rows := []string{"START", "LIMIT", "CONSUMED"}, [][]string{{"2026-01-21 17:00", "tpm", "1,491,730"}, {"", "rpm", "    1,899"}}
+	for width, want := range map[int]string{
+		34: "START             LIMIT  CONSUMED\n" +
+			"2026-01-21 17:00  tpm    1,491,730\n" +
+			"                  rpm        1,899\n",
+		33: "2026-01-21 17:00\n  LIMIT tpm\n  CONSUMED 1,491,730\n\n  LIMIT rpm\n  CONSUMED 1,899\n",
+	} {
+		var out bytes.Buffer
+		(&Output{Writer: &out, Width: width}).WholeTable(titles, rows)
+		assert.Equal(t, want, out.String(), "%d columns", width)
+	}
+}
+
 func TestBar(t *testing.T) {
 	for _, test := range []struct {
 		used, held float64
