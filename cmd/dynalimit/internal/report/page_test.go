@@ -321,6 +321,21 @@ func TestOneWindow(t *testing.T) {
 	assert.Equal(t, "January 2026 · 60 tpm", p.reading("r0-0"))
 }
 
+// TestAxisNamesItsValues: a label is the value that it stands at, not one beside it.
+func TestAxisNamesItsValues(t *testing.T) {
+	r := Report{
+		Table: "limits", Window: "month", Zone: "UTC", From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
+		Made: time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC), Starts: []time.Time{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
+		Resources: []Resource{{Name: "gpt-4", Limits: []Limit{{
+			Name: "rpm", Total: []int64{1_272_000}, Entities: []Series{{Entity: "a", Values: []int64{1_272_000}}},
+		}}}},
+	}
+	p := open(t, r, desk)
+	var labels []string
+	p.eval(`document.querySelector("#r0-0 .chart").plot.axes[1]._values`, &labels)
+	assert.Equal(t, []string{"0", "250", "500", "750", "1K", "1.25K"}, labels)
+}
+
 // TestTimesAreThoseOfTheZone: ticks and labels are local, also where the clock is put back.
 func TestTimesAreThoseOfTheZone(t *testing.T) {
 	zone, err := time.LoadLocation("Europe/Berlin")

@@ -5,7 +5,7 @@
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const full = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
-  const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+  const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
   const drawn = new Map(); // what was drawn, by the panel's element
 
   const tokens = (n) => n / 1000;
