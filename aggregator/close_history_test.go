@@ -21,7 +21,7 @@ import (
 // of entities has it.
 type stood struct {
 	parent, plan string
-	top, planTop bool
+	above        []string
 }
 
 // firm is a world whose hours are closed while entities come, move and go.
@@ -72,11 +72,17 @@ func newFirm(t *testing.T, seed uint64) *firm {
 func (f *firm) step() {
 	ctx := f.t.Context()
 	entity := people[f.rnd.IntN(len(people))]
-	switch n := f.rnd.IntN(24); {
+	switch n := f.rnd.IntN(26); {
+	case n >= 24:
+		f.limit([]string{"org", "team"}[f.rnd.IntN(2)])
 	case n < 14:
-		lease, err := f.limiter.Acquire(ctx, entity, []string{"gpt-4", "org/claude"}[f.rnd.IntN(2)], dynalimit.Amounts{"rpm": 1 + f.rnd.Int64N(9)})
-		if errors.Is(err, dynalimit.ErrLimitExceeded) {
-			return
+		amounts := dynalimit.Amounts{"rpm": 1 + f.rnd.Int64N(9)}
+		if f.rnd.IntN(3) == 0 {
+			amounts["ttl"] = 1 + f.rnd.Int64N(5)
+		}
+		lease, err := f.limiter.Acquire(ctx, entity, []string{"gpt-4", "org/claude"}[f.rnd.IntN(2)], amounts)
+		if _, unknown := errors.AsType[*dynalimit.ValidationError](err); unknown || errors.Is(err, dynalimit.ErrLimitExceeded) {
+			return // no level of it has the limit
 		}
 		require.NoError(f.t, err)
 		_ = lease.Settle(ctx, dynalimit.Amounts{"rpm": 1 + f.rnd.Int64N(12)})
@@ -108,6 +114,22 @@ func (f *firm) step() {
 		}
 		f.closeDue()
 	}
+}
+
+// limit has a parent limit something else than its children, or nothing, or as all do.
+func (f *firm) limit(entity string) {
+	ctx, resource := f.t.Context(), []string{"gpt-4", "org/claude"}[f.rnd.IntN(2)]
+	switch f.rnd.IntN(4) {
+	case 0:
+		require.NoError(f.t, f.repo.SetUnlimited(ctx, dynalimit.Scope{Entity: entity, Resource: resource}))
+	case 1:
+		require.NoError(f.t, f.repo.SetEntityLimits(ctx, entity, resource, limits(3)))
+	case 2:
+		require.NoError(f.t, f.repo.SetEntityLimits(ctx, entity, resource, limits(1)[1:]))
+	default:
+		require.NoError(f.t, f.repo.DeleteEntityLimits(ctx, entity, resource))
+	}
+	f.repo.InvalidateConfig("", "")
 }
 
 func (f *firm) closeDue() aggregator.Closed {
@@ -149,7 +171,7 @@ func (f *firm) place(at spent) stood {
 	}
 	e, there := get(at.entity)
 	if !there {
-		last, place := "", stood{top: true}
+		last, place := "", stood{}
 		for before, p := range f.places {
 			if before.entity == at.entity && before.resource == at.resource && before.hour < at.hour && before.hour > last {
 				last, place = before.hour, p
@@ -157,16 +179,25 @@ func (f *firm) place(at spent) stood {
 		}
 		return place
 	}
-	p := stood{e.ParentID, e.Plan, e.ParentID == "" || !e.Cascade, true}
-	for up := e; up.Cascade && up.ParentID != ""; {
-		above, there := get(up.ParentID)
-		if !there {
-			break
-		}
-		p.planTop = p.planTop && above.Plan != e.Plan
-		up = above
+	p := stood{parent: e.ParentID, plan: e.Plan}
+	for up := e; there && up.Cascade && up.ParentID != ""; {
+		p.above = append(p.above, up.ParentID)
+		up, there = get(up.ParentID)
 	}
 	return p
+}
+
+// once reports whether nobody whom an entity cascades into counted the same limit in the
+// same hour, while on a plan unless that is "".
+func (f *firm) once(at spent, p stood, plan string) bool {
+	for _, above := range p.above {
+		same := at
+		same.entity = above
+		if _, counted := f.ledger[same]; counted && (plan == "" || f.places[spent{above, at.resource, "", at.hour}].plan == plan) {
+			return false
+		}
+	}
+	return true
 }
 
 // want are the sums that a naive ledger of every hour has, by key and limit.
@@ -185,10 +216,10 @@ func (f *firm) want() map[string]int64 {
 		}
 		add("ENTITY#"+at.entity, "USAGE_DAY")
 		add("ENTITY#"+at.entity, "USAGE_MONTH")
-		if p.top {
+		if f.once(at, p, "") {
 			hour("RESOURCE#"+at.resource, "USAGE")
 		}
-		if p.planTop && p.plan != "" {
+		if p.plan != "" && f.once(at, p, p.plan) {
 			hour("PLAN#"+p.plan, "USAGE")
 		}
 		if p.parent != "" {

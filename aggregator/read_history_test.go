@@ -41,10 +41,14 @@ func (w *readingWorld) closeHours() {
 // what is pending then is told an hour late.
 func (w *readingWorld) step() {
 	ctx := w.t.Context()
-	entity, resource := []string{"key-0", "key-1", "key-2", "team", "alone"}[w.rnd.IntN(5)], []string{"gpt-4", "org/claude", "gpt"}[w.rnd.IntN(3)]
+	entity, resource := []string{"key-0", "key-1", "key-2", "key-3", "key-4", "team", "alone"}[w.rnd.IntN(7)], []string{"gpt-4", "org/claude", "gpt"}[w.rnd.IntN(3)]
 	switch n := w.rnd.IntN(12); {
 	case n < 6:
-		lease, err := w.limiter.Acquire(ctx, entity, resource, dynalimit.Amounts{"rpm": 1 + w.rnd.Int64N(20)})
+		amounts := dynalimit.Amounts{"rpm": 1 + w.rnd.Int64N(20)}
+		if w.rnd.IntN(2) == 0 {
+			amounts["ttl"] = 1 + w.rnd.Int64N(5) // parents have it too, or alone
+		}
+		lease, err := w.limiter.Acquire(ctx, entity, resource, amounts)
 		if errors.Is(err, dynalimit.ErrLimitExceeded) {
 			return
 		}
@@ -172,10 +176,10 @@ func (w *readingWorld) compare(seed uint64) {
 	for _, entity := range []string{"key-1", "team", "alone"} {
 		require.Equal(w.t, w.truth([]string{entity}, loc, q), w.told(r.Entity(ctx, entity, q), loc), "%s of %s", entity, said)
 	}
-	require.Equal(w.t, w.truth([]string{"team", "key-2"}, loc, q), w.told(r.Plan(ctx, "pro", q), loc), "plan of %s", said)
+	require.Equal(w.t, w.truth([]string{"team", "key-2", "key-3", "key-4"}, loc, q), w.told(r.Plan(ctx, "pro", q), loc), "plan of %s", said)
 	require.Equal(w.t, w.truth([]string{"key-0", "key-1", "key-2"}, loc, q), w.told(r.Children(ctx, "team", q), loc), "children of %s", said)
 	q.Resource = "gpt-4"
-	require.Equal(w.t, w.truth([]string{"team", "key-2", "alone"}, loc, q), w.told(r.Resource(ctx, "gpt-4", q), loc), "resource of %s", said)
+	require.Equal(w.t, w.truth([]string{"team", "key-2", "key-3", "key-4", "alone"}, loc, q), w.told(r.Resource(ctx, "gpt-4", q), loc), "resource of %s", said)
 	if w.rnd.IntN(3) == 0 {
 		w.readStream()
 		q.Resource = ""
@@ -201,7 +205,7 @@ func (w *readingWorld) compareEntities(r *aggregator.Reader, loc *time.Location,
 			}
 		}
 	}
-	for _, entity := range []string{"key-0", "key-1", "key-2", "team", "alone"} {
+	for _, entity := range []string{"key-0", "key-1", "key-2", "key-3", "key-4", "team", "other", "alone"} {
 		if truth := w.truth([]string{entity}, loc, q); len(truth)+len(told[entity]) > 0 {
 			require.Equal(w.t, truth, told[entity], "%s of all entities of %s", entity, said)
 		}

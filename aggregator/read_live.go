@@ -63,8 +63,6 @@ type liveHour struct {
 	ask    *ask
 	hour   time.Time
 	sums   *usage.Sums
-	// pending is what of the sums the stream has not brought, by resource.
-	pending map[string]map[string]int64
 	// seen are the buckets whose counters are in the sums.
 	seen map[schema.Key]bool
 }
@@ -73,7 +71,7 @@ type liveHour struct {
 func (r *Reader) sumHour(ctx context.Context, a *ask, hour time.Time) error {
 	l := &liveHour{
 		closing: &closing{Closer: &Closer{table: r.table, options: CloserOptions{Writers: readers}}, keys: r.keys, records: map[string]*schema.EntityRecord{}},
-		reader:  r, ask: a, hour: hour, sums: usage.NewSums(schema.UsageHourly, hour), pending: map[string]map[string]int64{}, seen: map[schema.Key]bool{},
+		reader:  r, ask: a, hour: hour, sums: usage.NewSums(schema.UsageHourly, hour), seen: map[schema.Key]bool{},
 	}
 	keys, err := l.listed(ctx, append(l.partitions(hour), l.deniedIn(hour))...)
 	if err != nil {
@@ -92,7 +90,7 @@ func (r *Reader) sumHour(ctx context.Context, a *ask, hour time.Time) error {
 	}
 	for _, sum := range l.sums.Take() {
 		if sum.Kind == a.Kind && sum.ID == a.ID {
-			a.live[sum.Resource] = append(a.live[sum.Resource], piece{start: hour, sum: sum, pending: l.pending[sum.Resource], open: true})
+			a.live[sum.Resource] = append(a.live[sum.Resource], piece{start: hour, sum: sum, pending: sum.Pending, open: true})
 		}
 	}
 	return nil
@@ -145,9 +143,8 @@ func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
 		if err := of.addCounters(ctx, buckets[i]); err != nil {
 			return err
 		}
-		l.sums.AddGroups(usage.EntryOf(h.entity, h.resource, *h.snapshot, h.place, nil))
-		l.addNet(h.pair, h.place, of.now.pending)
-		l.notePending(h.resource, of.now.pending)
+		e := usage.EntryOf(h.entity, h.resource, *h.snapshot, h.place, nil)
+		l.sums.AddGroups(e.With(of.now.pending))
 	}
 	return nil
 }
@@ -167,7 +164,8 @@ func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	return all, nil
 }
 
-// counting are those of some items whose entities count, with where these stand.
+// counting are those of some items whose entities the sum asks for, with where these stand:
+// also those that cascade into others, of whom it is known last what counts.
 func (l *liveHour) counting(all []hourly) []hourly {
 	var counting []hourly
 	for _, h := range all {
@@ -184,26 +182,13 @@ func (l *liveHour) counting(all []hourly) []hourly {
 // counts reports whether what an entity in a place used is asked for.
 func (l *liveHour) counts(p schema.UsagePlace) bool {
 	switch l.ask.Kind {
-	case schema.UsageOfResource:
-		return p.Top
 	case schema.UsageOfPlan:
-		return p.PlanTop && p.Plan == l.ask.ID
-	default:
+		return p.Plan == l.ask.ID
+	case schema.UsageOfChildren:
 		return p.Parent == l.ask.ID
+	default:
+		return true
 	}
-}
-
-// notePending notes what of the sums the stream has not brought.
-func (l *liveHour) notePending(resource string, pending map[string]int64) {
-	if l.pending[resource] == nil {
-		l.pending[resource] = map[string]int64{}
-	}
-	usage.AddCounts(l.pending[resource], pending)
-}
-
-// addNet adds what an entity used.
-func (l *liveHour) addNet(of pair, place schema.UsagePlace, net map[string]int64) {
-	l.sums.AddGroups(usage.Entry{Entity: of.entity, Resource: of.resource, Hour: l.hour, Place: place, Net: net})
 }
 
 // openHourOf is the hour that is now of an entity and a resource, of which nothing is known.

@@ -23,8 +23,9 @@ func consumed(t *testing.T, windows []aggregator.Usage) map[string]int64 {
 	return sums
 }
 
-// family is a table with two teams, three keys that are below one of them, two of which
-// cascade, and one that is alone.
+// family is a table with a team, three keys that are below it, two of which cascade, and one
+// that is alone; and with two teams, each with a key that cascades into it, of which one has
+// no limits, and the other limits other things.
 func family(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := newWorld(t, seed)
@@ -32,8 +33,16 @@ func family(t *testing.T, seed uint64) *world {
 		{ID: "team", Plan: "pro"},
 		{ID: "key-1", ParentID: "team", Cascade: true, Plan: "pro"},
 		{ID: "key-2", ParentID: "team", Plan: "pro"},
+		{ID: "free", Plan: "pro"},
+		{ID: "key-3", ParentID: "free", Cascade: true, Plan: "pro"},
+		{ID: "other", Plan: "pro"},
+		{ID: "key-4", ParentID: "other", Cascade: true, Plan: "pro"},
 	} {
 		require.NoError(t, w.repo.CreateEntity(t.Context(), e))
+	}
+	for _, resource := range []string{"gpt-4", "org/claude", "gpt"} {
+		require.NoError(t, w.repo.SetUnlimited(t.Context(), dynalimit.Scope{Entity: "free", Resource: resource}))
+		require.NoError(t, w.repo.SetEntityLimits(t.Context(), "other", resource, limits(1)[1:]))
 	}
 	return w
 }

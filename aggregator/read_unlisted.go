@@ -6,6 +6,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
 // addUnlisted adds what the buckets counted that have no snapshot of the hour that is now,
@@ -111,7 +112,8 @@ func (l *liveHour) addBucket(ctx context.Context, of pair, place schema.UsagePla
 	if err != nil || h.now.sum.Net == nil {
 		return err
 	}
-	l.addNet(of, place, h.now.sum.Net)
-	l.notePending(of.resource, h.now.pending)
+	l.sums.AddGroups(usage.Entry{
+		Entity: of.entity, Resource: of.resource, Hour: l.hour, Place: place, Net: h.now.sum.Net, Pending: h.now.pending,
+	})
 	return nil
 }

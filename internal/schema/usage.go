@@ -133,6 +133,12 @@ func (s UsageSpan) Since(last int64) UsageSpan {
 // Whole reports whether nothing is known to be missing.
 func (s UsageSpan) Whole() bool { return s.Missing == 0 && s.Unseen == 0 }
 
+// Ended reports whether all that the records say is that the counter went, with what it held
+// before them.
+func (s UsageSpan) Ended() bool {
+	return s.Net == 0 && s.Whole() && s.Dropped != 0 && s.Dropped == s.First && s.Last == 0
+}
+
 // UsageFold is what is added to a snapshot.
 type UsageFold struct {
 	Keys             Keys

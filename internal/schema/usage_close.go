@@ -112,13 +112,14 @@ func (s UsageSum) Later(stored Item) int64 {
 // setPlace adds to an item where an entity stood.
 func setPlace(item Item, p UsagePlace) {
 	item[attrClosed] = &types.AttributeValueMemberBOOL{Value: true}
-	item[attrTop] = &types.AttributeValueMemberBOOL{Value: p.Top}
-	item[attrPlanTop] = &types.AttributeValueMemberBOOL{Value: p.PlanTop}
 	if p.Parent != "" {
 		item[attrParentID] = String(p.Parent)
 	}
 	if p.Plan != "" {
 		item[attrPlan] = String(p.Plan)
+	}
+	if len(p.Above) > 0 {
+		item[attrAbove] = texts(p.Above)
 	}
 }
 

@@ -27,7 +27,7 @@ type UsageKind string
 const (
 	// UsageOfEntity is what one entity used.
 	UsageOfEntity UsageKind = "entity"
-	// UsageOfResource is what was used of a resource, by entities that cascade no further.
+	// UsageOfResource is what was used of a resource, of each cascade once.
 	UsageOfResource UsageKind = "resource"
 	// UsageOfPlan is what the entities on a plan used.
 	UsageOfPlan UsageKind = "plan"
@@ -46,8 +46,7 @@ const (
 	attrSummed   = "summed"
 	attrFinal    = "final"
 	attrEntities = "entities"
-	attrTop      = "top"
-	attrPlanTop  = "plan_top"
+	attrAbove    = "above"
 	attrClosed   = "closed"
 	fieldDenied  = "x" // how many acquires the limit denied, as far as processes told
 )
@@ -131,6 +130,9 @@ type UsageSum struct {
 	// Missing is what is known to be missing of each limit, in millitokens; Unseen how many
 	// ends of its counters nobody saw.
 	Missing, Unseen map[string]int64
+	// Pending is what of Net the stream has not brought, of a sum that is made to be read;
+	// it is not stored.
+	Pending map[string]int64
 	// Entities is how many entities it sums.
 	Entities int64
 	// Final says that no record of the window can come any more.
@@ -221,11 +223,8 @@ func DecodeUsageSum(item Item) (UsageSum, error) {
 type UsagePlace struct {
 	// Parent and Plan are the entity's, "" for none.
 	Parent, Plan string
-	// Top says that the entity cascades no further: its usage counts in totals.
-	Top bool
-	// PlanTop says that nothing it cascades into is on its plan: its usage counts in the
-	// plan's total.
-	PlanTop bool
+	// Above are the entities that it cascades into, the nearest first.
+	Above []string
 }
 
 // Close is the statement that notes in a snapshot where its entity stood, once: it is
@@ -235,22 +234,39 @@ func (p UsagePlace) Close() Statement {
 	b.exists(PK)
 	b.absent(attrClosed)
 	b.setValue(attrClosed, &types.AttributeValueMemberBOOL{Value: true})
-	b.setValue(attrTop, &types.AttributeValueMemberBOOL{Value: p.Top})
-	b.setValue(attrPlanTop, &types.AttributeValueMemberBOOL{Value: p.PlanTop})
 	if p.Parent != "" {
 		b.setValue(attrParentID, String(p.Parent))
 	}
 	if p.Plan != "" {
 		b.setValue(attrPlan, String(p.Plan))
 	}
+	if len(p.Above) > 0 {
+		b.setValue(attrAbove, texts(p.Above))
+	}
 	return b.build()
 }
 
 // ClosedPlace is the place that a snapshot was closed with; false if it was not closed.
 func ClosedPlace(item Item) (UsagePlace, bool) {
-	flag := func(attr string) bool {
-		v, ok := item[attr].(*types.AttributeValueMemberBOOL)
-		return ok && v.Value
+	closed, _ := item[attrClosed].(*types.AttributeValueMemberBOOL)
+	p := UsagePlace{Parent: Text(item, attrParentID), Plan: Text(item, attrPlan)}
+	above, _ := item[attrAbove].(*types.AttributeValueMemberL)
+	if above == nil {
+		return p, closed != nil && closed.Value
 	}
-	return UsagePlace{Text(item, attrParentID), Text(item, attrPlan), flag(attrTop), flag(attrPlanTop)}, flag(attrClosed)
+	for _, v := range above.Value {
+		if id, ok := v.(*types.AttributeValueMemberS); ok {
+			p.Above = append(p.Above, id.Value)
+		}
+	}
+	return p, closed != nil && closed.Value
+}
+
+// texts is a list of texts as an attribute.
+func texts(all []string) types.AttributeValue {
+	l := &types.AttributeValueMemberL{Value: make([]types.AttributeValue, len(all))}
+	for i, text := range all {
+		l.Value[i] = String(text)
+	}
+	return l
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -53,20 +54,30 @@ func TestUsageSumCodec(t *testing.T) {
 }
 
 func TestUsagePlace(t *testing.T) {
-	for _, p := range []UsagePlace{{}, {Parent: "team", Plan: "pro", Top: true}, {Plan: "pro", PlanTop: true}} {
+	for _, p := range []UsagePlace{{}, {Parent: "team", Plan: "pro", Above: []string{"team", "org"}}, {Plan: "pro"}, {Parent: "team"}} {
 		st := p.Close()
 		assert.Equal(t, "attribute_exists(#0) AND attribute_not_exists(#1)", st.Condition)
-		item := Item{}
-		for name, at := range map[string]string{attrClosed: ":0", attrTop: ":1", attrPlanTop: ":2"} {
-			item[name] = st.Values[at]
+		item, n := Item{}, 0
+		for attr, has := range map[string]bool{attrClosed: true, attrParentID: p.Parent != "", attrPlan: p.Plan != "", attrAbove: len(p.Above) > 0} {
+			if !has {
+				continue
+			}
+			n++
+			for name, as := range st.Names {
+				if as == attr {
+					_, value, _ := strings.Cut(st.Update, name+" = ")
+					value, _, _ = strings.Cut(value, ",")
+					item[attr] = st.Values[strings.TrimSpace(value)]
+				}
+			}
 		}
-		if p.Parent != "" {
-			item[attrParentID] = st.Values[":3"]
-		}
-		if p.Plan != "" {
-			item[attrPlan] = st.Values[":"+map[bool]string{true: "4", false: "3"}[p.Parent != ""]]
-		}
+		assert.Len(t, st.Values, n)
 		got, closed := ClosedPlace(item)
+		assert.True(t, closed)
+		assert.Equal(t, p, got)
+		item = Item{}
+		setPlace(item, p)
+		got, closed = ClosedPlace(item)
 		assert.True(t, closed)
 		assert.Equal(t, p, got)
 	}

@@ -17,24 +17,50 @@ type Entry struct {
 	Place            schema.UsagePlace
 	Net, Repaired    map[string]int64
 	Missing, Unseen  map[string]int64
+	// Pending is what of Net the stream has not brought.
+	Pending map[string]int64
+	// Ended are limits that the hour tells nothing of but that their counters went, with what
+	// they held: nobody counted by them.
+	Ended map[string]bool
 	// Denied is how many acquires each limit denied. An entry has either this, or usage.
 	Denied map[string]int64
+}
+
+func (e *Entry) amounts() []map[string]int64 {
+	return []map[string]int64{e.Net, e.Repaired, e.Missing, e.Unseen, e.Pending, e.Denied}
+}
+
+// amounts are those of a sum, in the order of an entry's.
+func amounts(s *schema.UsageSum) []map[string]int64 {
+	return []map[string]int64{s.Net, s.Repaired, s.Missing, s.Unseen, s.Pending, s.Denied}
 }
 
 // EntryOf is the entry of a snapshot, with what is missing between it and the one before.
 func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.UsagePlace, breaks []Break) Entry {
 	e := Entry{
 		Entity: entity, Resource: resource, Hour: u.Hour, Place: place,
-		Net: map[string]int64{}, Repaired: u.Repaired, Missing: map[string]int64{}, Unseen: map[string]int64{},
+		Net: map[string]int64{}, Repaired: u.Repaired, Missing: map[string]int64{}, Unseen: map[string]int64{}, Ended: map[string]bool{},
 	}
 	for name, s := range u.Spans {
 		e.Net[name], e.Missing[name], e.Unseen[name] = s.Net, s.Missing, s.Unseen
+		e.Ended[name] = s.Ended()
 	}
 	for _, b := range breaks {
 		if b.Kind == Between {
 			e.Missing[b.Limit] += b.Missing
 			e.Unseen[b.Limit] += b.Unseen
+			e.Ended[b.Limit] = false
 		}
+	}
+	return e
+}
+
+// With is the entry with what the stream has not brought.
+func (e Entry) With(pending map[string]int64) Entry {
+	e.Net, e.Pending = maps.Clone(e.Net), pending
+	for name, n := range pending {
+		e.Net[name] += n
+		e.Ended[name] = e.Ended[name] && n == 0
 	}
 	return e
 }
@@ -47,61 +73,112 @@ type Sums struct {
 	sums   map[schema.UsageSeries]*schema.UsageSum
 	// counted are the entities that a sum has counted.
 	counted map[schema.UsageSeries]map[string]bool
+	// levels are who counted what, and crowds those of whom the totals count what these did
+	// not.
+	levels levels
+	crowds map[branch]*crowd
 }
 
 // NewSums are those of a window, of nothing yet.
 func NewSums(window schema.UsageWindow, start time.Time) *Sums {
-	return &Sums{Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{}, counted: map[schema.UsageSeries]map[string]bool{}}
+	return &Sums{
+		Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{}, counted: map[schema.UsageSeries]map[string]bool{},
+		levels: newLevels(), crowds: map[branch]*crowd{},
+	}
 }
 
-// of are the sums that an entity's usage counts in, besides its own: each entity in at most
-// one of a cascade.
-func of(place schema.UsagePlace, resource string, window schema.UsageWindow) []schema.UsageSeries {
-	var all []schema.UsageSeries
-	add := func(kind schema.UsageKind, id string) {
-		all = append(all, schema.UsageSeries{Kind: kind, ID: id, Resource: resource, Window: window})
+// AddGroups adds an entry to the sums of its resource, its plan and its parent's children.
+// Each limit counts once in a total: where the entity cascades into others that counted the
+// limit in the same hour, only theirs counts; in a plan's, where those were on the plan. A
+// denial is told of the level that denied, and counts there.
+func (s *Sums) AddGroups(e Entry) {
+	if e.Place.Parent != "" {
+		s.put(s.series(schema.UsageOfChildren, e.Place.Parent, e.Resource), e)
 	}
-	if place.Top {
-		add(schema.UsageOfResource, resource)
+	if e.Net == nil {
+		for _, total := range s.totals(e.Place.Plan, e.Resource) {
+			s.put(total, e)
+		}
+		return
 	}
-	if place.Plan != "" && place.PlanTop {
-		add(schema.UsageOfPlan, place.Plan)
+	s.addTotals(e, slices.Sorted(maps.Keys(e.Net)))
+}
+
+// addTotals adds an entry of usage of some limits to totals.
+func (s *Sums) addTotals(e Entry, limits []string) {
+	b := branch{resource: e.Resource, plan: e.Place.Plan, above: strings.Join(e.Place.Above, "#"), part: partOf(s.Window, s.Start, e.Hour)}
+	b.limits = s.levels.note(owner{e.Entity, e.Resource}, b.part, b.plan, slices.DeleteFunc(limits, func(name string) bool { return e.Ended[name] }))
+	c := s.crowds[b]
+	if c == nil {
+		c = &crowd{above: e.Place.Above, used: NewTally(), entities: map[string]bool{}}
+		s.crowds[b] = c
 	}
-	if place.Parent != "" {
-		add(schema.UsageOfChildren, place.Parent)
+	c.join(e)
+}
+
+// settle adds to totals what counts in them, once all levels are known.
+func (s *Sums) settle() {
+	for b, c := range s.crowds {
+		for _, total := range s.totals(b.plan, b.resource) {
+			on := ""
+			if total.Kind == schema.UsageOfPlan {
+				on = b.plan
+			}
+			var counting []string
+			for _, limit := range b.limits.names {
+				if Counts(c.above, func(entity string) bool { return s.levels.counted(owner{entity, b.resource}, b.part, on, limit) }) {
+					counting = append(counting, limit)
+				}
+			}
+			if len(counting) == 0 {
+				continue
+			}
+			if e := c.of(counting); len(e.Net) > 0 {
+				s.put(total, e)
+			}
+			for entity := range c.entities {
+				s.count(total, entity)
+			}
+		}
+	}
+	clear(s.crowds)
+	s.levels = newLevels()
+}
+
+// totals are those that usage counts in, once for each cascade.
+func (s *Sums) totals(plan, resource string) []schema.UsageSeries {
+	all := []schema.UsageSeries{s.series(schema.UsageOfResource, resource, resource)}
+	if plan != "" {
+		all = append(all, s.series(schema.UsageOfPlan, plan, resource))
 	}
 	return all
 }
 
-// AddGroups adds an entry to the sums of its resource, its plan and its parent's children.
-func (s *Sums) AddGroups(e Entry) {
-	for _, series := range of(e.Place, e.Resource, s.Window) {
-		s.add(series, e)
-	}
+func (s *Sums) series(kind schema.UsageKind, id, resource string) schema.UsageSeries {
+	return schema.UsageSeries{Kind: kind, ID: id, Resource: resource, Window: s.Window}
 }
 
 // AddEntity adds an entry to the sum of its entity. Entries of one come in the order of
 // their hours.
 func (s *Sums) AddEntity(e Entry) {
-	sum := s.add(schema.UsageSeries{Kind: schema.UsageOfEntity, ID: e.Entity, Resource: e.Resource, Window: s.Window}, e)
+	sum := s.put(s.series(schema.UsageOfEntity, e.Entity, e.Resource), e)
 	sum.Entities, sum.Place = 1, &e.Place
 }
 
-func (s *Sums) add(series schema.UsageSeries, e Entry) *schema.UsageSum {
+// put adds an entry to a sum, and counts its entity there if it used anything.
+func (s *Sums) put(series schema.UsageSeries, e Entry) *schema.UsageSum {
 	sum := s.Of(series)
-	for _, part := range []struct{ to, from map[string]int64 }{
-		{sum.Net, e.Net}, {sum.Repaired, e.Repaired}, {sum.Missing, e.Missing}, {sum.Unseen, e.Unseen}, {sum.Denied, e.Denied},
-	} {
-		plus(part.to, part.from)
+	for i, to := range amounts(sum) {
+		plus(to, e.amounts()[i])
 	}
-	if len(e.Net) > 0 {
-		s.Count(series, e.Entity)
+	if len(e.Net) > 0 && e.Entity != "" {
+		s.count(series, e.Entity)
 	}
 	return sum
 }
 
-// Count counts an entity in a sum, once however often it is counted.
-func (s *Sums) Count(series schema.UsageSeries, entity string) {
+// count counts an entity in a sum, once however often it is counted.
+func (s *Sums) count(series schema.UsageSeries, entity string) {
 	if s.counted[series] == nil {
 		s.counted[series] = map[string]bool{}
 	}
@@ -111,10 +188,9 @@ func (s *Sums) Count(series schema.UsageSeries, entity string) {
 // Of is the sum of a series, 0 if there is none yet.
 func (s *Sums) Of(series schema.UsageSeries) *schema.UsageSum {
 	if s.sums[series] == nil {
-		s.sums[series] = &schema.UsageSum{
-			UsageSeries: series, Start: s.Start,
-			Net: map[string]int64{}, Repaired: map[string]int64{}, Missing: map[string]int64{}, Unseen: map[string]int64{}, Denied: map[string]int64{},
-		}
+		sum := NewTally()
+		sum.UsageSeries, sum.Start = series, s.Start
+		s.sums[series] = &sum
 	}
 	return s.sums[series]
 }
@@ -125,27 +201,28 @@ func (s *Sums) AddSum(shorter schema.UsageSum) {
 	series := shorter.UsageSeries
 	series.Window = s.Window
 	sum := s.Of(series)
-	for _, part := range []struct{ to, from map[string]int64 }{
-		{sum.Net, shorter.Net}, {sum.Repaired, shorter.Repaired}, {sum.Missing, shorter.Missing}, {sum.Unseen, shorter.Unseen}, {sum.Denied, shorter.Denied},
-	} {
-		plus(part.to, part.from)
+	for i, to := range amounts(sum) {
+		plus(to, amounts(&shorter)[i])
 	}
 	sum.Entities, sum.Place = max(sum.Entities, shorter.Entities), shorter.Place
 }
 
 // CountPlace counts the entity of a sum of its own in the groups of the place where it
-// stood.
+// stood, of the same day.
 func (s *Sums) CountPlace(own schema.UsageSum) {
 	if own.Place == nil || len(own.Net) == 0 {
 		return
 	}
-	for _, group := range of(*own.Place, own.Resource, s.Window) {
-		s.Count(group, own.ID)
+	e := Entry{Entity: own.ID, Resource: own.Resource, Hour: own.Start, Place: *own.Place}
+	if e.Place.Parent != "" {
+		s.count(s.series(schema.UsageOfChildren, e.Place.Parent, e.Resource), e.Entity)
 	}
+	s.addTotals(e, slices.Sorted(maps.Keys(own.Net)))
 }
 
 // Take are the sums so far, in the order of their keys; the next begin with nothing.
 func (s *Sums) Take() []schema.UsageSum {
+	s.settle()
 	all := make([]schema.UsageSum, 0, len(s.sums))
 	for series, sum := range s.sums {
 		sum.Entities = max(sum.Entities, int64(len(s.counted[series])))

@@ -5,7 +5,7 @@ import "github.com/dynalimit/dynalimit/internal/schema"
 // NewTally is a sum of nothing.
 func NewTally() schema.UsageSum {
 	return schema.UsageSum{
-		Net: map[string]int64{}, Repaired: map[string]int64{}, Denied: map[string]int64{}, Missing: map[string]int64{}, Unseen: map[string]int64{},
+		Net: map[string]int64{}, Repaired: map[string]int64{}, Denied: map[string]int64{}, Missing: map[string]int64{}, Unseen: map[string]int64{}, Pending: map[string]int64{},
 	}
 }
 

@@ -1,0 +1,121 @@
+package aggregator_test
+
+import (
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+// houses are families whose parents have other limits than their children, or none.
+func houses(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, 1)
+	ctx := t.Context()
+	rpm, ttl := dynalimit.PerMinute("rpm", 1000), dynalimit.PerHour("ttl", 100_000)
+	require.NoError(t, w.repo.SetSystemLimits(ctx, []dynalimit.Limit{rpm, ttl}, nil))
+	for _, e := range []dynalimit.Entity{
+		{ID: "free", Plan: "pro"}, {ID: "free-key", ParentID: "free", Cascade: true, Plan: "pro"}, {ID: "free-2", ParentID: "free", Cascade: true},
+		{ID: "few"}, {ID: "few-key", ParentID: "few", Cascade: true, Plan: "pro"},
+		{ID: "org", Plan: "pro"}, {ID: "middle", ParentID: "org", Cascade: true}, {ID: "low", ParentID: "middle", Cascade: true, Plan: "pro"},
+	} {
+		require.NoError(t, w.repo.CreateEntity(ctx, e))
+	}
+	for _, entity := range []string{"free", "middle"} {
+		require.NoError(t, w.repo.SetUnlimited(ctx, dynalimit.Scope{Entity: entity, Resource: "gpt-4"}))
+	}
+	require.NoError(t, w.repo.SetPlanLimits(ctx, "pro", "gpt-4", []dynalimit.Limit{rpm, ttl}))
+	require.NoError(t, w.repo.SetEntityLimits(ctx, "few", "gpt-4", []dynalimit.Limit{rpm}))
+	require.NoError(t, w.repo.SetEntityLimits(ctx, "org", "gpt-4", []dynalimit.Limit{ttl}))
+	return w
+}
+
+// TestTotalsWhereParentsHaveOtherLimits: what a call consumed counts once by each limit,
+// whether parents have it or not, in an hour that is open, over, and closed, and in the sums
+// of the day and the month.
+func TestTotalsWhereParentsHaveOtherLimits(t *testing.T) {
+	w := houses(t)
+	ctx := t.Context()
+	p, err := aggregator.New(w.db.Client(), "limits", nil)
+	require.NoError(t, err)
+	closer, err := aggregator.NewCloser(w.db.Client(), "limits", &aggregator.CloserOptions{Now: w.clock})
+	require.NoError(t, err)
+	r, err := aggregator.NewReader(w.db.Client(), "limits", &aggregator.ReaderOptions{Now: w.clock})
+	require.NoError(t, err)
+	began := w.clock()
+	take := func(entity string, rpm, ttl int64) {
+		t.Helper()
+		lease, err := w.limiter.Acquire(ctx, entity, "gpt-4", dynalimit.Amounts{"rpm": rpm, "ttl": ttl})
+		require.NoError(t, err)
+		require.NoError(t, lease.Settle(ctx, nil))
+	}
+	check := func(when string, window aggregator.Window) {
+		t.Helper()
+		q := aggregator.Query{From: began, To: began.Add(time.Nanosecond), Window: window}
+		total := func(list iter.Seq2[aggregator.Usage, error]) (rpm, ttl, entities int64) {
+			for _, u := range all(t, list) {
+				entities += u.Entities
+				for _, l := range u.Limits {
+					if l.Limit == "rpm" {
+						rpm += l.Consumed / 1000
+					} else {
+						ttl += l.Consumed / 1000
+					}
+				}
+			}
+			return rpm, ttl, entities
+		}
+		rpm, ttl, entities := total(r.Resource(ctx, "gpt-4", q))
+		assert.EqualValues(t, []int64{1111, 2222, 6}, []int64{rpm, ttl, entities}, "%s: free-key, free-2, few, few-key by ttl, low by rpm, org by ttl", when)
+		rpm, ttl, entities = total(r.Plan(ctx, "pro", q))
+		assert.EqualValues(t, []int64{1101, 2202, 4}, []int64{rpm, ttl, entities}, "%s: free-key, few-key, low by rpm, org by ttl", when)
+		rpm, ttl, entities = total(r.Children(ctx, "free", q))
+		assert.EqualValues(t, []int64{11, 22, 2}, []int64{rpm, ttl, entities}, "%s: free-key and free-2", when)
+	}
+	take("free-key", 1, 2)
+	take("free-2", 10, 20)
+	take("few-key", 100, 200)
+	take("low", 900, 1800)
+	take("low", 100, 200)
+	check("pending", aggregator.Hour)
+	w.stream.read()
+	w.deliver(p)
+	check("open", aggregator.Hour)
+	w.now.Add(int64(10 * time.Minute))
+	check("over", aggregator.Day)
+	w.now.Add(int64(20 * time.Minute))
+	_, err = closer.CloseDue(ctx)
+	require.NoError(t, err)
+	check("closed", aggregator.Hour)
+	for w.clock().Month() == began.Month() {
+		w.now.Add(int64(9 * time.Hour))
+		_, err = closer.CloseDue(ctx)
+		require.NoError(t, err)
+	}
+	w.now.Add(int64(26 * time.Hour))
+	_, err = closer.CloseDue(ctx)
+	require.NoError(t, err)
+	for _, window := range []aggregator.Window{aggregator.Hour, aggregator.Day, aggregator.Month} {
+		check("final", window)
+	}
+}
+
+// TestTotalsOfAnHourInWhichAParentCountedNothing: its limits are those of another hour.
+func TestTotalsOfAnHourInWhichAParentCountedNothing(t *testing.T) {
+	o := newOffice(t, noon, nil)
+	o.entity("team", "", false, "")
+	o.entity("key", "team", true, "")
+	o.close(noon)
+	o.used("team", "gpt-4", noon, -1, 1000)
+	o.used("key", "gpt-4", noon, -1, 1000)
+	o.used("key", "gpt-4", noon.Add(time.Hour), 1000, 1500)
+	o.close(noon.Add(3 * time.Hour))
+	got := sums(t, o.db)
+	assert.Equal(t, "rpm.n=1000 of 1", got["RESOURCE#gpt-4 #USAGE_HOUR#gpt-4#2026-03-29T12:00:00Z"])
+	assert.Equal(t, "rpm.n=500 of 1", got["RESOURCE#gpt-4 #USAGE_HOUR#gpt-4#2026-03-29T13:00:00Z"])
+}
