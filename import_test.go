@@ -45,7 +45,7 @@ var importTable = []importRow{
 		folder: ".",
 		project: []string{
 			"internal/admin", "internal/audit", "internal/backlog", "internal/bucket", "internal/cache", "internal/config", "internal/ddb", "internal/lane", "internal/legacy", "internal/lock", "internal/plan",
-			"internal/problem", "internal/schema", "internal/table",
+			"internal/problem", "internal/schema", "internal/table", "internal/usage",
 		},
 		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync", "github.com/hashicorp/golang-lru/v2"},
 		reason: "the limiter takes a client from its user; engines, budgets and tools are not its business",

@@ -78,8 +78,8 @@ func TestBucketsOfAResourceFollowPagesAndStop(t *testing.T) {
 	})
 }
 
-// What is used of a resource is summed over entities that cascade no further, with the
-// refill since, and told per entity.
+// What is used of a resource is summed over entities, of each cascade once, with the refill
+// since, and told per entity.
 func TestCapacityOfAResource(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())
@@ -108,4 +108,36 @@ func TestCapacityOfAResource(t *testing.T) {
 		assert.Equal(t, &ResourceCapacity{Resource: "nobody-uses-it"}, none)
 		assert.True(t, isValidation(second(s.repo.ResourceCapacity(t.Context(), "a#b"))))
 	})
+}
+
+// What is used of a limit counts in the sum where no parent has it: one that is unlimited, at
+// any level, or that limits other things.
+func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
+	s := memProcess(t, perMinute())
+	ctx := t.Context()
+	rpm, tpm := PerMinute("rpm", 100), PerMinute("tpm", 1000)
+	require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{rpm, tpm}, nil))
+	for _, e := range []Entity{
+		{ID: "free"}, {ID: "free-key", ParentID: "free", Cascade: true},
+		{ID: "few"}, {ID: "few-key", ParentID: "few", Cascade: true},
+		{ID: "org"}, {ID: "middle", ParentID: "org", Cascade: true}, {ID: "low", ParentID: "middle", Cascade: true},
+	} {
+		require.NoError(t, s.repo.CreateEntity(ctx, e))
+	}
+	for _, entity := range []string{"free", "middle"} {
+		require.NoError(t, s.repo.SetUnlimited(ctx, Scope{Entity: entity, Resource: model}))
+	}
+	require.NoError(t, s.repo.SetEntityLimits(ctx, "few", model, []Limit{rpm}))
+	require.NoError(t, s.repo.SetEntityLimits(ctx, "org", model, []Limit{tpm}))
+	s.repo.InvalidateConfig("", "")
+	s.acquire("free-key", Amounts{"rpm": 1, "tpm": 20})
+	s.acquire("few-key", Amounts{"rpm": 10, "tpm": 200})
+	s.acquire("low", Amounts{"rpm": 50, "tpm": 500})
+	c, err := s.repo.ResourceCapacity(ctx, model)
+	require.NoError(t, err)
+	require.Len(t, c.Entities, 5)
+	assert.Equal(t, []LimitCapacity{
+		{Name: "rpm", Capacity: 300, Burst: 300, Remaining: 239, Used: 61, Entities: 3},     // free-key, few, low
+		{Name: "tpm", Capacity: 3000, Burst: 3000, Remaining: 2280, Used: 720, Entities: 3}, // free-key, few-key, org
+	}, c.Limits)
 }

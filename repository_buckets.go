@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/admin"
 	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
 // ResetOptions says how ResetBucket fills a bucket. Every field is optional: nil and the
@@ -150,8 +151,9 @@ func (r *Repository) takeOverBucket(ctx context.Context, entity, resource string
 type ResourceCapacity struct {
 	// Resource is the resource.
 	Resource string
-	// Limits sum each limit, in name order, over the buckets of entities that cascade no
-	// further: what others hold is within what their parents hold.
+	// Limits sum each limit, in name order, over the buckets that have it, of each cascade
+	// over the highest: what others hold of it is within what that one holds. A parent
+	// whose bucket does not have the limit, or that has none, holds nothing of it.
 	Limits []LimitCapacity
 	// Entities are all that have a bucket, in the order of their ids.
 	Entities []EntityCapacity
@@ -161,7 +163,7 @@ type ResourceCapacity struct {
 type EntityCapacity struct {
 	// EntityID is the entity.
 	EntityID string
-	// ParentID is the parent that the entity charges too: then it counts in no sum. Empty
+	// ParentID is the parent that the entity charges too, as far as that has limits. Empty
 	// for one that cascades no further.
 	ParentID string
 	// Limits are those of the bucket, in name order.
@@ -181,7 +183,7 @@ type LimitCapacity struct {
 	Remaining int64
 	// Used is what of Burst was taken and has not been refilled: more than Burst in debt.
 	Used int64
-	// Entities is how many buckets have the limit.
+	// Entities is how many buckets are summed.
 	Entities int64
 }
 
@@ -198,24 +200,62 @@ func (r *Repository) ResourceCapacity(ctx context.Context, resource string) (*Re
 		ids = append(ids, b.EntityID)
 		out.Entities = append(out.Entities, EntityCapacity{EntityID: b.EntityID, Limits: capacitiesOf(b)})
 	}
-	records, err := r.admin.Entities(ctx, "read who cascades", ids)
+	records, err := r.cascading(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	sums := map[string]LimitCapacity{}
-	for i := range out.Entities {
-		e := &out.Entities[i]
-		if records[i].Cascade {
-			e.ParentID = records[i].ParentID
+	out.sum(records)
+	return out, nil
+}
+
+// cascading reads the records of entities, and of those that they cascade into.
+func (r *Repository) cascading(ctx context.Context, ids []string) (map[string]schema.EntityRecord, error) {
+	records := map[string]schema.EntityRecord{}
+	for depth := 0; len(ids) > 0 && depth < maxDepth; depth++ {
+		read, err := r.admin.Entities(ctx, "read who cascades", ids)
+		if err != nil {
+			return nil, err
 		}
-		if e.ParentID == "" {
-			sumCapacities(sums, e.Limits)
+		for _, e := range read {
+			records[e.ID] = e
+		}
+		parents := map[string]bool{}
+		for _, e := range read {
+			if _, known := records[e.ParentID]; e.Cascade && e.ParentID != "" && !known {
+				parents[e.ParentID] = true
+			}
+		}
+		ids = slices.Sorted(maps.Keys(parents))
+	}
+	return records, nil
+}
+
+// sum says whom the entities charge too, and sums the limits.
+func (c *ResourceCapacity) sum(records map[string]schema.EntityRecord) {
+	type held struct{ entity, limit string }
+	holds := map[held]bool{}
+	for _, e := range c.Entities {
+		for _, l := range e.Limits {
+			holds[held{e.EntityID, l.Name}] = true
+		}
+	}
+	record := func(id string) (schema.EntityRecord, bool) { e, known := records[id]; return e, known }
+	sums := map[string]LimitCapacity{}
+	for i := range c.Entities {
+		e := &c.Entities[i]
+		place, _ := usage.Place(e.EntityID, record)
+		if len(place.Above) > 0 {
+			e.ParentID = place.Above[0]
+		}
+		for _, l := range e.Limits {
+			if usage.Counts(place.Above, func(above string) bool { return holds[held{above, l.Name}] }) {
+				sumCapacity(sums, l)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		out.Limits = append(out.Limits, sums[name])
+		c.Limits = append(c.Limits, sums[name])
 	}
-	return out, nil
 }
 
 func capacitiesOf(b Bucket) []LimitCapacity {
@@ -228,12 +268,10 @@ func capacitiesOf(b Bucket) []LimitCapacity {
 	return limits
 }
 
-func sumCapacities(sums map[string]LimitCapacity, more []LimitCapacity) {
-	for _, l := range more {
-		sum := sums[l.Name]
-		sums[l.Name] = LimitCapacity{
-			Name: l.Name, Capacity: sum.Capacity + l.Capacity, Burst: sum.Burst + l.Burst, Remaining: sum.Remaining + l.Remaining,
-			Used: sum.Used + l.Used, Entities: sum.Entities + 1,
-		}
+func sumCapacity(sums map[string]LimitCapacity, l LimitCapacity) {
+	sum := sums[l.Name]
+	sums[l.Name] = LimitCapacity{
+		Name: l.Name, Capacity: sum.Capacity + l.Capacity, Burst: sum.Burst + l.Burst, Remaining: sum.Remaining + l.Remaining,
+		Used: sum.Used + l.Used, Entities: sum.Entities + 1,
 	}
 }

@@ -108,7 +108,7 @@ func TestDenialsAreSummed(t *testing.T) {
 	o.close(o.now)
 	got := sums(t, o.db)
 	assert.Equal(t, "rpm.n=5 rpm.x=3 of 1", got["ENTITY#team #CHILDREN_HOUR#gpt-4#2026-03-31T22:00:00Z"])
-	assert.Equal(t, "rpm.n=9 of 1", got["PLAN#pro #USAGE_DAY#gpt-4#2026-03-31"], "key-1 cascades into the plan")
+	assert.Equal(t, "rpm.n=9 rpm.x=3 of 1", got["PLAN#pro #USAGE_DAY#gpt-4#2026-03-31"], "key-1 cascades into the plan: its denials are not its team's")
 	assert.Equal(t, "rpm.n=9 rpm.x=3 of 1", got["ENTITY#key-1 #USAGE_MONTH#gpt-4#2026-03"])
 }
 
@@ -148,11 +148,11 @@ func TestOneOfManyCloses(t *testing.T) {
 		first, second := run(), run()
 		<-time.After(time.Minute)
 		got := sums(t, o.db)
-		assert.Equal(t, "rpm.n=9 of 1", got["RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03"])
+		assert.Equal(t, "rpm.n=9 rpm.x=3 of 1", got["RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03"])
 		first()
 		<-time.After(26 * time.Hour)
 		got = sums(t, o.db)
-		assert.Equal(t, "rpm.n=9 of 1 final", got["RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03"])
+		assert.Equal(t, "rpm.n=9 rpm.x=3 of 1 final", got["RESOURCE#gpt-4 #USAGE_MONTH#gpt-4#2026-03"])
 		second()
 	})
 }

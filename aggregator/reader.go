@@ -110,8 +110,9 @@ func (r *Reader) Entity(ctx context.Context, id string, q Query) iter.Seq2[Usage
 	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: id}, q)
 }
 
-// Resource reads what was used of a resource in total: by the entities that cascade no
-// further, so that no level of a cascade counts twice. Query.Resource is empty, or the
+// Resource reads what was used of a resource in total: what each entity used of a limit, unless
+// one that it cascades into counted it too, so that no level of a cascade counts twice, and
+// what a parent without the limit did not count is there. Query.Resource is empty, or the
 // resource.
 //
 // Hours that were closed are read as a Closer summed them. Those that are not are summed now
@@ -127,7 +128,7 @@ func (r *Reader) Resource(ctx context.Context, resource string, q Query) iter.Se
 }
 
 // Plan reads what the entities on a plan used: of those that cascade into others on it, what
-// the others used. See Resource for what is summed, and Entity for the order.
+// the others used, as far as these have the limit. See Resource for what is summed, and Entity for the order.
 func (r *Reader) Plan(ctx context.Context, plan string, q Query) iter.Seq2[Usage, error] {
 	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfPlan, ID: plan}, q)
 }

@@ -25,10 +25,10 @@ type usageListCmd struct {
 // Help is shown by --help.
 func (usageListCmd) Help() string {
 	return `A line shows the course of each limit: · is nothing used, - more given back than used.
-Without --entity, --children-of and --plan it is the total: of entities that cascade no
-further, so that nothing counts twice. An open window may still grow, a closed one is
+Without --entity, --children-of and --plan it is the total: of a cascade each limit counts
+once, at the highest entity that has it. An open window may still grow, a closed one is
 summed once more a day after its end, and then it is final. Denials are what processes
-told of: best effort.
+told of, at all levels: best effort.
 
 Examples:
   dynalimit usage list

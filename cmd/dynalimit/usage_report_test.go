@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/report"
 )
@@ -87,6 +88,42 @@ func TestReportCountsEachLevelOnce(t *testing.T) {
 	_, err = closer.CloseDue(t.Context())
 	require.NoError(t, err)
 	check(false)
+}
+
+// TestReportCountsWhatNoParentHas: children of a parent that nothing limits, or that has other
+// limits, stand by themselves, and nothing of them is lost.
+func TestReportCountsWhatNoParentHas(t *testing.T) {
+	s := metered(t)
+	repo, ctx := s.repository(), t.Context()
+	for _, e := range []dynalimit.Entity{{ID: "org"}, {ID: "free", ParentID: "org", Cascade: true}, {ID: "low", ParentID: "free", Cascade: true}} {
+		require.NoError(t, repo.CreateEntity(ctx, e))
+	}
+	require.NoError(t, repo.SetUnlimited(ctx, dynalimit.Scope{Entity: "free", Resource: "gpt-4"}))
+	require.NoError(t, repo.SetEntityLimits(ctx, "org", "gpt-4", []dynalimit.Limit{dynalimit.PerMinute("rpm", 1000)}))
+	s.at(21, 9, 10).use("low", "gpt-4", 900).use("key-1", "gpt-4", 50)
+	s.at(21, 9, 30).fold(nil)
+	check := func() {
+		t.Helper()
+		r := s.reportOf("--from", "2026-01-21T09:00", "--to", "2026-01-21T10:00")
+		require.Len(t, r.Resources, 1)
+		shown := map[string][]string{}
+		for _, l := range r.Resources[0].Limits {
+			for _, e := range l.Entities {
+				shown[l.Name] = append(shown[l.Name], e.Entity)
+			}
+		}
+		assert.Equal(t, map[string][]string{"rpm": {"org", "team-a"}, "tpm": {"low", "team-a"}}, shown)
+		assert.Equal(t, []int64{2_000}, r.Resources[0].Limits[0].Total)
+		assert.Equal(t, []int64{950_000}, r.Resources[0].Limits[1].Total)
+	}
+	check()
+	s.at(22, 15, 0)
+	check() // by nobody closed
+	closer, err := aggregator.NewCloser(s.db.Client(), "limits", &aggregator.CloserOptions{Now: s.clock})
+	require.NoError(t, err)
+	_, err = closer.CloseDue(ctx)
+	require.NoError(t, err)
+	check()
 }
 
 // TestReportTellsGaps: what is missing is in the report, and its notes say what to do.

@@ -14,9 +14,9 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/report"
 )
 
-// survey reads who used what, so that nothing counts twice: what all used is that of the
-// entities that cascade no further, and what an entity used is its own and that of the
-// children that cascade into it.
+// survey reads who used what, so that nothing counts twice: what all used is, of each cascade
+// and limit, that of the highest that has the limit, and what an entity used is its own and
+// that of the children that cascade into it.
 type survey struct {
 	repo   *dynalimit.Repository
 	reader *aggregator.Reader
@@ -51,7 +51,8 @@ type tallies map[string]*tally
 // consumer is an entity that used a resource.
 type consumer struct {
 	dynalimit.Entity
-	used tallies
+	above []string // those that it cascades into
+	used  tallies
 }
 
 // resources reads what was used of each.
@@ -68,6 +69,9 @@ func (s *survey) resources(ctx context.Context) ([]report.Resource, error) {
 			if users[name][i].used, err = s.tally(s.reader.Entity(ctx, u.ID, q)); err != nil {
 				return nil, err
 			}
+		}
+		if s.entity == "" {
+			countOnce(users[name])
 		}
 		total, err := s.total(ctx, q)
 		if err != nil {
@@ -94,14 +98,13 @@ func (s *survey) users(ctx context.Context) (map[string][]consumer, error) {
 	for i, one := range used {
 		ids[i] = one.Entity
 	}
-	entities, err := s.repo.GetEntities(ctx, ids)
+	known, err := withParents(ctx, s.repo, ids)
 	if err != nil {
 		return nil, err
 	}
-	for i, one := range used {
-		if !entities[i].Cascade || entities[i].ParentID == "" {
-			users[one.Resource] = append(users[one.Resource], consumer{Entity: entities[i]})
-		}
+	for _, one := range used {
+		e := known[one.Entity]
+		users[one.Resource] = append(users[one.Resource], consumer{Entity: e, above: cascade(e, known)})
 	}
 	return users, nil
 }
@@ -176,7 +179,7 @@ func (s *survey) resource(name string, total tallies, users []consumer) report.R
 	return r
 }
 
-// complete sums what users used in the windows that nobody has summed yet, or not all of.
+// complete sums what users used in the windows that nobody has summed.
 func (s *survey) complete(total tallies, users []consumer) {
 	for _, u := range users {
 		for limit := range u.used {
@@ -185,7 +188,7 @@ func (s *survey) complete(total tallies, users []consumer) {
 	}
 	for limit, t := range total {
 		for i := range s.starts {
-			if !t.known[i] || t.open[i] {
+			if !t.known[i] {
 				t.counted[i], t.open[i] = sumOf(users, limit, i)
 			}
 		}

@@ -395,7 +395,7 @@ func hostile(prefix string) []iamCall {
 	for _, name := range []string{
 		"l_rpm_cp", "l_rpm_bx", "l_rpm_ra", "l_rpm_rp", "blocked", "unlimited", "on_unavailable", "config_version", "managed_by", // limits
 		"parent_id", "cascade", "plan", "deleting", "version", "name", "metadata", "GSI1PK", "GSI3PK", // records
-		"u_rpm_n", "u_rpm_l", "u_rpm_x", "seq", "total_events", "window", "window_start", "summed", "entities", "final", "closed", "top", "plan_top", // usage
+		"u_rpm_n", "u_rpm_l", "u_rpm_x", "seq", "total_events", "window", "window_start", "summed", "entities", "final", "closed", "above", // usage
 		"details", "principal", "event_id", "operation_id", "state", "schema_version", "composite_only", "data", "adoptions", "resources",
 	} {
 		calls = append(calls, call("UpdateItem", table, own, "PK", "SK", name), call("UpdateItem", table, own, "PK", "SK", "b_rpm_tk", name))
