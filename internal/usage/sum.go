@@ -120,29 +120,37 @@ func (s *Sums) addTotals(e Entry, limits []string) {
 func (s *Sums) settle() {
 	for b, c := range s.crowds {
 		for _, total := range s.totals(b.plan, b.resource) {
-			on := ""
-			if total.Kind == schema.UsageOfPlan {
-				on = b.plan
-			}
-			var counting []string
-			for _, limit := range b.limits.names {
-				if Counts(c.above, func(entity string) bool { return s.levels.counted(owner{entity, b.resource}, b.part, on, limit) }) {
-					counting = append(counting, limit)
-				}
-			}
-			if len(counting) == 0 {
-				continue
-			}
-			if e := c.of(counting); len(e.Net) > 0 {
-				s.put(total, e)
-			}
-			for entity := range c.entities {
-				s.count(total, entity)
+			if limits := s.counting(b, c, total); len(limits) > 0 {
+				s.putCrowd(total, c, limits)
 			}
 		}
 	}
 	clear(s.crowds)
 	s.levels = newLevels()
+}
+
+// counting are the limits of a branch that count in a total.
+func (s *Sums) counting(b branch, c *crowd, total schema.UsageSeries) (limits []string) {
+	plan := ""
+	if total.Kind == schema.UsageOfPlan {
+		plan = b.plan
+	}
+	for _, limit := range b.limits.names {
+		if Counts(c.above, func(entity string) bool { return s.levels.counted(owner{entity, b.resource}, b.part, plan, limit) }) {
+			limits = append(limits, limit)
+		}
+	}
+	return limits
+}
+
+// putCrowd adds what a crowd used of some limits to a total, and counts who they are.
+func (s *Sums) putCrowd(total schema.UsageSeries, c *crowd, limits []string) {
+	if e := c.of(limits); len(e.Net) > 0 {
+		s.put(total, e)
+	}
+	for entity := range c.entities {
+		s.count(total, entity)
+	}
 }
 
 // totals are those that usage counts in, once for each cascade.
