@@ -61,7 +61,7 @@ type CloserOptions struct {
 	// that lists snapshots may lag behind without a sum that is corrected only when the
 	// hour is final. Defaults to 15 minutes, at most 25 hours.
 	Grace time.Duration
-	// Retention is how long sums are kept.
+	// Retention is how long sums are kept. Defaults to what its fields say.
 	Retention Retention
 	// Namespaces are those whose hours are closed; "" is what has none. Defaults to all
 	// that are registered, and what has none.

@@ -38,8 +38,11 @@ type ProcessFunc func(ctx context.Context, records []Record) (Result, error)
 
 // StreamsAPI is what a Tail reads a stream with. *dynamodbstreams.Client implements it.
 type StreamsAPI interface {
+	// DescribeStream lists the stream's shards.
 	DescribeStream(context.Context, *dynamodbstreams.DescribeStreamInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error)
+	// GetShardIterator says where to begin to read a shard.
 	GetShardIterator(context.Context, *dynamodbstreams.GetShardIteratorInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error)
+	// GetRecords reads records of a shard.
 	GetRecords(context.Context, *dynamodbstreams.GetRecordsInput, ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error)
 }
 

@@ -7,8 +7,11 @@ type Window string
 
 // The windows.
 const (
-	Hour  Window = "hour"
-	Day   Window = "day"
+	// Hour is a whole hour of UTC.
+	Hour Window = "hour"
+	// Day is a day of the Reader's time zone; stored days are of UTC.
+	Day Window = "day"
+	// Month is a calendar month of that zone; stored months are of UTC.
 	Month Window = "month"
 )
 
@@ -37,8 +40,9 @@ type Usage struct {
 	// Parent and Plan are the entity's at the end of its last hour that was closed; empty
 	// for none, for an hour that is open, and for sums.
 	Parent, Plan string
-	// Window is how long it is summed over, and Start and End are where it begins and ends.
-	Window     Window
+	// Window is how long it is summed over.
+	Window Window
+	// Start and End are where the window begins and ends; End is not in it.
 	Start, End time.Time
 	// Limits say what each limit counted, by name.
 	Limits []LimitUsage

@@ -38,11 +38,16 @@ read_commit() {
   export COMMIT SOURCE_DATE_EPOCH VERSION
 }
 
-# Makes a workspace in folder $1 of what ships with module $2: what benchmarks, documentation
+# Makes a workspace in folder $1 of the root module and modules $2…, which ship together: what benchmarks, documentation
 # and the other program require must not choose the versions that users get.
 release_workspace() {
+  local shipped
   mkdir -p "$1"
-  printf 'go %s\n\nuse (\n\t"%s"\n\t"%s"\n)\n' "$(sed -n 's/^go //p' go.mod)" "$PWD" "$PWD/$2" >"$1/go.work"
+  {
+    printf 'go %s\n\nuse (\n\t"%s"\n' "$(sed -n 's/^go //p' go.mod)" "$PWD"
+    for shipped in "${@:2}"; do printf '\t"%s"\n' "$PWD/$shipped"; done
+    echo ')'
+  } >"$1/go.work"
   cp go.work.sum "$1/go.work.sum"
   export GOWORK=$1/go.work
 }
@@ -128,7 +133,7 @@ build_tree() {
 
 # Builds the function of AWS Lambda of this tree, with what is in folder $1, into folder $2.
 build_function() {
-  release_workspace "$1/function" lambda
+  release_workspace "$1/function" lambda aggregator/s3archive
   GOOS=linux GOARCH=${function#*/} link "$1/function/bootstrap" lambda/cmd/aggregator "-X main.version=$VERSION" # the name that the runtime looks for
   "$1/release" pack -binary "$1/function/bootstrap" -out "$2"
 }

@@ -15,6 +15,10 @@ const (
 	envWriters   = "DYNALIMIT_WRITERS"        // how many snapshots are written at once; 16 by default
 	envTries     = "DYNALIMIT_TRIES"          // how often a record that cannot be read is tried; 3 by default
 	envLevel     = "DYNALIMIT_LOG_LEVEL"      // debug, info, warn or error; info by default
+
+	envBucket = "DYNALIMIT_ARCHIVE_BUCKET"  // where what expires is kept: with it, the function archives, and does nothing else
+	envPrefix = "DYNALIMIT_ARCHIVE_PREFIX"  // begins the key of every object; none by default
+	envKMSKey = "DYNALIMIT_ARCHIVE_KMS_KEY" // encrypts objects; as the bucket says by default
 )
 
 // config is what the environment says. A 0 is for the default of whoever takes it.
@@ -24,7 +28,11 @@ type config struct {
 	writers   int
 	tries     int
 	level     slog.Level
+	archive   place
 }
+
+// place is where an archive is.
+type place struct{ bucket, prefix, key string }
 
 // mostDays bounds the retention: a century.
 const mostDays = 36_500
@@ -47,6 +55,10 @@ func readConfig(getenv func(string) string) (config, error) {
 	errs = append(errs, err)
 	c.tries, err = number(getenv, envTries, 1, 100)
 	errs = append(errs, err)
+	c.archive = place{getenv(envBucket), getenv(envPrefix), getenv(envKMSKey)}
+	if c.archive.bucket == "" && c.archive != (place{}) {
+		errs = append(errs, fmt.Errorf("%s or %s is set, and %s is not; give the name of the bucket, or neither", envPrefix, envKMSKey, envBucket))
+	}
 	if text := getenv(envLevel); text != "" {
 		if err := c.level.UnmarshalText([]byte(text)); err != nil {
 			errs = append(errs, fmt.Errorf("%s is %q; give debug, info, warn or error", envLevel, text))

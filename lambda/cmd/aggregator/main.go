@@ -1,6 +1,6 @@
 // Command aggregator is a function of AWS Lambda that adds the records of a table's stream
-// to usage, and closes its hours on a schedule. It is configured by its environment, see
-// config.go.
+// to usage, and closes its hours on a schedule; or, where its environment names a bucket,
+// one that archives what expires. It is configured by its environment, see config.go.
 package main
 
 import (
@@ -13,8 +13,12 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/aggregator/archive"
+	"github.com/dynalimit/dynalimit/aggregator/s3archive"
 	"github.com/dynalimit/dynalimit/lambda"
 )
 
@@ -40,7 +44,37 @@ func function(ctx context.Context, getenv func(string) string, w io.Writer) (*la
 	if err != nil {
 		return nil, fmt.Errorf("the SDK's configuration: %w", err)
 	}
+	if c.archive.bucket != "" {
+		return newArchiver(s3.NewFromConfig(loaded), c, w)
+	}
 	return newHandler(dynamodb.NewFromConfig(loaded), c, w)
+}
+
+// newArchiver is the function that archives. It publishes none of the aggregator's metrics:
+// those of one table would mix.
+func newArchiver(client s3archive.S3, c config, w io.Writer) (*lambda.Handler, error) {
+	opts := &s3archive.Options{Prefix: c.archive.prefix, KMSKey: c.archive.key}
+	if c.archive.key != "" {
+		opts.Encryption = types.ServerSideEncryptionAwsKms
+	}
+	writer, err := s3archive.New(client, c.archive.bucket, opts)
+	if err != nil {
+		return nil, err
+	}
+	files, err := archive.New(writer, &archive.Options{Writers: c.writers})
+	if err != nil {
+		return nil, err
+	}
+	logger := newLogger(c, w).With("bucket", c.archive.bucket)
+	logger.Info("the function starts", "prefix", c.archive.prefix, "tries", c.tries)
+	return lambda.NewHandler(files.Process, nil, &lambda.Options{Tries: c.tries, Logger: logger, Observe: func(r lambda.Report) {
+		logger.Info("records were archived", "records", r.Records, "archived", r.Counted, "again", r.Again, "skipped", r.Skipped, "age_s", r.Age.Seconds())
+	}})
+}
+
+// newLogger is the function's log.
+func newLogger(c config, w io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level})).With("version", version, "table", c.table)
 }
 
 // newHandler is the function on a client.
@@ -53,7 +87,7 @@ func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler
 	if err != nil {
 		return nil, err
 	}
-	logger := slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level})).With("version", version, "table", c.table)
+	logger := newLogger(c, w)
 	logger.Info("the function starts", "retention", c.retention.String(), "tries", c.tries)
 	return lambda.NewHandler(processor.Process, closer, &lambda.Options{
 		Tries: c.tries, Logger: logger, Observe: lambda.EmbeddedMetrics(w, c.table),

@@ -3,15 +3,20 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/aggregator/archive"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -29,7 +34,10 @@ func TestConfiguration(t *testing.T) {
 		envTable: "limits", envRetention: "30", envWriters: "4", envTries: "5", envLevel: "WARN",
 	}))
 	require.NoError(t, err)
-	assert.Equal(t, config{"limits", 30 * 24 * time.Hour, 4, 5, slog.LevelWarn}, c)
+	assert.Equal(t, config{"limits", 30 * 24 * time.Hour, 4, 5, slog.LevelWarn, place{}}, c)
+	c, err = readConfig(environment(map[string]string{envTable: "limits", envBucket: "kept", envPrefix: "limits/", envKMSKey: "alias/k"}))
+	require.NoError(t, err)
+	assert.Equal(t, config{table: "limits", archive: place{"kept", "limits/", "alias/k"}}, c)
 	c, err = readConfig(environment(map[string]string{envTable: "limits", envRetention: "0"}))
 	require.NoError(t, err)
 	assert.Negative(t, c.retention, "for ever")
@@ -37,12 +45,13 @@ func TestConfiguration(t *testing.T) {
 
 // TestConfigurationIsRefusedWhole: everything that is wrong, with what to give.
 func TestConfigurationIsRefusedWhole(t *testing.T) {
-	_, err := readConfig(environment(map[string]string{envRetention: "90d", envWriters: "0", envTries: "-1", envLevel: "loud"}))
+	_, err := readConfig(environment(map[string]string{envRetention: "90d", envWriters: "0", envTries: "-1", envLevel: "loud", envPrefix: "p"}))
 	require.Error(t, err)
 	assert.Equal(t, `DYNALIMIT_TABLE is not set; give the name of the table whose stream calls the function
 DYNALIMIT_RETENTION_DAYS is "90d"; give a whole number from 0 to 36500
 DYNALIMIT_WRITERS is "0"; give a whole number from 1 to 1000
 DYNALIMIT_TRIES is "-1"; give a whole number from 1 to 100
+DYNALIMIT_ARCHIVE_PREFIX or DYNALIMIT_ARCHIVE_KMS_KEY is set, and DYNALIMIT_ARCHIVE_BUCKET is not; give the name of the bucket, or neither
 DYNALIMIT_LOG_LEVEL is "loud"; give debug, info, warn or error`, err.Error())
 	_, err = function(t.Context(), environment(nil), &bytes.Buffer{})
 	assert.ErrorContains(t, err, envTable)
@@ -70,4 +79,74 @@ func TestTheFunctionCounts(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, "null", string(answer))
 	assert.Contains(t, log.String(), `"HoursClosed"`)
+}
+
+// objects is an S3 that keeps what is put, unless it fails.
+type objects struct {
+	put  []*s3.PutObjectInput
+	data [][]byte
+	err  error
+}
+
+// PutObject implements s3archive.S3.
+func (o *objects) PutObject(_ context.Context, in *s3.PutObjectInput, _ ...func(*s3.Options)) (*s3.PutObjectOutput, error) {
+	if o.err != nil {
+		return nil, o.err
+	}
+	data, err := io.ReadAll(in.Body)
+	o.put, o.data = append(o.put, in), append(o.data, data)
+	return &s3.PutObjectOutput{}, err
+}
+
+// expiredHour is an event of an hour of usage that expired, and of a bucket that did.
+const expiredHour = `{"Records":[{"eventID":"e1","eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},
+	"dynamodb":{"ApproximateCreationDateTime":1774785600,"SequenceNumber":"101","Keys":{"PK":{"S":"ENTITY#a"},"SK":{"S":"#USAGE#b#2026-03-29T12:00:00Z"}},
+	"OldImage":{"PK":{"S":"ENTITY#a"},"SK":{"S":"#USAGE#b#2026-03-29T12:00:00Z"},"window":{"S":"hourly"},"window_start":{"S":"2026-03-29T12:00:00Z"},"u_rpm_n":{"N":"2500"}}}},
+	{"eventID":"e2","eventName":"REMOVE","userIdentity":{"type":"Service","principalId":"dynamodb.amazonaws.com"},
+	"dynamodb":{"ApproximateCreationDateTime":1774785600,"SequenceNumber":"102","Keys":{"PK":{"S":"ENTITY#a"},"SK":{"S":"#BUCKET#b"}},"OldImage":{}}}]}`
+
+// TestTheFunctionArchives: with a bucket it writes what expired, encrypted under the key,
+// and counts nothing.
+func TestTheFunctionArchives(t *testing.T) {
+	client, log := &objects{}, bytes.Buffer{}
+	h, err := newArchiver(client, config{table: "limits", archive: place{"kept", "limits/", "alias/k"}}, &log)
+	require.NoError(t, err)
+	answer, err := h.Invoke(t.Context(), []byte(expiredHour))
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"batchItemFailures":[]}`, string(answer))
+	require.Len(t, client.put, 1)
+	in := client.put[0]
+	assert.Equal(t, "kept", *in.Bucket)
+	assert.Regexp(t, `^limits/usage/hour/date=2026-03-29/.*\.jsonl\.gz$`, *in.Key)
+	assert.Equal(t, types.ServerSideEncryptionAwsKms, in.ServerSideEncryption)
+	assert.Equal(t, "alias/k", *in.SSEKMSKeyId)
+	for line, err := range archive.Read(bytes.NewReader(client.data[0])) {
+		require.NoError(t, err)
+		assert.Equal(t, "e1", line.EventID)
+		assert.EqualValues(t, 2500, line.Limits["rpm"].Consumed)
+	}
+	assert.Contains(t, log.String(), `"archived":1`)
+	assert.NotContains(t, log.String(), "CloudWatchMetrics", "the metrics are the aggregator's")
+	_, err = h.Invoke(t.Context(), []byte(`{"detail-type":"Scheduled Event","source":"aws.events"}`))
+	assert.Error(t, err, "it closes nothing")
+}
+
+// TestWhatCannotBeArchivedComesAgain, however often S3 fails.
+func TestWhatCannotBeArchivedComesAgain(t *testing.T) {
+	client := &objects{err: errors.New("SlowDown")}
+	h, err := newArchiver(client, config{table: "limits", tries: 1, archive: place{bucket: "kept"}}, io.Discard)
+	require.NoError(t, err)
+	for range 10 {
+		answer, err := h.Invoke(t.Context(), []byte(expiredHour))
+		require.NoError(t, err)
+		assert.JSONEq(t, `{"batchItemFailures":[{"itemIdentifier":"101"}]}`, string(answer))
+	}
+	client.err = nil
+	answer, err := h.Invoke(t.Context(), []byte(expiredHour))
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"batchItemFailures":[]}`, string(answer))
+	assert.Len(t, client.put, 1)
+	assert.Empty(t, client.put[0].ServerSideEncryption, "as the bucket says")
+	_, err = newArchiver(client, config{table: "limits", archive: place{bucket: "kept", prefix: "../x"}}, io.Discard)
+	assert.ErrorContains(t, err, "Prefix")
 }
