@@ -118,9 +118,13 @@ func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
 	rpm, tpm := PerMinute("rpm", 100), PerMinute("tpm", 1000)
 	require.NoError(t, s.repo.SetSystemLimits(ctx, []Limit{rpm, tpm}, nil))
 	for _, e := range []Entity{
-		{ID: "free"}, {ID: "free-key", ParentID: "free", Cascade: true},
-		{ID: "few"}, {ID: "few-key", ParentID: "few", Cascade: true},
-		{ID: "org"}, {ID: "middle", ParentID: "org", Cascade: true}, {ID: "low", ParentID: "middle", Cascade: true},
+		{ID: "free"},
+		{ID: "free-key", ParentID: "free", Cascade: true},
+		{ID: "few"},
+		{ID: "few-key", ParentID: "few", Cascade: true},
+		{ID: "org"},
+		{ID: "middle", ParentID: "org", Cascade: true},
+		{ID: "low", ParentID: "middle", Cascade: true},
 	} {
 		require.NoError(t, s.repo.CreateEntity(ctx, e))
 	}
