@@ -130,15 +130,18 @@ func TestTimesThatGoBack(t *testing.T) {
 	assert.Equal(t, map[spent]int64{eleven: 20, key1: 40}, got)
 }
 
-// TestCounterThatBeganAt0: nobody tells of its beginning, so it looks as if its end was not seen.
+// TestCounterThatBeganAt0: nobody tells of its beginning, so it looks as if its end was not
+// seen; that it was not is certain where the bucket is another.
 func TestCounterThatBeganAt0(t *testing.T) {
-	db, p := newTable(t, nil)
-	process(t, p, record(1, noon, -1, 100))
-	r := process(t, p, record(3, noon, -1, 0), record(4, noon, 0, 5))
-	gap := aggregator.Gap{Entity: "key-1", Resource: "gpt-4", Limit: "rpm", Hour: noon, Unseen: 1}
-	assert.Equal(t, aggregator.Result{Counted: 1, Ignored: 1, Gaps: []aggregator.Gap{gap}}, r)
-	got, _ := usage(t, db)
-	assert.Equal(t, map[spent]int64{key1: 105}, got)
+	for _, buckets := range [][2]string{{"a", "a"}, {"a", "b"}} {
+		db, p := newTable(t, nil)
+		process(t, p, in(buckets[0], record(1, noon, -1, 100)))
+		r := process(t, p, in(buckets[1], record(3, noon, -1, 0)), in(buckets[1], record(4, noon, 0, 5)))
+		gap := aggregator.Gap{Entity: "key-1", Resource: "gpt-4", Limit: "rpm", Hour: noon, Unseen: 1}
+		assert.Equal(t, aggregator.Result{Counted: 1, Ignored: 1, Gaps: []aggregator.Gap{gap}}, r)
+		got, _ := usage(t, db)
+		assert.Equal(t, map[spent]int64{key1: 105}, got)
+	}
 }
 
 // TestTheSameRecordTwiceInACall: it counts once, and every record is told of.

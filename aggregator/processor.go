@@ -101,7 +101,7 @@ type Gap struct {
 	// Hour is the beginning of the hour whose snapshot tells of it.
 	Hour time.Time
 	// Missing is how much the counter grew without a record, in millitokens; negative if it
-	// sank, as one does that began anew from 0.
+	// sank. Of one that began anew it is what the new one had counted before its first record.
 	Missing int64
 	// Unseen is how many ends of the counter no record showed: then what was consumed
 	// before each is not known.

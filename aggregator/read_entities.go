@@ -9,7 +9,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/table"
-	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
 // found is an item that an index lists: what an entity used of a resource in some time.
@@ -183,6 +182,6 @@ func (l *listing) decode(h *hours, item schema.Item) (piece, error) {
 		return sumOf(item)
 	}
 	p, u, err := hourOf(l.ask, item)
-	usage.Newer(h.ends, &u)
+	h.ends.Note(u)
 	return p, err
 }

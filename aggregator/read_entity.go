@@ -29,7 +29,7 @@ func keyRange(op, partition string, from, to schema.Key) table.Query {
 // of it is pending.
 func (r *Reader) snapshots(ctx context.Context, a ask, from, to time.Time) list[piece] {
 	first, after := r.calendar.Hours(from, to)
-	h := hours{reader: r, ask: a, first: first, after: after, ends: map[string]int64{}}
+	h := hours{reader: r, ask: a, first: first, after: after, ends: usage.Ends{}}
 	h.pending = !a.openHour().Before(first) && a.openHour().Before(after)
 	if !first.Before(after) {
 		return values[piece]()
@@ -64,7 +64,7 @@ type hours struct {
 	pending bool
 	now     piece
 	// ends are the counters as the snapshots hold them.
-	ends map[string]int64
+	ends usage.Ends
 }
 
 // stored are the snapshots without that of the hour that is now, which it keeps.
@@ -94,7 +94,7 @@ func (h *hours) stored(ctx context.Context) list[piece] {
 // decode reads a snapshot, and notes its counters.
 func (h *hours) decode(item schema.Item) (piece, error) {
 	p, u, err := hourOf(h.ask, item)
-	usage.Newer(h.ends, &u)
+	h.ends.Note(u)
 	return p, err
 }
 
@@ -143,12 +143,12 @@ func (h *hours) addPending(ctx context.Context) error {
 
 // addCounters is addPending of a bucket that was read; nil for none.
 func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
-	counters, err := schema.Counters(bucket)
+	b, err := usage.DecodeBucket(bucket)
 	if err == nil {
-		err = h.lookBack(ctx, counters)
+		err = h.lookBack(ctx, b.Counters)
 	}
-	pending := usage.Pending(counters, h.ends)
-	if err != nil || len(pending) == 0 {
+	pending, unseen := usage.Pending(b, h.ends)
+	if err != nil || len(pending)+len(unseen) == 0 {
 		return err
 	}
 	if h.now.sum.Net == nil {
@@ -156,6 +156,7 @@ func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
 		h.now.sum.Entities = 1
 	}
 	usage.AddCounts(h.now.sum.Net, pending)
+	usage.AddCounts(h.now.sum.Unseen, unseen)
 	h.now.pending = pending
 	return nil
 }
@@ -172,14 +173,14 @@ func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	q.Newest = true
 	read, known := 0, false
 	err := each(convert(h.reader.table.Items(ctx, q), schema.DecodeUsage), func(u schema.UsageSnapshot) bool {
-		usage.Older(h.ends, &u)
+		h.ends.Note(u)
 		read++
 		known = len(usage.Unknown(counters, h.ends)) == 0
 		return !known && read < mostBack
 	})
 	if read == mostBack { // what was not used for so long is not pending
 		for _, name := range usage.Unknown(counters, h.ends) {
-			h.ends[name] = counters[name]
+			h.ends[name] = usage.End{Last: counters[name]}
 		}
 	}
 	return err

@@ -139,12 +139,14 @@ func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
 		}
 		l.seen[l.keys.Bucket(h.entity, h.resource)] = true
 		of := l.reader.openHourOf(l.ask, h.pair)
-		usage.Newer(of.ends, h.snapshot)
+		of.ends.Note(*h.snapshot)
 		if err := of.addCounters(ctx, buckets[i]); err != nil {
 			return err
 		}
 		e := usage.EntryOf(h.entity, h.resource, *h.snapshot, h.place, nil)
-		l.sums.AddGroups(e.With(of.now.pending))
+		e = e.With(of.now.pending)
+		usage.AddCounts(e.Unseen, of.now.sum.Unseen)
+		l.sums.AddGroups(e)
 	}
 	return nil
 }
@@ -195,5 +197,5 @@ func (l *liveHour) counts(p schema.UsagePlace) bool {
 func (r *Reader) openHourOf(a *ask, of pair) *hours {
 	one := *a
 	one.UsageSeries = schema.UsageSeries{Kind: schema.UsageOfEntity, ID: of.entity, Resource: of.resource, Window: schema.UsageHourly}
-	return &hours{reader: r, ask: one, first: a.openHour(), after: a.openHour().Add(time.Hour), pending: true, ends: map[string]int64{}}
+	return &hours{reader: r, ask: one, first: a.openHour(), after: a.openHour().Add(time.Hour), pending: true, ends: usage.Ends{}}
 }

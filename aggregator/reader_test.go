@@ -149,7 +149,7 @@ func TestReadingCosts(t *testing.T) {
 	db, p := newTable(t, nil)
 	var records []aggregator.Record
 	for i := range int64(24 * 20) {
-		records = append(records, record(int(i)+1, noon.Add(time.Duration(i)*time.Hour), i, i+1))
+		records = append(records, in("nine byte", record(int(i)+1, noon.Add(time.Duration(i)*time.Hour), i, i+1)))
 	}
 	process(t, p, records...)
 	now := noon.Add(20 * 24 * time.Hour)

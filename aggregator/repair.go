@@ -43,7 +43,7 @@ type Repaired struct {
 	// Bookings are those that were made, or would be.
 	Bookings []Booking
 	// Unseen are ends of counters that nobody saw: what was consumed before each is not
-	// known, and not booked.
+	// known, and not booked. Their Missing is 0: what is missing is among the bookings.
 	Unseen []Gap
 	// Closed says which hours were made anew afterwards.
 	Closed Closed
@@ -133,6 +133,7 @@ func (r *repair) tell(f repaired) {
 	}
 	for _, g := range f.gaps {
 		if g.Unseen != 0 {
+			g.Missing = 0 // it is booked
 			r.done.Unseen = append(r.done.Unseen, g)
 		}
 	}

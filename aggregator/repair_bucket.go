@@ -71,13 +71,13 @@ func (r *repair) bucket(ctx context.Context, item schema.Item) ([]repaired, erro
 		if !ok {
 			return nil, nil
 		}
-		counters, err := schema.Counters(item)
+		bucket, err := usage.DecodeBucket(item)
 		if err != nil {
 			return nil, err
 		}
-		rest, done, err := r.rest(ctx, p, schema.UsageHourly.Floor(seen), counters)
-		if done.before = tried; err != nil || len(done.bookings) == 0 {
-			return []repaired{done}, err
+		rest, err := r.rest(ctx, p, schema.UsageHourly.Floor(seen), bucket)
+		if rest.done.before = tried; err != nil || len(rest.done.bookings) == 0 {
+			return []repaired{rest.done}, err
 		}
 		now, err := r.get(ctx, []schema.Key{schema.KeyOf(item)})
 		if err != nil {
@@ -87,19 +87,20 @@ func (r *repair) bucket(ctx context.Context, item schema.Item) ([]repaired, erro
 			item = now[0]
 			continue
 		}
-		booked, err := r.book(ctx, rest)
+		booked, err := r.bookRest(ctx, rest)
 		if booked || err != nil {
-			return []repaired{done}, err
+			return []repaired{rest.done}, err
 		}
 		tried = true // another booked it, or this one did and no answer came
 	}
 }
 
-// unused reports whether nothing was consumed between two looks at a bucket.
+// unused reports whether two looks at a key show one bucket, and nothing was consumed between
+// them.
 func unused(before, after schema.Item) bool {
-	old, errOld := schema.Counters(before)
-	now, errNow := schema.Counters(after)
-	return after != nil && errOld == nil && errNow == nil && maps.Equal(old, now)
+	old, errOld := usage.DecodeBucket(before)
+	now, errNow := usage.DecodeBucket(after)
+	return after != nil && errOld == nil && errNow == nil && old.Of == now.Of && maps.Equal(old.Counters, now.Counters)
 }
 
 // silent takes a bucket apart that nothing was written to for so long that no record of it
@@ -111,10 +112,32 @@ func (r *repair) silent(item schema.Item) (pair, time.Time, bool) {
 	return pair{entity, resource}, seen, ok && wasSeen && !seen.Add(silence).After(r.options.Now()) && !seen.Before(r.From) && seen.Before(r.To)
 }
 
+// rest is what no snapshot has of a bucket.
+type rest struct {
+	schema.UsageRepair
+	// ends are those of an earlier bucket, in the snapshot that it is booked in.
+	ends []schema.UsageEnd
+	done repaired
+}
+
+// bookRest books a rest, after it has ended counters of an earlier bucket; false if counters
+// are not what they were.
+func (r *repair) bookRest(ctx context.Context, of rest) (bool, error) {
+	for _, e := range of.ends {
+		if r.DryRun {
+			break
+		}
+		if ended, err := r.update(ctx, e.Key, e.Statement()); !ended || err != nil {
+			return false, err
+		}
+	}
+	return r.book(ctx, of.UsageRepair)
+}
+
 // rest is what no snapshot has of a bucket, whose last write was in an hour.
-func (r *repair) rest(ctx context.Context, p pair, hour time.Time, counters map[string]int64) (schema.UsageRepair, repaired, error) {
+func (r *repair) rest(ctx context.Context, p pair, hour time.Time, bucket usage.Bucket) (rest, error) {
 	wanted := schema.UsageSnapshot{Spans: map[string]schema.UsageSpan{}}
-	for name, n := range counters {
+	for name, n := range bucket.Counters {
 		if n != 0 {
 			wanted.Spans[name] = schema.UsageSpan{Limit: name, First: n}
 		}
@@ -122,16 +145,45 @@ func (r *repair) rest(ctx context.Context, p pair, hour time.Time, counters map[
 	whole := &past{ends: usage.Ends{}}
 	latest := r.options.Now().Add(48 * time.Hour) // later than any
 	if err := r.look(ctx, hourly{pair: p, key: r.keys.Meta(p.entity), hour: latest, closed: true, snapshot: &wanted}, whole); err != nil {
-		return schema.UsageRepair{}, repaired{}, err
+		return rest{}, err
 	}
-	if last := whole.latest; last != nil && !last.Hour.Before(hour) {
+	to := rest{}
+	last := whole.latest
+	if last != nil && !last.Hour.Before(hour) {
 		hour = last.Hour
+		var after schema.UsageSnapshot
+		to.ends, after = last.Ends(r.keys.Usage(p.entity, p.resource, hour), bucket.Of)
+		last = &after
 	} else {
-		whole.latest = nil
+		last = nil
 	}
-	to := schema.UsageRepair{
-		Keys: r.keys, Entity: p.entity, Resource: p.resource, Hour: hour, Made: whole.latest == nil,
-		Bookings: usage.Rest(counters, whole.ends, whole.latest, r.First), Expires: r.options.Retention.expires(schema.UsageHourly, hour),
+	to.UsageRepair = schema.UsageRepair{
+		Keys: r.keys, Entity: p.entity, Resource: p.resource, Hour: hour, Made: last == nil, Bucket: bucket.Of,
+		Bookings: usage.Rest(bucket, whole.ends, last, r.First), Expires: r.options.Retention.expires(schema.UsageHourly, hour),
 	}
-	return to, repaired{pair: p, hour: hour, bookings: to.Bookings}, nil
+	to.done = repaired{pair: p, hour: hour, bookings: to.Bookings}
+	if len(to.Bookings) == 0 {
+		return rest{done: to.done}, nil
+	}
+	to.done.gaps = r.unseen(&to, usage.Unseen(bucket, whole.ends, to.Bookings, hour))
+	return to, nil
+}
+
+// unseen are the ends of counters of earlier buckets that a rest tells of: in the hour, and
+// before it.
+func (r *repair) unseen(of *rest, before []usage.Break) (all []Gap) {
+	gap := Gap{Namespace: r.keys.Name(), Entity: of.Entity, Resource: of.Resource, Hour: of.Hour, Unseen: 1}
+	for _, e := range of.ends {
+		for _, s := range e.Counters {
+			g := gap
+			g.Limit = s.Limit
+			all = append(all, g)
+		}
+	}
+	for _, b := range before {
+		g := gap
+		g.Limit, g.Kind, g.Since = b.Limit, GapKind(b.Kind), b.Since
+		all = append(all, g)
+	}
+	return all
 }

@@ -1,10 +1,15 @@
 package aggregator_test
 
 import (
+	"maps"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -83,6 +88,35 @@ func TestGapsBetweenHours(t *testing.T) {
 				o.used("key-1", "gpt-4", three, -1, 4)
 			}, nil, 9, 9,
 		},
+		"a bucket that was made anew unseen": {
+			func(o *office) {
+				o.usedIn("a", noon, -1, 5)
+				o.usedIn("b", three, 7, 9)
+			}, []aggregator.Gap{gapOf(three, aggregator.GapBetween, 7, 1, noon)}, 14, 14,
+		},
+		"a bucket that was made anew unseen, and counted the same": {
+			func(o *office) {
+				o.usedIn("a", noon, -1, 5)
+				o.usedIn("b", three, 5, 9)
+			}, []aggregator.Gap{gapOf(three, aggregator.GapBetween, 5, 1, noon)}, 14, 14,
+		},
+		"a bucket whose beginning nobody saw": {
+			func(o *office) {
+				o.usedIn("a", noon, -1, 5)
+				o.usedIn("a", one, 5, -1)
+				o.usedIn("b", three, 7, 9)
+			}, []aggregator.Gap{gapOf(three, aggregator.GapBetween, 7, 0, one)}, 14, 14,
+		},
+		"buckets that were made anew unseen within and between": {
+			func(o *office) {
+				o.usedIn("a", noon, -1, 5)
+				o.usedIn("b", one, 1, 3)
+				o.usedIn("c", one, 10, 11)
+				o.usedIn("d", three, 2, 3)
+			}, []aggregator.Gap{
+				gapOf(one, aggregator.GapBetween, 1, 1, noon), gapOf(one, aggregator.GapWithin, 10, 1, time.Time{}), gapOf(three, aggregator.GapBetween, 2, 1, one),
+			}, 5 + 3 + 11 + 3, 5 + 3 + 11 + 3,
+		},
 		"times that go back": {
 			func(o *office) {
 				o.used("key-1", "gpt-4", noon, -1, 5)
@@ -115,6 +149,70 @@ func TestGapsBetweenHours(t *testing.T) {
 			}
 		})
 	}
+}
+
+// usedIn is used of key-1 for gpt-4, in a bucket.
+func (o *office) usedIn(bucket string, at time.Time, old, now int64) {
+	o.t.Helper()
+	o.seq++
+	assert.Equal(o.t, 1, process(o.t, o.p, in(bucket, record(o.seq, at, old, now))).Counted)
+}
+
+// TestBucketMadeAnewThatNoRecordShows: all that it counts is booked, and the end of the one
+// before it is told, also where that was in the same hour, after a repair that was cut, and
+// by the next one; counters of other limits of the one before end too.
+func TestBucketMadeAnewThatNoRecordShows(t *testing.T) {
+	for name, used := range map[string]time.Time{"in a later hour": noon.Add(3 * time.Hour), "in the same hour": noon.Add(5 * time.Minute)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts := aggregator.RepairOptions{From: noon}
+				made := func() *office {
+					o := newOffice(t, noon, nil)
+					o.usedIn("a", noon, -1, 100)
+					o.bucket(in("b", record(9, noon, -1, 30)), used)
+					o.now = noon.Add(40 * time.Hour)
+					return o
+				}
+				o := made()
+				dry := o.repair(aggregator.RepairOptions{From: noon, DryRun: true})
+				done := o.repair(opts)
+				assert.Equal(t, dry.Bookings, done.Bookings)
+				assert.Equal(t, dry.Unseen, done.Unseen)
+				assert.Equal(t, []aggregator.Booking{{Entity: "key-1", Resource: "gpt-4", Limit: "rpm", Hour: used.Truncate(time.Hour), Millitokens: 30}}, done.Bookings)
+				again := o.repair(opts)
+				assert.Empty(t, again.Bookings)
+				assert.Equal(t, done.Unseen, again.Unseen)
+				for cut := int64(1); ; cut++ {
+					o := made()
+					whole := o.cutAt(cut, func() error {
+						_, err := o.closer.Repair(t.Context(), opts)
+						return err
+					})
+					again := o.repair(opts)
+					assert.EqualValues(t, 130, o.total(), "cut at %d", cut)
+					require.Len(t, again.Unseen, 1, "cut at %d", cut)
+					assert.EqualValues(t, 1, again.Unseen[0].Unseen)
+					assert.EqualValues(t, 130, summedUp(t, o.db, "ENTITY#key-1 #USAGE_DAY#"), "cut at %d", cut)
+					if whole {
+						break
+					}
+				}
+			})
+		})
+	}
+}
+
+// bucket puts what a record shows into the table, as a bucket that was used last at a time.
+func (o *office) bucket(r aggregator.Record, at time.Time) {
+	o.t.Helper()
+	item := r.New
+	maps.Copy(item, r.Keys)
+	maps.Copy(item, map[string]types.AttributeValue{
+		"GSI2PK": &types.AttributeValueMemberS{Value: "RESOURCE#gpt-4"}, "GSI2SK": &types.AttributeValueMemberS{Value: "BUCKET#key-1"},
+		"rf": &types.AttributeValueMemberN{Value: strconv.FormatInt(at.UnixMilli(), 10)},
+	})
+	_, err := o.db.Client().PutItem(o.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("limits"), Item: item})
+	require.NoError(o.t, err)
 }
 
 // total is what all snapshots say.

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,9 +124,8 @@ func (s UsageSpan) Since(last int64) UsageSpan {
 	switch {
 	case !s.Begun && s.First != 0:
 		s.Missing += s.First - last
-	case last != 0:
-		s.Dropped += last
-		s.Unseen++
+	default:
+		return s.ended(last)
 	}
 	return s
 }
@@ -148,6 +148,8 @@ type UsageFold struct {
 	From, To string
 	Events   int64
 	Spans    []UsageSpan
+	// Buckets are those of the first and the last record.
+	Buckets UsageBuckets
 	// Expires is the item's time to live in seconds since 1970; 0 for none.
 	Expires int64
 	// Stored is the snapshot, when it was read and the spans say what is missing since; nil
@@ -166,35 +168,81 @@ func (f UsageFold) Since(u *UsageSnapshot) UsageFold {
 		return f
 	}
 	f.Spans = slices.Clone(f.Spans)
+	anew := OtherBucket(u.Buckets.Last, f.Buckets.First)
+	folded := map[string]bool{}
 	for i, s := range f.Spans {
-		if stored, ok := u.Spans[s.Limit]; ok {
+		folded[s.Limit] = true
+		stored, there := u.Spans[s.Limit]
+		switch {
+		case there && anew:
+			f.Spans[i] = s.Anew(stored.Last)
+		case there:
 			f.Spans[i] = s.Since(stored.Last)
+		case anew || OtherBucket(u.Buckets.First, f.Buckets.First):
+			f.Spans[i] = s.FromZero()
 		}
+	}
+	if anew || OtherBucket(f.Buckets.First, f.Buckets.Last) {
+		f.Spans = append(f.Spans, u.ended(folded)...)
 	}
 	return f
 }
 
+// ended are the ends of counters that a bucket had that is no more, without some.
+func (u *UsageSnapshot) ended(without map[string]bool) (ended []UsageSpan) {
+	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
+		if last := u.Spans[name].Last; last != 0 && !without[name] && len(ended) < mostEnded {
+			ended = append(ended, UsageSpan{Limit: name, First: last, Last: last}.EndedUnseen())
+		}
+	}
+	return ended
+}
+
 // Statement adds the fold to its snapshot. It is refused if a record of it is there
-// already, and, unless the snapshot was read, if something is missing since.
+// already, and, unless the snapshot was read, if something is missing since, or if it is of
+// another bucket.
 func (f *UsageFold) Statement() Statement {
 	b := newStatementBuilder()
 	b.snapshot(f.Keys, f.Entity, f.Resource, f.Hour, f.Expires)
 	b.setValue(attrUsageSeq, String(f.To))
 	b.addNumber(attrTotalEvents, f.Events)
-	seq := b.name(attrUsageSeq)
 	switch {
 	case f.Stored == nil:
-		b.require("(attribute_not_exists(" + seq + ") OR " + seq + " < " + b.value(String(f.From)) + ")")
+		b.require(f.follows(b))
 	case f.Stored.Seq == "": // no Processor made it
 		b.exists(PK)
 		b.absent(attrUsageSeq)
 	default:
 		b.compare(attrUsageSeq, "=", String(f.Stored.Seq))
 	}
+	buckets := f.Buckets
+	if f.Stored != nil {
+		buckets.First = f.Stored.Buckets.First
+	}
+	b.buckets(buckets)
 	for _, s := range f.Spans {
 		b.usage(s, f.Stored)
 	}
 	return b.build()
+}
+
+// follows is the condition that the fold follows its snapshot, with nothing missing, or that
+// there is none. One of several buckets follows none: who is in the snapshot has to be read.
+func (f *UsageFold) follows(b *statementBuilder) string {
+	none := "attribute_not_exists(" + b.name(PK) + ")"
+	if !f.Buckets.Same() {
+		return none
+	}
+	all := []string{b.name(attrUsageSeq) + " < " + b.value(String(f.From)), b.name(attrLastBucket) + " = " + b.value(usageBucket(f.Buckets.First))}
+	for _, s := range f.Spans {
+		last := b.name(usagePrefix + s.Limit + "_" + fieldLast)
+		fresh := "attribute_not_exists(" + last + ")"
+		if !s.Begun && s.First != 0 { // it may have begun in this bucket, and the snapshot with another
+			fresh = "(" + fresh + " AND attribute_not_exists(" + b.name(attrFirstBucket) + "))"
+		}
+		all = append(all, "("+last+" = "+b.value(Number(s.First))+" OR "+fresh+")")
+	}
+	return "(" + none + " OR (" + strings.Join(all, " AND ") + "))"
 }
 
 // snapshot sets what every snapshot has besides its counters.
@@ -210,16 +258,13 @@ func (b *statementBuilder) snapshot(k Keys, entity, resource string, hour time.T
 	}
 }
 
-// usage adds a span to the counters of its limit. Unless they were read, it requires that
-// nothing is missing since.
+// usage adds a span to the counters of its limit.
 func (b *statementBuilder) usage(s UsageSpan, stored *UsageSnapshot) {
 	prefix := usagePrefix + s.Limit + "_"
 	began := &types.AttributeValueMemberBOOL{Value: s.Begun}
 	if stored == nil {
-		first, begun, last := b.name(prefix+fieldFirst), b.name(prefix+fieldBegun), b.name(prefix+fieldLast)
-		before := b.value(Number(s.First))
-		b.set = append(b.set, first+" = if_not_exists("+first+", "+before+")", begun+" = if_not_exists("+begun+", "+b.value(began)+")")
-		b.require("(attribute_not_exists(" + last + ") OR " + last + " = " + before + ")")
+		first, begun := b.name(prefix+fieldFirst), b.name(prefix+fieldBegun)
+		b.set = append(b.set, first+" = if_not_exists("+first+", "+b.value(Number(s.First))+")", begun+" = if_not_exists("+begun+", "+b.value(began)+")")
 	} else if _, there := stored.Spans[s.Limit]; !there {
 		b.setValue(prefix+fieldFirst, Number(s.First))
 		b.setValue(prefix+fieldBegun, began)
@@ -245,6 +290,9 @@ type UsageSnapshot struct {
 	Spans map[string]UsageSpan
 	// Repaired is what Net holds of each limit that was booked later.
 	Repaired map[string]int64
+	// Buckets are those of the first and the last record: what Spans begin with and end with
+	// is of these, or 0.
+	Buckets UsageBuckets
 }
 
 // DecodeUsage reads a snapshot.
@@ -257,6 +305,7 @@ func DecodeUsage(item Item) (UsageSnapshot, error) {
 	d := decoder{item: item}
 	u := UsageSnapshot{Hour: hour, Seq: Text(item, attrUsageSeq), Spans: map[string]UsageSpan{}, Repaired: map[string]int64{}}
 	u.Events, _ = d.number(attrTotalEvents)
+	u.Buckets = decodeBuckets(&d)
 	for _, name := range usageLimits(item) {
 		prefix := usagePrefix + name + "_"
 		s := UsageSpan{Limit: name}

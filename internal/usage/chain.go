@@ -26,7 +26,8 @@ type Break struct {
 	Kind  BreakKind
 	// Missing is what it grew by between the two, in millitokens, or before the first.
 	Missing int64
-	// Unseen is 1 if it began anew, and no record showed its end.
+	// Unseen is 1 if it began anew, and no record showed its end. Then Missing is what the
+	// new one had counted before the hour.
 	Unseen int64
 	// Last is what it ended with, and Since the hour that it did so in.
 	Last  int64
@@ -40,13 +41,15 @@ type Ends map[string]End
 type End struct {
 	Last int64
 	Hour time.Time
+	// Bucket is the incarnation of the bucket that it was of; "" if that is not known.
+	Bucket string
 }
 
 // Note adds the ends of an hour, for limits of which no later hour is noted.
 func (e Ends) Note(u schema.UsageSnapshot) {
 	for name, s := range u.Spans {
 		if at, there := e[name]; !there || at.Hour.Before(u.Hour) {
-			e[name] = End{s.Last, u.Hour}
+			e[name] = End{s.Last, u.Hour, u.Buckets.Last}
 		}
 	}
 }
@@ -76,6 +79,9 @@ func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 			continue
 		}
 		since := s.Since(end.Last)
+		if schema.OtherBucket(end.Bucket, u.Buckets.First) {
+			since = s.Anew(end.Last)
+		}
 		b := Break{Limit: name, Kind: Between, Missing: since.Missing - s.Missing, Unseen: since.Unseen - s.Unseen, Last: end.Last, Since: end.Hour}
 		if b.Missing != 0 || b.Unseen != 0 {
 			all = append(all, b)

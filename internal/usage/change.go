@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -16,6 +17,9 @@ type Change struct {
 	At time.Time
 	// Old and New are the counters by limit before and after; nil where there was no item.
 	Old, New map[string]int64
+	// Buckets are the incarnations of the bucket before and after; where there was no item,
+	// that of the other.
+	Buckets schema.UsageBuckets
 }
 
 // Decode reads a record: the key of the item, its images, nil for none, its number and its
@@ -34,7 +38,10 @@ func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item)
 	case before == nil && after == nil:
 		return Change{}, true, fmt.Errorf("record %s has no image: the stream needs the view NEW_AND_OLD_IMAGES", seq)
 	}
-	c := Change{Key: key, Seq: number, At: at}
+	c := Change{Key: key, Seq: number, At: at, Buckets: schema.UsageBuckets{
+		First: cmp.Or(schema.BucketIncarnation(before), schema.BucketIncarnation(after)),
+		Last:  cmp.Or(schema.BucketIncarnation(after), schema.BucketIncarnation(before)),
+	}}
 	var err error
 	if before != nil {
 		c.Old, err = schema.Counters(before)

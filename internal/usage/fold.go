@@ -100,19 +100,38 @@ func (f Fold) After(seq string) (Fold, bool) {
 func (f Fold) of(changes []Change) Fold {
 	f.Changes, f.From, f.To = changes, changes[0].Seq, changes[len(changes)-1].Seq
 	f.Events = int64(len(changes))
-	spans := map[string]*schema.UsageSpan{}
-	for _, c := range changes {
-		add(spans, c)
+	f.Buckets = schema.UsageBuckets{First: changes[0].Buckets.First, Last: changes[len(changes)-1].Buckets.Last}
+	t := folding{spans: map[string]*schema.UsageSpan{}}
+	for i, c := range changes {
+		if i > 0 && schema.OtherBucket(changes[i-1].Buckets.Last, c.Buckets.First) {
+			t.anew()
+		}
+		t.add(c)
 	}
 	f.Spans = nil
-	for _, name := range slices.Sorted(maps.Keys(spans)) {
-		f.Spans = append(f.Spans, *spans[name])
+	for _, name := range slices.Sorted(maps.Keys(t.spans)) {
+		f.Spans = append(f.Spans, *t.spans[name])
 	}
 	return f
 }
 
+// folding are the counters of a bucket over some changes.
+type folding struct {
+	spans map[string]*schema.UsageSpan
+	// other says that the bucket is not the one of the first change.
+	other bool
+}
+
+// anew ends all counters whose ends nobody saw: the bucket is another.
+func (t *folding) anew() {
+	t.other = true
+	for _, s := range t.spans {
+		*s = s.EndedUnseen()
+	}
+}
+
 // add adds a change to the spans of the limits that it is about.
-func add(spans map[string]*schema.UsageSpan, c Change) {
+func (t *folding) add(c Change) {
 	for name, old := range c.Old {
 		now, there := c.New[name]
 		switch next := (schema.UsageSpan{Limit: name, First: old, Last: now}); {
@@ -120,24 +139,28 @@ func add(spans map[string]*schema.UsageSpan, c Change) {
 			// The span begins where something happens.
 		case there:
 			next.Net = now - old
-			follow(spans, next)
+			t.follow(next)
 		default:
 			next.Dropped = old
-			follow(spans, next)
+			t.follow(next)
 		}
 	}
 	for name, now := range c.New {
 		if _, was := c.Old[name]; !was && now != 0 {
-			follow(spans, schema.UsageSpan{Limit: name, Net: now, Last: now, Begun: true})
+			t.follow(schema.UsageSpan{Limit: name, Net: now, Last: now, Begun: true})
 		}
 	}
 }
 
-func follow(spans map[string]*schema.UsageSpan, next schema.UsageSpan) {
-	s := spans[next.Limit]
-	if s == nil {
-		spans[next.Limit] = &next
-		return
+func (t *folding) follow(next schema.UsageSpan) {
+	s := t.spans[next.Limit]
+	switch {
+	case s != nil:
+		*s = s.Then(next)
+	case t.other:
+		next = next.FromZero()
+		fallthrough
+	default:
+		t.spans[next.Limit] = &next
 	}
-	*s = s.Then(next)
 }
