@@ -80,6 +80,25 @@ func TestBucketMadeAnewUnseen(t *testing.T) {
 	}
 }
 
+// TestLimitFirstSeenInAnotherBucket: what it had counted is missing, since it began after the
+// first bucket of the snapshot was gone; where the snapshot has one bucket, it is not known
+// where it began.
+func TestLimitFirstSeenInAnotherBucket(t *testing.T) {
+	for bucket, want := range map[string]struct{ first, missing int64 }{"a": {5, 0}, "b": {0, 5}} {
+		db, p := newTable(t, nil)
+		process(t, p, in("a", record(1, noon, -1, 100)))
+		process(t, p, in(bucket, record(5, noon, 100, 109)))
+		old, now := counters(109, "rpm"), counters(109, "rpm")
+		maps.Copy(old, counters(5, "tpm"))
+		maps.Copy(now, counters(8, "tpm"))
+		assert.Equal(t, 1, process(t, p, in(bucket, recordOf(6, old, now))).Counted)
+		snapshot := scan(t, db)[0]
+		assert.Equal(t, want.first, field(t, snapshot, "tpm", "f"), bucket)
+		assert.Equal(t, want.missing, field(t, snapshot, "tpm", "m"), bucket)
+		assert.EqualValues(t, 3, field(t, snapshot, "tpm", "n"), bucket)
+	}
+}
+
 // TestSnapshotsThatNameNoBucket: those of before buckets were noted go on as their counters do,
 // and name the bucket from then on.
 func TestSnapshotsThatNameNoBucket(t *testing.T) {
