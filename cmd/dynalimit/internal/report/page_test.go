@@ -199,6 +199,18 @@ func TestPhone(t *testing.T) {
 	picture(p, "phone")
 }
 
+// TestNarrowWindowsAreDrawn: a month by the hour has more windows than a phone has pixels,
+// and its highest is seen all the same.
+func TestNarrowWindowsAreDrawn(t *testing.T) {
+	p := open(t, sampleOf(31*24), phone)
+	var seen string
+	for near := 99; near <= 101; near++ {
+		seen += p.pixel("r0-0", near, 1530)
+	}
+	assert.NotEmpty(t, seen, "the spike in window 100")
+	assert.Empty(t, p.pixel("r0-0", 92, 1530), "and nothing beside it")
+}
+
 // picture keeps what the page looks like, if somebody wants to look at it.
 func picture(p *tab, name string) {
 	folder := os.Getenv("DYNALIMIT_PICTURES")

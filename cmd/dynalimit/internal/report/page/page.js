@@ -171,7 +171,7 @@
         ],
         series: [{}].concat(chart.series.map((_, i) => {
           const s = n - 1 - i; // the topmost is drawn first
-          return { label: String(s), width: 0, fill: colour(colourOf(chart.series[s], s)), points: { show: false }, paths: uPlot.paths.stepped({ align: 1, extend: true }) };
+          return { label: String(s), width: 0, pxAlign: box.clientWidth < 2 * starts.length ? 0 : 1, fill: colour(colourOf(chart.series[s], s)), points: { show: false }, paths: uPlot.paths.stepped({ align: 1, extend: true }) };
         })),
         hooks: {
           drawClear: [(u) => shade(u, chart.marks)],
