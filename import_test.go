@@ -119,7 +119,7 @@ var importTable = []importRow{
 		folder:  "aggregator",
 		std:     append([]string{"context", "crypto/rand", "iter", "math/rand/v2", "runtime/debug", "sync/atomic", "unicode/utf8"}, pureStd...),
 		project: []string{"internal/ddb", "internal/lock", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage"},
-		others:  []string{sdk, "golang.org/x/sync"},
+		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync"},
 		reason:  "it reads what the limiter writes and needs nothing of how it decides",
 	},
 	{

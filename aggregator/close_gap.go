@@ -41,7 +41,7 @@ func (k *closing) look(ctx context.Context, h hourly, p *past) error {
 		looked := 0
 		for item, err := range k.table.Items(ctx, k.earlier(h)) {
 			if err == nil {
-				err = p.note(item)
+				p.note(item)
 			}
 			if looked++; err != nil || enough(looked < lookBack) {
 				return err
@@ -52,10 +52,10 @@ func (k *closing) look(ctx context.Context, h hourly, p *past) error {
 }
 
 // note learns from an earlier snapshot.
-func (p *past) note(item schema.Item) error {
+func (p *past) note(item schema.Item) {
 	u, err := schema.DecodeUsage(item)
-	if err != nil {
-		return err
+	if err != nil || schema.OthersUsage(item) {
+		return // what cannot be read is told where it is closed
 	}
 	p.ends.Note(u)
 	if p.latest == nil || p.latest.Hour.Before(u.Hour) {
@@ -64,7 +64,6 @@ func (p *past) note(item schema.Item) error {
 	if stood, closed := schema.ClosedPlace(item); closed && p.place == nil {
 		p.place = &stood
 	}
-	return nil
 }
 
 // earlier are the snapshots of the same entity and resource before an item, the latest first.

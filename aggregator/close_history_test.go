@@ -265,6 +265,7 @@ func (f *firm) end() {
 // TestSumsAreWhatWasConsumed: whoever comes, moves and goes, and whenever hours are closed,
 // sums of every kind are those of a ledger, with the levels of a cascade counted once.
 func TestSumsAreWhatWasConsumed(t *testing.T) {
+	t.Parallel()
 	sums := 0
 	for seed := range uint64(max(1, histories(t)/10)) {
 		synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,16 @@ type closing struct {
 	// days are the series whose daily sum was written, by the shard that lists them.
 	days map[int]map[schema.UsageSeries]bool
 	done ClosedHour
+	// skipped are why items were left out that cannot be read.
+	skipped []error
+}
+
+// skip leaves an item out that cannot be read, and tells of it once.
+func (k *closing) skip(err error) {
+	told := func(e error) bool { return e.Error() == err.Error() }
+	if !slices.ContainsFunc(k.skipped, told) {
+		k.skipped = append(k.skipped, err)
+	}
 }
 
 // closing is work on a namespace that begins to read now.
@@ -37,18 +48,18 @@ func (c *Closer) closing(keys schema.Keys) *closing {
 	}
 }
 
-// closeHour closes an hour, and the day and month that end with it.
-func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool) (ClosedHour, error) {
+// closeHour closes an hour, and the day and month that end with it. What it had to leave out
+// is skipped.
+func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time, final bool) (done ClosedHour, skipped, err error) {
 	k := c.closing(keys)
 	k.final, k.done.Hour, k.done.Final = final, hour, final
 	end := hour.Add(time.Hour)
-	var err error
 	for _, w := range []schema.UsageWindow{schema.UsageHourly, schema.UsageDaily, schema.UsageMonthly} {
 		if err == nil && end.Equal(w.Floor(end)) {
 			err = k.sum(ctx, w, w.Floor(hour))
 		}
 	}
-	return k.done, err
+	return k.done, errors.Join(k.skipped...), err
 }
 
 // sum writes the sums of a window. Where sums are there that seem to have been read later, it

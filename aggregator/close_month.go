@@ -63,7 +63,7 @@ func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schem
 		sum, err := schema.DecodeUsageSum(item)
 		switch {
 		case err != nil:
-			return err
+			k.skip(err)
 		case sum.Kind == schema.UsageOfEntity:
 			own.AddSum(sum)
 			groups.CountPlace(sum)

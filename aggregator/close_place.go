@@ -26,12 +26,13 @@ type settled struct {
 func (k *closing) settle(ctx context.Context, items []schema.Item) ([]settled, error) {
 	var open []hourly
 	for _, item := range items {
-		if len(item) == 0 {
+		if !k.ours(item) {
 			continue
 		}
 		h, err := decodeHourly(item)
 		if err != nil {
-			return nil, err
+			k.skip(err)
+			continue
 		}
 		open = append(open, h)
 	}
@@ -54,6 +55,19 @@ func (k *closing) settle(ctx context.Context, items []schema.Item) ([]settled, e
 		from = to
 	}
 	return all, group.Wait()
+}
+
+// ours reports whether an item is a snapshot, or denials, of the namespace.
+func (k *closing) ours(item schema.Item) bool {
+	if len(item) == 0 {
+		return false
+	}
+	key := schema.KeyOf(item)
+	if d, denied := schema.DeniedOf(key); denied {
+		return d.Keys == k.keys
+	}
+	keys, _, _, _, ok := schema.UsageOf(key)
+	return ok && keys == k.keys && !schema.OthersUsage(item)
 }
 
 // settlePair closes items of a pair, one after the other.

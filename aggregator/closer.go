@@ -255,7 +255,9 @@ func (c *Closer) every(ctx context.Context) error {
 // final. It begins where the last one ended, whoever did that; the first of all begins with
 // the day before the last one. Close does so for days before that.
 //
-// What fails ends it. The hours before that stay closed, and the next call goes on.
+// What fails ends it. The hours before that stay closed, and the next call goes on. An item
+// that cannot be read ends nothing: it is left out of the sums, and the error names it. Once it
+// was corrected, Close makes them anew.
 func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 	var done Closed
 	if err := c.called(ctx); err != nil {
@@ -276,6 +278,7 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 	if err != nil {
 		return err
 	}
+	var unread error
 	for {
 		from := cursor
 		if cursor.Closed.IsZero() {
@@ -283,14 +286,15 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 		}
 		hour, next, due := usage.Due(from, c.options.Now(), c.options.Grace)
 		if !due {
-			return nil
+			return unread
 		}
-		closed, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final))
+		closed, skipped, err := c.closeHour(ctx, keys, hour, next.Final.After(from.Final))
+		unread = errors.Join(unread, skipped)
+		if err == nil {
+			cursor, err = c.move(ctx, keys, cursor, next)
+		}
 		if err != nil {
-			return err
-		}
-		if cursor, err = c.move(ctx, keys, cursor, next); err != nil {
-			return err
+			return errors.Join(unread, err)
 		}
 		if next.Closed.After(from.Closed) {
 			done.Hours++
@@ -315,12 +319,14 @@ func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) 
 	if err := checkSpan("from", from, "to", to); err != nil {
 		return done, err
 	}
+	var unread error
 	namespaces, err := c.namespaces(ctx)
 	for i := 0; err == nil && i < len(namespaces); i++ {
 		keys := schema.NewKeys(namespaces[i])
 		for hour := schema.UsageHourly.Floor(from); err == nil && hour.Before(to) && !hour.Add(time.Hour).After(c.options.Now()); hour = hour.Add(time.Hour) {
-			var closed ClosedHour
-			if closed, err = c.closeHour(ctx, keys, hour, usage.Final(schema.UsageHourly, hour, c.options.Now())); err == nil {
+			closed, skipped, failed := c.closeHour(ctx, keys, hour, usage.Final(schema.UsageHourly, hour, c.options.Now()))
+			unread = errors.Join(unread, skipped)
+			if err = failed; err == nil {
 				done.Hours++
 				if closed.Final {
 					done.Final++
@@ -330,5 +336,5 @@ func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) 
 			}
 		}
 	}
-	return done, err
+	return done, errors.Join(unread, err)
 }

@@ -64,6 +64,7 @@ func (o *office) everything() map[string]map[string]types.AttributeValue {
 // TestClosingUnderFaults: throttled, unanswered, and cut at any write, the same items are
 // there once it was done again.
 func TestClosingUnderFaults(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		whole := busyDay(t)
 		assert.Equal(t, 2, whole.close(whole.now).Hours)
@@ -130,6 +131,7 @@ func TestAnOlderSumReplacesNoNewer(t *testing.T) {
 // TestOneOfManyCloses: of several that run, one closes what is due, another once that is
 // gone; a run with nothing due writes nothing but its lease.
 func TestOneOfManyCloses(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := busyDay(t)
 		began, now := time.Now(), o.now

@@ -163,6 +163,7 @@ func TestHourIsClosed(t *testing.T) {
 
 // TestDaysAndMonths are sums of closed hours, whatever their length.
 func TestDaysAndMonths(t *testing.T) {
+	t.Parallel()
 	begin := time.Date(2024, 2, 28, 0, 30, 0, 0, time.UTC)
 	o := newOffice(t, begin, nil)
 	o.entity("team", "", false, "")

@@ -32,6 +32,7 @@ func entities(t *testing.T) int {
 // TestUsageCost: what usage adds to the cost of an acquire, where records are gathered for
 // 5 minutes.
 func TestUsageCost(t *testing.T) {
+	t.Parallel()
 	many := entities(t)
 	for name, test := range map[string]struct {
 		entities, perMinute int

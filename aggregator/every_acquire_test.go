@@ -42,6 +42,7 @@ func acquires(t *testing.T) int64 {
 // shards split. In the end the snapshots of a bucket sum to its counters, and those of the
 // organisation to what was granted.
 func TestEveryAcquireIsCounted(t *testing.T) {
+	t.Parallel()
 	c := newCrowd(t, acquires(t))
 	stop := make(chan struct{})
 	var reading sync.WaitGroup

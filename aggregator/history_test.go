@@ -312,7 +312,7 @@ func histories(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(os.Getenv("DYNALIMIT_HISTORIES"))
 	if err != nil {
-		return 100
+		return 30
 	}
 	return n
 }
@@ -321,6 +321,7 @@ func histories(t *testing.T) int {
 // however often and in whatever pieces records come, snapshots are what the counters grew
 // by, to the millitoken and in the hour of the write.
 func TestUsageIsWhatWasConsumed(t *testing.T) {
+	t.Parallel()
 	counted := 0
 	for seed := range uint64(histories(t)) {
 		synctest.Test(t, func(t *testing.T) { counted += history(t, seed) })

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -86,7 +88,8 @@ type Failure struct {
 	Record Record
 	// Err is why.
 	Err error
-	// Unreadable means that it can never be counted: to process it again is of no use.
+	// Unreadable means that it can never be counted: to process it again is of no use, unless
+	// the item that Err names is corrected before. What is left out then is a gap.
 	Unreadable bool
 }
 
@@ -214,6 +217,8 @@ type outcome struct {
 	counted int // of its last changes
 	gaps    []Gap
 	err     error
+	// unreadable says that no try can succeed, because of what is stored.
+	unreadable bool
 }
 
 func (r *Result) add(f usage.Fold, done outcome, sources map[source]Record) {
@@ -224,7 +229,7 @@ func (r *Result) add(f usage.Fold, done outcome, sources map[source]Record) {
 		return
 	}
 	for _, c := range f.Changes {
-		r.Failures = append(r.Failures, Failure{Record: sources[source{c.Key, c.Seq}], Err: done.err})
+		r.Failures = append(r.Failures, Failure{Record: sources[source{c.Key, c.Seq}], Err: done.err, Unreadable: done.unreadable})
 	}
 }
 
@@ -234,6 +239,9 @@ func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
 	unconfirmed := false // the write may have landed
 	for try := 0; ; {
 		stored, err := p.update(ctx, &f.UsageFold)
+		if bad, is := errors.AsType[*badItem](err); is {
+			return outcome{err: bad, unreadable: true}
+		}
 		if err != nil {
 			verdict := ddb.Classify(err, ctx)
 			if verdict.Setting || !verdict.Verdict.Unavailable() || !pauses.Pause(ctx, try) {
@@ -266,13 +274,32 @@ func (p *Processor) update(ctx context.Context, f *schema.UsageFold) (*schema.Us
 	}, ddb.WithoutRetries)
 	condition, refused := errors.AsType[*types.ConditionalCheckFailedException](err)
 	switch {
+	case !refused && ofAnotherType(err):
+		key := f.Key()
+		return nil, &badItem{fmt.Errorf("item %q, %q: %w; correct the item, or delete it", key.PK, key.SK, err)}
 	case !refused:
 		return nil, err
 	case len(condition.Item) == 0:
 		return &schema.UsageSnapshot{}, nil
 	}
 	stored, err := schema.DecodeUsage(condition.Item)
-	return &stored, err
+	if err != nil {
+		return nil, &badItem{err}
+	}
+	return &stored, nil
+}
+
+// badItem is the error of a snapshot that nothing can be added to as it is.
+type badItem struct{ err error }
+
+func (e *badItem) Error() string { return "aggregator: " + e.err.Error() }
+
+func (e *badItem) Unwrap() error { return e.err }
+
+// ofAnotherType reports whether DynamoDB refused to add to what is no number.
+func ofAnotherType(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && api.ErrorCode() == "ValidationException" && strings.Contains(api.ErrorMessage(), "incorrect data type")
 }
 
 // gapsOf are what a fold that was written tells of.

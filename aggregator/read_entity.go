@@ -75,7 +75,7 @@ func (h *hours) stored(ctx context.Context) list[piece] {
 	}
 	items := h.reader.table.Items(ctx, keyRange(opUsage, h.Partition(h.reader.keys), h.Key(h.reader.keys, h.first), h.Key(h.reader.keys, last)))
 	return func(yield func(piece, error) bool) {
-		for p, err := range convert(items, h.decode) {
+		for p, err := range convert(ownUsage(items), h.decode) {
 			switch {
 			case err != nil:
 			case h.pending && p.start.Equal(h.openHour()):
@@ -85,6 +85,20 @@ func (h *hours) stored(ctx context.Context) list[piece] {
 				continue
 			}
 			if !yield(p, err) {
+				return
+			}
+		}
+	}
+}
+
+// ownUsage are the items that are not of other tools.
+func ownUsage(items list[schema.Item]) list[schema.Item] {
+	return func(yield func(schema.Item, error) bool) {
+		for item, err := range items {
+			if err == nil && schema.OthersUsage(item) {
+				continue
+			}
+			if !yield(item, err) {
 				return
 			}
 		}
@@ -172,7 +186,7 @@ func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	q := keyRange(opUsage, h.Partition(h.reader.keys), schema.Key{SK: h.Prefix()}, h.Key(h.reader.keys, h.first.Add(-time.Hour)))
 	q.Newest = true
 	read, known := 0, false
-	err := each(convert(h.reader.table.Items(ctx, q), schema.DecodeUsage), func(u schema.UsageSnapshot) bool {
+	err := each(convert(ownUsage(h.reader.table.Items(ctx, q)), schema.DecodeUsage), func(u schema.UsageSnapshot) bool {
 		h.ends.Note(u)
 		read++
 		known = len(usage.Unknown(counters, h.ends)) == 0

@@ -154,7 +154,7 @@ func (l *liveHour) add(ctx context.Context, keys []schema.Key) error {
 // decode reads items; those that are gone are left out.
 func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	for _, item := range items {
-		if len(item) == 0 {
+		if !l.ours(item) {
 			continue
 		}
 		h, err := decodeHourly(item)

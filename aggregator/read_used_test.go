@@ -23,6 +23,7 @@ func recordOfWhom(seq int, at time.Time, entity, resource string) aggregator.Rec
 
 // TestUsed: who used what between two moments, each once.
 func TestUsed(t *testing.T) {
+	t.Parallel()
 	db, p := newTable(t, nil)
 	at := func(hour int) time.Time { return noon.Add(time.Duration(hour) * time.Hour) }
 	process(t, p,

@@ -55,7 +55,8 @@ type Repaired struct {
 // was cut. Every booking is made once, also when several repair at once, and whatever
 // records come later: totals stay what the counters grew by.
 //
-// It fails with a *ValidationError where RepairOptions.From is not before To.
+// An item that cannot be read is left as it is, and the error names it. It fails with a
+// *ValidationError where RepairOptions.From is not before To.
 //
 // The sum of all snapshots of a limit is then what its counters grew by since the first of
 // them, except before ends that nobody saw.
@@ -98,10 +99,11 @@ func (r *repair) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.buckets(ctx); err != nil || r.DryRun {
-		return err
+	err := r.buckets(ctx)
+	if err == nil && !r.DryRun {
+		err = r.remake(ctx)
 	}
-	return r.remake(ctx)
+	return errors.Join(errors.Join(r.skipped...), err)
 }
 
 func (r *repair) isFinal(w schema.UsageWindow, start time.Time) bool {
@@ -124,9 +126,15 @@ type repaired struct {
 	bookings []schema.UsageBooking
 	gaps     []Gap
 	before   bool // whether something was booked before
+	// unreadable is why the item could not be read, and is as it was.
+	unreadable error
 }
 
 func (r *repair) tell(f repaired) {
+	if f.unreadable != nil {
+		r.skip(f.unreadable)
+		return
+	}
 	r.resources[f.resource] = true
 	for _, b := range f.bookings {
 		r.done.Bookings = append(r.done.Bookings, Booking{r.keys.Name(), f.entity, f.resource, b.Limit, f.hour, b.Net})
@@ -145,12 +153,12 @@ func (r *repair) tell(f repaired) {
 // snapshot repairs one snapshot. It looks again where records came meanwhile.
 func (r *repair) snapshot(ctx context.Context, item schema.Item) ([]repaired, error) {
 	for {
-		if len(item) == 0 {
+		if !r.ours(item) {
 			return nil, nil
 		}
 		h, err := decodeHourly(item)
 		if err != nil {
-			return nil, err
+			return []repaired{{unreadable: err}}, nil
 		}
 		h.closed = true // where it stands is none of a repair's business
 		p := &past{ends: usage.Ends{}}
@@ -205,6 +213,9 @@ func (r *repair) remake(ctx context.Context) error {
 			}
 			k.final, k.done.Hour, k.done.Final = r.isFinal(w, start), start, r.isFinal(w, start)
 			err = errors.Join(err, k.sum(ctx, w, start))
+			for _, unread := range k.skipped {
+				r.skip(unread)
+			}
 			k.done.Gaps = nil // they were told
 			r.done.Closed.add(k.done)
 			if w == schema.UsageHourly {

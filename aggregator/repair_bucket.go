@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -73,7 +74,8 @@ func (r *repair) bucket(ctx context.Context, item schema.Item) ([]repaired, erro
 		}
 		bucket, err := usage.DecodeBucket(item)
 		if err != nil {
-			return nil, err
+			key := schema.KeyOf(item)
+			return []repaired{{unreadable: fmt.Errorf("item %q, %q: %w; correct the item, or delete it", key.PK, key.SK, err)}}, nil
 		}
 		rest, err := r.rest(ctx, p, schema.UsageHourly.Floor(seen), bucket)
 		if rest.done.before = tried; err != nil || len(rest.done.bookings) == 0 {

@@ -140,6 +140,7 @@ func truth(lives []*life) (known, unseen int64, ok bool) {
 // of all snapshots what was consumed, except before ends that nobody saw, and these are
 // told; a second repair finds nothing.
 func TestGapsAreRepairedToTheTruth(t *testing.T) {
+	t.Parallel()
 	checked, repaired, blind, untold := 0, 0, 0, int64(0)
 	for seed := range uint64(max(1, histories(t)/10)) {
 		synctest.Test(t, func(t *testing.T) {

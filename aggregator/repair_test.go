@@ -32,6 +32,7 @@ func gapOf(hour time.Time, kind aggregator.GapKind, missing, unseen int64, since
 // TestGapsBetweenHours: a counter that goes on elsewhere than an hour before it ended is
 // told, with the kind of gap, and booked.
 func TestGapsBetweenHours(t *testing.T) {
+	t.Parallel()
 	one, two, three := noon.Add(time.Hour), noon.Add(2*time.Hour), noon.Add(3*time.Hour)
 	for name, test := range map[string]struct {
 		records func(*office)
@@ -256,6 +257,7 @@ func TestRecordsAfterARepair(t *testing.T) {
 // TestRepairUnderFaults: throttled, unanswered, and cut anywhere, it books each once, and
 // the next one makes the sums that the last one did not come to.
 func TestRepairUnderFaults(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for cut := int64(1); ; cut++ {
 			o := newOffice(t, noon, nil)

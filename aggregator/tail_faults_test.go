@@ -346,6 +346,7 @@ func TestLostLeaseStopsAtOnce(t *testing.T) {
 // TestIdleTable: while nothing is consumed, nothing is written but leases, as often in the
 // last hour as in the first, whatever was consumed before.
 func TestIdleTable(t *testing.T) {
+	t.Parallel()
 	inHarbor(t, func(t *testing.T, h *harbor) {
 		a, b := h.tail(aggregator.TailOptions{}), h.tail(aggregator.TailOptions{})
 		after(time.Minute)

@@ -17,6 +17,7 @@ import (
 // killed or stopped and replaced, writes are throttled and answers lost, and clocks jump, so
 // that every lease seems to be over.
 func TestTailsCountWhatWasConsumed(t *testing.T) {
+	t.Parallel()
 	counted, killed := 0, 0
 	n := (histories(t) + 9) / 10 // each follows for minutes
 	for seed := range uint64(n) {

@@ -82,6 +82,7 @@ func TestHandOver(t *testing.T) {
 
 // TestSharesEvenOut: one that comes later gets its half, without anything lost.
 func TestSharesEvenOut(t *testing.T) {
+	t.Parallel()
 	inHarbor(t, func(t *testing.T, h *harbor) {
 		require.NoError(t, h.db.SplitStream("limits", 9))
 		a := h.tail(aggregator.TailOptions{})
@@ -108,6 +109,7 @@ func TestSharesEvenOut(t *testing.T) {
 // TestShardsThatSplit: children are read after their parents, whoever reads them, while
 // records come.
 func TestShardsThatSplit(t *testing.T) {
+	t.Parallel()
 	inHarbor(t, func(t *testing.T, h *harbor) {
 		a, b := h.tail(aggregator.TailOptions{}), h.tail(aggregator.TailOptions{FoldEvery: -1})
 		want := int64(0)

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -299,8 +300,7 @@ type UsageSnapshot struct {
 func DecodeUsage(item Item) (UsageSnapshot, error) {
 	hour, err := time.Parse(hourLayout, Text(item, attrWindowStart))
 	if err != nil || Text(item, attrWindow) != hourly {
-		key := KeyOf(item)
-		return UsageSnapshot{}, fmt.Errorf("item %q, %q is no hourly snapshot of usage", key.PK, key.SK)
+		return UsageSnapshot{}, unreadable(item, errors.New("is no hourly snapshot of usage"))
 	}
 	d := decoder{item: item}
 	u := UsageSnapshot{Hour: hour, Seq: Text(item, attrUsageSeq), Spans: map[string]UsageSpan{}, Repaired: map[string]int64{}}
@@ -322,7 +322,30 @@ func DecodeUsage(item Item) (UsageSnapshot, error) {
 			u.Repaired[name] = n
 		}
 	}
-	return u, d.err
+	return u, unreadable(item, d.err)
+}
+
+// unreadable names the item that cannot be read, and what to do; nil for no error.
+func unreadable(item Item, err error) error {
+	if err == nil {
+		return nil
+	}
+	key := KeyOf(item)
+	return fmt.Errorf("item %q, %q: %w; correct the item, or delete it", key.PK, key.SK, err)
+}
+
+// OthersUsage reports whether an item with the key of a snapshot is none of ours: other tools
+// keep theirs there, with counters that are named as limits are.
+func OthersUsage(item Item) bool {
+	if _, ours := item[attrUsageSeq]; ours {
+		return false
+	}
+	for attr := range item {
+		if strings.HasPrefix(attr, usagePrefix) {
+			return false
+		}
+	}
+	return true
 }
 
 // usageLimits are the limits that a snapshot has counters of, by name.

@@ -1,7 +1,7 @@
 package schema
 
 import (
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -192,8 +192,7 @@ func DecodeUsageSum(item Item) (UsageSum, error) {
 	}
 	start, err := time.Parse(hourLayout, Text(item, attrWindowStart))
 	if _, known := usageWindows[s.Window]; err != nil || !known || s.Kind == "" {
-		key := KeyOf(item)
-		return UsageSum{}, fmt.Errorf("item %q, %q is no sum of usage", key.PK, key.SK)
+		return UsageSum{}, unreadable(item, errors.New("is no sum of usage"))
 	}
 	s.Start = start
 	d := decoder{item: item}
@@ -216,7 +215,7 @@ func DecodeUsageSum(item Item) (UsageSum, error) {
 	}
 	final, _ := item[attrFinal].(*types.AttributeValueMemberBOOL)
 	s.Final = final != nil && final.Value
-	return s, d.err
+	return s, unreadable(item, d.err)
 }
 
 // UsagePlace is where an entity stood when an hour of its usage was closed.
