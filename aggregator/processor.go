@@ -221,6 +221,12 @@ type outcome struct {
 	unreadable bool
 }
 
+// failed is the outcome of a fold that was not written.
+func failed(err error) outcome {
+	_, bad := errors.AsType[*badItem](err)
+	return outcome{err: err, unreadable: bad}
+}
+
 func (r *Result) add(f usage.Fold, done outcome, sources map[source]Record) {
 	r.Counted += done.counted
 	r.Gaps = append(r.Gaps, done.gaps...)
@@ -239,13 +245,10 @@ func (p *Processor) write(ctx context.Context, f usage.Fold) outcome {
 	unconfirmed := false // the write may have landed
 	for try := 0; ; {
 		stored, err := p.update(ctx, &f.UsageFold)
-		if bad, is := errors.AsType[*badItem](err); is {
-			return outcome{err: bad, unreadable: true}
-		}
 		if err != nil {
 			verdict := ddb.Classify(err, ctx)
 			if verdict.Setting || !verdict.Verdict.Unavailable() || !pauses.Pause(ctx, try) {
-				return outcome{err: err}
+				return failed(err)
 			}
 			try++
 			unconfirmed = unconfirmed || verdict.Verdict == ddb.Unconfirmed

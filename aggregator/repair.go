@@ -158,7 +158,7 @@ func (r *repair) snapshot(ctx context.Context, item schema.Item) ([]repaired, er
 		}
 		h, err := decodeHourly(item)
 		if err != nil {
-			return []repaired{{unreadable: err}}, nil
+			return []repaired{{unreadable: err}}, nil //nolint:nilerr // it is told, and ends nothing
 		}
 		h.closed = true // where it stands is none of a repair's business
 		p := &past{ends: usage.Ends{}}
