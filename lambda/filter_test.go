@@ -1,6 +1,7 @@
 package lambda_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,23 +9,26 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/aggregator/archive"
+	"github.com/dynalimit/dynalimit/aggregator/denials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // templates are those that the command prints.
-const templates = "../cmd/dynalimit/internal/infra/testdata/aggregator"
+const templates = "../cmd/dynalimit/internal/infra/testdata/"
 
-// patterns are the filters of the templates.
-func patterns(t *testing.T) (all []object) {
+// patterns are the filters of the templates of a name.
+func patterns(t *testing.T, name string) (all []object) {
 	t.Helper()
 	for _, suffix := range []string{".yaml", ".tf"} {
-		text, err := os.ReadFile(templates + suffix)
+		text, err := os.ReadFile(templates + name + suffix)
 		require.NoError(t, err)
 		found := regexp.MustCompile(`(?i)pattern(?::| +=) ("\{.*\}")`).FindStringSubmatch(string(text))
 		require.NotNil(t, found, suffix)
@@ -50,9 +54,13 @@ func lets(t *testing.T, pattern object, value any) bool {
 		case []any:
 			matched := false
 			for _, one := range want {
+				text, isText := there.(string)
+				if equal, isEqual := one.(string); isEqual {
+					matched = matched || isText && text == equal
+					continue
+				}
 				prefix, isPrefix := one.(map[string]any)["prefix"].(string)
 				require.True(t, isPrefix, "a pattern of another kind: %v", one)
-				text, isText := there.(string)
 				matched = matched || isText && strings.HasPrefix(text, prefix)
 			}
 			ok = ok && matched
@@ -103,7 +111,7 @@ func TestFilterLetsBucketsThrough(t *testing.T) {
 				require.NoError(t, json.Unmarshal(text, &plain))
 				sort := fmt.Sprint(plain["dynamodb"].(object)["Keys"].(object)["SK"].(object)["S"])
 				kind, _, _ := strings.Cut(strings.TrimPrefix(sort, "#"), "#")
-				for _, pattern := range patterns(t) {
+				for _, pattern := range patterns(t, "aggregator") {
 					through := lets(t, pattern, plain)
 					require.Equal(t, kind == "BUCKET", through, sort)
 					kinds[through][kind]++
@@ -126,7 +134,7 @@ func TestFilterLetsBucketsThrough(t *testing.T) {
 
 // TestMetricsAreThoseOfTheAlarms: what the alarms of the templates watch is published.
 func TestMetricsAreThoseOfTheAlarms(t *testing.T) {
-	text, err := os.ReadFile(templates + ".yaml")
+	text, err := os.ReadFile(templates + "aggregator.yaml")
 	require.NoError(t, err)
 	_, alarms, _ := strings.Cut(string(text), "  UsageMissingAlarm:")
 	var line map[string]any
@@ -146,4 +154,88 @@ func TestMetricsAreThoseOfTheAlarms(t *testing.T) {
 	}, names)
 	assert.Equal(t, "limits", line["TableName"])
 	assert.InDelta(t, noon*1000, line["_aws"].(object)["Timestamp"], 0)
+}
+
+// nowhere is a writer that keeps nothing.
+type nowhere struct{}
+
+// Put implements archive.Writer.
+func (nowhere) Put(context.Context, string, []byte) error { return nil }
+
+// TestFilterLetsThroughWhatIsArchived: of all that the stream of a table tells, with
+// namespaces and without, the filter of the templates lets through what the archive keeps,
+// and no other record: what somebody deleted neither.
+func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
+	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	db := ddbmem.New(ddbmem.WithClock(func() time.Time { return now }))
+	t.Cleanup(db.Close)
+	e, ctx := engine{db.Client(), db.StreamsClient()}, t.Context()
+	for _, namespace := range []string{"", "eu"} {
+		repo, err := dynalimit.NewRepository(e.client, "limits", &dynalimit.RepositoryOptions{Namespace: namespace, Principal: "ann", Now: func() time.Time { return now }})
+		require.NoError(t, err)
+		if namespace == "" {
+			require.NoError(t, repo.CreateTable(ctx))
+			require.NoError(t, repo.RegisterNamespace(ctx, "eu"))
+		}
+		require.NoError(t, repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}, nil))
+		recorder, err := denials.New(e.client, "limits", &denials.Options{Namespace: namespace})
+		require.NoError(t, err)
+		limiter, err := dynalimit.New(repo, &dynalimit.Options{Observer: recorder})
+		require.NoError(t, err)
+		for _, id := range []string{"key-1", "USAGE"} {
+			require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: id}))
+			for range 3 {
+				_, _ = limiter.Acquire(ctx, id, "gpt-4", dynalimit.Amounts{"rpm": 1}) // also denied
+			}
+		}
+		require.NoError(t, limiter.Close(ctx))
+		require.NoError(t, recorder.Close(ctx))
+		require.NoError(t, repo.DeleteEntity(ctx, "key-1"))
+	}
+	processor, err := aggregator.New(e.client, "limits", nil)
+	require.NoError(t, err)
+	closer, err := aggregator.NewCloser(e.client, "limits", &aggregator.CloserOptions{Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	all := e.records(t, "limits")
+	for _, records := range all {
+		for _, r := range records {
+			record, err := aggregator.FromStream("", r)
+			require.NoError(t, err)
+			_, err = processor.Process(ctx, []aggregator.Record{record})
+			require.NoError(t, err)
+		}
+	}
+	now = now.Add(26 * time.Hour)
+	_, err = closer.CloseDue(ctx)
+	require.NoError(t, err)
+	now = now.AddDate(3, 0, 0)
+	require.Positive(t, db.ExpireNow())
+	files, err := archive.New(nowhere{}, nil)
+	require.NoError(t, err)
+	kinds := map[bool]map[string]int{true: {}, false: {}}
+	for _, records := range append(all, e.records(t, "limits")...) { // the stream has forgotten the first
+		for _, r := range records {
+			record, err := aggregator.FromStream("", r)
+			require.NoError(t, err)
+			result, err := files.Process(ctx, []aggregator.Record{record})
+			require.NoError(t, err)
+			text, err := json.Marshal(lambdaRecord(t, r))
+			require.NoError(t, err)
+			var plain map[string]any
+			require.NoError(t, json.Unmarshal(text, &plain))
+			kept, sort := result.Counted == 1, fmt.Sprint(plain["dynamodb"].(object)["Keys"].(object)["SK"].(object)["S"])
+			kind, _, _ := strings.Cut(strings.TrimPrefix(sort, "#"), "#")
+			kinds[kept][string(r.EventName)+" "+kind]++
+			for _, pattern := range patterns(t, "archive") {
+				require.Equal(t, kept, lets(t, pattern, plain), "%s %s", r.EventName, sort)
+			}
+		}
+	}
+	for _, kind := range []string{"AUDIT", "USAGE", "USAGE_HOUR", "USAGE_DAY", "DENIED"} {
+		assert.Positive(t, kinds[true]["REMOVE "+kind], "%v", kinds)
+	}
+	for _, kind := range []string{"AUDIT", "DENIED"} {
+		assert.Positive(t, kinds[false]["INSERT "+kind], "%v", kinds)
+	}
+	assert.Positive(t, kinds[false]["REMOVE META"], "%v", kinds)
 }

@@ -138,7 +138,7 @@ func TestRunbookHasEveryAlarm(t *testing.T) {
 	}
 	var alarms []string
 	for _, function := range []bool{false, true} {
-		model, err := infra.New(infra.Options{Budget: &infra.BudgetTables{Control: "control", Usage: "usage"}, Aggregator: function})
+		model, err := infra.New(infra.Options{Budget: &infra.BudgetTables{Control: "control", Usage: "usage"}, Aggregator: function, Archive: function})
 		require.NoError(t, err)
 		for _, a := range model.Alarms {
 			if !slices.Contains(alarms, a.ID) {

@@ -16,13 +16,14 @@ type templateFlags struct {
 	whichTables
 	Parts      []infra.Part      `help:"What to describe: tables, roles, alarms. Default: all of them." placeholder:"PART,…"`
 	Aggregator bool              `help:"Add the function of AWS Lambda that adds up usage."`
+	Archive    bool              `help:"Add the function of AWS Lambda that keeps what expires in a bucket of S3."`
 	Tags       map[string]string `help:"Tags of everything that can have some, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
 	Output     string            `short:"o" help:"Write into this file. Default: print." placeholder:"FILE"`
 }
 
 // model is what is to be described.
 func (f templateFlags) model(g *globals) (*infra.Model, error) {
-	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Tags: f.Tags, Aggregator: f.Aggregator}
+	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Tags: f.Tags, Aggregator: f.Aggregator, Archive: f.Archive}
 	if f.Budget {
 		o.Budget = &infra.BudgetTables{Control: f.Control, Usage: f.Usage}
 	}
@@ -67,7 +68,7 @@ its layout.
 Examples:
   dynalimit cfn -o dynalimit.yaml
   dynalimit cfn --budget --tags team=search
-  dynalimit cfn --aggregator --parts alarms
+  dynalimit cfn --aggregator --archive --parts alarms
   dynalimit cfn --namespace eu --parts roles`
 }
 

@@ -10,8 +10,6 @@ const (
 	paramStream     = "LimitsStreamArn"
 
 	aggregatorID = "Aggregator"
-	functionID   = aggregatorID + "Function"
-	queueID      = aggregatorID + "DeadLetters"
 
 	lambdaService = "lambda.amazonaws.com"
 	eventsService = "events.amazonaws.com"
@@ -42,13 +40,13 @@ const (
 )
 
 func aggregatorParameters() []parameter {
-	only := []Part{partAggregator}
+	only, both := []Part{partAggregator}, []Part{partAggregator, partArchive}
 	return []parameter{
-		{paramCodeBucket, "", "S3 bucket, in the region, with the function's zip, which make lambda builds", "^[a-z0-9][a-z0-9.-]{2,62}$", only, true},
-		{paramCodeKey, "", "Key of the zip in the bucket; another one deploys another version", "^.{1,1024}$", only, true},
+		{paramCodeBucket, "", "S3 bucket, in the region, with the function's zip, which make lambda builds", bucketName, both, true},
+		{paramCodeKey, "", "Key of the zip in the bucket; another one deploys another version", "^.{1,1024}$", both, true},
 		{paramWindow, "60", "How many seconds the function waits for more records, 0 to 300: more is cheaper, and usage is later", "^([0-9]|[1-9][0-9]|[12][0-9]{2}|300)$", only, false},
 		{paramRetention, "90", "How many days usage is kept by the hour; 0 for ever", "^[0-9]{1,5}$", only, false},
-		{paramStream, "", "ARN of the stream of the limits' table", "^arn:.+/stream/.+$", only, true},
+		{paramStream, "", "ARN of the stream of the limits' table", "^arn:.+/stream/.+$", both, true},
 	}
 }
 
@@ -57,11 +55,11 @@ func aggregatorAlarms(limits string) []Alarm {
 	return []Alarm{
 		{
 			ID: "AggregatorErrors", About: "The function that adds up usage fails: its batch comes again, or hours stay open. See its log.",
-			Metrics: []Metric{{Namespace: namespaceLambda, Name: "Errors", Made: true}}, Statistic: "Sum", Threshold: 1, Periods: 1,
+			Metrics: []Metric{{Namespace: namespaceLambda, Name: "Errors", Made: aggregatorID}}, Statistic: "Sum", Threshold: 1, Periods: 1,
 		},
 		{
 			ID: "AggregatorDeadLetters", About: "Records were given up before they were added to usage. The message says which: they can be read for half an hour more.",
-			Metrics: []Metric{{Namespace: namespaceSQS, Name: "ApproximateNumberOfMessagesVisible"}}, Statistic: "Maximum", Threshold: 1, Periods: 1,
+			Metrics: []Metric{{Namespace: namespaceSQS, Name: "ApproximateNumberOfMessagesVisible", Made: aggregatorID}}, Statistic: "Maximum", Threshold: 1, Periods: 1,
 		},
 		{
 			ID: "UsageMissing", About: "Records were skipped because they cannot be read, or never came: usage is missing. See the function's log, and repair it.",

@@ -24,21 +24,26 @@ func aggregatorPolicy(t *testing.T) string {
 	return m.Policy(m.Roles[i], here).JSON()
 }
 
+// recorder adds what is written to records, as the stream tells it.
+func recorder(to *[]aggregator.Record) func(ddbmem.Write) {
+	return func(write ddbmem.Write) {
+		item := write.New
+		if item == nil {
+			item = write.Old
+		}
+		*to = append(*to, aggregator.Record{
+			EventID: strconv.FormatInt(write.Seq, 10), Expired: write.Expired, Sequence: strconv.FormatInt(write.Seq, 10), Time: write.Time.Truncate(time.Second), Old: write.Old, New: write.New,
+			Keys: schema.Item{"PK": item["PK"], "SK": item["SK"]},
+		})
+	}
+}
+
 // use has each namespace of the world use limits, and returns what the stream tells.
 func (w world) use() []aggregator.Record {
 	w.Helper()
 	elapse(time.Until(time.Date(2000, 1, 31, 22, 0, 0, 0, time.UTC)))
 	var records []aggregator.Record
-	w.db.OnWrite(func(write ddbmem.Write) {
-		item := write.New
-		if item == nil {
-			item = write.Old
-		}
-		records = append(records, aggregator.Record{
-			Sequence: strconv.FormatInt(write.Seq, 10), Time: write.Time.Truncate(time.Second), Old: write.Old, New: write.New,
-			Keys: schema.Item{"PK": item["PK"], "SK": item["SK"]},
-		})
-	})
+	w.db.OnWrite(recorder(&records))
 	defer w.db.OnWrite(nil)
 	for _, namespace := range []string{"", "eu", "us"} {
 		admin, _ := w.open(everything, namespace)

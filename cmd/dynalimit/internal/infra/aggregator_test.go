@@ -55,7 +55,7 @@ func TestBothTemplatesRunTheSameFunction(t *testing.T) {
 				"aggregator_code_bucket": cty.StringVal("my-code"), "aggregator_code_key": cty.StringVal("v1.zip"), "aggregator_batching_window": cty.NumberIntVal(300),
 				"limits_stream_arn": cty.StringVal("arn:stream"),
 			})}
-			f, g := d.cfn(functionID), d.hcl("aws_lambda_function")
+			f, g := d.cfn(functionOf(aggregatorID)), d.hcl("aws_lambda_function")
 			same(t, f, g, map[string]string{
 				"Runtime": "runtime", "Architectures": "architectures", "Handler": "handler", "MemorySize": "memory_size", "Timeout": "timeout",
 			})
@@ -83,7 +83,7 @@ func TestBothTemplatesRunTheSameFunction(t *testing.T) {
 				assert.Equal(t, []any{"arn:stream", "arn:stream"}, []any{source["EventSourceArn"], mapping["event_source_arn"]})
 			}
 
-			same(t, d.cfn(queueID), d.hcl("aws_sqs_queue"), map[string]string{"MessageRetentionPeriod": "message_retention_seconds", "SqsManagedSseEnabled": "sqs_managed_sse_enabled"})
+			same(t, d.cfn(queueOf(aggregatorID)), d.hcl("aws_sqs_queue"), map[string]string{"MessageRetentionPeriod": "message_retention_seconds", "SqsManagedSseEnabled": "sqs_managed_sse_enabled"})
 			same(t, d.cfn(aggregatorID+"Log"), d.hcl("aws_cloudwatch_log_group"), map[string]string{"RetentionInDays": "retention_in_days"})
 			same(t, d.cfn(aggregatorID+"Schedule"), d.hcl("aws_cloudwatch_event_rule"), map[string]string{"ScheduleExpression": "schedule_expression"})
 			same(t, d.cfn(aggregatorID+"ScheduleCalls"), d.hcl("aws_lambda_permission"), map[string]string{"Action": "action", "Principal": "principal"})

@@ -36,8 +36,9 @@ type Metric struct {
 	Table string
 	// Operation is the operation that it is about, "" for a metric that is about none.
 	Operation string
-	// Made means that it is about the function, or the queue, of the deployment itself.
-	Made bool
+	// Made is the id of the function of the deployment itself whose it is, or whose queue's;
+	// "" for what is not made here.
+	Made string
 	// Index is the index that it is about, "" for a metric that is about none.
 	Index string
 }
@@ -85,9 +86,10 @@ func alarms(tables []Table) []Alarm {
 func streamAlarms(o Options, limits string) []Alarm {
 	age := Alarm{
 		ID: "StreamFunctionAge", About: "The function that reads the table's stream is far behind. See whether it fails.",
-		Metrics: []Metric{{Namespace: namespaceLambda, Name: "IteratorAge", Made: o.Aggregator}}, Statistic: "Maximum", Threshold: 300_000, Periods: 3, Function: !o.Aggregator,
+		Metrics: []Metric{{Namespace: namespaceLambda, Name: "IteratorAge"}}, Statistic: "Maximum", Threshold: 300_000, Periods: 3, Function: !o.Aggregator,
 	}
 	if o.Aggregator {
+		age.Metrics[0].Made = aggregatorID
 		age.Threshold = 900_000 // it waits up to 5 minutes for records on purpose
 		return append([]Alarm{age}, aggregatorAlarms(limits)...)
 	}

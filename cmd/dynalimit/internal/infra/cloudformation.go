@@ -55,7 +55,7 @@ func (m *Model) CloudFormation() string {
 // about says what is deployed.
 func (m *Model) about() string {
 	var parts []string
-	for _, p := range append(Parts(), partAggregator) {
+	for _, p := range append(Parts(), partAggregator, partArchive) {
 		if m.Has(p) {
 			parts = append(parts, string(p))
 		}
@@ -124,8 +124,8 @@ func (t template) resources() object {
 	for _, r := range t.Roles {
 		o = append(o, t.policy(r), t.role(r))
 	}
-	if t.Aggregator {
-		o = append(o, t.aggregator()...)
+	for _, f := range t.functions() {
+		o = append(o, t.resourcesOf(f)...)
 	}
 	for _, a := range t.Alarms {
 		o = append(o, t.alarm(a))

@@ -4,7 +4,12 @@ package infra
 
 // cfnARN is the ARN of what a statement is about, in whichever partition the stack is.
 func cfnARN(r Resource) code {
-	if r.Table == "" {
+	switch {
+	case r.Objects:
+		return sub("arn:${AWS::Partition}:s3:::${" + paramBucket + "}/${" + paramPrefix + "}*")
+	case r.ArchiveKey:
+		return ref(paramArchiveKey)
+	case r.Table == "":
 		return ref(paramKey)
 	}
 	arn := "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${" + tableParam(r.Table) + "}"
@@ -17,6 +22,9 @@ func (t template) policy(r Role) field {
 		var v any = s.tree(cfnARN)
 		if s.WithKey {
 			v = choose(has(paramKey), v, noValue)
+		}
+		if s.WithArchiveKey {
+			v = choose(has(paramArchiveKey), v, noValue)
 		}
 		statements = append(statements, v)
 	}
@@ -50,7 +58,7 @@ func (t template) role(r Role) field {
 		}},
 	}
 	if r.Function {
-		properties = append(properties, cfnRuns())
+		properties = append(properties, cfnRuns(r.ID))
 	}
 	return field{Key: r.ID + "Role", Value: object{{Key: "Type", Value: "AWS::IAM::Role"}, {Key: "Properties", Value: t.tagged(properties)}}}
 }
@@ -115,9 +123,9 @@ func cfnDimensions(metric Metric) list {
 		case d.table != "":
 			value = ref(tableParam(d.table))
 		case d.queue:
-			value = code("!GetAtt " + queueID + ".QueueName")
-		case d.function && d.made:
-			value = ref(functionID)
+			value = getAtt(queueOf(d.made), "QueueName")
+		case d.function && d.made != "":
+			value = ref(functionOf(d.made))
 		case d.function:
 			value = ref(paramFunction)
 		}

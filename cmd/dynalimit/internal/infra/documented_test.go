@@ -17,12 +17,12 @@ var update = flag.Bool("update", false, "write the golden files, and the policie
 var documents = filepath.Join("..", "..", "..", "..", "docs")
 
 // example is where the documented policies are.
-var example = Place{Partition: "aws", Region: "REGION", Account: "ACCOUNT"}
+var example = Place{Partition: "aws", Region: "REGION", Account: "ACCOUNT", Bucket: "BUCKET", Prefix: "dynalimit/"}
 
 // TestPoliciesAreThoseOfTheDocumentation: docs/permissions.md shows the policies that the
 // templates make.
 func TestPoliciesAreThoseOfTheDocumentation(t *testing.T) {
-	m, err := New(Options{Aggregator: true})
+	m, err := New(Options{Aggregator: true, Archive: true})
 	require.NoError(t, err)
 	path := filepath.Join(documents, "permissions.md")
 	text, err := os.ReadFile(path)

@@ -30,6 +30,8 @@ var options = map[string]Options{
 	"aggregator": {Aggregator: true, Tags: map[string]string{"team": "search"}},
 	// of a table that is there already
 	"aggregator-alone": {Aggregator: true, Parts: []Part{PartAlarms}},
+	"archive":          {Archive: true, Tags: map[string]string{"team": "search"}},
+	"both-functions":   {Aggregator: true, Archive: true, Parts: []Part{PartAlarms}},
 }
 
 func modelOf(t *testing.T, o Options) *Model {
@@ -116,6 +118,7 @@ func terraform() string {
 func TestOptionsThatCannotBeDescribed(t *testing.T) {
 	for want, o := range map[string]Options{
 		"aggregator is of the whole":    {Aggregator: true, Namespace: "eu"},
+		"archive is of the whole":       {Archive: true, Namespace: "eu"},
 		`parts has "vpc"`:               {Parts: []Part{"vpc"}},
 		"table":                         {Table: "a b"},
 		"Namespace":                     {Namespace: "eu/de"},

@@ -29,8 +29,14 @@ func New(o Options) (*Model, error) {
 	if o.Aggregator {
 		m.Roles = append(m.Roles, aggregatorRole())
 	}
+	if o.Archive {
+		m.Roles = append(m.Roles, archiveRole())
+	}
 	if o.Has(PartAlarms) {
 		m.Alarms = append(alarms(m.Tables), streamAlarms(o, m.Tables[0].ID)...)
+		if o.Archive {
+			m.Alarms = append(m.Alarms, archiveAlarms()...)
+		}
 	}
 	return m, nil
 }

@@ -20,6 +20,9 @@ const (
 // partAggregator is the function, which is there only where it is asked for.
 const partAggregator Part = "aggregator"
 
+// partArchive is the function that archives, which is there only where it is asked for.
+const partArchive Part = "archive"
+
 // Parts are all parts but the aggregator, in the order in which they are written.
 func Parts() []Part { return []Part{PartTables, PartRoles, PartAlarms} }
 
@@ -37,6 +40,9 @@ type Options struct {
 	// Aggregator adds the function of AWS Lambda that adds the stream of the limits to usage,
 	// with its role, and the alarms on it where alarms are described. Defaults to none.
 	Aggregator bool
+	// Archive adds the function of AWS Lambda that keeps what expires in a bucket of S3, with
+	// its role, and the alarms on it where alarms are described. Defaults to none.
+	Archive bool
 	// Parts are what is described. Defaults to everything. Roles and alarms alone are for
 	// tables that are there already.
 	Parts []Part
@@ -49,8 +55,11 @@ type BudgetTables struct{ Control, Usage string }
 
 // Has says whether a part is described.
 func (o Options) Has(p Part) bool {
-	if p == partAggregator {
+	switch p {
+	case partAggregator:
 		return o.Aggregator
+	case partArchive:
+		return o.Archive
 	}
 	for _, part := range o.Parts {
 		if part == p {
@@ -73,6 +82,9 @@ func (o Options) check() error {
 	}
 	if o.Aggregator && o.Namespace != "" {
 		return &OptionError{"aggregator", "is of the whole table, with all its namespaces; deploy it without --namespace"}
+	}
+	if o.Archive && o.Namespace != "" {
+		return &OptionError{"archive", "is of the whole table, with all its namespaces; deploy it without --namespace"}
 	}
 	return checkTags(o.Tags)
 }

@@ -36,14 +36,14 @@ func parameters() []parameter {
 	)
 	all := []parameter{
 		{paramProtection, "true", "Whether the tables are protected from being deleted", "", []Part{PartTables}, false},
-		{paramKey, "", "ARN of the KMS key, not of an alias, that the tables are encrypted under; empty for a key of Amazon's", keyOrNone, []Part{PartTables, PartRoles, partAggregator}, false},
-		{paramBoundary, "", "ARN of the permissions boundary of the roles; empty for none", arnOrNone, []Part{PartRoles, partAggregator}, false},
+		{paramKey, "", "ARN of the KMS key, not of an alias, that the tables are encrypted under; empty for a key of Amazon's", keyOrNone, []Part{PartTables, PartRoles, partAggregator, partArchive}, false},
+		{paramBoundary, "", "ARN of the permissions boundary of the roles; empty for none", arnOrNone, []Part{PartRoles, partAggregator, partArchive}, false},
 		{paramPrincipal, "", "ARN of who may take the roles; empty for this account, whose policies then say who may", arnOrNone, []Part{PartRoles}, false},
 		{paramService, "", "AWS service that may take the role that serves calls, such as ecs-tasks.amazonaws.com, instead of the principal; empty for none", "", []Part{PartRoles}, false},
 		{paramTopic, "", "ARN of the SNS topic that alarms are sent to; empty for none", arnOrNone, []Part{PartAlarms}, false},
 		{paramFunction, "", "Lambda function that reads the stream of the limits; empty for none", "", []Part{PartAlarms}, false},
 	}
-	return append(all, aggregatorParameters()...)
+	return append(append(all, aggregatorParameters()...), archiveParameters()...)
 }
 
 // What all alarms have in common.
@@ -62,13 +62,13 @@ func metricID(i int) string { return "m" + strconv.Itoa(i+1) }
 type dimension struct {
 	name, value, table string
 	function, queue    bool
-	made               bool // the function is the deployment's
+	made               string // the function of the deployment that it is of; "" for another one
 }
 
 func (m Metric) dimensions() []dimension {
 	switch {
 	case m.Namespace == namespaceSQS:
-		return []dimension{{name: "QueueName", queue: true}}
+		return []dimension{{name: "QueueName", queue: true, made: m.Made}}
 	case m.Table == "":
 		return []dimension{{name: "FunctionName", function: true, made: m.Made}}
 	}

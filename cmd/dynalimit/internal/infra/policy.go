@@ -18,6 +18,9 @@ type Statement struct {
 	// WithKey means that it is there only where the tables are encrypted under a key of the
 	// account.
 	WithKey bool
+	// WithArchiveKey means that it is there only where the archive is encrypted under a key
+	// that is named.
+	WithArchiveKey bool
 }
 
 // Resource is what a statement is about: a table, its indexes, or the key.
@@ -26,6 +29,9 @@ type Resource struct {
 	Table string
 	// Indexes are the table's indexes rather than the table, and Stream is its stream.
 	Indexes, Stream bool
+	// Objects are those of the archive, and ArchiveKey is the key that they are encrypted
+	// under, rather than a table.
+	Objects, ArchiveKey bool
 }
 
 // Condition compares a key of the request with values.
@@ -55,6 +61,9 @@ type Place struct {
 	Region, Account string
 	// Key is the ARN of the key that encrypts the tables, "" for Amazon's.
 	Key string
+	// Bucket and Prefix are where the archive is, and ArchiveKey is the ARN of its key, ""
+	// for what the bucket says.
+	Bucket, Prefix, ArchiveKey string
 }
 
 // policyVersion is that of the language of policies.
@@ -79,7 +88,7 @@ type DocumentStatement struct {
 func (m *Model) Policy(role Role, at Place) Document {
 	d := Document{Version: policyVersion}
 	for _, s := range role.Statements {
-		if s.WithKey && at.Key == "" {
+		if !s.applies(at) {
 			continue
 		}
 		ds := DocumentStatement{Sid: s.Sid, Effect: "Allow", Action: s.Actions}
@@ -100,6 +109,11 @@ func (m *Model) Policy(role Role, at Place) Document {
 	return d
 }
 
+// applies reports whether the statement is there at a place.
+func (s Statement) applies(at Place) bool {
+	return (!s.WithKey || at.Key != "") && (!s.WithArchiveKey || at.ArchiveKey != "")
+}
+
 // JSON is a policy as text.
 func (d Document) JSON() string {
 	text, err := json.MarshalIndent(d, "", "  ")
@@ -110,7 +124,12 @@ func (d Document) JSON() string {
 }
 
 func (m *Model) arn(r Resource, at Place) string {
-	if r.Table == "" {
+	switch {
+	case r.Objects:
+		return "arn:" + at.Partition + ":s3:::" + at.Bucket + "/" + at.Prefix + "*"
+	case r.ArchiveKey:
+		return at.ArchiveKey
+	case r.Table == "":
 		return at.Key
 	}
 	arn := "arn:" + at.Partition + ":dynamodb:" + at.Region + ":" + at.Account + ":table/" + m.name(r.Table)

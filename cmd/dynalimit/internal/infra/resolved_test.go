@@ -23,10 +23,10 @@ const key = "arn:aws:kms:eu-central-1:123456789012:key/1"
 
 // places are where templates are resolved: each partition, with Amazon's key and another.
 var places = []Place{
-	{Partition: "aws", Region: "eu-central-1", Account: "123456789012"},
-	{Partition: "aws", Region: "eu-central-1", Account: "123456789012", Key: key},
-	{Partition: "aws-cn", Region: "cn-north-1", Account: "123456789012"},
-	{Partition: "aws-us-gov", Region: "us-gov-west-1", Account: "123456789012", Key: strings.Replace(key, "aws", "aws-us-gov", 1)},
+	{Partition: "aws", Region: "eu-central-1", Account: "123456789012", Bucket: "kept", Prefix: "limits/"},
+	{Partition: "aws", Region: "eu-central-1", Account: "123456789012", Key: key, Bucket: "kept", Prefix: "a/b/", ArchiveKey: key + "-2"},
+	{Partition: "aws-cn", Region: "cn-north-1", Account: "123456789012", Bucket: "kept", Prefix: "limits/", ArchiveKey: key},
+	{Partition: "aws-us-gov", Region: "us-gov-west-1", Account: "123456789012", Key: strings.Replace(key, "aws", "aws-us-gov", 1), Bucket: "kept", Prefix: "limits/"},
 }
 
 // stack resolves a template as CloudFormation does.
@@ -47,6 +47,7 @@ func resolveStack(t *testing.T, text string, at Place, parameters map[string]str
 		s.values[name], _ = p.(map[string]any)["Default"].(string)
 	}
 	s.values[paramKey] = at.Key
+	s.values[paramBucket], s.values[paramPrefix], s.values[paramArchiveKey] = at.Bucket, at.Prefix, at.ArchiveKey
 	maps.Copy(s.values, parameters)
 	root = s.value(file.Docs[0].Body, "Parameters", "Conditions").(map[string]any)
 	conditions, _ := root["Conditions"].(map[string]any)
@@ -177,6 +178,10 @@ func resolveTerraform(t *testing.T, text string, at Place, variables map[string]
 	if at.Key != "" {
 		vars["kms_key_arn"] = cty.StringVal(at.Key)
 	}
+	if at.ArchiveKey != "" {
+		vars["archive_kms_key_arn"] = cty.StringVal(at.ArchiveKey)
+	}
+	vars["archive_bucket"], vars["archive_prefix"] = cty.StringVal(at.Bucket), cty.StringVal(at.Prefix)
 	maps.Copy(vars, variables)
 	one := func(name, value string) cty.Value {
 		return cty.ObjectVal(map[string]cty.Value{"current": cty.ObjectVal(map[string]cty.Value{name: cty.StringVal(value)})})
@@ -349,7 +354,7 @@ func TestTablesAreThoseOfTheLibrary(t *testing.T) {
 // TestPoliciesOfBothTemplatesAreTheSame: in every partition both templates make the policies
 // that the tests of roles judge, and roles with a boundary that trust whom they are to.
 func TestPoliciesOfBothTemplatesAreTheSame(t *testing.T) {
-	for _, name := range []string{"limits", "everything", "namespace", "aggregator", "aggregator-alone"} {
+	for _, name := range []string{"limits", "everything", "namespace", "aggregator", "aggregator-alone", "archive", "both-functions"} {
 		m := modelOf(t, options[name])
 		for _, at := range places {
 			resources := resolveStack(t, m.CloudFormation(), at, nil)["Resources"].(map[string]any)

@@ -194,10 +194,7 @@ var registeredAttributes = []string{"PK", "SK", "cfg_version", "created_at_epoch
 // stream brings all namespaces, so it is bound to none.
 func aggregatorRole() Role {
 	return Role{ID: aggregatorID, About: "Adds the stream of the limits to usage", Function: true, Statements: []Statement{
-		{
-			Sid: "ReadStream", About: "What changed.", Actions: actions("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"),
-			Resources: []Resource{{Table: limitsTable, Stream: true}},
-		},
+		readStream(),
 		{
 			Sid: "ReadUsage", About: "What is to be summed, and where entities stand.", Actions: actions("BatchGetItem", "GetItem", "Query"),
 			Resources: []Resource{{Table: limitsTable}, {Table: limitsTable, Indexes: true}},
@@ -209,6 +206,14 @@ func aggregatorRole() Role {
 		},
 		useKey("kms:Decrypt"),
 	}}
+}
+
+// readStream is what Lambda reads the stream by.
+func readStream() Statement {
+	return Statement{
+		Sid: "ReadStream", About: "What changed.", Actions: actions("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"),
+		Resources: []Resource{{Table: limitsTable, Stream: true}},
+	}
 }
 
 // usageKeys are the leading keys of usage in all namespaces: neither those of the history of

@@ -12,6 +12,7 @@ var variables = map[string]string{
 	paramService: "trusted_service", paramProtection: "deletion_protection", paramFunction: "stream_function_name",
 	paramCodeBucket: "aggregator_code_bucket", paramCodeKey: "aggregator_code_key", paramWindow: "aggregator_batching_window",
 	paramRetention: "usage_retention_days", paramStream: "limits_stream_arn",
+	paramBucket: "archive_bucket", paramPrefix: "archive_prefix", paramArchiveKey: "archive_kms_key_arn",
 }
 
 func variable(param string) code { return code("var." + variables[param]) }
@@ -51,8 +52,8 @@ func (m *Model) Terraform() string {
 	for _, r := range m.Roles {
 		blocks = append(blocks, t.policy(r), t.role(r), attachment(r))
 	}
-	if m.Aggregator {
-		blocks = append(blocks, t.aggregator()...)
+	for _, f := range m.functions() {
+		blocks = append(blocks, t.resourcesOf(f)...)
 	}
 	for _, a := range m.Alarms {
 		blocks = append(blocks, t.alarm(a))
@@ -90,6 +91,8 @@ func (t module) variables() []block {
 			add(variables[p.name], "bool", p.about, true)
 		case p.required:
 			add(variables[p.name], "string", p.about, nil)
+		case p.name == paramPrefix:
+			add(variables[p.name], "string", p.about, p.value)
 		case p.value != "":
 			add(variables[p.name], "number", p.about, code(p.value))
 		default:

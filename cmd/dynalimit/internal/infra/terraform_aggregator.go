@@ -2,84 +2,102 @@ package infra
 
 // provider is which versions of Terraform's provider know everything that is described.
 func (m *Model) provider() string {
-	if m.Aggregator {
+	if m.Aggregator || m.Archive {
 		return ">= 5.32" // where a function's log goes
 	}
 	return ">= 5.0"
 }
 
-// aggregator are the function and what calls it.
-func (t module) aggregator() []block {
+// resourcesOf are a function and what calls it.
+func (t module) resourcesOf(f streamFunction) []block {
+	id := snake(f.id)
 	tags := field{Key: "tags", Value: code("var.tags")}
 	of := func(kind, note string, body ...any) block {
-		return block{Note: note, Head: "resource " + hclText(kind) + ` "aggregator"`, Body: body}
+		return block{Note: note, Head: "resource " + hclText(kind) + " " + hclText(id), Body: body}
 	}
-	return []block{
+	blocks := []block{
 		of("aws_cloudwatch_log_group", "What the function says.",
-			field{Key: "name_prefix", Value: "/aws/lambda/dynalimit-aggregator-"}, field{Key: "retention_in_days", Value: logDays}, tags),
+			field{Key: "name_prefix", Value: "/aws/lambda/dynalimit-" + id + "-"}, field{Key: "retention_in_days", Value: logDays}, tags),
 		of("aws_sqs_queue", "Says which records were given up.",
-			field{Key: "name_prefix", Value: "dynalimit-aggregator-"}, field{Key: "message_retention_seconds", Value: letterSeconds},
+			field{Key: "name_prefix", Value: "dynalimit-" + id + "-"}, field{Key: "message_retention_seconds", Value: letterSeconds},
 			field{Key: "sqs_managed_sse_enabled", Value: true}, tags),
 		of("aws_iam_role_policy", "",
-			field{Key: "name_prefix", Value: "runs-"}, field{Key: "role", Value: code("aws_iam_role.aggregator.id")},
-			field{Key: "policy", Value: encoded(runs(`"${aws_cloudwatch_log_group.aggregator.arn}:*"`, "aws_sqs_queue.aggregator.arn"))}),
-		of("aws_lambda_function", "Adds the stream of the limits to usage, and closes its hours.", append(t.function(), tags)...),
-		of("aws_lambda_event_source_mapping", "", t.source()...),
+			field{Key: "name_prefix", Value: "runs-"}, field{Key: "role", Value: code("aws_iam_role." + id + ".id")},
+			field{Key: "policy", Value: encoded(runs(code(`"${aws_cloudwatch_log_group.`+id+`.arn}:*"`), code("aws_sqs_queue."+id+".arn")))}),
+		of("aws_lambda_function", f.note, append(t.function(f), tags)...),
+		of("aws_lambda_event_source_mapping", "", t.source(f)...),
+	}
+	if !f.closes {
+		return blocks
+	}
+	return append(
+		blocks,
 		of("aws_cloudwatch_event_rule", "Closes the hours that are due.",
-			field{Key: "name_prefix", Value: "dynalimit-aggregator-"}, field{Key: "description", Value: "Closes hours of usage"},
+			field{Key: "name_prefix", Value: "dynalimit-" + id + "-"}, field{Key: "description", Value: "Closes hours of usage"},
 			field{Key: "schedule_expression", Value: closeEvery}, tags),
 		of("aws_cloudwatch_event_target", "",
-			field{Key: "rule", Value: code("aws_cloudwatch_event_rule.aggregator.name")}, field{Key: "arn", Value: code("aws_lambda_function.aggregator.arn")}),
+			field{Key: "rule", Value: code("aws_cloudwatch_event_rule." + id + ".name")}, field{Key: "arn", Value: code("aws_lambda_function." + id + ".arn")}),
 		of("aws_lambda_permission", "",
-			field{Key: "action", Value: "lambda:InvokeFunction"}, field{Key: "function_name", Value: code("aws_lambda_function.aggregator.function_name")},
-			field{Key: "principal", Value: eventsService}, field{Key: "source_arn", Value: code("aws_cloudwatch_event_rule.aggregator.arn")}),
-	}
+			field{Key: "action", Value: "lambda:InvokeFunction"}, field{Key: "function_name", Value: code("aws_lambda_function." + id + ".function_name")},
+			field{Key: "principal", Value: eventsService}, field{Key: "source_arn", Value: code("aws_cloudwatch_event_rule." + id + ".arn")}),
+	)
 }
 
-func (t module) function() []any {
+func (t module) function(f streamFunction) []any {
+	id := snake(f.id)
+	environment := object{{Key: "DYNALIMIT_TABLE", Value: code("var." + tableVariable(limitsTable))}}
+	for _, s := range f.settings {
+		value := variable(s.param)
+		if s.optional {
+			value = code("var." + variables[s.param] + ` == null ? "" : var.` + variables[s.param])
+		}
+		environment = append(environment, field{Key: s.name, Value: value})
+	}
 	return []any{
-		field{Key: "function_name", Value: code(`"${var.` + tableVariable(limitsTable) + `}-aggregator"`)},
-		field{Key: "description", Value: "Adds the stream of the limits to usage (dynalimit)"},
+		field{Key: "function_name", Value: code(`"${var.` + tableVariable(limitsTable) + `}-` + id + `"`)},
+		field{Key: "description", Value: f.about},
 		field{Key: "runtime", Value: "provided.al2023"},
 		field{Key: "architectures", Value: list{"arm64"}},
 		field{Key: "handler", Value: "bootstrap"},
 		field{Key: "s3_bucket", Value: variable(paramCodeBucket)},
 		field{Key: "s3_key", Value: variable(paramCodeKey)},
-		field{Key: "role", Value: code("aws_iam_role.aggregator.arn")},
+		field{Key: "role", Value: code("aws_iam_role." + id + ".arn")},
 		field{Key: "memory_size", Value: functionMemory},
 		field{Key: "timeout", Value: functionTimeout},
 		block{Head: "logging_config", Body: []any{
-			field{Key: "log_format", Value: "Text"}, field{Key: "log_group", Value: code("aws_cloudwatch_log_group.aggregator.name")},
+			field{Key: "log_format", Value: "Text"}, field{Key: "log_group", Value: code("aws_cloudwatch_log_group." + id + ".name")},
 		}},
-		block{Head: "environment", Body: []any{field{Key: "variables", Value: object{
-			{Key: "DYNALIMIT_TABLE", Value: code("var." + tableVariable(limitsTable))},
-			{Key: "DYNALIMIT_RETENTION_DAYS", Value: variable(paramRetention)},
-		}}}},
+		block{Head: "environment", Body: []any{field{Key: "variables", Value: environment}}},
 	}
 }
 
-func (t module) source() []any {
+func (t module) source(f streamFunction) []any {
+	id := snake(f.id)
+	var window any = longestWindow
+	if f.window != "" {
+		window = variable(f.window)
+	}
 	stream := variable(paramStream)
 	if t.Has(PartTables) {
 		stream = code("aws_dynamodb_table." + snake(limitsTable) + ".stream_arn")
 	}
 	return []any{
 		field{Key: "event_source_arn", Value: stream},
-		field{Key: "function_name", Value: code("aws_lambda_function.aggregator.arn")},
+		field{Key: "function_name", Value: code("aws_lambda_function." + id + ".arn")},
 		field{Key: "starting_position", Value: "TRIM_HORIZON"},
-		field{Key: "batch_size", Value: batchSize},
-		field{Key: "maximum_batching_window_in_seconds", Value: variable(paramWindow)},
+		field{Key: "batch_size", Value: f.batch},
+		field{Key: "maximum_batching_window_in_seconds", Value: window},
 		field{Key: "function_response_types", Value: list{"ReportBatchItemFailures"}, Note: "A batch comes again from its first failure on."},
 		field{Key: "bisect_batch_on_function_error", Value: true, Note: "A batch that is too much for the function comes in halves."},
 		field{Key: "maximum_retry_attempts", Value: tries, Note: "Nothing is given up but by its age, half an hour before the stream drops it."},
 		field{Key: "maximum_record_age_in_seconds", Value: oldestRecord},
 		field{Key: "parallelization_factor", Value: shardWorkers, Note: "The records of an item come one batch after the other."},
-		field{Key: "depends_on", Value: code("[aws_iam_role_policy.aggregator, aws_iam_role_policy_attachment.aggregator]")},
+		field{Key: "depends_on", Value: code("[aws_iam_role_policy." + id + ", aws_iam_role_policy_attachment." + id + "]")},
 		block{Head: "destination_config", Body: []any{block{Head: "on_failure", Body: []any{
-			field{Key: "destination_arn", Value: code("aws_sqs_queue.aggregator.arn")},
+			field{Key: "destination_arn", Value: code("aws_sqs_queue." + id + ".arn")},
 		}}}},
-		block{Note: "Records of buckets alone.", Head: "filter_criteria", Body: []any{block{Head: "filter", Body: []any{
-			field{Key: "pattern", Value: bucketRecords},
+		block{Note: f.lets, Head: "filter_criteria", Body: []any{block{Head: "filter", Body: []any{
+			field{Key: "pattern", Value: f.pattern},
 		}}}},
 	}
 }

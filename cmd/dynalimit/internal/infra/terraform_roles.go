@@ -6,6 +6,10 @@ import "strings"
 
 func hclARN(r Resource) code {
 	switch {
+	case r.Objects:
+		return code(`"arn:${data.aws_partition.current.partition}:s3:::${var.` + variables[paramBucket] + `}/${var.` + variables[paramPrefix] + `}*"`)
+	case r.ArchiveKey:
+		return variable(paramArchiveKey)
 	case r.Table == "":
 		return variable(paramKey)
 	case r.below() != "":
@@ -19,16 +23,23 @@ func hclARN(r Resource) code {
 func encoded(o object) code { return code("jsonencode(" + hclValue(o, 0) + ")") }
 
 func (t module) policy(r Role) block {
-	var always, withKey list
+	var always, withKey, withArchiveKey list
 	for _, s := range r.Statements {
-		if s.WithKey {
+		switch {
+		case s.WithKey:
 			withKey = append(withKey, s.tree(hclARN))
-		} else {
+		case s.WithArchiveKey:
+			withArchiveKey = append(withArchiveKey, s.tree(hclARN))
+		default:
 			always = append(always, s.tree(hclARN))
 		}
 	}
 	document := "jsonencode({\n  Version = " + hclText(policyVersion) + "\n  Statement = concat(\n    " + hclValue(always, 2) +
-		",\n    var.kms_key_arn == null ? [] : " + hclValue(withKey, 2) + ",\n  )\n})"
+		",\n    var.kms_key_arn == null ? [] : " + hclValue(withKey, 2)
+	if withArchiveKey != nil {
+		document += ",\n    var." + variables[paramArchiveKey] + " == null ? [] : " + hclValue(withArchiveKey, 2)
+	}
+	document += ",\n  )\n})"
 	return block{Note: r.About + ".", Head: `resource "aws_iam_policy" ` + hclText(snake(r.ID)), Body: []any{
 		field{Key: "name_prefix", Value: "dynalimit-" + snake(r.ID) + "-"},
 		field{Key: "description", Value: r.About},
@@ -136,9 +147,9 @@ func hclDimensions(metric Metric) object {
 		case d.table != "":
 			value = code("var." + tableVariable(d.table))
 		case d.queue:
-			value = code("aws_sqs_queue.aggregator.name")
-		case d.function && d.made:
-			value = code("aws_lambda_function.aggregator.function_name")
+			value = code("aws_sqs_queue." + snake(d.made) + ".name")
+		case d.function && d.made != "":
+			value = code("aws_lambda_function." + snake(d.made) + ".function_name")
 		case d.function:
 			value = variable(paramFunction)
 		}

@@ -1,0 +1,114 @@
+package infra
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/aggregator/archive"
+)
+
+// bucketHere is where the archive is here.
+const bucketHere = "arn:aws:s3:::kept/limits/"
+
+// archivePolicy is the policy of the function that archives, with a key of its own or not.
+func archivePolicy(t *testing.T, archiveKey string) iamPolicy {
+	t.Helper()
+	m := modelOf(t, Options{Archive: true})
+	at := here
+	at.Bucket, at.Prefix, at.ArchiveKey = "kept", "limits/", archiveKey
+	return readPolicy(t, m.Policy(m.Roles[len(m.Roles)-1], at).JSON())
+}
+
+// puts records the calls of S3 that an archive makes.
+type puts struct{ calls []iamCall }
+
+// Put implements archive.Writer, as package s3archive does.
+func (p *puts) Put(_ context.Context, name string, _ []byte) error {
+	p.calls = append(p.calls, iamCall{"s3:PutObject", bucketHere + name, nil})
+	return nil
+}
+
+// TestArchiveRolePutsWhatIsArchived: under its policy the function puts every file that the
+// archive of a table in use has, and can do nothing else: neither read nor delete an object,
+// put one elsewhere, nor change the table.
+func TestArchiveRolePutsWhatIsArchived(t *testing.T) {
+	p, made := archivePolicy(t, ""), &puts{}
+	inWorld(t, func(w world) {
+		records := w.use()
+		_ = w.aggregate(everything, records)
+		a, err := archive.New(made, &archive.Options{Writers: 1})
+		require.NoError(w, err)
+		var gone []aggregator.Record
+		w.records(func() { elapse(500 * 24 * time.Hour); w.db.ExpireNow() }, &gone)
+		result, err := a.Process(w.Context(), gone)
+		require.NoError(w, err)
+		require.Positive(w, result.Counted)
+	})
+	require.NotEmpty(t, made.calls)
+	for _, c := range made.calls {
+		assert.True(t, p.allows(c), "%+v", c)
+		for _, action := range []string{"s3:GetObject", "s3:DeleteObject", "s3:PutObjectAcl"} {
+			assert.False(t, p.allows(iamCall{action, c.Resource, nil}), action)
+		}
+		for _, elsewhere := range []string{"arn:aws:s3:::kept/", "arn:aws:s3:::kept/limits-2/", "arn:aws:s3:::other/limits/"} {
+			assert.False(t, p.allows(iamCall{c.Action, strings.Replace(c.Resource, bucketHere, elsewhere, 1), nil}), elsewhere)
+		}
+	}
+	for _, action := range []string{"GetItem", "Query", "Scan", "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "DeleteTable"} {
+		assert.False(t, p.allows(iamCall{actionsPrefix + action, "arn:aws:dynamodb:us-east-1:123456789012:table/limits", map[string][]string{leadingKeys: {"ENTITY#a"}}}), action)
+	}
+	const archiveKey = "arn:aws:kms:us-east-1:123456789012:key/kept"
+	for service, want := range map[string]bool{"s3.us-east-1.amazonaws.com": true, "dynamodb.us-east-1.amazonaws.com": false} {
+		use := iamCall{"kms:GenerateDataKey", archiveKey, map[string][]string{viaService: {service}}}
+		assert.Equal(t, want, archivePolicy(t, archiveKey).allows(use), service)
+		assert.False(t, p.allows(use), "where no key is named")
+	}
+}
+
+// TestBothTemplatesRunTheSameArchive: with the same place, filter, source and settings, and
+// without a schedule; what is made for the aggregator is not of it.
+func TestBothTemplatesRunTheSameArchive(t *testing.T) {
+	for _, at := range places {
+		m := modelOf(t, options["archive"])
+		text := map[string]string{paramCodeBucket: "my-code", paramCodeKey: "v1.zip"}
+		resources := resolveStack(t, m.CloudFormation(), at, text)["Resources"].(map[string]any)
+		c := resolveTerraform(t, m.Terraform(), at, nil)
+		cfn := func(id string) map[string]any { return resources[id].(map[string]any)["Properties"].(map[string]any) }
+		hcl := func(kind string) map[string]any { return c.plain(c.resource(kind, "archive")) }
+		want := map[string]any{
+			"DYNALIMIT_TABLE": "limits", "DYNALIMIT_ARCHIVE_BUCKET": at.Bucket, "DYNALIMIT_ARCHIVE_PREFIX": at.Prefix, "DYNALIMIT_ARCHIVE_KMS_KEY": at.ArchiveKey,
+		}
+		assert.Equal(t, want, cfn("ArchiveFunction")["Environment"].(map[string]any)["Variables"])
+		assert.Equal(t, want, first(hcl("aws_lambda_function")["environment"])["variables"])
+		source, mapping := cfn("ArchiveSource"), hcl("aws_lambda_event_source_mapping")
+		same(t, source, mapping, map[string]string{
+			"StartingPosition": "starting_position", "BatchSize": "batch_size", "MaximumBatchingWindowInSeconds": "maximum_batching_window_in_seconds",
+			"FunctionResponseTypes": "function_response_types", "BisectBatchOnFunctionError": "bisect_batch_on_function_error",
+			"MaximumRetryAttempts": "maximum_retry_attempts", "MaximumRecordAgeInSeconds": "maximum_record_age_in_seconds",
+			"ParallelizationFactor": "parallelization_factor",
+		})
+		assert.Equal(t, expiredRecords, first(source["FilterCriteria"].(map[string]any)["Filters"])["Pattern"])
+		assert.Equal(t, expiredRecords, first(first(mapping["filter_criteria"])["filter"])["pattern"])
+		assert.Equal(t, "!GetAtt ArchiveDeadLetters.Arn", source["DestinationConfig"].(map[string]any)["OnFailure"].(map[string]any)["Destination"])
+		assert.Equal(t, "aws_sqs_queue.archive.arn", first(first(mapping["destination_config"])["on_failure"])["destination_arn"])
+		assert.NotContains(t, resources, "ArchiveSchedule")
+		assert.NotContains(t, resources, "AggregatorFunction")
+		for _, id := range []string{"ArchiveAge", "ArchiveErrors", "ArchiveDeadLetters"} {
+			name := map[bool]string{true: "!GetAtt ArchiveDeadLetters.QueueName", false: "ref:ArchiveFunction"}[id == "ArchiveDeadLetters"]
+			assert.Equal(t, name, first(cfn(id + "Alarm")["Dimensions"])["Value"], id)
+		}
+	}
+}
+
+// records has what is done recorded, as the stream would tell it.
+func (w world) records(do func(), to *[]aggregator.Record) {
+	w.db.OnWrite(recorder(to))
+	defer w.db.OnWrite(nil)
+	do()
+}
