@@ -130,7 +130,7 @@ func (w *readingWorld) told(list iter.Seq2[aggregator.Usage, error], loc *time.L
 // millitoken: what the stream has not brought is read from the buckets.
 func TestUsageReadIsWhatWasConsumed(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(max(1, histories(t)/25)) {
+	for seed := range uint64(max(1, histories(t)/50)) {
 		synctest.Test(t, func(t *testing.T) { readHistory(t, seed) })
 	}
 }

@@ -142,7 +142,7 @@ func truth(lives []*life) (known, unseen int64, ok bool) {
 func TestGapsAreRepairedToTheTruth(t *testing.T) {
 	t.Parallel()
 	checked, repaired, blind, untold := 0, 0, 0, int64(0)
-	for seed := range uint64(max(1, histories(t)/10)) {
+	for seed := range uint64(max(1, histories(t)/20)) {
 		synctest.Test(t, func(t *testing.T) {
 			o := &outage{firm: newFirm(t, seed), lost: map[string]bool{}}
 			o.bring = func() { o.take(o.rnd.IntN(3) == 0) }

@@ -19,7 +19,7 @@ import (
 func TestTailsCountWhatWasConsumed(t *testing.T) {
 	t.Parallel()
 	counted, killed := 0, 0
-	n := (histories(t) + 9) / 10 // each follows for minutes
+	n := (histories(t) + 19) / 20 // each follows for minutes
 	for seed := range uint64(n) {
 		synctest.Test(t, func(t *testing.T) {
 			c, k := tailHistory(t, seed)

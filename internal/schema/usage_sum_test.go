@@ -50,7 +50,7 @@ func TestUsageSumCodec(t *testing.T) {
 		assert.Equal(t, s, got)
 	}
 	_, err := DecodeUsageSum(Item{PK: String("p"), SK: String("s")})
-	assert.ErrorContains(t, err, `item "p", "s" is no sum of usage`)
+	assert.ErrorContains(t, err, `item "p", "s": is no sum of usage`)
 }
 
 func TestUsagePlace(t *testing.T) {
