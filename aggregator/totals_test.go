@@ -20,9 +20,14 @@ func houses(t *testing.T) *world {
 	rpm, ttl := dynalimit.PerMinute("rpm", 1000), dynalimit.PerHour("ttl", 100_000)
 	require.NoError(t, w.repo.SetSystemLimits(ctx, []dynalimit.Limit{rpm, ttl}, nil))
 	for _, e := range []dynalimit.Entity{
-		{ID: "free", Plan: "pro"}, {ID: "free-key", ParentID: "free", Cascade: true, Plan: "pro"}, {ID: "free-2", ParentID: "free", Cascade: true},
-		{ID: "few"}, {ID: "few-key", ParentID: "few", Cascade: true, Plan: "pro"},
-		{ID: "org", Plan: "pro"}, {ID: "middle", ParentID: "org", Cascade: true}, {ID: "low", ParentID: "middle", Cascade: true, Plan: "pro"},
+		{ID: "free", Plan: "pro"},
+		{ID: "free-key", ParentID: "free", Cascade: true, Plan: "pro"},
+		{ID: "free-2", ParentID: "free", Cascade: true},
+		{ID: "few"},
+		{ID: "few-key", ParentID: "few", Cascade: true, Plan: "pro"},
+		{ID: "org", Plan: "pro"},
+		{ID: "middle", ParentID: "org", Cascade: true},
+		{ID: "low", ParentID: "middle", Cascade: true, Plan: "pro"},
 	} {
 		require.NoError(t, w.repo.CreateEntity(ctx, e))
 	}
