@@ -200,7 +200,7 @@ func TestDocumentedPermissions(t *testing.T) {
 func documentedActions(t *testing.T, n int) []string {
 	t.Helper()
 	blocks := fences(readText(t, "docs/permissions.md"), "json")
-	require.Len(t, blocks, 4, "who serves calls, reads, administers and adds up usage")
+	require.Len(t, blocks, 5, "who serves calls, reads, administers, adds up usage and archives")
 	var documented policy
 	require.NoError(t, json.Unmarshal([]byte(blocks[n]), &documented))
 	var names []string
