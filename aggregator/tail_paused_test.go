@@ -138,7 +138,7 @@ func (f *fleet) replaceStream() {
 // replaced, while hours are closed and repaired. Snapshots are what was consumed, in the hour
 // of the write, sums those of a ledger, and nothing is said to be missing.
 func TestTailsThatStandStill(t *testing.T) {
-	n := max(1, histories(t)/100)
+	n := max(1, histories(t)/250)
 	paused, repeated := 0, int64(0)
 	for seed := range uint64(n) {
 		synctest.Test(t, func(t *testing.T) {
