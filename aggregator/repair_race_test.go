@@ -2,6 +2,7 @@ package aggregator_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,11 +41,12 @@ func TestBucketThatIsUsedWhileItIsRepaired(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			o, began, acquire := silent(t, lost)
-			read, used := false, false
+			var read, used atomic.Bool
 			o.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-				read = read || q.Operation == "BatchGetItem" && strings.Contains(string(q.Body), "#BUCKET#gpt-4")
-				if read && !used && q.Operation == "Query" {
-					used = true
+				if q.Operation == "BatchGetItem" && strings.Contains(string(q.Body), "#BUCKET#gpt-4") {
+					read.Store(true)
+				}
+				if read.Load() && q.Operation == "Query" && used.CompareAndSwap(false, true) {
 					acquire(4)
 					o.take(false)
 				}
@@ -53,7 +55,7 @@ func TestBucketThatIsUsedWhileItIsRepaired(t *testing.T) {
 			done, err := o.closer.Repair(t.Context(), aggregator.RepairOptions{From: began})
 			o.db.SetFaults(nil)
 			require.NoError(t, err)
-			require.True(t, used)
+			require.True(t, used.Load())
 			assert.Empty(t, done.Bookings, "lost: %v", lost)
 			acquire(1)
 			o.stream.read()
@@ -78,16 +80,14 @@ func TestAnswersThatAreLostWhileBucketsAreRepaired(t *testing.T) {
 		o, began, _ := silent(t, true)
 		o.closeDue()
 		require.EqualValues(t, 5000, summedUp(t, o.db, "RESOURCE#gpt-4 #USAGE_HOUR#"))
-		lost := false
+		var lost atomic.Bool
 		o.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-			first := !lost && q.Operation == "UpdateItem"
-			lost = lost || first
-			return ddbmem.Fault{Lose: first}
+			return ddbmem.Fault{Lose: q.Operation == "UpdateItem" && lost.CompareAndSwap(false, true)}
 		})
 		_, err := o.closer.Repair(t.Context(), aggregator.RepairOptions{From: began})
 		o.db.SetFaults(nil)
 		require.NoError(t, err)
-		require.True(t, lost)
+		require.True(t, lost.Load())
 		assert.EqualValues(t, 8000, summedUp(t, o.db, "RESOURCE#gpt-4 #USAGE_HOUR#"))
 	})
 }

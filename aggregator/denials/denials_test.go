@@ -391,10 +391,9 @@ func TestManyProcesses(t *testing.T) {
 			require.NoError(t, err)
 			others = append(others, r)
 		}
-		n := 0
+		var n atomic.Int64
 		t.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
-			n++
-			return []ddbmem.Fault{{}, busy, {After: time.Second}, {Lose: true}, {}, {Before: 3 * time.Second}}[n%6]
+			return []ddbmem.Fault{{}, busy, {After: time.Second}, {Lose: true}, {}, {Before: 3 * time.Second}}[n.Add(1)%6]
 		})
 		for i := range 200 {
 			for _, r := range others {
