@@ -19,7 +19,7 @@ notice() {
 }
 trap notice EXIT
 
-flags=(-timeout=10m)
+flags=(-timeout=20m)
 # The test cache cannot see what an engine would answer this time. The root module and the
 # function ask one: `make test` runs the others.
 if [ -n "$endpoint" ]; then
