@@ -128,7 +128,7 @@ func (c usageWatchCmd) look(ctx context.Context, r *aggregator.Reader, meter *li
 		At: a.To.In(a.zone), Err: err, Units: meter.Units() - before, Facts: notation.Many(s.Windows.All, "window"),
 		Page: func(style *term.Output) []string {
 			var text bytes.Buffer
-			s.show(&term.Output{Writer: &text, Width: style.Width, Colour: style.Colour, ASCII: style.ASCII}, a)
+			s.show(style.Sheet(&text, style.Width), a)
 			return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 		},
 	}

@@ -3,6 +3,7 @@ package ddb
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,8 @@ type BreakerOptions struct {
 	// time. It must work by itself, because no request waits for it. Without a Probe
 	// only the answers to requests close the breaker.
 	Probe func(context.Context) error
+	// Chance is a number in [0, 1) that spreads probes. Defaults to rand.Float64.
+	Chance func() float64
 	// Logger gets one line per change of state. Defaults to silence.
 	Logger *slog.Logger
 	// OnChange is told of each change of state, one at a time and in order.
@@ -83,6 +86,9 @@ func (b *Breaker) publish() {
 func NewBreaker(opts BreakerOptions) *Breaker {
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.Chance == nil {
+		opts.Chance = rand.Float64
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

@@ -212,6 +212,7 @@ func TestStopDuringAProbe(t *testing.T) {
 func TestFlappingTableIsAskedEverLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := newTable(t)
+		tb.opts.Chance = func() float64 { return 0.5 }
 		for range 6 {
 			tb.fail()
 			tb.Begin().End(Diagnosis{Answered: true})

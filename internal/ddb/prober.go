@@ -2,7 +2,6 @@ package ddb
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 )
 
@@ -56,7 +55,7 @@ func (b *Breaker) probed(ctx context.Context, d Diagnosis) bool {
 		b.answered(b.opts.Now())
 		return false
 	}
-	b.outage.probed(b.opts.Now(), rand.Float64())
+	b.outage.probed(b.opts.Now(), b.opts.Chance())
 	b.publish()
 	return true
 }

@@ -263,9 +263,7 @@ func (m *model) scroll(key string) {
 
 // style is the terminal's, as wide as it is now.
 func (m *model) style() *term.Output {
-	style := *m.Style
-	style.Width = m.width
-	return &style
+	return m.Style.Sheet(nil, m.width)
 }
 
 // screen is what is to be drawn.

@@ -25,8 +25,8 @@ func (o *Output) Confirm(ctx context.Context, question, word string) error {
 	if o.In == nil {
 		return &NobodyError{question}
 	}
-	o.silence.pause() // whoever is asked may take their time
-	defer o.silence.broken()
+	o.silence.Load().pause() // whoever is asked may take their time
+	defer o.silence.Load().broken()
 	o.note(fmt.Sprintf("%s\nType %s to go on: ", question, o.Bold(word)))
 	answer := make(chan string, 1)
 	go func() { // ends with the program if nobody answers

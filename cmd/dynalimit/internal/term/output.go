@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -33,7 +34,7 @@ type Output struct {
 	// JSON says that results are for programs.
 	JSON bool
 
-	silence *silence
+	silence atomic.Pointer[silence]
 	failed  error // of the first Write that failed
 }
 
@@ -54,9 +55,14 @@ func New(in, out *os.File, getenv func(string) string) *Output {
 	return o
 }
 
+// Sheet is an output for people onto w, drawn as this one is and this wide.
+func (o *Output) Sheet(w io.Writer, width int) *Output {
+	return &Output{Writer: w, Width: width, Colour: o.Colour, ASCII: o.ASCII}
+}
+
 // Write writes a part of the result.
 func (o *Output) Write(p []byte) (int, error) {
-	o.silence.broken()
+	o.silence.Load().broken()
 	n, err := o.drawn().Write(p)
 	if err == nil {
 		return n, nil
@@ -72,14 +78,14 @@ func (o *Output) Err() error { return o.failed }
 
 // Notef writes a line that is no result.
 func (o *Output) Notef(format string, args ...any) {
-	o.silence.broken()
+	o.silence.Load().broken()
 	o.line(format, args...)
 }
 
 // Waitf writes a line that says itself what is waited for, so that Watch need not say it
 // until such lines stop.
 func (o *Output) Waitf(format string, args ...any) {
-	o.silence.quiet(2 * again)
+	o.silence.Load().quiet(2 * again)
 	o.line(format, args...)
 }
 

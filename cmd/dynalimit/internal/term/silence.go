@@ -46,12 +46,11 @@ func (o *Output) Watch(what string) (over func()) {
 	s.mu.Lock()
 	s.timer = time.AfterFunc(s.first, tell)
 	s.mu.Unlock()
-	before := o.silence
+	before := o.silence.Swap(s)
 	before.pause() // one wait is told at a time
-	o.silence = s
 	return func() {
 		s.end()
-		o.silence = before
+		o.silence.Store(before)
 		before.broken()
 	}
 }
