@@ -2,7 +2,6 @@ package denials
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -101,9 +100,6 @@ func invalid(field, format string, args ...any) error {
 	return &problem.ValidationError{Package: "denials", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// observer is the one that is told first; an alias keeps the field unexported.
-type observer = dynalimit.Observer
-
 // Recorder counts the acquires that a limiter denies. Make one with New and set it as the
 // limiter's Observer, in each process; close it after the limiter. It is safe for concurrent
 // use, and several limiters of one namespace can share it.
@@ -113,7 +109,7 @@ type observer = dynalimit.Observer
 // in which the call ended. An acquire that a block refuses, or that waits and is granted in
 // the end, counts nowhere.
 type Recorder struct {
-	observer
+	next   dynalimit.Observer // told first
 	client DynamoDB
 	table  string
 	keys   schema.Keys
@@ -152,7 +148,7 @@ func New(client DynamoDB, table string, opts *Options) (*Recorder, error) {
 	}
 	o = o.withDefaults()
 	r := &Recorder{
-		observer: o.Next, client: client, table: table, keys: schema.NewKeys(o.Namespace), opts: o,
+		next: o.Next, client: client, table: table, keys: schema.NewKeys(o.Namespace), opts: o,
 		turn: make(chan struct{}, 1), tally: newTally(o.MaxCounters),
 	}
 	r.life, r.end = context.WithCancel(context.Background())
@@ -165,17 +161,6 @@ func (r *Recorder) called(ctx context.Context) error {
 		return invalid("recorder", "is nil or was not made; make one with New")
 	}
 	return problem.NoContext(ctx, "denials")
-}
-
-// AcquireEnd counts the limits that denied the acquire, once Options.Next was told of it.
-func (r *Recorder) AcquireEnd(ctx context.Context, e dynalimit.AcquireEnd) {
-	r.observer.AcquireEnd(ctx, e)
-	if e.Err == nil {
-		return
-	}
-	if denial, ok := errors.AsType[*dynalimit.LimitExceededError](e.Err); ok && denial != nil {
-		r.count(denial, time.Now())
-	}
 }
 
 // count adds a denial to what is held in memory.

@@ -45,6 +45,27 @@ func TestMisuseIsSaid(t *testing.T) {
 	assert.Zero(t, db.Meter().Requests())
 }
 
+// TestRecorderThatWasNotMade: a limiter that it observes serves calls as without an observer,
+// and nothing is counted.
+func TestRecorderThatWasNotMade(t *testing.T) {
+	withTable(t, Options{}, func(t *table) {
+		for _, r := range []*Recorder{new(Recorder), nil} {
+			limiter, err := dynalimit.New(t.repo, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpd", 1)}, Observer: r})
+			require.NoError(t, err)
+			one := dynalimit.Amounts{"rpd": 1}
+			require.NotPanics(t, func() {
+				_, _ = limiter.Acquire(t.Context(), "key-1", "gpt-4", one)
+				_, err = limiter.Acquire(t.Context(), "key-1", "gpt-4", one)
+			})
+			require.ErrorIs(t, err, dynalimit.ErrLimitExceeded)
+			r.AvailabilityChanged(dynalimit.AvailabilityChange{})
+			r.PacingChanged(dynalimit.PacingChange{})
+			assert.Zero(t, r.Stats())
+			require.NoError(t, limiter.Close(t.Context()))
+		}
+	})
+}
+
 // pointing is an observer that is a pointer.
 type pointing struct{ dynalimit.NopObserver }
 
