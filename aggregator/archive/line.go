@@ -101,14 +101,17 @@ func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
 	if line.Time.IsZero() {
 		line.Time = line.Expired
 	}
-	if line.Time.Year() > 9999 || line.Expired.Year() > 9999 {
-		return Line{}, true, errors.New("record " + r.EventID + " has a time after the year 9999")
+	if !writable(line.Time) || !writable(line.Expired) {
+		return Line{}, true, errors.New("record " + r.EventID + " has a time that is not in the years 0 to 9999")
 	}
 	if line.Item = schema.ToJSON(&types.AttributeValueMemberM{Value: r.Old}); line.Item == nil {
 		return Line{}, true, errors.New("record " + r.EventID + " has an item that JSON cannot hold")
 	}
 	return line, true, nil
 }
+
+// writable reports whether JSON holds a time.
+func writable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
 func auditLine(key schema.Key, item schema.Item) (Line, bool) {
 	keys, rest := schema.Apart(key.PK)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // TestMisuseIsSaid: every call without a context, of what was never made, or of nothing.
@@ -65,17 +66,18 @@ func TestWriterPanics(t *testing.T) {
 	assert.False(t, result.Failures[0].Unreadable)
 }
 
-// TestTimeThatNoFileHolds: a record of a year that JSON cannot hold fails alone.
+// TestTimeThatNoFileHolds: a record of a year that JSON cannot hold fails alone, and for good.
 func TestTimeThatNoFileHolds(t *testing.T) {
-	m := &memory{files: map[string][]byte{}}
-	a, err := New(m, nil)
-	require.NoError(t, err)
-	bad := snapshot(1, "a")
-	bad.EventID, bad.Time = "bad", time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)
-	result, err := a.Process(t.Context(), []aggregator.Record{bad, snapshot(2, "b")})
-	require.NoError(t, err)
-	assert.Equal(t, 1, result.Counted)
-	require.Len(t, result.Failures, 1)
-	assert.True(t, result.Failures[0].Unreadable)
-	assert.ErrorContains(t, result.Failures[0].Err, "bad")
+	late := snapshot(1, "a")
+	late.Time = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)
+	early := expired(1, schema.Key{PK: "AUDIT#$SYSTEM", SK: "#AUDIT#x"}, schema.Item{"timestamp": schema.String("0000-01-01T00:30:00+01:00")})
+	for _, bad := range []aggregator.Record{late, early} {
+		bad.EventID = "bad"
+		a, _ := newArchive(t, nil)
+		result := process(t, a, bad, snapshot(2, "b"))
+		assert.Equal(t, 1, result.Counted)
+		require.Len(t, result.Failures, 1)
+		assert.True(t, result.Failures[0].Unreadable)
+		assert.ErrorContains(t, result.Failures[0].Err, "bad")
+	}
 }
