@@ -123,7 +123,7 @@ func TestPoisonIsNamed(t *testing.T) {
 	require.NoError(t, json.Unmarshal(lines[len(lines)-1], &line))
 	delete(line, "time")
 	assert.Equal(t, map[string]any{
-		"level": "ERROR", "msg": "a record was skipped, because it cannot be read: its usage is missing",
+		"level": "ERROR", "msg": "a record was skipped, because it cannot be read: what it tells is missing",
 		"event_id": "event-2", "sequence": "102", "tries": 2.0, "error": "poison",
 	}, line)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator/archive"
 	"github.com/dynalimit/dynalimit/aggregator/denials"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/lambda"
 )
 
 // templates are those that the command prints.
@@ -134,26 +136,37 @@ func TestFilterLetsBucketsThrough(t *testing.T) {
 
 // TestMetricsAreThoseOfTheAlarms: what the alarms of the templates watch is published.
 func TestMetricsAreThoseOfTheAlarms(t *testing.T) {
-	text, err := os.ReadFile(templates + "aggregator.yaml")
-	require.NoError(t, err)
-	_, alarms, _ := strings.Cut(string(text), "  UsageMissingAlarm:")
-	var line map[string]any
-	require.NoError(t, json.Unmarshal(embeddedLine(t), &line))
-	definition := line["_aws"].(object)["CloudWatchMetrics"].([]any)[0].(object)
-	assert.Contains(t, alarms, "Namespace: "+definition["Namespace"].(string)+"\n")
-	assert.Equal(t, []any{[]any{"TableName"}}, definition["Dimensions"])
-	names := map[string]any{}
-	for _, m := range definition["Metrics"].([]any) {
-		names[m.(object)["Name"].(string)] = line[m.(object)["Name"].(string)]
+	for _, test := range []struct {
+		template, alarm string
+		observe         func(io.Writer, string) func(lambda.Report)
+		want            map[string]any
+	}{
+		{"aggregator", "UsageMissingAlarm", lambda.EmbeddedMetrics, map[string]any{
+			"StreamAgeSeconds": 2.5, "RecordsCounted": 1.0, "RecordsRepeated": 2.0, "RecordsIgnored": 3.0, "RecordsSkipped": 4.0, "RecordsAgain": 5.0, "UsageGaps": 6.0,
+		}},
+		{"archive", "ArchiveMissingAlarm", lambda.ArchiveMetrics, map[string]any{"ArchiveWritten": 1.0, "ArchiveSkipped": 4.0, "ArchiveAgain": 5.0}},
+	} {
+		text, err := os.ReadFile(templates + test.template + ".yaml")
+		require.NoError(t, err)
+		_, alarms, _ := strings.Cut(string(text), "  "+test.alarm+":")
+		var line map[string]any
+		require.NoError(t, json.Unmarshal(embeddedLine(t, test.observe), &line))
+		definition := line["_aws"].(object)["CloudWatchMetrics"].([]any)[0].(object)
+		assert.Contains(t, alarms, "Namespace: "+definition["Namespace"].(string)+"\n")
+		assert.Equal(t, []any{[]any{"TableName"}}, definition["Dimensions"])
+		names := map[string]any{}
+		for _, m := range definition["Metrics"].([]any) {
+			names[m.(object)["Name"].(string)] = line[m.(object)["Name"].(string)]
+		}
+		watched := regexp.MustCompile(`MetricName: (\w+)`).FindAllStringSubmatch(alarms, -1)
+		assert.NotEmpty(t, watched)
+		for _, found := range watched {
+			assert.Contains(t, names, found[1])
+		}
+		assert.Equal(t, test.want, names)
+		assert.Equal(t, "limits", line["TableName"])
+		assert.InDelta(t, noon*1000, line["_aws"].(object)["Timestamp"], 0)
 	}
-	for _, found := range regexp.MustCompile(`MetricName: (\w+)`).FindAllStringSubmatch(alarms, -1) {
-		assert.Contains(t, names, found[1])
-	}
-	assert.Equal(t, map[string]any{
-		"StreamAgeSeconds": 2.5, "RecordsCounted": 1.0, "RecordsRepeated": 2.0, "RecordsIgnored": 3.0, "RecordsSkipped": 4.0, "RecordsAgain": 5.0, "UsageGaps": 6.0,
-	}, names)
-	assert.Equal(t, "limits", line["TableName"])
-	assert.InDelta(t, noon*1000, line["_aws"].(object)["Timestamp"], 0)
 }
 
 // nowhere is a writer that keeps nothing.
@@ -166,7 +179,7 @@ func (nowhere) Put(context.Context, string, []byte) error { return nil }
 // namespaces and without, the filter of the templates lets through what the archive keeps,
 // and no other record: what somebody deleted neither.
 func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
-	now := time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)
+	now := time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC) // the last day of a month
 	db := ddbmem.New(ddbmem.WithClock(func() time.Time { return now }))
 	t.Cleanup(db.Close)
 	e, ctx := engine{db.Client(), db.StreamsClient()}, t.Context()
@@ -178,12 +191,14 @@ func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
 			require.NoError(t, repo.RegisterNamespace(ctx, "eu"))
 		}
 		require.NoError(t, repo.SetSystemLimits(ctx, []dynalimit.Limit{dynalimit.PerMinute("rpm", 1)}, nil))
+		require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: "CHILDREN_"}))
+		require.NoError(t, repo.SetEntityLimits(ctx, "CHILDREN_", "", []dynalimit.Limit{dynalimit.PerMinute("rpm", 100)}))
 		recorder, err := denials.New(e.client, "limits", &denials.Options{Namespace: namespace})
 		require.NoError(t, err)
 		limiter, err := dynalimit.New(repo, &dynalimit.Options{Observer: recorder})
 		require.NoError(t, err)
 		for _, id := range []string{"key-1", "USAGE"} {
-			require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: id}))
+			require.NoError(t, repo.CreateEntity(ctx, dynalimit.Entity{ID: id, ParentID: "CHILDREN_", Cascade: true}))
 			for range 3 {
 				_, _ = limiter.Acquire(ctx, id, "gpt-4", dynalimit.Amounts{"rpm": 1}) // also denied
 			}
@@ -194,7 +209,9 @@ func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
 	}
 	processor, err := aggregator.New(e.client, "limits", nil)
 	require.NoError(t, err)
-	closer, err := aggregator.NewCloser(e.client, "limits", &aggregator.CloserOptions{Now: func() time.Time { return now }})
+	closer, err := aggregator.NewCloser(e.client, "limits", &aggregator.CloserOptions{
+		Now: func() time.Time { return now }, Retention: aggregator.Retention{Months: 400 * 24 * time.Hour},
+	})
 	require.NoError(t, err)
 	all := e.records(t, "limits")
 	for _, records := range all {
@@ -231,7 +248,9 @@ func TestFilterLetsThroughWhatIsArchived(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"AUDIT", "USAGE", "USAGE_HOUR", "USAGE_DAY", "DENIED"} {
+	for _, kind := range []string{
+		"AUDIT", "DENIED", "USAGE", "USAGE_HOUR", "USAGE_DAY", "USAGE_MONTH", "CHILDREN_HOUR", "CHILDREN_DAY", "CHILDREN_MONTH",
+	} {
 		assert.Positive(t, kinds[true]["REMOVE "+kind], "%v", kinds)
 	}
 	for _, kind := range []string{"AUDIT", "DENIED"} {

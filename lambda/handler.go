@@ -44,7 +44,7 @@ type Options struct {
 	// Logger is told of what is skipped, failed and missing. Defaults to none.
 	Logger *slog.Logger
 	// Observe is told what became of each batch, and of each call of a schedule, such as
-	// EmbeddedMetrics. Defaults to none.
+	// EmbeddedMetrics or ArchiveMetrics. Defaults to none.
 	Observe func(Report)
 	// Now is the time, for tests. Defaults to time.Now.
 	Now func() time.Time
@@ -228,7 +228,7 @@ func (h *Handler) unreadable(b *batch, at int, err error) {
 		h.opts.Logger.Warn("a record cannot be read, and is tried again", "event_id", r.id, "sequence", r.sequence, "error", err)
 	case skip:
 		b.report.Skipped++
-		h.opts.Logger.Error("a record was skipped, because it cannot be read: its usage is missing", "event_id", r.id, "sequence", r.sequence,
+		h.opts.Logger.Error("a record was skipped, because it cannot be read: what it tells is missing", "event_id", r.id, "sequence", r.sequence,
 			"tries", h.opts.Tries, "error", err)
 	case skipped:
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"sync"
+	"time"
 )
 
 // metricNamespace is that of every metric which dynalimit publishes; its dimension is
@@ -16,12 +17,24 @@ const metricNamespace = "dynalimit"
 // RecordsAgain; for each call of a schedule HoursClosed, HoursFinal and UsageGaps. An error
 // of the writer is dropped, and so is every line without one.
 func EmbeddedMetrics(w io.Writer, table string) func(Report) {
+	return embed(w, table, usageMetrics)
+}
+
+// ArchiveMetrics is EmbeddedMetrics for a function that archives, under names that those of
+// the table's aggregator do not have: in records ArchiveWritten, ArchiveSkipped and
+// ArchiveAgain.
+func ArchiveMetrics(w io.Writer, table string) func(Report) {
+	return embed(w, table, archiveMetrics)
+}
+
+// embed writes a line of metrics for each report.
+func embed(w io.Writer, table string, metrics func(Report) []metric) func(Report) {
 	if w == nil {
 		w = io.Discard
 	}
 	var mu sync.Mutex
 	return func(r Report) {
-		line, err := json.Marshal(embedded(r, table))
+		line, err := json.Marshal(embedded(metrics(r), table, r.At))
 		if err != nil { // numbers and texts
 			return
 		}
@@ -37,8 +50,9 @@ type metric struct {
 	value      float64
 }
 
-func metrics(r Report) []metric {
-	count := func(name string, n int) metric { return metric{name, "Count", float64(n)} }
+func count(name string, n int) metric { return metric{name, "Count", float64(n)} }
+
+func usageMetrics(r Report) []metric {
 	if r.Records == 0 {
 		return []metric{count("HoursClosed", r.Closed), count("HoursFinal", r.Final), count("UsageGaps", r.Gaps)}
 	}
@@ -49,16 +63,20 @@ func metrics(r Report) []metric {
 	}
 }
 
+func archiveMetrics(r Report) []metric {
+	return []metric{count("ArchiveWritten", r.Counted), count("ArchiveSkipped", r.Skipped), count("ArchiveAgain", r.Again)}
+}
+
 // embedded is a line of the format.
-func embedded(r Report, table string) map[string]any {
+func embedded(metrics []metric, table string, at time.Time) map[string]any {
 	line := map[string]any{"TableName": table}
 	var definitions []map[string]string
-	for _, m := range metrics(r) {
+	for _, m := range metrics {
 		definitions = append(definitions, map[string]string{"Name": m.name, "Unit": m.unit})
 		line[m.name] = m.value
 	}
 	line["_aws"] = map[string]any{
-		"Timestamp": r.At.UnixMilli(),
+		"Timestamp": at.UnixMilli(),
 		"CloudWatchMetrics": []map[string]any{{
 			"Namespace": metricNamespace, "Dimensions": [][]string{{"TableName"}}, "Metrics": definitions,
 		}},

@@ -2,6 +2,7 @@ package lambda_test
 
 import (
 	"bytes"
+	"io"
 	"testing"
 	"time"
 
@@ -11,10 +12,10 @@ import (
 )
 
 // embeddedLine is what the metrics of a batch look like in the log.
-func embeddedLine(t *testing.T) []byte {
+func embeddedLine(t *testing.T, observe func(io.Writer, string) func(lambda.Report)) []byte {
 	t.Helper()
 	var log bytes.Buffer
-	lambda.EmbeddedMetrics(&log, "limits")(lambda.Report{
+	observe(&log, "limits")(lambda.Report{
 		At: time.Unix(noon, 0), Records: 10, Age: 2500 * time.Millisecond, Counted: 1, Repeated: 2, Ignored: 3, Skipped: 4, Again: 5, Gaps: 6,
 	})
 	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("\n")))

@@ -36,11 +36,11 @@ func TestTemplateTranscript(t *testing.T) {
 func TestTemplatesAreThoseOfTheRoom(t *testing.T) {
 	room := filepath.Join("internal", "infra", "testdata")
 	for name, args := range map[string][]string{
-		"limits.yaml":           {"cfn"},
-		"limits.tf":             {"terraform"},
-		"everything.yaml":       {"cfn", "--table", "llm-limits", "--budget", "--control", "budget-control", "--usage", "budget-usage", "--tags", "team=search,cost-center=42: LLM"},
-		"aggregator-alone.yaml": {"cfn", "--aggregator", "--parts", "alarms"},
-		"namespace.tf":          {"terraform", "--namespace", "eu", "--parts", "roles"},
+		"limits.yaml":     {"cfn"},
+		"limits.tf":       {"terraform"},
+		"everything.yaml": {"cfn", "--table", "llm-limits", "--budget", "--control", "budget-control", "--usage", "budget-usage", "--aggregator", "--archive", "--tags", "team=search,cost-center=42: LLM"},
+		"aggregator.yaml": {"cfn", "--aggregator", "--parts", "alarms"},
+		"namespace.tf":    {"terraform", "--namespace", "eu", "--parts", "roles"},
 	} {
 		want, err := os.ReadFile(filepath.Join(room, name))
 		require.NoError(t, err)

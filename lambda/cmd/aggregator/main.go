@@ -50,8 +50,7 @@ func function(ctx context.Context, getenv func(string) string, w io.Writer) (*la
 	return newHandler(dynamodb.NewFromConfig(loaded), c, w)
 }
 
-// newArchiver is the function that archives. It publishes none of the aggregator's metrics:
-// those of one table would mix.
+// newArchiver is the function that archives.
 func newArchiver(client s3archive.S3, c config, w io.Writer) (*lambda.Handler, error) {
 	opts := &s3archive.Options{Prefix: c.archive.prefix, KMSKey: c.archive.key}
 	if c.archive.key != "" {
@@ -67,9 +66,7 @@ func newArchiver(client s3archive.S3, c config, w io.Writer) (*lambda.Handler, e
 	}
 	logger := newLogger(c, w).With("bucket", c.archive.bucket)
 	logger.Info("the function starts", "prefix", c.archive.prefix, "tries", c.tries)
-	return lambda.NewHandler(files.Process, nil, &lambda.Options{Tries: c.tries, Logger: logger, Observe: func(r lambda.Report) {
-		logger.Info("records were archived", "records", r.Records, "archived", r.Counted, "again", r.Again, "skipped", r.Skipped, "age_s", r.Age.Seconds())
-	}})
+	return lambda.NewHandler(files.Process, nil, &lambda.Options{Tries: c.tries, Logger: logger, Observe: lambda.ArchiveMetrics(w, c.table)})
 }
 
 // newLogger is the function's log.

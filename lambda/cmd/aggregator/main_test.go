@@ -125,8 +125,10 @@ func TestTheFunctionArchives(t *testing.T) {
 		assert.Equal(t, "e1", line.EventID)
 		assert.EqualValues(t, 2500, line.Limits["rpm"].Consumed)
 	}
-	assert.Contains(t, log.String(), `"archived":1`)
-	assert.NotContains(t, log.String(), "CloudWatchMetrics", "the metrics are the aggregator's")
+	assert.Contains(t, log.String(), `"ArchiveWritten":1`)
+	for _, name := range []string{"Records", "StreamAgeSeconds", "UsageGaps", "HoursClosed"} {
+		assert.NotContains(t, log.String(), name, "it is the aggregator's, of the same table")
+	}
 	_, err = h.Invoke(t.Context(), []byte(`{"detail-type":"Scheduled Event","source":"aws.events"}`))
 	assert.Error(t, err, "it closes nothing")
 }

@@ -47,7 +47,7 @@ func first(v any) map[string]any { return v.([]any)[0].(map[string]any) }
 // TestBothTemplatesRunTheSameFunction: with the same code, settings, source, queue, log and
 // schedule, in every partition.
 func TestBothTemplatesRunTheSameFunction(t *testing.T) {
-	for _, name := range []string{"aggregator", "aggregator-alone"} {
+	for _, name := range []string{"everything", "aggregator"} {
 		m := modelOf(t, options[name])
 		for _, at := range places {
 			params := map[string]string{paramCodeBucket: "my-code", paramCodeKey: "v1.zip", paramWindow: "300", paramStream: "arn:stream"}
@@ -60,8 +60,8 @@ func TestBothTemplatesRunTheSameFunction(t *testing.T) {
 				"Runtime": "runtime", "Architectures": "architectures", "Handler": "handler", "MemorySize": "memory_size", "Timeout": "timeout",
 			})
 			same(t, f["Code"].(map[string]any), g, map[string]string{"S3Bucket": "s3_bucket", "S3Key": "s3_key"})
-			assert.Equal(t, map[string]any{"DYNALIMIT_TABLE": "limits", "DYNALIMIT_RETENTION_DAYS": 90.0}, first(g["environment"])["variables"], "Terraform makes texts of numbers")
-			assert.Equal(t, map[string]any{"DYNALIMIT_TABLE": "limits", "DYNALIMIT_RETENTION_DAYS": "90"}, f["Environment"].(map[string]any)["Variables"])
+			assert.Equal(t, map[string]any{"DYNALIMIT_TABLE": m.name(limitsTable), "DYNALIMIT_RETENTION_DAYS": 90.0}, first(g["environment"])["variables"], "Terraform makes texts of numbers")
+			assert.Equal(t, map[string]any{"DYNALIMIT_TABLE": m.name(limitsTable), "DYNALIMIT_RETENTION_DAYS": "90"}, f["Environment"].(map[string]any)["Variables"])
 			assert.Equal(t, []any{"provided.al2023", []any{"arm64"}}, []any{f["Runtime"], f["Architectures"]})
 
 			source, mapping := d.cfn(aggregatorID+"Source"), d.hcl("aws_lambda_event_source_mapping")
@@ -96,7 +96,7 @@ func TestBothTemplatesRunTheSameFunction(t *testing.T) {
 // TestFunctionsRoleIsLambdasAlone: no account takes it, and the boundary bounds it.
 func TestFunctionsRoleIsLambdasAlone(t *testing.T) {
 	const boundary = "arn:aws:iam::123456789012:policy/edge"
-	m := modelOf(t, options["aggregator"])
+	m := modelOf(t, options["everything"])
 	d := deployment{
 		resolveStack(t, m.CloudFormation(), places[0], map[string]string{paramBoundary: boundary, paramPrincipal: "arn:aws:iam::1:role/x", paramService: "ecs"})["Resources"].(map[string]any),
 		resolveTerraform(t, m.Terraform(), places[0], map[string]cty.Value{"permissions_boundary_arn": cty.StringVal(boundary), "trusted_service": cty.StringVal("ecs")}),
@@ -126,7 +126,7 @@ func TestFunctionsRoleIsLambdasAlone(t *testing.T) {
 // TestAlarmsOnTheFunctionAreOnIts: with it, they name it and its queue rather than a
 // parameter, and no alarm waits for what a function that has nothing to read does not say.
 func TestAlarmsOnTheFunctionAreOnIts(t *testing.T) {
-	m := modelOf(t, options["aggregator-alone"])
+	m := modelOf(t, options["aggregator"])
 	d := deployment{resolveStack(t, m.CloudFormation(), places[0], nil)["Resources"].(map[string]any), resolveTerraform(t, m.Terraform(), places[0], nil)}
 	assert.NotContains(t, d.resources, "StreamAgeAlarm")
 	for id, want := range map[string][2]string{

@@ -40,7 +40,7 @@ func archiveRole() Role {
 }
 
 // archiveAlarms are those on the function that archives.
-func archiveAlarms() []Alarm {
+func archiveAlarms(limits string) []Alarm {
 	return []Alarm{
 		{
 			ID: "ArchiveAge", About: "What expires is more than an hour late in the archive: objects cannot be put. See the function's log: after a day it is lost.",
@@ -54,5 +54,13 @@ func archiveAlarms() []Alarm {
 			ID: "ArchiveDeadLetters", About: "Records were given up before they were archived. The message says which: they can be read for half an hour more.",
 			Metrics: []Metric{{Namespace: namespaceSQS, Name: "ApproximateNumberOfMessagesVisible", Made: archiveID}}, Statistic: "Maximum", Threshold: 1, Periods: 1,
 		},
+		{
+			ID: "ArchiveMissing", About: "Records were skipped because they cannot be read: what expired with them is not in the archive. See the function's log.",
+			Metrics: []Metric{{Namespace: MetricNamespace, Name: MetricArchiveSkipped, Table: limits}}, Statistic: "Sum", Threshold: 1, Periods: 1,
+		},
 	}
 }
+
+// MetricArchiveSkipped counts the records that the function gave up because they cannot be
+// read; it publishes it.
+const MetricArchiveSkipped = "ArchiveSkipped"

@@ -99,9 +99,10 @@ func TestBothTemplatesRunTheSameArchive(t *testing.T) {
 		assert.Equal(t, "aws_sqs_queue.archive.arn", first(first(mapping["destination_config"])["on_failure"])["destination_arn"])
 		assert.NotContains(t, resources, "ArchiveSchedule")
 		assert.NotContains(t, resources, "AggregatorFunction")
-		for _, id := range []string{"ArchiveAge", "ArchiveErrors", "ArchiveDeadLetters"} {
-			name := map[bool]string{true: "!GetAtt ArchiveDeadLetters.QueueName", false: "ref:ArchiveFunction"}[id == "ArchiveDeadLetters"]
-			assert.Equal(t, name, first(cfn(id + "Alarm")["Dimensions"])["Value"], id)
+		for id, of := range map[string]string{
+			"ArchiveAge": "ref:ArchiveFunction", "ArchiveErrors": "ref:ArchiveFunction", "ArchiveDeadLetters": "!GetAtt ArchiveDeadLetters.QueueName", "ArchiveMissing": "limits",
+		} {
+			assert.Equal(t, of, first(cfn(id + "Alarm")["Dimensions"])["Value"], id)
 		}
 	}
 }

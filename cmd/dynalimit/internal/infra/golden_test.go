@@ -19,19 +19,19 @@ import (
 
 var budgets = &BudgetTables{Control: "budget-control", Usage: "budget-usage"}
 
-// options are those whose templates are kept in testdata.
+// options are those whose templates are kept in testdata: each option once, and all together.
+// TestTemplatesAreWhole has the other combinations.
 var options = map[string]Options{
-	"limits":     {},
-	"everything": {Table: "llm-limits", Budget: budgets, Tags: map[string]string{"team": "search", "cost-center": "42: LLM"}},
-	"namespace":  {Namespace: "eu", Parts: []Part{PartRoles}},
-	"tables":     {Budget: budgets, Parts: []Part{PartTables}, Tags: map[string]string{"team": "search"}},
-	"alarms":     {Parts: []Part{PartAlarms}},
-	"no-alarms":  {Parts: []Part{PartRoles, PartTables}},
-	"aggregator": {Aggregator: true, Tags: map[string]string{"team": "search"}},
+	"limits": {},
+	"everything": {
+		Table: "llm-limits", Budget: budgets, Aggregator: true, Archive: true, Tags: map[string]string{"team": "search", "cost-center": "42: LLM"},
+	},
+	"namespace": {Namespace: "eu", Parts: []Part{PartRoles}},
+	"tables":    {Budget: budgets, Parts: []Part{PartTables}, Tags: map[string]string{"team": "search"}},
+	"alarms":    {Parts: []Part{PartAlarms}},
 	// of a table that is there already
-	"aggregator-alone": {Aggregator: true, Parts: []Part{PartAlarms}},
-	"archive":          {Archive: true, Tags: map[string]string{"team": "search"}},
-	"both-functions":   {Aggregator: true, Archive: true, Parts: []Part{PartAlarms}},
+	"aggregator": {Aggregator: true, Parts: []Part{PartAlarms}},
+	"archive":    {Archive: true, Parts: []Part{PartAlarms}},
 }
 
 func modelOf(t *testing.T, o Options) *Model {

@@ -35,7 +35,7 @@ func New(o Options) (*Model, error) {
 	if o.Has(PartAlarms) {
 		m.Alarms = append(alarms(m.Tables), streamAlarms(o, m.Tables[0].ID)...)
 		if o.Archive {
-			m.Alarms = append(m.Alarms, archiveAlarms()...)
+			m.Alarms = append(m.Alarms, archiveAlarms(m.Tables[0].ID)...)
 		}
 	}
 	return m, nil

@@ -50,3 +50,57 @@ func (m *Model) functions() (all []streamFunction) {
 	}
 	return all
 }
+
+// runtime is how the function runs, as far as both languages say it alike.
+func (f streamFunction) runtime() object {
+	return object{
+		{Key: "Description", Value: f.about},
+		{Key: "Runtime", Value: "provided.al2023"},
+		{Key: "Architectures", Value: list{"arm64"}},
+		{Key: "Handler", Value: "bootstrap"},
+		{Key: "MemorySize", Value: functionMemory},
+		{Key: "Timeout", Value: functionTimeout},
+	}
+}
+
+// delivery is how records reach the function, as far as both languages say it alike; value is
+// that of a parameter.
+func (f streamFunction) delivery(value func(param string) code) object {
+	var window any = longestWindow
+	if f.window != "" {
+		window = value(f.window)
+	}
+	return object{
+		{Key: "StartingPosition", Value: "TRIM_HORIZON"},
+		{Key: "BatchSize", Value: f.batch},
+		{Key: "MaximumBatchingWindowInSeconds", Value: window},
+		{Key: "FunctionResponseTypes", Value: list{"ReportBatchItemFailures"}, Note: "A batch comes again from its first failure on."},
+		{Key: "BisectBatchOnFunctionError", Value: true, Note: "A batch that is too much for the function comes in halves."},
+		{Key: "MaximumRetryAttempts", Value: tries, Note: "Nothing is given up but by its age, half an hour before the stream drops it."},
+		{Key: "MaximumRecordAgeInSeconds", Value: oldestRecord},
+		{Key: "ParallelizationFactor", Value: shardWorkers, Note: "The records of an item come one batch after the other."},
+	}
+}
+
+// spelled are fields as Terraform spells them.
+func spelled(o object) []any {
+	out := make([]any, len(o))
+	for i, f := range o {
+		f.Key = snake(f.Key)
+		out[i] = f
+	}
+	return out
+}
+
+// runs is the policy of what runs the function.
+func runs(log, queue code) object {
+	return object{{Key: "Version", Value: policyVersion}, {Key: "Statement", Value: list{
+		object{
+			{Key: "Sid", Value: "WriteLog"},
+			{Key: "Effect", Value: "Allow"},
+			{Key: "Action", Value: texts([]string{"logs:CreateLogStream", "logs:PutLogEvents"})},
+			{Key: "Resource", Value: log},
+		},
+		object{{Key: "Sid", Value: "TellGivenUp"}, {Key: "Effect", Value: "Allow"}, {Key: "Action", Value: "sqs:SendMessage"}, {Key: "Resource", Value: queue}},
+	}}}
+}

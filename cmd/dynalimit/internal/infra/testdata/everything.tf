@@ -1,11 +1,11 @@
-# Limits of LLM calls in DynamoDB (dynalimit): tables, roles, alarms.
+# Limits of LLM calls in DynamoDB (dynalimit): tables, roles, alarms, aggregator, archive.
 terraform {
   required_version = ">= 1.5"
 
   required_providers {
     aws = {
       source  = "hashicorp/aws"
-      version = ">= 5.0"
+      version = ">= 5.32"
     }
   }
 }
@@ -64,8 +64,41 @@ variable "alarm_topic_arn" {
   default     = null
 }
 
-variable "stream_function_name" {
-  description = "Lambda function that reads the stream of the limits; null for none"
+variable "aggregator_code_bucket" {
+  description = "S3 bucket, in the region, with the function's zip, which make lambda builds"
+  type        = string
+}
+
+variable "aggregator_code_key" {
+  description = "Key of the zip in the bucket; another one deploys another version"
+  type        = string
+}
+
+variable "aggregator_batching_window" {
+  description = "How many seconds the function waits for more records, 0 to 300: more is cheaper, and usage is later"
+  type        = number
+  default     = 60
+}
+
+variable "usage_retention_days" {
+  description = "How many days usage is kept by the hour; 0 for ever"
+  type        = number
+  default     = 90
+}
+
+variable "archive_bucket" {
+  description = "S3 bucket, in any region, that keeps what expires"
+  type        = string
+}
+
+variable "archive_prefix" {
+  description = "What the key of every object begins with, with a slash at the end"
+  type        = string
+  default     = "dynalimit/"
+}
+
+variable "archive_kms_key_arn" {
+  description = "ARN of the KMS key, not of an alias, that objects are encrypted under; null for what the bucket says"
   type        = string
   default     = null
 }
@@ -611,6 +644,419 @@ resource "aws_iam_role" "admin" {
 resource "aws_iam_role_policy_attachment" "admin" {
   role       = aws_iam_role.admin.name
   policy_arn = aws_iam_policy.admin.arn
+}
+
+# Adds the stream of the limits to usage.
+resource "aws_iam_policy" "aggregator" {
+  name_prefix = "dynalimit-aggregator-"
+  description = "Adds the stream of the limits to usage"
+  tags        = var.tags
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = concat(
+      [
+        # What changed.
+        {
+          Sid    = "ReadStream"
+          Effect = "Allow"
+          Action = [
+            "dynamodb:DescribeStream",
+            "dynamodb:GetRecords",
+            "dynamodb:GetShardIterator",
+            "dynamodb:ListStreams",
+          ]
+          Resource = ["${local.limits_table_arn}/stream/*"]
+        },
+        # What is to be summed, and where entities stand.
+        {
+          Sid      = "ReadUsage"
+          Effect   = "Allow"
+          Action   = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"]
+          Resource = [local.limits_table_arn, "${local.limits_table_arn}/index/*"]
+        },
+        # Snapshots and sums: the attributes tell them from limits and buckets.
+        {
+          Sid      = "WriteUsage"
+          Effect   = "Allow"
+          Action   = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
+          Resource = [local.limits_table_arn]
+          Condition = {
+            "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = [
+                "ENTITY#*",
+                "PLAN#*",
+                "RESOURCE#*",
+                "SYSTEM#",
+                "*/ENTITY#*",
+                "*/PLAN#*",
+                "*/RESOURCE#*",
+                "*/SYSTEM#",
+              ]
+              "dynamodb:Attributes" = [
+                "PK",
+                "SK",
+                "entity_id",
+                "resource",
+                "window",
+                "window_start",
+                "total_events",
+                "seq",
+                "GSI3PK",
+                "GSI3SK",
+                "ttl",
+                "u_*",
+                "parent_id",
+                "plan",
+                "above",
+                "closed",
+                "summed",
+                "entities",
+                "final",
+                "made_at",
+                "closed_to",
+                "final_to",
+              ]
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+              "dynamodb:Attributes"  = "false"
+            }
+          }
+        },
+      ],
+      var.kms_key_arn == null ? [] : [
+        # The tables are encrypted under a key of this account: DynamoDB uses it for the caller.
+        {
+          Sid      = "UseKey"
+          Effect   = "Allow"
+          Action   = ["kms:Decrypt"]
+          Resource = [var.kms_key_arn]
+          Condition = {
+            StringLike = {
+              "kms:ViaService" = "dynamodb.*"
+            }
+          }
+        },
+      ],
+    )
+  })
+}
+
+resource "aws_iam_role" "aggregator" {
+  name_prefix          = "dynalimit-aggregator-"
+  description          = "Adds the stream of the limits to usage"
+  permissions_boundary = var.permissions_boundary_arn
+  tags                 = var.tags
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Effect    = "Allow"
+        Action    = "sts:AssumeRole"
+        Principal = { Service = "lambda.amazonaws.com" }
+      },
+    ]
+  })
+}
+
+resource "aws_iam_role_policy_attachment" "aggregator" {
+  role       = aws_iam_role.aggregator.name
+  policy_arn = aws_iam_policy.aggregator.arn
+}
+
+# Keeps what expires of the limits in S3.
+resource "aws_iam_policy" "archive" {
+  name_prefix = "dynalimit-archive-"
+  description = "Keeps what expires of the limits in S3"
+  tags        = var.tags
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = concat(
+      [
+        # What changed.
+        {
+          Sid    = "ReadStream"
+          Effect = "Allow"
+          Action = [
+            "dynamodb:DescribeStream",
+            "dynamodb:GetRecords",
+            "dynamodb:GetShardIterator",
+            "dynamodb:ListStreams",
+          ]
+          Resource = ["${local.limits_table_arn}/stream/*"]
+        },
+        # Files of what expired.
+        {
+          Sid      = "PutObjects"
+          Effect   = "Allow"
+          Action   = ["s3:PutObject"]
+          Resource = ["arn:${data.aws_partition.current.partition}:s3:::${var.archive_bucket}/${var.archive_prefix}*"]
+        },
+      ],
+      var.kms_key_arn == null ? [] : [
+        # The tables are encrypted under a key of this account: DynamoDB uses it for the caller.
+        {
+          Sid      = "UseKey"
+          Effect   = "Allow"
+          Action   = ["kms:Decrypt"]
+          Resource = [var.kms_key_arn]
+          Condition = {
+            StringLike = {
+              "kms:ViaService" = "dynamodb.*"
+            }
+          }
+        },
+      ],
+      var.archive_kms_key_arn == null ? [] : [
+        # Objects are encrypted under this key: S3 uses it for the function.
+        {
+          Sid      = "UseArchiveKey"
+          Effect   = "Allow"
+          Action   = ["kms:GenerateDataKey"]
+          Resource = [var.archive_kms_key_arn]
+          Condition = {
+            StringLike = {
+              "kms:ViaService" = "s3.*"
+            }
+          }
+        },
+      ],
+    )
+  })
+}
+
+resource "aws_iam_role" "archive" {
+  name_prefix          = "dynalimit-archive-"
+  description          = "Keeps what expires of the limits in S3"
+  permissions_boundary = var.permissions_boundary_arn
+  tags                 = var.tags
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Effect    = "Allow"
+        Action    = "sts:AssumeRole"
+        Principal = { Service = "lambda.amazonaws.com" }
+      },
+    ]
+  })
+}
+
+resource "aws_iam_role_policy_attachment" "archive" {
+  role       = aws_iam_role.archive.name
+  policy_arn = aws_iam_policy.archive.arn
+}
+
+# What the function says.
+resource "aws_cloudwatch_log_group" "aggregator" {
+  name_prefix       = "/aws/lambda/dynalimit-aggregator-"
+  retention_in_days = 30
+  tags              = var.tags
+}
+
+# Says which records were given up.
+resource "aws_sqs_queue" "aggregator" {
+  name_prefix               = "dynalimit-aggregator-"
+  message_retention_seconds = 1209600
+  sqs_managed_sse_enabled   = true
+  tags                      = var.tags
+}
+
+resource "aws_iam_role_policy" "aggregator" {
+  name_prefix = "runs-"
+  role        = aws_iam_role.aggregator.id
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Sid      = "WriteLog"
+        Effect   = "Allow"
+        Action   = ["logs:CreateLogStream", "logs:PutLogEvents"]
+        Resource = "${aws_cloudwatch_log_group.aggregator.arn}:*"
+      },
+      {
+        Sid      = "TellGivenUp"
+        Effect   = "Allow"
+        Action   = "sqs:SendMessage"
+        Resource = aws_sqs_queue.aggregator.arn
+      },
+    ]
+  })
+}
+
+# Adds the stream of the limits to usage, and closes its hours.
+resource "aws_lambda_function" "aggregator" {
+  function_name = "${var.limits_table_name}-aggregator"
+  description   = "Adds the stream of the limits to usage (dynalimit)"
+  runtime       = "provided.al2023"
+  architectures = ["arm64"]
+  handler       = "bootstrap"
+  memory_size   = 512
+  timeout       = 300
+  s3_bucket     = var.aggregator_code_bucket
+  s3_key        = var.aggregator_code_key
+  role          = aws_iam_role.aggregator.arn
+
+  logging_config {
+    log_format = "Text"
+    log_group  = aws_cloudwatch_log_group.aggregator.name
+  }
+
+  environment {
+    variables = {
+      DYNALIMIT_TABLE          = var.limits_table_name
+      DYNALIMIT_RETENTION_DAYS = var.usage_retention_days
+    }
+  }
+  tags = var.tags
+}
+
+resource "aws_lambda_event_source_mapping" "aggregator" {
+  event_source_arn                   = aws_dynamodb_table.limits.stream_arn
+  function_name                      = aws_lambda_function.aggregator.arn
+  starting_position                  = "TRIM_HORIZON"
+  batch_size                         = 1000
+  maximum_batching_window_in_seconds = var.aggregator_batching_window
+  # A batch comes again from its first failure on.
+  function_response_types = ["ReportBatchItemFailures"]
+  # A batch that is too much for the function comes in halves.
+  bisect_batch_on_function_error = true
+  # Nothing is given up but by its age, half an hour before the stream drops it.
+  maximum_retry_attempts        = -1
+  maximum_record_age_in_seconds = 84600
+  # The records of an item come one batch after the other.
+  parallelization_factor = 1
+  depends_on             = [aws_iam_role_policy.aggregator, aws_iam_role_policy_attachment.aggregator]
+
+  destination_config {
+    on_failure {
+      destination_arn = aws_sqs_queue.aggregator.arn
+    }
+  }
+
+  # Records of buckets alone.
+  filter_criteria {
+    filter {
+      pattern = "{\"dynamodb\":{\"Keys\":{\"SK\":{\"S\":[{\"prefix\":\"#BUCKET#\"}]}}}}"
+    }
+  }
+}
+
+# Closes the hours that are due.
+resource "aws_cloudwatch_event_rule" "aggregator" {
+  name_prefix         = "dynalimit-aggregator-"
+  description         = "Closes hours of usage"
+  schedule_expression = "rate(5 minutes)"
+  tags                = var.tags
+}
+
+resource "aws_cloudwatch_event_target" "aggregator" {
+  rule = aws_cloudwatch_event_rule.aggregator.name
+  arn  = aws_lambda_function.aggregator.arn
+}
+
+resource "aws_lambda_permission" "aggregator" {
+  action        = "lambda:InvokeFunction"
+  function_name = aws_lambda_function.aggregator.function_name
+  principal     = "events.amazonaws.com"
+  source_arn    = aws_cloudwatch_event_rule.aggregator.arn
+}
+
+# What the function says.
+resource "aws_cloudwatch_log_group" "archive" {
+  name_prefix       = "/aws/lambda/dynalimit-archive-"
+  retention_in_days = 30
+  tags              = var.tags
+}
+
+# Says which records were given up.
+resource "aws_sqs_queue" "archive" {
+  name_prefix               = "dynalimit-archive-"
+  message_retention_seconds = 1209600
+  sqs_managed_sse_enabled   = true
+  tags                      = var.tags
+}
+
+resource "aws_iam_role_policy" "archive" {
+  name_prefix = "runs-"
+  role        = aws_iam_role.archive.id
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Sid      = "WriteLog"
+        Effect   = "Allow"
+        Action   = ["logs:CreateLogStream", "logs:PutLogEvents"]
+        Resource = "${aws_cloudwatch_log_group.archive.arn}:*"
+      },
+      {
+        Sid      = "TellGivenUp"
+        Effect   = "Allow"
+        Action   = "sqs:SendMessage"
+        Resource = aws_sqs_queue.archive.arn
+      },
+    ]
+  })
+}
+
+# Keeps changes, usage and denials that expire.
+resource "aws_lambda_function" "archive" {
+  function_name = "${var.limits_table_name}-archive"
+  description   = "Keeps what expires of the limits in S3 (dynalimit)"
+  runtime       = "provided.al2023"
+  architectures = ["arm64"]
+  handler       = "bootstrap"
+  memory_size   = 512
+  timeout       = 300
+  s3_bucket     = var.aggregator_code_bucket
+  s3_key        = var.aggregator_code_key
+  role          = aws_iam_role.archive.arn
+
+  logging_config {
+    log_format = "Text"
+    log_group  = aws_cloudwatch_log_group.archive.name
+  }
+
+  environment {
+    variables = {
+      DYNALIMIT_TABLE           = var.limits_table_name
+      DYNALIMIT_ARCHIVE_BUCKET  = var.archive_bucket
+      DYNALIMIT_ARCHIVE_PREFIX  = var.archive_prefix
+      DYNALIMIT_ARCHIVE_KMS_KEY = var.archive_kms_key_arn == null ? "" : var.archive_kms_key_arn
+    }
+  }
+  tags = var.tags
+}
+
+resource "aws_lambda_event_source_mapping" "archive" {
+  event_source_arn                   = aws_dynamodb_table.limits.stream_arn
+  function_name                      = aws_lambda_function.archive.arn
+  starting_position                  = "TRIM_HORIZON"
+  batch_size                         = 10000
+  maximum_batching_window_in_seconds = 300
+  # A batch comes again from its first failure on.
+  function_response_types = ["ReportBatchItemFailures"]
+  # A batch that is too much for the function comes in halves.
+  bisect_batch_on_function_error = true
+  # Nothing is given up but by its age, half an hour before the stream drops it.
+  maximum_retry_attempts        = -1
+  maximum_record_age_in_seconds = 84600
+  # The records of an item come one batch after the other.
+  parallelization_factor = 1
+  depends_on             = [aws_iam_role_policy.archive, aws_iam_role_policy_attachment.archive]
+
+  destination_config {
+    on_failure {
+      destination_arn = aws_sqs_queue.archive.arn
+    }
+  }
+
+  # What DynamoDB deleted by its time to live, and is archived.
+  filter_criteria {
+    filter {
+      pattern = "{\"eventName\":[\"REMOVE\"],\"userIdentity\":{\"type\":[\"Service\"],\"principalId\":[\"dynamodb.amazonaws.com\"]},\"dynamodb\":{\"Keys\":{\"SK\":{\"S\":[{\"prefix\":\"#AUDIT#\"},{\"prefix\":\"#USAGE\"},{\"prefix\":\"#CHILDREN_\"},{\"prefix\":\"#DENIED#\"}]}}}}"
+    }
+  }
 }
 
 # Reads are throttled: a partition is read too often. Raise the time that configuration is kept in memory, or the table's maximum.
@@ -1212,36 +1658,14 @@ resource "aws_cloudwatch_metric_alarm" "degraded_leases" {
   }
 }
 
-# Whoever reads the table's stream is more than 5 minutes behind, or says nothing any more. See whether it runs, and whether it fails.
-resource "aws_cloudwatch_metric_alarm" "stream_age" {
-  alarm_name                = "${var.limits_table_name}-stream-age"
-  alarm_description         = "Whoever reads the table's stream is more than 5 minutes behind, or says nothing any more. See whether it runs, and whether it fails."
-  alarm_actions             = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
-  ok_actions                = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
-  comparison_operator       = "GreaterThanOrEqualToThreshold"
-  threshold                 = 300
-  evaluation_periods        = 3
-  treat_missing_data        = "missing"
-  tags                      = var.tags
-  insufficient_data_actions = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
-  namespace                 = "dynalimit"
-  metric_name               = "StreamAgeSeconds"
-  statistic                 = "Maximum"
-  period                    = 60
-  dimensions = {
-    TableName = var.limits_table_name
-  }
-}
-
-# The function that reads the table's stream is more than 5 minutes behind. See whether it fails.
+# The function that reads the table's stream is far behind. See whether it fails.
 resource "aws_cloudwatch_metric_alarm" "stream_function_age" {
-  count               = var.stream_function_name == null ? 0 : 1
   alarm_name          = "${var.limits_table_name}-stream-function-age"
-  alarm_description   = "The function that reads the table's stream is more than 5 minutes behind. See whether it fails."
+  alarm_description   = "The function that reads the table's stream is far behind. See whether it fails."
   alarm_actions       = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
   ok_actions          = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
   comparison_operator = "GreaterThanOrEqualToThreshold"
-  threshold           = 300000
+  threshold           = 900000
   evaluation_periods  = 3
   treat_missing_data  = "notBreaching"
   tags                = var.tags
@@ -1250,7 +1674,175 @@ resource "aws_cloudwatch_metric_alarm" "stream_function_age" {
   statistic           = "Maximum"
   period              = 60
   dimensions = {
-    FunctionName = var.stream_function_name
+    FunctionName = aws_lambda_function.aggregator.function_name
+  }
+}
+
+# The function that adds up usage fails: its batch comes again, or hours stay open. See its log.
+resource "aws_cloudwatch_metric_alarm" "aggregator_errors" {
+  alarm_name          = "${var.limits_table_name}-aggregator-errors"
+  alarm_description   = "The function that adds up usage fails: its batch comes again, or hours stay open. See its log."
+  alarm_actions       = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  ok_actions          = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = 1
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  tags                = var.tags
+  namespace           = "AWS/Lambda"
+  metric_name         = "Errors"
+  statistic           = "Sum"
+  period              = 60
+  dimensions = {
+    FunctionName = aws_lambda_function.aggregator.function_name
+  }
+}
+
+# Records were given up before they were added to usage. The message says which: they can be read for half an hour more.
+resource "aws_cloudwatch_metric_alarm" "aggregator_dead_letters" {
+  alarm_name          = "${var.limits_table_name}-aggregator-dead-letters"
+  alarm_description   = "Records were given up before they were added to usage. The message says which: they can be read for half an hour more."
+  alarm_actions       = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  ok_actions          = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = 1
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  tags                = var.tags
+  namespace           = "AWS/SQS"
+  metric_name         = "ApproximateNumberOfMessagesVisible"
+  statistic           = "Maximum"
+  period              = 60
+  dimensions = {
+    QueueName = aws_sqs_queue.aggregator.name
+  }
+}
+
+# Records were skipped because they cannot be read, or never came: usage is missing. See the function's log, and repair it.
+resource "aws_cloudwatch_metric_alarm" "usage_missing" {
+  alarm_name          = "${var.limits_table_name}-usage-missing"
+  alarm_description   = "Records were skipped because they cannot be read, or never came: usage is missing. See the function's log, and repair it."
+  alarm_actions       = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  ok_actions          = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = 1
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  tags                = var.tags
+
+  metric_query {
+    id          = "total"
+    expression  = "SUM(FILL(METRICS(), 0))"
+    label       = "UsageMissing"
+    return_data = true
+  }
+
+  metric_query {
+    id = "m1"
+
+    metric {
+      namespace   = "dynalimit"
+      metric_name = "RecordsSkipped"
+      stat        = "Sum"
+      period      = 60
+      dimensions = {
+        TableName = var.limits_table_name
+      }
+    }
+  }
+
+  metric_query {
+    id = "m2"
+
+    metric {
+      namespace   = "dynalimit"
+      metric_name = "UsageGaps"
+      stat        = "Sum"
+      period      = 60
+      dimensions = {
+        TableName = var.limits_table_name
+      }
+    }
+  }
+}
+
+# What expires is more than an hour late in the archive: objects cannot be put. See the function's log: after a day it is lost.
+resource "aws_cloudwatch_metric_alarm" "archive_age" {
+  alarm_name          = "${var.limits_table_name}-archive-age"
+  alarm_description   = "What expires is more than an hour late in the archive: objects cannot be put. See the function's log: after a day it is lost."
+  alarm_actions       = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  ok_actions          = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = 3600000
+  evaluation_periods  = 3
+  treat_missing_data  = "notBreaching"
+  tags                = var.tags
+  namespace           = "AWS/Lambda"
+  metric_name         = "IteratorAge"
+  statistic           = "Maximum"
+  period              = 60
+  dimensions = {
+    FunctionName = aws_lambda_function.archive.function_name
+  }
+}
+
+# The function that archives fails: its batch comes again. See its log.
+resource "aws_cloudwatch_metric_alarm" "archive_errors" {
+  alarm_name          = "${var.limits_table_name}-archive-errors"
+  alarm_description   = "The function that archives fails: its batch comes again. See its log."
+  alarm_actions       = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  ok_actions          = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = 1
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  tags                = var.tags
+  namespace           = "AWS/Lambda"
+  metric_name         = "Errors"
+  statistic           = "Sum"
+  period              = 60
+  dimensions = {
+    FunctionName = aws_lambda_function.archive.function_name
+  }
+}
+
+# Records were given up before they were archived. The message says which: they can be read for half an hour more.
+resource "aws_cloudwatch_metric_alarm" "archive_dead_letters" {
+  alarm_name          = "${var.limits_table_name}-archive-dead-letters"
+  alarm_description   = "Records were given up before they were archived. The message says which: they can be read for half an hour more."
+  alarm_actions       = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  ok_actions          = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = 1
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  tags                = var.tags
+  namespace           = "AWS/SQS"
+  metric_name         = "ApproximateNumberOfMessagesVisible"
+  statistic           = "Maximum"
+  period              = 60
+  dimensions = {
+    QueueName = aws_sqs_queue.archive.name
+  }
+}
+
+# Records were skipped because they cannot be read: what expired with them is not in the archive. See the function's log.
+resource "aws_cloudwatch_metric_alarm" "archive_missing" {
+  alarm_name          = "${var.limits_table_name}-archive-missing"
+  alarm_description   = "Records were skipped because they cannot be read: what expired with them is not in the archive. See the function's log."
+  alarm_actions       = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  ok_actions          = var.alarm_topic_arn == null ? [] : [var.alarm_topic_arn]
+  comparison_operator = "GreaterThanOrEqualToThreshold"
+  threshold           = 1
+  evaluation_periods  = 1
+  treat_missing_data  = "notBreaching"
+  tags                = var.tags
+  namespace           = "dynalimit"
+  metric_name         = "ArchiveSkipped"
+  statistic           = "Sum"
+  period              = 60
+  dimensions = {
+    TableName = var.limits_table_name
   }
 }
 
@@ -1312,4 +1904,24 @@ output "admin_role_arn" {
 output "admin_policy_arn" {
   description = "The policy, to attach to a role of yours"
   value       = aws_iam_policy.admin.arn
+}
+
+output "aggregator_role_arn" {
+  description = "Adds the stream of the limits to usage"
+  value       = aws_iam_role.aggregator.arn
+}
+
+output "aggregator_policy_arn" {
+  description = "The policy, to attach to a role of yours"
+  value       = aws_iam_policy.aggregator.arn
+}
+
+output "archive_role_arn" {
+  description = "Keeps what expires of the limits in S3"
+  value       = aws_iam_role.archive.arn
+}
+
+output "archive_policy_arn" {
+  description = "The policy, to attach to a role of yours"
+  value       = aws_iam_policy.archive.arn
 }

@@ -1,5 +1,7 @@
 package infra
 
+// The functions of a configuration, and what calls them.
+
 // provider is which versions of Terraform's provider know everything that is described.
 func (m *Model) provider() string {
 	if m.Aggregator || m.Archive {
@@ -53,45 +55,31 @@ func (t module) function(f streamFunction) []any {
 		}
 		environment = append(environment, field{Key: s.name, Value: value})
 	}
-	return []any{
-		field{Key: "function_name", Value: code(`"${var.` + tableVariable(limitsTable) + `}-` + id + `"`)},
-		field{Key: "description", Value: f.about},
-		field{Key: "runtime", Value: "provided.al2023"},
-		field{Key: "architectures", Value: list{"arm64"}},
-		field{Key: "handler", Value: "bootstrap"},
+	name := field{Key: "function_name", Value: code(`"${var.` + tableVariable(limitsTable) + `}-` + id + `"`)}
+	return append(
+		append([]any{name}, spelled(f.runtime())...),
 		field{Key: "s3_bucket", Value: variable(paramCodeBucket)},
 		field{Key: "s3_key", Value: variable(paramCodeKey)},
 		field{Key: "role", Value: code("aws_iam_role." + id + ".arn")},
-		field{Key: "memory_size", Value: functionMemory},
-		field{Key: "timeout", Value: functionTimeout},
 		block{Head: "logging_config", Body: []any{
 			field{Key: "log_format", Value: "Text"}, field{Key: "log_group", Value: code("aws_cloudwatch_log_group." + id + ".name")},
 		}},
 		block{Head: "environment", Body: []any{field{Key: "variables", Value: environment}}},
-	}
+	)
 }
 
 func (t module) source(f streamFunction) []any {
 	id := snake(f.id)
-	var window any = longestWindow
-	if f.window != "" {
-		window = variable(f.window)
-	}
 	stream := variable(paramStream)
 	if t.Has(PartTables) {
 		stream = code("aws_dynamodb_table." + snake(limitsTable) + ".stream_arn")
 	}
-	return []any{
+	body := append([]any{
 		field{Key: "event_source_arn", Value: stream},
 		field{Key: "function_name", Value: code("aws_lambda_function." + id + ".arn")},
-		field{Key: "starting_position", Value: "TRIM_HORIZON"},
-		field{Key: "batch_size", Value: f.batch},
-		field{Key: "maximum_batching_window_in_seconds", Value: window},
-		field{Key: "function_response_types", Value: list{"ReportBatchItemFailures"}, Note: "A batch comes again from its first failure on."},
-		field{Key: "bisect_batch_on_function_error", Value: true, Note: "A batch that is too much for the function comes in halves."},
-		field{Key: "maximum_retry_attempts", Value: tries, Note: "Nothing is given up but by its age, half an hour before the stream drops it."},
-		field{Key: "maximum_record_age_in_seconds", Value: oldestRecord},
-		field{Key: "parallelization_factor", Value: shardWorkers, Note: "The records of an item come one batch after the other."},
+	}, spelled(f.delivery(variable))...)
+	return append(
+		body,
 		field{Key: "depends_on", Value: code("[aws_iam_role_policy." + id + ", aws_iam_role_policy_attachment." + id + "]")},
 		block{Head: "destination_config", Body: []any{block{Head: "on_failure", Body: []any{
 			field{Key: "destination_arn", Value: code("aws_sqs_queue." + id + ".arn")},
@@ -99,5 +87,5 @@ func (t module) source(f streamFunction) []any {
 		block{Note: f.lets, Head: "filter_criteria", Body: []any{block{Head: "filter", Body: []any{
 			field{Key: "pattern", Value: f.pattern},
 		}}}},
-	}
+	)
 }
