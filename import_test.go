@@ -111,7 +111,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "internal/shards",
-		std:     append([]string{"hash/fnv"}, pureStd...),
+		std:     append([]string{"hash/fnv", "iter"}, pureStd...),
 		project: []string{"internal/schema"},
 		reason:  "who reads which shard, and in which order, is decided from values, so that every constellation can be tried",
 	},

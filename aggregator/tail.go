@@ -25,6 +25,7 @@ const (
 	defaultGathered  = 10_000
 	defaultHold      = 30 * time.Second
 	defaultPoll      = time.Second
+	shortestPoll     = 10 * time.Millisecond
 	longestPoll      = time.Minute
 	defaultTries     = 3
 	maxHolder        = 256
@@ -77,7 +78,8 @@ type TailOptions struct {
 	// wait for another. 1 s to 1 hour. Defaults to 30 s.
 	Hold time.Duration
 	// Poll is the pause before a shard is read again that has nothing new, more or less: it
-	// varies by a quarter. At most 1 minute. Defaults to 1 s.
+	// varies by a quarter. 10 ms to 1 minute, though DynamoDB serves five reads of a shard in
+	// a second. Defaults to 1 s.
 	Poll time.Duration
 	// Tries is how often a record is given that can never be processed
 	// (Failure.Unreadable) before it is skipped. Defaults to 3.
@@ -179,8 +181,8 @@ func (o *TailOptions) check() error {
 		return invalid("options.MaxRecords", "is %d; give at least 1, or 0 for the default", o.MaxRecords)
 	case o.Hold < lock.ShortestHold || o.Hold > lock.LongestHold:
 		return invalid("options.Hold", "is %v; give %v to %v", o.Hold, lock.ShortestHold, lock.LongestHold)
-	case o.Poll < 0 || o.Poll > longestPoll:
-		return invalid("options.Poll", "is %v; give at most %v, or 0 for the default", o.Poll, longestPoll)
+	case o.Poll < shortestPoll || o.Poll > longestPoll:
+		return invalid("options.Poll", "is %v; give %v to %v, or 0 for the default", o.Poll, shortestPoll, longestPoll)
 	case o.Tries < 0:
 		return invalid("options.Tries", "is %d; give at least 1, or 0 for the default", o.Tries)
 	}

@@ -3,9 +3,9 @@ package aggregator
 import "time"
 
 // TailObserver is told what a Tail does, for metrics and logs. Its methods are called by
-// several goroutines, one for each shard: they must be quick and safe for concurrent use.
-// Embed NopTailObserver and implement only the methods that you need; then a method added
-// later does not break your type.
+// several goroutines, one for each shard: they must be quick and safe for concurrent use, and
+// must not panic, which would end the process. Embed NopTailObserver and implement only the
+// methods that you need; then a method added later does not break your type.
 type TailObserver interface {
 	// ShardChanged is called when this Tail takes a shard, and when it is done with it.
 	ShardChanged(e ShardChange)
@@ -16,7 +16,8 @@ type TailObserver interface {
 	// Skipped is called for a record that was given up because it can never be processed.
 	Skipped(e RecordSkipped)
 	// Trimmed is called when records of a shard were gone from the stream before they were
-	// read. A Processor tells of the gap at the next record of each bucket.
+	// read, or may have been: the shard is gone, and nobody came to its end. A Processor tells
+	// of the gap at the next record of each bucket.
 	Trimmed(e ShardTrimmed)
 	// Disordered is called for a record whose sequence number is not above that of one
 	// before it. It is processed all the same, though a Processor may take it for repeated.

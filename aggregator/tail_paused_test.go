@@ -8,9 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -124,12 +121,8 @@ func (f *fleet) trouble(seed uint64) {
 // replaceStream turns the stream off and on again, once somebody reads the last one.
 func (f *fleet) replaceStream() {
 	f.catchUp()
-	for _, spec := range []*types.StreamSpecification{
-		{StreamEnabled: aws.Bool(false)}, {StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages},
-	} {
-		_, err := f.db.Client().UpdateTable(f.t.Context(), &dynamodb.UpdateTableInput{TableName: aws.String("limits"), StreamSpecification: spec})
-		require.NoError(f.t, err)
-	}
+	f.h.stream(false)
+	f.h.stream(true)
 }
 
 // TestTailsThatStandStill: several tails of different pace, whose clocks differ, stand still

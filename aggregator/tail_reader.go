@@ -149,14 +149,18 @@ func (r *reader) start(ctx context.Context) error {
 	return err
 }
 
-// end stores that the shard was processed to its end.
+// end stores that the shard was processed to its end. It is not finished if somebody came
+// further meanwhile: they may have records in hand that are to be processed before those of
+// its children.
 func (r *reader) end(ctx context.Context) error {
 	if !r.insist(ctx, "write the checkpoint", func() error {
-		return r.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true})
+		if err := r.advance(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true}); err != nil {
+			return err
+		}
+		return r.start(ctx)
 	}) {
 		return context.Cause(ctx)
 	}
-	r.finished = true
 	return nil
 }
 
@@ -191,18 +195,35 @@ func (r *reader) pause(ctx context.Context) {
 	_ = ddb.Sleep(ctx, d)
 }
 
-// read reads the shard once, and reports whether it has ended. It waits for room, after
-// what it gathered itself.
+// reserve reserves room for what a read may bring: a share of it, or more for a shard that
+// has more. It waits for it, after what the shard gathered itself; 0 means that there is none.
+func (r *reader) reserve(ctx context.Context) (limit int64) {
+	if limit = r.share(1); r.more && r.room.TryAcquire(limit) {
+		return limit
+	}
+	switch limit = r.share(r.reading.Load()); {
+	case r.room.TryAcquire(limit):
+		return limit
+	case len(r.gathered) > 0:
+		r.since = time.Time{} // due
+		return 0
+	case r.room.Acquire(ctx, limit) != nil: // others get none before, and process early
+		return 0
+	}
+	return limit
+}
+
+// share is how many records are asked for at once where so many shards are read: all of them
+// ask for no more than half of what may be gathered.
+func (t *Tail) share(shards int64) int64 {
+	return max(1, min(mostRead, int64(t.options.MaxRecords)/(2*max(1, shards))))
+}
+
+// read reads the shard once, and reports whether it has ended.
 func (r *reader) read(ctx context.Context) (ended bool) {
-	limit := max(1, min(mostRead, int64(r.options.MaxRecords)/(2*max(1, r.reading.Load()))))
-	if !r.room.TryAcquire(limit) {
-		if len(r.gathered) > 0 {
-			r.since = time.Time{} // due
-			return false
-		}
-		if r.room.Acquire(ctx, limit) != nil { // others get none before, and process early
-			return false
-		}
+	limit := r.reserve(ctx)
+	if limit == 0 {
+		return false
 	}
 	records, ended := r.page(ctx, int32(limit))
 	kept := r.gather(records)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -99,6 +100,8 @@ type run struct {
 	// ended gets each reader when it is done.
 	ended chan *reader
 
+	// seen is what the followers of the stream remembered at the last look.
+	seen      schema.TailMemory
 	listed    []shards.Shard
 	listNext  time.Time
 	listPause time.Duration
@@ -133,8 +136,9 @@ func (r *run) attend(ctx context.Context) {
 
 // step looks at what there is and does what is to be done. It returns when to look again.
 func (r *run) step(ctx context.Context) time.Duration {
-	m, err := r.memory(ctx)
-	if err == nil {
+	due := !time.Now().Before(r.listNext)
+	m, err := r.look(ctx, due)
+	if err == nil && due {
 		err = r.list(ctx, m)
 	}
 	if err != nil {
@@ -148,8 +152,10 @@ func (r *run) step(ctx context.Context) time.Duration {
 	now := r.options.Now()
 	sight := r.sight(m, now)
 	plan := sight.Plan(now)
-	for _, id := range plan.Take {
-		r.take(id, m)
+	for _, s := range sight.Ready {
+		if slices.Contains(plan.Take, s.ID) {
+			r.take(s, m)
+		}
 	}
 	for _, id := range plan.Leave {
 		r.readers[id].leave()
@@ -164,11 +170,29 @@ func (r *run) step(ctx context.Context) time.Duration {
 	return max(wait, 10*time.Millisecond)
 }
 
-// list lists the shards, if it is time to.
-func (r *run) list(ctx context.Context, m schema.TailMemory) error {
-	if time.Now().Before(r.listNext) {
-		return nil
+// look reads what there is of leases. Checkpoints, of which there are some for each shard that
+// ended in the last days, are read with the list of shards, and where a lease is gone: then its
+// shard is at its end.
+func (r *run) look(ctx context.Context, whole bool) (schema.TailMemory, error) {
+	m, err := r.leases(ctx)
+	if err != nil {
+		return m, err
 	}
+	for id := range r.seen.Leases {
+		_, there := m.Leases[id]
+		whole = whole || !there
+	}
+	if m.Checkpoints = r.seen.Checkpoints; whole {
+		if m.Checkpoints, err = r.checkpoints(ctx); err != nil {
+			return m, err
+		}
+	}
+	r.seen = m
+	return m, nil
+}
+
+// list lists the shards.
+func (r *run) list(ctx context.Context, m schema.TailMemory) error {
 	arn, err := r.source(ctx)
 	if err != nil && ctx.Err() == nil { // what the last stream still has can be read
 		r.observer.Retrying(TailRetry{Op: "find the stream", Try: 1, Err: err})
@@ -185,14 +209,25 @@ func (r *run) list(ctx context.Context, m schema.TailMemory) error {
 	return nil
 }
 
+// known are the shards that are listed, and those that somebody began to read.
+func (r *run) known(m schema.TailMemory) []shards.Shard {
+	return shards.Known(r.listed, func(yield func(shards.ID) bool) {
+		for _, begun := range []iter.Seq[shards.ID]{maps.Keys(m.Checkpoints), maps.Keys(m.Leases), maps.Keys(r.readers)} {
+			for id := range begun {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	})
+}
+
 // sight is what there is.
 func (r *run) sight(m schema.TailMemory, now time.Time) *shards.Sight {
 	s := &shards.Sight{
 		Me: r.me, Leases: map[shards.ID]shards.Lease{}, Mine: map[shards.ID]bool{}, Idle: r.idle, Patience: r.options.Hold,
 	}
-	s.Ready = shards.Ready(r.listed,
-		func(id shards.ID) bool { return r.finished[id] || m.Checkpoints[id].Finished },
-		func(id shards.ID) bool { return r.readers[id] != nil || now.Before(lock.FreeAt(m.Leases[id])) })
+	s.Ready = shards.Ready(r.known(m), func(id shards.ID) bool { return r.finished[id] || m.Checkpoints[id].Finished })
 	for id, reader := range r.readers {
 		s.Mine[id] = !reader.left()
 	}
@@ -218,10 +253,9 @@ func (r *run) sight(m schema.TailMemory, now time.Time) *shards.Sight {
 }
 
 // take begins to read a shard.
-func (r *run) take(id shards.ID, m schema.TailMemory) {
-	i := slices.IndexFunc(r.listed, func(s shards.Shard) bool { return s.ID == id })
-	reader := newReader(r.work, r.Tail, r.arn, id, floor(r.listed[i], m))
-	r.readers[id] = reader
+func (r *run) take(s shards.Shard, m schema.TailMemory) {
+	reader := newReader(r.work, r.Tail, r.arn, s.ID, floor(s, m))
+	r.readers[s.ID] = reader
 	go func() {
 		reader.run(r.work)
 		r.ended <- reader

@@ -132,21 +132,28 @@ func TestShardsThatSplit(t *testing.T) {
 	})
 }
 
+// stream turns the table's stream on or off.
+func (h *harbor) stream(on bool) {
+	h.t.Helper()
+	spec := &types.StreamSpecification{StreamEnabled: &on}
+	if on {
+		spec.StreamViewType = types.StreamViewTypeNewAndOldImages
+	}
+	_, err := h.db.Client().UpdateTable(h.t.Context(), &dynamodb.UpdateTableInput{TableName: aws.String("limits"), StreamSpecification: spec})
+	require.NoError(h.t, err)
+}
+
 // TestStreamThatIsReplaced: what the old one still has is read before the new one.
 func TestStreamThatIsReplaced(t *testing.T) {
 	inHarbor(t, func(t *testing.T, h *harbor) {
 		h.spend(1)
 		a := h.tail(aggregator.TailOptions{})
 		after(10 * time.Second)
-		stream := func(spec *types.StreamSpecification) {
-			_, err := h.db.Client().UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: aws.String("limits"), StreamSpecification: spec})
-			require.NoError(t, err)
-		}
 		h.spend(1)
 		a.kill()
 		h.spend(1)
-		stream(&types.StreamSpecification{StreamEnabled: aws.Bool(false)})
-		stream(&types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages})
+		h.stream(false)
+		h.stream(true)
 		h.spend(1)
 		b := h.tail(aggregator.TailOptions{})
 		after(2 * time.Minute)
@@ -154,11 +161,11 @@ func TestStreamThatIsReplaced(t *testing.T) {
 		assert.Empty(t, b.disordered)
 
 		h.spend(1)
-		stream(&types.StreamSpecification{StreamEnabled: aws.Bool(false)})
+		h.stream(false)
 		after(time.Minute)
 		require.NotEmpty(t, b.retries)
 		assert.ErrorIs(t, b.retries[len(b.retries)-1].Err, dynalimit.ErrTable)
-		stream(&types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages})
+		h.stream(true)
 		h.spend(1)
 		after(2 * time.Minute)
 		assert.EqualValues(t, 6, h.total())

@@ -16,6 +16,9 @@ import (
 // requestTimeout bounds one request, so that nothing waits for ever.
 const requestTimeout = 5 * time.Second
 
+// memoryPage is how many of what followers remember one request asks for: they are small.
+const memoryPage = 1000
+
 // store is the table in which a Tail keeps what it remembers. It has each request bounded.
 type store struct {
 	table.Client // what is never called
@@ -51,10 +54,23 @@ func bounded[In, Out, Option any](ctx context.Context, request func(context.Cont
 	return request(ctx, in, o...)
 }
 
-// memory reads what the followers of the stream remember.
-func (t *Tail) memory(ctx context.Context) (schema.TailMemory, error) {
+// leases reads which shards are read, and who is there.
+func (t *Tail) leases(ctx context.Context) (schema.TailMemory, error) {
+	from, to := t.keys.Leases()
+	return t.remembered(ctx, table.Query{Op: "look at leases", From: from, To: to})
+}
+
+// checkpoints reads how far all shards were read.
+func (t *Tail) checkpoints(ctx context.Context) (map[shards.ID]schema.TailCheckpoint, error) {
+	m, err := t.remembered(ctx, table.Query{Op: "look at checkpoints", Prefix: t.keys.Checkpoints()})
+	return m.Checkpoints, err
+}
+
+// remembered reads what the followers of the stream remember.
+func (t *Tail) remembered(ctx context.Context, q table.Query) (schema.TailMemory, error) {
+	q.Hash, q.Value, q.Whole, q.Page = schema.PK, t.keys.Partition(), true, memoryPage
 	var items []schema.Item
-	for item, err := range t.store.table.Items(ctx, table.Query{Op: "look at checkpoints and leases", Hash: schema.PK, Value: t.keys.Partition(), Whole: true}) {
+	for item, err := range t.store.table.Items(ctx, q) {
 		if err != nil {
 			return schema.TailMemory{}, err
 		}

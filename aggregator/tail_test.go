@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -86,6 +87,8 @@ type wire struct {
 	cut atomic.Bool
 	// bend changes what is read; nil for not.
 	bend func(*dynamodbstreams.GetRecordsOutput)
+	// hidden is a shard that is not listed, gone one that cannot be read; nil for none.
+	hidden, gone atomic.Pointer[string]
 }
 
 var errCut = errors.New("the process is dead")
@@ -103,14 +106,25 @@ func via[In, Out, Option any](ctx context.Context, w *wire, request func(context
 }
 
 func (w *wire) DescribeStream(ctx context.Context, in *dynamodbstreams.DescribeStreamInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.DescribeStreamOutput, error) {
-	return via(ctx, w, w.StreamsAPI.DescribeStream, in, o...)
+	out, err := via(ctx, w, w.StreamsAPI.DescribeStream, in, o...)
+	if hidden := w.hidden.Load(); hidden != nil && err == nil {
+		d := out.StreamDescription
+		d.Shards = slices.DeleteFunc(d.Shards, func(s streamtypes.Shard) bool { return *s.ShardId == *hidden })
+	}
+	return out, err
 }
 
 func (w *wire) GetShardIterator(ctx context.Context, in *dynamodbstreams.GetShardIteratorInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetShardIteratorOutput, error) {
+	if gone := w.gone.Load(); gone != nil && *in.ShardId == *gone {
+		return nil, &streamtypes.ResourceNotFoundException{Message: aws.String("Shard does not exist")}
+	}
 	return via(ctx, w, w.StreamsAPI.GetShardIterator, in, o...)
 }
 
 func (w *wire) GetRecords(ctx context.Context, in *dynamodbstreams.GetRecordsInput, o ...func(*dynamodbstreams.Options)) (*dynamodbstreams.GetRecordsOutput, error) {
+	if gone := w.gone.Load(); gone != nil && strings.Contains(*in.ShardIterator, *gone) {
+		return nil, &streamtypes.ResourceNotFoundException{Message: aws.String("Shard does not exist")}
+	}
 	out, err := via(ctx, w, w.StreamsAPI.GetRecords, in, o...)
 	if w.bend != nil && err == nil {
 		w.bend(out)
@@ -399,6 +413,8 @@ func TestTailBadInput(t *testing.T) {
 		require.ErrorAs(t, err, &invalid, want)
 		assert.Equal(t, want, invalid.Field)
 	}
+	assert.ErrorContains(t, make(aggregator.TailOptions{Poll: 9 * time.Millisecond}), "options.Poll")
+	assert.NoError(t, make(aggregator.TailOptions{Poll: 10 * time.Millisecond}))
 }
 
 // TestOneRunAtATime: a Tail is run once at a time, and again after that.

@@ -32,6 +32,14 @@ func (k TailKeys) Partition() string { return tailPrefix + k.Name }
 // Checkpoint is the key of how far a shard was read.
 func (k TailKeys) Checkpoint(s StreamShard) Key { return Key{k.Partition(), skCheckpoint + s.text()} }
 
+// Checkpoints is what the sort keys of all checkpoints begin with.
+func (k TailKeys) Checkpoints() string { return skCheckpoint }
+
+// Leases is the range of the sort keys of all leases: of shards, and of those who follow.
+func (k TailKeys) Leases() (from, to string) {
+	return skShardLease, strings.TrimSuffix(skMember, "#") + "$" // the sign after '#'
+}
+
 // Lease is the key of the lease of a shard.
 func (k TailKeys) Lease(s StreamShard) Key { return Key{k.Partition(), skShardLease + s.text()} }
 

@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,12 @@ func TestTailItems(t *testing.T) {
 	items := []schema.Item{
 		schema.EncodeLease(k.Lease(shardOne), lease), schema.EncodeLease(k.Member("host#1"), lease),
 		k.Checkpoint(shardOne).Attributes(), k.Member("half").Attributes(),
+	}
+	from, to := k.Leases()
+	for i, isLease := range []bool{true, true, false, true} {
+		sk := schema.KeyOf(items[i]).SK
+		assert.Equal(t, isLease, from <= sk && sk <= to, sk)
+		assert.Equal(t, !isLease, strings.HasPrefix(sk, k.Checkpoints()), sk)
 	}
 	m := schema.DecodeTail(items)
 	assert.Equal(t, map[schema.StreamShard]schema.Lease{shardOne: lease}, m.Leases)

@@ -3,6 +3,7 @@ package shards
 import (
 	"cmp"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -21,16 +22,33 @@ type Shard struct {
 	Parent string
 }
 
-// Ready are the shards that may be read now, in the order of their streams. Besides those
-// that were read to the end it is told which are being read: a parent that is may be missing
-// in a list that was made while shards changed.
-func Ready(all []Shard, finished, reading func(ID) bool) []Shard {
-	listed := make(map[ID]bool, len(all))
+// Known are the shards that are listed and, without a parent, those that somebody began to
+// read, in the order of their streams. One of these may be missing in a list that was made
+// while shards changed. One that is gone may have records that are in hand of its reader.
+func Known(listed []Shard, begun iter.Seq[ID]) []Shard {
+	all := slices.Clone(listed)
+	there := make(map[ID]bool, len(listed))
+	for _, s := range listed {
+		there[s.ID] = true
+	}
+	for id := range begun {
+		if !there[id] {
+			there[id] = true
+			all = append(all, Shard{ID: id})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Shard) int { return strings.Compare(a.Stream, b.Stream) })
+	return all
+}
+
+// Ready are those of the known shards that may be read now.
+func Ready(all []Shard, finished func(ID) bool) []Shard {
+	known := make(map[ID]bool, len(all))
 	for _, s := range all {
-		listed[s.ID] = true
+		known[s.ID] = true
 	}
 	behind := func(parent ID) bool {
-		return parent.Shard == "" || finished(parent) || !listed[parent] && !reading(parent)
+		return parent.Shard == "" || finished(parent) || !known[parent]
 	}
 	var ready []Shard
 	stream := ""

@@ -16,7 +16,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func id(shard string) ID { return ID{Stream: "s1", Shard: shard} }
 
-func nobody(ID) bool { return false }
+func none(ID) bool { return false }
 
 func shard(name, parent string) Shard { return Shard{ID: id(name), Parent: parent} }
 
@@ -36,14 +36,36 @@ func TestReadyIsTheLineage(t *testing.T) {
 		"all of the stream":        {[]string{"b", "c", "d", "e", "f"}, []string{"a"}},
 	} {
 		var got []string
-		for _, s := range Ready(all, func(id ID) bool { return id.Stream == "s1" && slices.Contains(test.finished, id.Shard) }, nobody) {
+		for _, s := range Ready(all, func(id ID) bool { return id.Stream == "s1" && slices.Contains(test.finished, id.Shard) }) {
 			got = append(got, s.Shard)
 		}
 		assert.Equal(t, test.want, got, name)
 	}
-	assert.Empty(t, Ready(nil, nobody, nobody))
-	assert.Empty(t, Ready([]Shard{shard("b", "hidden"), next}, nobody, func(read ID) bool { return read == id("hidden") }),
-		"its parent is being read, though it is not listed")
+	assert.Empty(t, Ready(nil, none))
+}
+
+// TestWhatSomebodyBeganIsKnown: a shard that somebody began to read is read to its end before
+// its children, and before those of a stream after its own, also if it is not listed.
+func TestWhatSomebodyBeganIsKnown(t *testing.T) {
+	hidden, gone, next := id("hidden"), ID{Stream: "s0", Shard: "gone"}, ID{Stream: "s2", Shard: "a"}
+	listed := []Shard{shard("b", "hidden"), shard("c", ""), {ID: next}}
+	for name, test := range map[string]struct{ begun, finished, want []ID }{
+		"a parent":                 {[]ID{hidden, id("c")}, nil, []ID{id("c"), hidden}},
+		"one that is at its end":   {[]ID{hidden}, []ID{hidden}, []ID{id("b"), id("c")}},
+		"nothing":                  {nil, nil, []ID{id("b"), id("c")}},
+		"of a stream before":       {[]ID{gone}, nil, []ID{gone}},
+		"of one that is at an end": {[]ID{gone}, []ID{gone}, []ID{id("b"), id("c")}},
+		"the last of a stream":     {[]ID{hidden}, []ID{id("b"), id("c")}, []ID{hidden}},
+		"several times":            {[]ID{gone, gone, next}, nil, []ID{gone}},
+	} {
+		var got []ID
+		for _, s := range Ready(Known(listed, slices.Values(test.begun)), func(id ID) bool { return slices.Contains(test.finished, id) }) {
+			got = append(got, s.ID)
+		}
+		assert.Equal(t, test.want, got, name)
+	}
+	assert.Len(t, listed, 3, "the list stays as it is")
+	assert.Equal(t, next, listed[2].ID)
 }
 
 // fleet is some followers who look one after the other, at once after each other's acts.
