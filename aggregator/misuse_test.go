@@ -2,12 +2,15 @@ package aggregator_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
@@ -311,6 +314,68 @@ func TestProcessPanics(t *testing.T) {
 		require.Len(t, told, 2)
 		assert.ErrorContains(t, told[0].Err, "oh")
 		assert.ErrorContains(t, told[0].Err, "misuse_test.go", "where it was")
+	})
+}
+
+// broken is an observer that panics whatever it is told.
+type broken struct {
+	mu   sync.Mutex
+	told map[string]int
+}
+
+func (b *broken) hear(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.told[what]++
+	panic("oh, " + what)
+}
+
+func (b *broken) ShardChanged(e aggregator.ShardChange)  { b.hear(string(e.State)) }
+func (b *broken) Lagged(aggregator.ShardLag)             { b.hear("lagged") }
+func (b *broken) Processed(aggregator.RecordsProcessed)  { b.hear("processed") }
+func (b *broken) Skipped(aggregator.RecordSkipped)       { b.hear("skipped") }
+func (b *broken) Trimmed(aggregator.ShardTrimmed)        { b.hear("trimmed") }
+func (b *broken) Disordered(aggregator.RecordDisordered) { b.hear("disordered") }
+func (b *broken) Retrying(e aggregator.TailRetry)        { b.hear(e.Op) }
+
+// TestTailObserverPanics: whatever it panics at, everything is counted, its shards are left to
+// others, and the end of Run tells what it first panicked with, and where.
+func TestTailObserverPanics(t *testing.T) {
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		p, err := aggregator.New(h.db.Client(), "limits", &aggregator.Options{Retention: -1})
+		require.NoError(t, err)
+		b, fails := &broken{told: map[string]int{}}, 1
+		streams := &wire{StreamsAPI: h.db.StreamsClient(), bend: func(out *dynamodbstreams.GetRecordsOutput) {
+			if len(out.Records) > 0 {
+				out.Records = append(out.Records, out.Records[0], streamtypes.Record{EventID: aws.String("empty")})
+			}
+		}}
+		tail, err := aggregator.NewTail(streams, h.db.Client(), "limits", func(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
+			if fails--; fails >= 0 {
+				return aggregator.Result{}, errors.New("not now")
+			}
+			return p.Process(ctx, records)
+		}, &aggregator.TailOptions{FoldEvery: -1, Observer: b})
+		require.NoError(t, err)
+		for range 2 {
+			h.spend(1, 2)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			err = tail.Run(ctx)
+			cancel()
+			require.ErrorContains(t, err, "the TailObserver panicked: oh, "+string(aggregator.ShardTaken))
+			require.ErrorContains(t, err, "misuse_test.go", "where it was")
+			require.NotContains(t, err.Error(), "oh, lagged", "the first alone")
+		}
+		assert.EqualValues(t, 4, h.total())
+		for _, what := range []string{"taken", "released", "lagged", "processed", "skipped", "disordered", "process records"} {
+			assert.Positive(t, b.told[what], what)
+		}
+		require.NoError(t, h.db.SplitStream("limits", 1))
+		h.spend(1)
+		x := h.tail(aggregator.TailOptions{})
+		after(2 * time.Minute)
+		assert.EqualValues(t, 5, h.total())
+		x.end(t)
 	})
 }
 

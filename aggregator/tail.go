@@ -101,7 +101,7 @@ type Tail struct {
 	process  ProcessFunc
 	options  TailOptions
 	keys     schema.TailKeys
-	observer TailObserver
+	observer *shielded
 
 	// me is unique to this Tail.
 	me      string
@@ -136,7 +136,7 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 	}
 	me := o.Holder + " " + rand.Text()[:8]
 	t := &Tail{
-		streams: streams, process: process, options: o, keys: schema.TailKeys{Name: o.Name}, observer: o.Observer, me: me,
+		streams: streams, process: process, options: o, keys: schema.TailKeys{Name: o.Name}, observer: &shielded{to: o.Observer}, me: me,
 		room: semaphore.NewWeighted(int64(o.MaxRecords)),
 	}
 	t.store = store{api: client, name: tableName}

@@ -3,9 +3,10 @@ package aggregator
 import "time"
 
 // TailObserver is told what a Tail does, for metrics and logs. Its methods are called by
-// several goroutines, one for each shard: they must be quick and safe for concurrent use, and
-// must not panic, which would end the process. Embed NopTailObserver and implement only the
-// methods that you need; then a method added later does not break your type.
+// several goroutines, one for each shard: they must be quick and safe for concurrent use. One
+// that panics misses what it was told, and Run fails with it at its end. Embed NopTailObserver
+// and implement only the methods that you need; then a method added later does not break your
+// type.
 type TailObserver interface {
 	// ShardChanged is called when this Tail takes a shard, and when it is done with it.
 	ShardChanged(e ShardChange)

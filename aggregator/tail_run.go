@@ -33,7 +33,8 @@ var errRunning = errors.New("aggregator: this Tail runs already; make another on
 // Run follows the stream until ctx ends. Then it processes what it has gathered, stores how
 // far it came and leaves its shards to others, for at most 10 s, and some more where DynamoDB
 // does not answer. It returns nil; an error if something was left, which is read again by
-// whoever comes next. It fails at once with a *TableError if the table has no stream that
+// whoever comes next, or if the Observer panicked, with the first of what it panicked with,
+// which ends nothing. It fails at once with a *TableError if the table has no stream that
 // tells of usage, with that of DynamoDB if it may not be read, and with a *ValidationError
 // without a ctx. What fails later is tried again, and told to the observer.
 func (t *Tail) Run(ctx context.Context) error {
@@ -44,6 +45,15 @@ func (t *Tail) Run(ctx context.Context) error {
 		return errRunning
 	}
 	defer t.running.Store(false)
+	err := t.follow(ctx)
+	if panicked := t.observer.failure(); panicked != nil {
+		return errors.Join(err, panicked)
+	}
+	return err
+}
+
+// follow is Run, once nobody else runs.
+func (t *Tail) follow(ctx context.Context) error {
 	arn, err := t.begin(ctx)
 	switch {
 	case ctx.Err() != nil:
