@@ -226,6 +226,16 @@ var importTable = []importRow{
 		reason:  "it fetches lists for a keeper; buckets of S3 come by the one method of its Source",
 	},
 	{
+		folder: "budget/credentials",
+		std: append([]string{
+			"bytes", "context", "crypto/aes", "crypto/cipher", "crypto/ed25519", "crypto/hkdf", "crypto/hmac", "crypto/rand", "crypto/sha256", "crypto/subtle",
+			"encoding/base64", "encoding/hex", "encoding/json", "io", "log/slog", "os", "regexp", "sync/atomic",
+		}, pureStd...),
+		project: []string{"budget/internal/store", "internal/audit", "internal/cache", "internal/ddb", "internal/problem"},
+		others:  []string{sdk},
+		reason:  "who may log in, with the cryptography of the standard library alone: it knows no keeper, token format or hash of another system",
+	},
+	{
 		folder: "budget/internal/background",
 		std:    []string{"context", "sync"},
 		reason: "what closing waits for, whoever began it",
@@ -250,7 +260,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget/internal/store",
-		project: []string{"budget/internal/money", "internal/ddb"},
+		project: []string{"budget/internal/money", "internal/ddb", "internal/problem"},
 		others:  []string{sdk, "golang.org/x/sync"},
 		reason:  "how the two tables are asked, whatever is in them: it knows no organisation, counter or hold",
 	},
@@ -316,6 +326,8 @@ func TestImportTableRefuses(t *testing.T) {
 		{"ddbmem/internal/expr", module + "/internal/schema"},
 		{"budget", module},
 		{"budget", module + "/ddbmem"},
+		{"budget/credentials", module + "/budget"},
+		{"budget/credentials", "net/http"},
 		{"budget/internal/calendar", module + "/budget/internal/money"},
 		{"budget/internal/ledger", module + "/budget"},
 		{"budget/internal/money", module + "/budget"},

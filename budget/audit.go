@@ -23,6 +23,9 @@ import (
 //   - override_set and override_cleared, by Override and ClearOverride, and prices_set, by
 //     PutPrices, ImportPrices and PutModelInfo. What changes nothing writes nothing, and has no event.
 //   - adjusted, by Adjust, once for each adjustment's id.
+//   - credentials_created, credentials_imported, secret_rotated, credentials_revoked and
+//     credentials_deleted, by package credentials; key_created and key_revoked, whose target
+//     is a KeyTarget.
 //
 // Fields have the names that a ValidationError gives them. It is one type for the package
 // dynalimit too.
@@ -38,6 +41,9 @@ func PriceTarget(model string) string {
 	name, _ := splitModel(model)
 	return audit.PricePrefix + name
 }
+
+// KeyTarget is the target of events of a provisioning key, for Audit.
+func KeyTarget(name string) string { return audit.KeyPrefix + name }
 
 // As returns a keeper that makes changes in somebody's name, as Options.Principal does.
 // It is the same keeper otherwise and shares everything with k; to close either closes
@@ -67,8 +73,8 @@ func (k *Keeper) author(ctx context.Context) (string, error) {
 	return k.principal, nil
 }
 
-// Audit lists the changes of an organisation and its apps, or of a model's prices
-// (PriceTarget), oldest first: those from one time, and before another. A zero time is no
+// Audit lists the changes of an organisation and its apps, of a model's prices
+// (PriceTarget) or of a provisioning key (KeyTarget), oldest first: those from one time, and before another. A zero time is no
 // bound. Events go by themselves when Options.AuditRetention is over, a day or two late.
 // Pages are read as they are needed.
 //
@@ -78,12 +84,22 @@ func (k *Keeper) Audit(ctx context.Context, target string, from, to time.Time) i
 	if err := k.usable(ctx); err != nil {
 		return problem.List[AuditEvent](err)
 	}
-	if model, ok := strings.CutPrefix(target, audit.PricePrefix); !ok || model == "" {
+	if !besidesOrgs(target) {
 		if err := validUUID("target", target); err != nil {
 			return problem.List[AuditEvent](err)
 		}
 	}
 	return k.admin.events(ctx, target, from, to)
+}
+
+// besidesOrgs says that a target is a model's prices or a key, not an organisation.
+func besidesOrgs(target string) bool {
+	for _, prefix := range []string{audit.PricePrefix, audit.KeyPrefix} {
+		if name, ok := strings.CutPrefix(target, prefix); ok && name != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // errEnough ends a query whose caller has seen enough.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
@@ -88,16 +87,10 @@ func mayReadAgain(err error) bool {
 
 // send writes a change and its event in one transaction, until it is answered.
 func (adm *administration) send(ctx context.Context, c *change) error {
-	token := store.NewID()
 	writes := append(c.writes, types.TransactWriteItem{Put: &types.Put{
 		TableName: &adm.store.Control, Item: adm.trail.layout.Item(c.event),
 	}})
-	return store.Retry(ctx, func() error {
-		_, err := adm.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
-			ClientRequestToken: &token, TransactItems: writes,
-		}, store.Once)
-		return err
-	})
+	return adm.store.Transact(ctx, store.NewID(), writes)
 }
 
 // asSeen is the condition that an item has the attributes that it had when it was read;

@@ -37,6 +37,9 @@ const (
 	namespacePrefix = "$NAMESPACE:"
 	// PricePrefix begins the targets of changes of a budget's prices; the model follows.
 	PricePrefix = "$PRICE:"
+	// KeyPrefix begins the targets of events about a budget's provisioning keys; the key's
+	// name follows.
+	KeyPrefix = "$KEY:"
 )
 
 // ResourceTarget is the target of changes of a resource's limits.

@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"context"
 	"errors"
-	"fmt"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -28,13 +26,10 @@ const pkg = "budget"
 // Judge turns a request's error into one that says whether the store could not be
 // reached or something is wrong. An error that was judged before stays.
 func Judge(operation string, err error) error {
-	if err == nil || errors.Is(err, problem.ErrUnavailable) || errors.Is(err, ErrClosed) {
+	if errors.Is(err, ErrClosed) {
 		return err
 	}
-	if d := ddb.Classify(err, context.Background()); d.Verdict.Unavailable() {
-		return &problem.UnavailableError{Package: pkg, Op: operation, Err: err, Unconfirmed: store.Unconfirmed(err), RetryAfter: d.RetryAfter}
-	}
-	return fmt.Errorf("budget: %s: %w", operation, err)
+	return store.Judge(pkg, operation, err)
 }
 
 // Away is the error of a call that need not wait any longer, because a table does not

@@ -90,6 +90,17 @@ func (s *Store) Put(ctx context.Context, table string, item Item, cond string, n
 	return err
 }
 
+// Transact sends writes that land together or not at all, until they are answered. The
+// token makes them land once.
+func (s *Store) Transact(ctx context.Context, token string, writes []types.TransactWriteItem) error {
+	return Retry(ctx, func() error {
+		_, err := s.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+			ClientRequestToken: &token, TransactItems: writes,
+		}, Once)
+		return err
+	})
+}
+
 // Delete deletes an item; there need not be one.
 func (s *Store) Delete(ctx context.Context, table string, key Key) error {
 	return Retry(ctx, func() error {

@@ -1,0 +1,324 @@
+package credentials
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// A client gets its secret once, logs in with it anywhere, and is known by what its id says.
+func TestClientLogsInWithTheSecretItFetched(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		for _, app := range []string{"", appA} {
+			issued, err := w.a.Create(t.Context(), orgO, app)
+			require.NoError(t, err)
+			assert.True(t, issued.Created)
+			assert.Equal(t, fixtureNow.Add(10*time.Minute), issued.ExpiresAt)
+			c := w.retrieve(w.b, issued)
+			assert.Equal(t, ClientID(orgO, app), c.ClientID)
+			identity, err := w.b.Verify(t.Context(), c.ClientID, c.Secret)
+			require.NoError(t, err)
+			assert.Equal(t, Identity{ClientID: c.ClientID, Org: orgO, App: app, Version: 1}, identity)
+
+			again, err := w.b.Create(t.Context(), orgO, app)
+			require.NoError(t, err)
+			assert.False(t, again.Created, "a further PUT leaves credentials alone")
+			assert.True(t, again.Token.Empty())
+			w.works(true, c, "after a further PUT")
+		}
+	})
+}
+
+func TestClientIDs(t *testing.T) {
+	assert.Equal(t, "org-"+orgO, ClientID(orgO, ""))
+	assert.Equal(t, "org-"+orgO+"-app-"+appA, ClientID(orgO, appA))
+	for _, app := range []string{"", "a", appA, "x-app-y", strings.Repeat("z", 64)} {
+		org, parsed, ok := ParseClientID(ClientID(orgO, app))
+		assert.True(t, ok, app)
+		assert.Equal(t, [2]string{orgO, app}, [2]string{org, parsed})
+	}
+	for _, id := range []string{
+		"", "org-", orgO, "org-" + orgO[:35], "org-" + orgO + "-", "org-" + orgO + "-app-", "org-" + orgO + "x", "org-" + strings.ToUpper(orgO),
+		"org-" + orgO + "-app-a#b", "org-" + orgO + "-app-" + strings.Repeat("z", 65), "app-" + orgO, "org-" + orgO + "\x00",
+	} {
+		_, _, ok := ParseClientID(id)
+		assert.False(t, ok, id)
+	}
+}
+
+// Nothing but the client's own secret logs in, and every refusal is the same.
+func TestWrongCredentialsAreRefusedAlike(t *testing.T) {
+	w := newWorld(t)
+	o, p := w.create(w.a, orgO, ""), w.create(w.a, orgP, "")
+	changed := []byte(o.Secret.Reveal())
+	changed[len(changed)-1] ^= 1
+	for name, try := range map[string]struct{ id, secret string }{
+		"another client's secret": {o.ClientID, p.Secret.Reveal()},
+		"a changed byte":          {o.ClientID, string(changed)},
+		"a byte less":             {o.ClientID, o.Secret.Reveal()[1:]},
+		"none":                    {o.ClientID, ""},
+		"the hash itself":         {o.ClientID, w.attribute(clientKey(o.ClientID), attrHash)},
+		"too long":                {o.ClientID, strings.Repeat("x", 129)},
+		"an unknown client":       {ClientID(orgO, "nobody"), o.Secret.Reveal()},
+		"no client's id":          {"x", o.Secret.Reveal()},
+		"another case":            {strings.ToUpper(o.ClientID), o.Secret.Reveal()},
+	} {
+		_, err := w.a.Verify(t.Context(), try.id, NewSecret(try.secret))
+		assert.Equal(t, ErrInvalidCredentials, err, name)
+	}
+}
+
+// Of two first PUTs at the same time one gets the token, and the other continues.
+func TestLoserOfAFirstPutContinuesAsAnUpdate(t *testing.T) {
+	w := newWorld(t)
+	gate := newGate(2)
+	w.db.SetFaults(gate.before("TransactWriteItems"))
+	var mu sync.Mutex
+	var won []Issued
+	inParallel(t, func(s *Store) error {
+		issued, err := s.Create(t.Context(), orgO, appA)
+		mu.Lock()
+		defer mu.Unlock()
+		if issued.Created {
+			won = append(won, issued)
+		}
+		assert.Equal(t, ClientID(orgO, appA), issued.ClientID)
+		return err
+	}, w.a, w.b)
+	require.Len(t, won, 1)
+	w.works(true, w.retrieve(w.b, won[0]), "the winner's secret")
+}
+
+// A secret works beside its successor until its grace ends, to the second.
+func TestRotationWithGrace(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		first := w.create(w.a, orgO, appA)
+		start := w.clock.now()
+		r, second := w.rotate(w.a, orgO, appA, 24)
+		assert.Equal(t, start.Add(24*time.Hour), r.GraceUntil)
+		assert.False(t, r.OldestDropped)
+		assert.Equal(t, int64(1), r.Version, "refresh tokens go on")
+		w.works(true, second, "the new one at once")
+		w.clock.set(start.Add(86_399 * time.Second))
+		w.works(true, first, "the last second of the grace")
+		w.clock.set(start.Add(86_400 * time.Second))
+		w.works(false, first, "the end of the grace")
+		w.works(true, second, "the new one after the grace")
+
+		start = w.clock.now()
+		r, third := w.rotate(w.b, orgO, appA, 168)
+		assert.False(t, r.OldestDropped, "it had ended by itself")
+		w.clock.set(start.Add(time.Hour))
+		r, fourth := w.rotate(w.a, orgO, appA, 1)
+		assert.True(t, r.OldestDropped)
+		w.works(false, second, "the oldest of three")
+		w.works(true, third, "the second newest")
+		w.works(true, fourth, "the newest")
+		issued, err := w.b.Create(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		assert.False(t, issued.Created)
+		w.works(true, third, "during the grace, after a PUT")
+		w.works(true, fourth, "during the grace, after a PUT")
+	})
+}
+
+// Without grace nothing older works, and refresh tokens of an older version are refused.
+func TestRotationWithoutGrace(t *testing.T) {
+	w := newWorld(t)
+	first := w.create(w.a, orgO, "")
+	_, second := w.rotate(w.a, orgO, "", 1)
+	r, third := w.rotate(w.a, orgO, "", 0)
+	assert.Zero(t, r.GraceUntil)
+	assert.True(t, r.OldestDropped)
+	assert.Equal(t, int64(2), r.Version)
+	w.works(false, first, "the oldest")
+	w.works(false, second, "the former")
+	w.works(true, third, "the new one")
+	now, err := w.b.Lookup(t.Context(), third.ClientID)
+	require.NoError(t, err)
+	assert.Equal(t, int64(2), now.Version)
+}
+
+func TestRotationRefusesBadInput(t *testing.T) {
+	w := newWorld(t)
+	w.create(w.a, orgO, "")
+	for _, hours := range []int{-1, 169} {
+		_, err := w.a.Rotate(t.Context(), orgO, "", hours)
+		var v *ValidationError
+		require.ErrorAs(t, err, &v)
+		assert.Equal(t, "grace_period_hours", v.Field)
+	}
+	_, err := w.a.Rotate(t.Context(), orgO, "nobody", 1)
+	require.ErrorIs(t, err, ErrNotFound)
+	_, err = w.a.Rotate(t.Context(), "x", "", 1)
+	require.ErrorAs(t, err, new(*ValidationError))
+}
+
+// Of two rotations at the same time one wins, and its secret works.
+func TestConcurrentRotations(t *testing.T) {
+	w := newWorld(t)
+	first := w.create(w.a, orgO, "")
+	gate := newGate(2)
+	w.db.SetFaults(gate.before("TransactWriteItems"))
+	var mu sync.Mutex
+	var won []Rotation
+	var lost []error
+	inParallel(t, func(s *Store) error {
+		r, err := s.Rotate(t.Context(), orgO, "", 24)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			lost = append(lost, err)
+			assert.Zero(t, r, "a loser has nothing in its hands")
+		} else {
+			won = append(won, r)
+		}
+		return nil
+	}, w.a, w.b)
+	require.Len(t, won, 1)
+	require.Len(t, lost, 1)
+	require.ErrorIs(t, lost[0], ErrConflict)
+	w.works(true, w.retrieve(w.a, won[0].Issued), "the winner's")
+	w.works(true, first, "the former, in its grace")
+}
+
+// A PUT of the organisation cannot touch credentials, and they do not touch it.
+func TestConfigurationAndCredentialsAreApart(t *testing.T) {
+	w := newWorld(t)
+	keeper, err := budget.New(w.client, budget.Tables{Control: w.table, Usage: "usage"}, &budget.Options{Now: w.clock.now, Principal: tester})
+	require.NoError(t, err)
+	require.NoError(t, keeper.CreateTables(t.Context()))
+	org := budget.Org{
+		ID: orgO, Name: "sample", Timezone: "UTC", Scope: budget.ScopeApp, Ordering: []string{"premium"},
+		Quotas: map[string]int64{"premium": 1}, Enforcement: budget.Soft,
+	}
+	put := func() {
+		_, err := keeper.PutOrg(t.Context(), org)
+		require.NoError(t, err)
+		_, err = keeper.PutApp(t.Context(), orgO, budget.App{ID: appA})
+		require.NoError(t, err)
+	}
+	put()
+	w.clock.advance(time.Second)
+	first := w.create(w.a, orgO, appA)
+	_, second := w.rotate(w.a, orgO, appA, 24)
+	w.clock.advance(time.Second)
+	put()
+	w.works(true, first, "after a PUT")
+	w.works(true, second, "after a PUT")
+	for o, err := range keeper.Orgs(t.Context()) {
+		require.NoError(t, err)
+		assert.Equal(t, orgO, o.ID)
+	}
+	var actions []string
+	for e, err := range keeper.Audit(t.Context(), orgO, time.Time{}, time.Time{}) {
+		require.NoError(t, err)
+		assert.Equal(t, tester, e.Principal)
+		actions = append(actions, e.Action)
+	}
+	assert.Equal(t, []string{"org_created", "app_created", "credentials_created", "secret_rotated", "org_updated", "app_updated"}, actions)
+	require.NoError(t, keeper.Close(t.Context()))
+}
+
+// What is revoked stays so until somebody rotates; what is deleted begins anew. Tokens of
+// before stay refused in both.
+func TestRevocationAndDeletionOfCredentials(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		first := w.create(w.a, orgO, appA)
+		token := TokenRef{ID: "t1", Session: "s1", ClientID: first.ClientID, Version: 1}
+		revoked, err := w.a.Revoked(t.Context(), token)
+		require.NoError(t, err)
+		assert.False(t, revoked)
+
+		require.NoError(t, w.a.Revoke(t.Context(), orgO, appA))
+		require.NoError(t, w.b.Revoke(t.Context(), orgO, appA), "again")
+		w.works(false, first, "after its revocation")
+		revoked, err = w.a.Revoked(t.Context(), token)
+		require.NoError(t, err)
+		assert.True(t, revoked, "at once where it was revoked")
+		_, err = w.b.Lookup(t.Context(), first.ClientID)
+		require.ErrorIs(t, err, ErrNotFound)
+		issued, err := w.b.Create(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		assert.False(t, issued.Created, "a PUT brings nothing back")
+		status, err := w.b.Status(t.Context(), orgO, appA)
+		require.NoError(t, err)
+		assert.False(t, status.RevokedAt.IsZero())
+
+		_, second := w.rotate(w.b, orgO, appA, 24)
+		w.works(true, second, "after a rotation")
+		w.works(false, first, "revoked for good")
+
+		require.NoError(t, w.a.Delete(t.Context(), orgO, appA))
+		require.NoError(t, w.a.Delete(t.Context(), orgO, appA), "again")
+		require.NoError(t, w.a.Delete(t.Context(), orgP, ""), "nothing there")
+		w.works(false, second, "after its deletion")
+		_, err = w.a.Rotate(t.Context(), orgO, appA, 0)
+		require.ErrorIs(t, err, ErrNotFound)
+		third := w.create(w.b, orgO, appA)
+		w.works(true, third, "begun anew")
+		identity, err := w.b.Lookup(t.Context(), third.ClientID)
+		require.NoError(t, err)
+		for _, v := range []int64{1, 2} {
+			revoked, err = w.b.Revoked(t.Context(), TokenRef{ID: "t2", ClientID: third.ClientID, Version: v})
+			require.NoError(t, err)
+			assert.True(t, revoked, "a token of version %d", v)
+		}
+		revoked, err = w.b.Revoked(t.Context(), TokenRef{ID: "t3", ClientID: third.ClientID, Version: identity.Version})
+		require.NoError(t, err)
+		assert.False(t, revoked, "a token of now")
+	})
+}
+
+// Changes need somebody who makes them, and are refused before anything is read.
+func TestChangesNeedAName(t *testing.T) {
+	w := newWorld(t)
+	nobody := w.node(func(o *Options) { o.Principal = "" })
+	before := w.db.Meter()
+	for name, err := range map[string]error{
+		"Create":    second(nobody.Create(t.Context(), orgO, "")),
+		"Rotate":    second(nobody.Rotate(t.Context(), orgO, "", 0)),
+		"Revoke":    nobody.Revoke(t.Context(), orgO, ""),
+		"CreateKey": second(nobody.CreateKey(t.Context(), "k")),
+		"RevokeKey": nobody.RevokeKey(t.Context(), "k"),
+	} {
+		var v *ValidationError
+		require.ErrorAs(t, err, &v, name)
+		assert.Equal(t, "principal", v.Field, name)
+	}
+	assert.Equal(t, before.Requests(), w.db.Meter().Requests())
+	_, err := nobody.As("bob@example.com").Create(t.Context(), orgO, "")
+	require.NoError(t, err)
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// A store that does not answer is never a wrong secret, and never a good token.
+func TestStoreThatDoesNotAnswer(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Timeout, o.RequestTimeout = 50*time.Millisecond, 20*time.Millisecond })
+	c := w.create(w.a, orgO, "")
+	w.db.SetFaults(silent)
+	for name, err := range map[string]error{
+		"Verify":        second(w.a.Verify(t.Context(), c.ClientID, c.Secret)),
+		"Lookup":        second(w.a.Lookup(t.Context(), c.ClientID)),
+		"Retrieve":      second(w.a.Retrieve(t.Context(), orgO, "", NewSecret("x"))),
+		"Revoked":       second(w.a.Revoked(t.Context(), TokenRef{ID: "x"})),
+		"RevokeToken":   w.a.RevokeToken(t.Context(), "x", w.clock.now().Add(time.Hour)),
+		"RevokeSession": w.a.RevokeSession(t.Context(), "x", w.clock.now().Add(time.Hour)),
+		"VerifyKey":     second(w.a.VerifyKey(t.Context(), NewSecret("x"))),
+		"Rotate":        second(w.a.Rotate(t.Context(), orgO, "", 0)),
+		"Create":        second(w.a.Create(t.Context(), orgP, "")),
+	} {
+		require.ErrorIs(t, err, ErrUnavailable, name)
+		assert.False(t, errors.Is(err, ErrInvalidCredentials), name)
+	}
+	revoked, _ := w.a.Revoked(t.Context(), TokenRef{ID: "x"})
+	assert.True(t, revoked, "whoever looks at the answer alone refuses too")
+}

@@ -1,0 +1,67 @@
+package credentials
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/problem"
+)
+
+var (
+	// ErrInvalidCredentials says that a client and its secret, or a provisioning key, are
+	// not good. It does not say why: whether the client exists is nobody's business.
+	ErrInvalidCredentials = errors.New("budget/credentials: invalid credentials")
+	// ErrTokenInvalid says that a retrieval token is unknown, belongs to another
+	// organisation or app, or has expired. Nothing was consumed.
+	ErrTokenInvalid = errors.New("budget/credentials: invalid retrieval token")
+	// ErrTokenUsed says that the secret behind a retrieval token was handed out already.
+	ErrTokenUsed = errors.New("budget/credentials: retrieval token used")
+	// ErrConflict says that somebody else changed the same credentials at the same time,
+	// or that a key's name is taken. Nothing was written.
+	ErrConflict = errors.New("budget/credentials: conflict")
+	// ErrNotFound says that an organisation or app has no credentials, or that there is no
+	// key of a name.
+	ErrNotFound = errors.New("budget/credentials: not found")
+	// ErrUnavailable matches every *UnavailableError: the store did not answer. It is
+	// dynalimit.ErrUnavailable.
+	ErrUnavailable = problem.ErrUnavailable
+)
+
+// ValidationError is bad input; nothing was written. It is one type for the packages
+// dynalimit, budget and llm too.
+type ValidationError = problem.ValidationError
+
+// UnavailableError is a failure of the store: throttling, a server error, a timeout or the
+// network. Bad credentials are never one, and no token is good because of one. It is one
+// type for the packages dynalimit, budget and llm too.
+type UnavailableError = problem.UnavailableError
+
+// pkg is this package as its errors name it.
+const pkg = "budget/credentials"
+
+func invalid(field, format string, args ...any) error {
+	return &ValidationError{Package: pkg, Field: field, Code: problem.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
+}
+
+func conflict(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrConflict}, args...)...)
+}
+
+func notFound(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrNotFound}, args...)...)
+}
+
+// failure wraps an error of the store for the caller: unavailable, or a bug. What says
+// already what it is stays.
+func failure(operation string, err error) error {
+	for _, known := range []error{ErrInvalidCredentials, ErrTokenInvalid, ErrTokenUsed, ErrConflict, ErrNotFound} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	if errors.As(err, new(*ValidationError)) {
+		return err
+	}
+	return store.Judge(pkg, operation, err)
+}

@@ -1,0 +1,63 @@
+package credentials
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// silent answers nothing.
+func silent(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} }
+
+// gate holds requests until so many have come: then all have read what was there.
+type gate struct {
+	mu   sync.Mutex
+	want int
+	open chan struct{}
+}
+
+func newGate(n int) *gate { return &gate{want: n, open: make(chan struct{})} }
+
+// before holds the requests of an operation.
+func (g *gate) before(operation string) ddbmem.FaultFunc {
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation != operation {
+			return ddbmem.Fault{}
+		}
+		g.mu.Lock()
+		if g.want--; g.want == 0 {
+			close(g.open)
+		}
+		g.mu.Unlock()
+		<-g.open
+		return ddbmem.Fault{}
+	}
+}
+
+// inParallel runs f at each node at the same time.
+func inParallel(t *testing.T, f func(*Store) error, nodes ...*Store) {
+	t.Helper()
+	var group errgroup.Group
+	for _, s := range nodes {
+		group.Go(func() error { return f(s) })
+	}
+	require.NoError(t, group.Wait())
+}
+
+// attribute is a stored text.
+func (w *world) attribute(key store.Key, name string) string {
+	w.t.Helper()
+	out, err := w.client.GetItem(w.t.Context(), &dynamodb.GetItemInput{TableName: &w.table, Key: key.Attributes()})
+	require.NoError(w.t, err)
+	var d store.Decoder
+	text := d.String(out.Item, name)
+	assert.NoError(w.t, d.Err)
+	return text
+}

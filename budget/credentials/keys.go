@@ -1,0 +1,252 @@
+package credentials
+
+import (
+	"cmp"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// KeyDelay is how long a new signing key or pepper is only recognised before it is used:
+// every process has it by then. The first keys of a set are used at once.
+const KeyDelay = 5 * time.Minute
+
+// EdDSA is the algorithm of every signing key: Ed25519, as JWS names it.
+const EdDSA = "EdDSA"
+
+// maxKeys bounds the signing keys and the peppers of a set, each.
+const maxKeys = 16
+
+var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// SigningKey is a key that signs tokens, by EdDSA. It can be printed and logged: its
+// private half is not shown.
+type SigningKey struct {
+	// ID is the token's kid.
+	ID string
+	// Created is when the key was added; it signs KeyDelay later.
+	Created time.Time
+
+	private Secret // the bytes of an ed25519.PrivateKey
+}
+
+// Algorithm is "EdDSA".
+func (SigningKey) Algorithm() string { return EdDSA }
+
+// Private is the key that signs. It is not redacted.
+func (k SigningKey) Private() ed25519.PrivateKey { return ed25519.PrivateKey(k.private.Reveal()) }
+
+// Public is the key that verifies.
+func (k SigningKey) Public() ed25519.PublicKey { return k.Private().Public().(ed25519.PublicKey) }
+
+// Pepper is a key under which secrets are hashed. It can be printed and logged: its value
+// is not shown.
+type Pepper struct {
+	// ID is the pepper's name, which each of its hashes has in it.
+	ID string
+	// Created is when the pepper was added; new hashes are its own KeyDelay later.
+	Created time.Time
+
+	key Secret
+}
+
+// KeySet is the signing keys and peppers of a moment. It does not change, can be printed
+// and logged, and is safe for concurrent use. Make one with ParseKeySet or NewKeySet.
+type KeySet struct {
+	signing []SigningKey // the oldest first
+	peppers []Pepper
+}
+
+// keyDocument is a key set as it is written.
+type keyDocument struct {
+	Signing []keyEntry `json:"signing"`
+	Peppers []keyEntry `json:"peppers"`
+}
+
+// keyEntry is a key as it is written.
+type keyEntry struct {
+	ID        string    `json:"id"`
+	Algorithm string    `json:"algorithm,omitempty"`
+	Created   time.Time `json:"created,omitzero"`
+	Key       string    `json:"key"`
+}
+
+// ParseKeySet reads a set of keys:
+//
+//	{"signing": [{"id": "2026-01", "algorithm": "EdDSA", "created": "2026-01-01T00:00:00Z", "key": "…"}],
+//	 "peppers": [{"id": "p1", "created": "2026-01-01T00:00:00Z", "key": "…"}]}
+//
+// Keys are 32 bytes in base64: the seed of an Ed25519 key, and a pepper. An algorithm may
+// be left out. A key without a time of its creation is the oldest. Each list has 1 to 16
+// keys of different ids, ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$. Errors name the key and the
+// fault, and nothing of a value.
+func ParseKeySet(document []byte) (*KeySet, error) {
+	var doc keyDocument
+	decoder := json.NewDecoder(strings.NewReader(string(document)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&doc); err != nil {
+		return nil, invalid("keys", "%s", withoutText(err))
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, invalid("keys", "have something behind the document; give one JSON object")
+	}
+	set := &KeySet{}
+	err := eachKey("keys.signing", doc.Signing, func(e keyEntry, key []byte) {
+		set.signing = append(set.signing, SigningKey{ID: e.ID, Created: e.Created, private: NewSecret(string(ed25519.NewKeyFromSeed(key)))})
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = eachKey("keys.peppers", doc.Peppers, func(e keyEntry, key []byte) {
+		set.peppers = append(set.peppers, Pepper{ID: e.ID, Created: e.Created, key: NewSecret(string(key))})
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(set.signing, func(a, b SigningKey) int { return a.Created.Compare(b.Created) })
+	slices.SortStableFunc(set.peppers, func(a, b Pepper) int { return a.Created.Compare(b.Created) })
+	return set, nil
+}
+
+// withoutText is what is wrong with a document, without what it says there: that may be a
+// key.
+func withoutText(err error) string {
+	var syntax *json.SyntaxError
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("are no JSON from byte %d on; give the document that NewKeySet makes", syntax.Offset)
+	case errors.As(err, &wrong):
+		return fmt.Sprintf("have the wrong type at %s; give the document that NewKeySet makes", cmp.Or(wrong.Field, "the top"))
+	case strings.HasPrefix(err.Error(), "json: unknown field"):
+		return "have a field that is neither id, algorithm, created nor key, in a list that is neither signing nor peppers; give the document that NewKeySet makes"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "end too early; give the document that NewKeySet makes"
+	}
+	return "cannot be read: each key is an object with id, created (RFC 3339) and key (base64)"
+}
+
+// eachKey checks a list of keys and walks it.
+func eachKey(field string, entries []keyEntry, each func(keyEntry, []byte)) error {
+	if len(entries) < 1 || len(entries) > maxKeys {
+		return invalid(field, "are %d; give 1 to %d keys", len(entries), maxKeys)
+	}
+	seen := map[string]bool{}
+	for i, e := range entries {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		key, err := base64.StdEncoding.DecodeString(e.Key)
+		switch {
+		case !keyIDPattern.MatchString(e.ID):
+			return invalid(at+".id", "is no name of 1 to 64 letters, digits, '.', '_' and '-'; give each key a name of its own")
+		case seen[e.ID]:
+			return invalid(at+".id", "%s is there twice; give each key a name of its own", e.ID)
+		case e.Algorithm != "" && (e.Algorithm != EdDSA || field != "keys.signing"):
+			return invalid(at+".algorithm", "is none that is known; leave it out, or give EdDSA for keys that sign")
+		case err != nil || len(key) != ed25519.SeedSize:
+			return invalid(at+".key", "is not 32 bytes in base64; make one with openssl rand -base64 32")
+		}
+		seen[e.ID] = true
+		each(e, key)
+	}
+	return nil
+}
+
+// NewKeySet makes a set of one signing key and one pepper. Nil takes crypto/rand.
+func NewKeySet(random io.Reader, now time.Time) (*KeySet, error) {
+	return (&KeySet{}).Rotated(random, now, 0)
+}
+
+// Rotated is the set with a new signing key and a new pepper, and without the signing keys
+// whose successors have signed for longer than the longest token is good. Peppers stay:
+// hashes name them. Nil takes crypto/rand.
+func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration) (*KeySet, error) {
+	now = now.UTC().Truncate(time.Second)
+	id := now.Format("20060102T150405")
+	doc := keyDocument{Peppers: entriesOf(k.peppers, Pepper.entry)}
+	for i, s := range k.signing {
+		if i+1 < len(k.signing) && now.After(k.signing[i+1].Created.Add(KeyDelay+longest)) {
+			continue
+		}
+		doc.Signing = append(doc.Signing, s.entry())
+	}
+	for _, list := range []*[]keyEntry{&doc.Signing, &doc.Peppers} {
+		key, err := draw(random)
+		if err != nil {
+			return nil, err
+		}
+		*list = append(*list, keyEntry{ID: id, Created: now, Key: base64.StdEncoding.EncodeToString(key)})
+	}
+	return doc.set()
+}
+
+func entriesOf[K any](keys []K, entry func(K) keyEntry) []keyEntry {
+	entries := make([]keyEntry, len(keys))
+	for i, k := range keys {
+		entries[i] = entry(k)
+	}
+	return entries
+}
+
+func (k SigningKey) entry() keyEntry {
+	return keyEntry{ID: k.ID, Algorithm: EdDSA, Created: k.Created, Key: base64.StdEncoding.EncodeToString(k.Private().Seed())}
+}
+
+func (p Pepper) entry() keyEntry {
+	return keyEntry{ID: p.ID, Created: p.Created, Key: base64.StdEncoding.EncodeToString([]byte(p.key.Reveal()))}
+}
+
+func (d keyDocument) set() (*KeySet, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	return ParseKeySet(text)
+}
+
+// Document is the set as ParseKeySet reads it, with every key in it.
+func (k *KeySet) Document() Secret {
+	text, _ := json.MarshalIndent(keyDocument{ // nothing in it can fail
+		Signing: entriesOf(k.signing, SigningKey.entry), Peppers: entriesOf(k.peppers, Pepper.entry),
+	}, "", "  ")
+	return NewSecret(string(text))
+}
+
+// Signer is the key that signs at a moment: the newest that was there KeyDelay before, or
+// the oldest.
+func (k *KeySet) Signer(now time.Time) SigningKey {
+	return settled(k.signing, now, func(s SigningKey) time.Time { return s.Created })
+}
+
+// Verifier is the key of an id, also one that does not sign yet or any more; false if
+// there is none.
+func (k *KeySet) Verifier(id string) (SigningKey, bool) {
+	i := slices.IndexFunc(k.signing, func(s SigningKey) bool { return s.ID == id })
+	if i < 0 {
+		return SigningKey{}, false
+	}
+	return k.signing[i], true
+}
+
+// Pepper is the pepper of new hashes at a moment: the newest that was there KeyDelay
+// before, or the oldest.
+func (k *KeySet) Pepper(now time.Time) Pepper {
+	return settled(k.peppers, now, func(p Pepper) time.Time { return p.Created })
+}
+
+// settled is the newest key that every process knows, or the oldest.
+func settled[K any](keys []K, now time.Time, created func(K) time.Time) K {
+	chosen := keys[0]
+	for _, k := range keys[1:] {
+		if !created(k).Add(KeyDelay).After(now) {
+			chosen = k
+		}
+	}
+	return chosen
+}

@@ -1,0 +1,135 @@
+package credentials
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+)
+
+// Attributes of an item that hands a secret out.
+const (
+	attrSealed  = "sealed"
+	attrExpires = "expires_at_epoch"
+	attrUsed    = "used_at_epoch" // absent: unused
+)
+
+// usedKept is how long a token is known to have been used.
+const usedKept = 7 * 24 * time.Hour
+
+func handoutKey(token Secret) store.Key {
+	return store.Key{PK: "RETRIEVAL#" + tokenHash(token), SK: rootSK}
+}
+
+// handout is the item by which a client's secret is fetched.
+func (c *core) handout(a account, token, secret Secret, now time.Time) (store.Item, error) {
+	sealed, err := seal(token, secret, a.org, a.app, a.revision)
+	if err != nil {
+		return nil, err
+	}
+	item := handoutKey(token).Attributes()
+	item[attrOrg], item[attrRevision] = store.String(a.org), store.Int(a.revision)
+	if a.app != "" {
+		item[attrApp] = store.String(a.app)
+	}
+	item[attrSealed] = &types.AttributeValueMemberB{Value: sealed}
+	expires := now.Add(RetrievalTTL)
+	item[attrExpires], item[store.AttrTTL] = store.Int(expires.Unix()), store.Int(expires.Add(usedKept).Unix())
+	return item, nil
+}
+
+// Credentials are a client's id and its secret.
+type Credentials struct {
+	Identity
+	// Secret is what the client logs in with.
+	Secret Secret
+}
+
+// Retrieve hands out the secret behind a retrieval token, once: of calls at the same time
+// one gets it. The secret is deleted with that, and nobody can bring it back; who loses it
+// rotates.
+//
+// Errors: ErrTokenInvalid, and then nothing was consumed; ErrTokenUsed, also of a token
+// that has expired since; *ValidationError; *UnavailableError: unless it is Unconfirmed
+// nothing was consumed.
+func (s *Store) Retrieve(ctx context.Context, org, app string, token Secret) (Credentials, error) {
+	ctx, cancel, err := s.begin(ctx)
+	if err != nil {
+		return Credentials{}, err
+	}
+	defer cancel()
+	if err := validOwner(org, app); err != nil {
+		return Credentials{}, err
+	}
+	if len(token.Reveal()) > maxSecret {
+		return Credentials{}, ErrTokenInvalid
+	}
+	item, err := s.items.Get(ctx, s.items.Control, handoutKey(token))
+	if err != nil {
+		return Credentials{}, failure("Retrieve", err)
+	}
+	revision, sealed, err := s.unused(item, org, app)
+	if err != nil {
+		return Credentials{}, failure("Retrieve", err)
+	}
+	secret, err := open(token, sealed, org, app, revision)
+	if err != nil {
+		return Credentials{}, err
+	}
+	if err := s.use(ctx, token); err != nil {
+		return Credentials{}, failure("Retrieve", err)
+	}
+	return Credentials{Identity{ClientID: ClientID(org, app), Org: org, App: app}, secret}, nil
+}
+
+// unused is what a token's item seals for an organisation or app, or why it is not handed
+// out: used wins over expired.
+func (c *core) unused(item store.Item, org, app string) (revision int64, sealed []byte, err error) {
+	var d store.Decoder
+	misplaced := d.String(item, attrOrg) != org || d.String(item, attrApp) != app
+	revision, used, expires := d.Int(item, attrRevision), d.Int(item, attrUsed), time.Unix(d.Int(item, attrExpires), 0)
+	blob, _ := item[attrSealed].(*types.AttributeValueMemberB)
+	switch {
+	case d.Err != nil:
+		return 0, nil, d.Err
+	case item == nil, misplaced:
+		return 0, nil, ErrTokenInvalid
+	case used != 0, blob == nil:
+		return 0, nil, ErrTokenUsed
+	case !c.now().Before(expires):
+		return 0, nil, ErrTokenInvalid
+	}
+	return revision, blob.Value, nil
+}
+
+// use marks a token as used and deletes what it seals, if nobody else was quicker. A use
+// whose answer was lost recognises itself.
+func (c *core) use(ctx context.Context, token Secret) error {
+	writer := store.NewID()
+	err := store.Retry(ctx, func() error {
+		_, err := c.items.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &c.items.Control, Key: handoutKey(token).Attributes(),
+			UpdateExpression:    aws.String("SET #used = :now, #writer = :writer REMOVE #sealed"),
+			ConditionExpression: aws.String("attribute_exists(#sealed) AND attribute_not_exists(#used)"),
+			ExpressionAttributeNames: map[string]string{
+				"#used": attrUsed, "#writer": store.AttrWriter, "#sealed": attrSealed,
+			},
+			ExpressionAttributeValues:           store.Item{":now": store.Int(c.now().Unix()), ":writer": store.String(writer)},
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}, store.Once)
+		return err
+	})
+	if store.Diagnose(err) != ddb.Refused {
+		return err
+	}
+	var d store.Decoder
+	if d.String(store.RefusedItem(err), store.AttrWriter) == writer {
+		return nil
+	}
+	return ErrTokenUsed
+}

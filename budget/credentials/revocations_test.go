@@ -1,0 +1,103 @@
+package credentials
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// revoked asks a node about a token.
+func (w *world) revoked(s *Store, token TokenRef) bool {
+	w.t.Helper()
+	revoked, err := s.Revoked(w.t.Context(), token)
+	require.NoError(w.t, err)
+	return revoked
+}
+
+// What is revoked is refused at once on the node that did it, and elsewhere when what that
+// remembers is over.
+func TestRevokedTokens(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		ctx, until := t.Context(), w.clock.now().Add(time.Hour)
+		one := TokenRef{ID: "one", Session: "s", ClientID: "c", Version: 1}
+		two := TokenRef{ID: "two", Session: "s", ClientID: "c", Version: 1}
+		other := TokenRef{ID: "three", Session: "z", ClientID: "c", Version: 1}
+		for _, s := range []*Store{w.a, w.b} {
+			for _, token := range []TokenRef{one, two, other} {
+				assert.False(t, w.revoked(s, token))
+			}
+		}
+		require.NoError(t, w.a.RevokeToken(ctx, "one", until))
+		assert.True(t, w.revoked(w.a, one), "at once")
+		assert.False(t, w.revoked(w.a, two), "only that one")
+		w.clock.advance(CacheTTL)
+		assert.True(t, w.revoked(w.b, one), "elsewhere after the cache")
+
+		require.NoError(t, w.b.RevokeSession(ctx, "s", until))
+		assert.True(t, w.revoked(w.b, two), "with its session, at once")
+		w.clock.advance(CacheTTL)
+		assert.True(t, w.revoked(w.a, two), "with its session, elsewhere")
+		assert.False(t, w.revoked(w.a, other), "another session")
+		assert.False(t, w.revoked(w.a, TokenRef{ID: "s"}), "a session's id is no token's")
+	})
+}
+
+// A node remembers for 30 seconds that a token is good: it asks once in that time.
+func TestGoodTokensAreRemembered(t *testing.T) {
+	w := newWorld(t)
+	token := TokenRef{ID: "one", Session: "s", ClientID: "c", Version: 1}
+	before := w.db.Meter()
+	for range 10 {
+		w.revoked(w.a, token)
+		w.clock.advance(CacheTTL/10 - time.Millisecond)
+	}
+	spent := w.db.Meter().Sub(before)
+	assert.Equal(t, int64(1), spent.Requests())
+	assert.InDelta(t, 3, spent.ReadUnits(), 0)
+	require.NoError(t, w.b.RevokeToken(t.Context(), "one", w.clock.now().Add(time.Hour)))
+	assert.False(t, w.revoked(w.a, token), "the last moment of what it remembers")
+	w.clock.advance(10 * time.Millisecond)
+	assert.True(t, w.revoked(w.a, token))
+}
+
+// While the store does not answer, what is remembered holds for its time and no longer.
+func TestRevocationFailsClosed(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Timeout, o.RequestTimeout = 50*time.Millisecond, 20*time.Millisecond })
+	token := TokenRef{ID: "one"}
+	w.revoked(w.a, token)
+	w.db.SetFaults(silent)
+	assert.False(t, w.revoked(w.a, token), "remembered")
+	w.clock.advance(CacheTTL)
+	revoked, err := w.a.Revoked(t.Context(), token)
+	require.ErrorIs(t, err, ErrUnavailable)
+	assert.True(t, revoked)
+}
+
+// A part of an answer is no answer: what is left out is not taken for good.
+func TestRevocationThatIsLeftOutOfAnAnswer(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Timeout = 50 * time.Millisecond })
+	require.NoError(t, w.a.RevokeSession(t.Context(), "s", w.clock.now().Add(time.Hour)))
+	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Unprocessed: 1} })
+	_, err := w.b.Revoked(t.Context(), TokenRef{ID: "one", Session: "s"})
+	require.ErrorIs(t, err, ErrUnavailable)
+}
+
+// Revoking what has expired writes nothing; a revocation goes after its token.
+func TestRevocationsEndWithTheirTokens(t *testing.T) {
+	w := newWorld(t)
+	ctx, now := t.Context(), w.clock.now()
+	before := w.db.Meter()
+	require.NoError(t, w.a.RevokeToken(ctx, "old", now.Add(-time.Hour)))
+	assert.Zero(t, w.db.Meter().Sub(before).Requests())
+	require.NoError(t, w.a.RevokeToken(ctx, "one", now.Add(time.Hour)))
+	for _, id := range []string{"", strings.Repeat("x", 129)} {
+		require.ErrorAs(t, w.a.RevokeToken(ctx, id, now.Add(time.Hour)), new(*ValidationError))
+		_, err := w.a.Revoked(ctx, TokenRef{ID: id})
+		require.ErrorAs(t, err, new(*ValidationError))
+	}
+}

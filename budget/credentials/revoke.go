@@ -1,0 +1,67 @@
+package credentials
+
+import (
+	"context"
+
+	"github.com/dynalimit/dynalimit/internal/audit"
+)
+
+// Revoke ends the credentials of an organisation or app: no secret of theirs works, and no
+// token that they were used for, here at once and elsewhere within CacheTTL. A PUT does not
+// bring them back; Rotate does. Credentials that are revoked stay so.
+//
+// Errors: *ValidationError, ErrNotFound for a client without credentials,
+// *UnavailableError.
+func (s *Store) Revoke(ctx context.Context, org, app string) error {
+	return s.end(ctx, "Revoke", org, app, false)
+}
+
+// Delete does as Revoke, for an organisation or app that is deleted: Create then begins
+// anew. One without credentials is left alone. The apps of an organisation are deleted one
+// by one.
+//
+// Errors: *ValidationError, *UnavailableError.
+func (s *Store) Delete(ctx context.Context, org, app string) error {
+	return s.end(ctx, "Delete", org, app, true)
+}
+
+func (s *Store) end(ctx context.Context, operation, org, app string, deleted bool) error {
+	ctx, cancel, err := s.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	if err := validOwner(org, app); err != nil {
+		return err
+	}
+	defer s.revoked.forget(func(r TokenRef) bool { return r.ClientID == ClientID(org, app) })
+	for n := 0; ; n++ {
+		overtaken, err := s.endOnce(ctx, org, app, deleted)
+		if !overtaken || n == changeTries {
+			return failure(operation, err)
+		}
+	}
+}
+
+// endOnce ends the credentials as they are now.
+func (s *Store) endOnce(ctx context.Context, org, app string, deleted bool) (overtaken bool, err error) {
+	seen, err := s.load(ctx, ClientID(org, app))
+	switch {
+	case err != nil:
+		return false, err
+	case !seen.exists() && deleted:
+		return false, nil
+	case !seen.exists():
+		return false, notFound("%s has no credentials", ClientID(org, app))
+	case !seen.revoked.IsZero() && !deleted:
+		return false, nil
+	}
+	now := seconds(s.now())
+	next := seen.ended(now, deleted)
+	action := actionRevoked
+	if deleted {
+		action = actionDeleted
+	}
+	mark := clientMark(next.id(), next.version, now.Add(s.opts.LongestToken))
+	return s.replace(ctx, action, seen, next, audit.Fields{"client_id": next.id(), "version": next.version}, s.put(mark, "", nil, nil))
+}

@@ -1,0 +1,87 @@
+package credentials
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Provisioning keys are named, listed without their secrets, and revoked one by one.
+func TestProvisioningKeys(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		one, err := w.a.CreateKey(ctx, "terraform")
+		require.NoError(t, err)
+		two, err := w.a.As("bob@example.com").CreateKey(ctx, "console")
+		require.NoError(t, err)
+		_, err = w.b.CreateKey(ctx, "console")
+		require.ErrorIs(t, err, ErrConflict)
+		_, err = w.b.CreateKey(ctx, "a#b")
+		require.ErrorAs(t, err, new(*ValidationError))
+
+		list, err := w.b.ListKeys(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, []ProvisioningKey{
+			{Name: "console", Created: fixtureNow, CreatedBy: "bob@example.com"},
+			{Name: "terraform", Created: fixtureNow, CreatedBy: tester},
+		}, list)
+		for _, s := range []*Store{w.a, w.b} {
+			key, err := s.VerifyKey(ctx, one.Secret)
+			require.NoError(t, err)
+			assert.Equal(t, "terraform", key.Name)
+		}
+		for _, wrong := range []Secret{{}, NewSecret("x"), NewSecret(one.Secret.Reveal() + "x")} {
+			_, err = w.a.VerifyKey(ctx, wrong)
+			require.ErrorIs(t, err, ErrInvalidCredentials)
+		}
+
+		require.NoError(t, w.a.RevokeKey(ctx, "terraform"))
+		_, err = w.a.VerifyKey(ctx, one.Secret)
+		require.ErrorIs(t, err, ErrInvalidCredentials, "at once where it was revoked")
+		w.clock.advance(CacheTTL)
+		_, err = w.b.VerifyKey(ctx, one.Secret)
+		require.ErrorIs(t, err, ErrInvalidCredentials, "elsewhere when the cache is over")
+		_, err = w.b.VerifyKey(ctx, two.Secret)
+		require.NoError(t, err, "the other stays")
+		require.ErrorIs(t, w.a.RevokeKey(ctx, "nobody"), ErrNotFound)
+	})
+}
+
+// A key that was made elsewhere works within a second, and strangers cannot have the ring
+// read more often than that.
+func TestRingIsReadAgainForUnknownKeysOnceASecond(t *testing.T) {
+	w := newWorld(t)
+	one, err := w.a.CreateKey(t.Context(), "one")
+	require.NoError(t, err)
+	_, err = w.b.VerifyKey(t.Context(), one.Secret)
+	require.NoError(t, err)
+	two, err := w.a.CreateKey(t.Context(), "two")
+	require.NoError(t, err)
+	before := w.db.Meter()
+	for range 50 {
+		_, err = w.b.VerifyKey(t.Context(), two.Secret)
+		require.ErrorIs(t, err, ErrInvalidCredentials)
+	}
+	assert.Zero(t, w.db.Meter().Sub(before).Requests())
+	w.clock.advance(time.Second)
+	_, err = w.b.VerifyKey(t.Context(), two.Secret)
+	require.NoError(t, err)
+	for range 50 {
+		_, err = w.b.VerifyKey(t.Context(), NewSecret("stranger"))
+		require.ErrorIs(t, err, ErrInvalidCredentials)
+	}
+	assert.Equal(t, int64(1), w.db.Meter().Sub(before).Requests())
+}
+
+func TestRingIsBounded(t *testing.T) {
+	w := newWorld(t)
+	for i := range maxRing {
+		_, err := w.a.CreateKey(t.Context(), fmt.Sprintf("key-%d", i))
+		require.NoError(t, err)
+	}
+	_, err := w.a.CreateKey(t.Context(), "one-more")
+	require.ErrorAs(t, err, new(*ValidationError))
+}

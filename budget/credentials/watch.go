@@ -1,0 +1,182 @@
+package credentials
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// KeyLoader reads a document of keys, as ParseKeySet reads it. It bounds its own time by
+// the context.
+type KeyLoader func(context.Context) ([]byte, error)
+
+// maxDocument bounds a document of keys, in bytes.
+const maxDocument = 64 << 10
+
+// KeysFile reads a document of keys from a file, by its path: where a file is replaced with
+// a link, as volumes of secrets are, it reads what the link leads to now.
+func KeysFile(path string) KeyLoader {
+	return func(context.Context) ([]byte, error) {
+		f, err := os.Open(path) //nolint:gosec // the path is the operator's own
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		document, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
+		if err == nil && len(document) > maxDocument {
+			err = fmt.Errorf("%s is larger than %d bytes", path, maxDocument)
+		}
+		return document, err
+	}
+}
+
+// WatchOptions configure WatchKeys.
+type WatchOptions struct {
+	// Interval is how often the document is read again, at most KeyDelay/2. Defaults to 10 s.
+	Interval time.Duration
+	// Timeout bounds one read. Defaults to 10 s.
+	Timeout time.Duration
+	// OnChange is told of every document that differs from the last: nil if its keys are
+	// in force now, else why those before stay. It is called on the goroutine that reads.
+	OnChange func(error)
+	// Logger gets the same. Defaults to discarding.
+	Logger *slog.Logger
+}
+
+// WatchedKeys are keys that are read again and again. They are a KeySource. A document
+// that cannot be read, or is not one, leaves the keys as they were, is logged, and is told
+// by Err until a good one comes.
+type WatchedKeys struct {
+	load    KeyLoader
+	opts    WatchOptions
+	set     atomic.Pointer[KeySet]
+	problem atomic.Pointer[error]
+	seen    []byte // the last document that was judged; of the goroutine that reads
+	stop    context.CancelFunc
+	done    chan struct{}
+	once    sync.Once
+}
+
+// WatchKeys reads a document of keys, and again every interval until Close, on one
+// goroutine. The first read must succeed: its context bounds it.
+//
+// Errors: *ValidationError for a document that is not one or bad options, and what the
+// loader says.
+func WatchKeys(ctx context.Context, load KeyLoader, options *WatchOptions) (*WatchedKeys, error) {
+	var opts WatchOptions
+	if options != nil {
+		opts = *options
+	}
+	opts.Interval, opts.Timeout = cmp.Or(opts.Interval, 10*time.Second), cmp.Or(opts.Timeout, 10*time.Second)
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case load == nil:
+		return nil, invalid("load", "is nil; pass KeysFile(path)")
+	case ctx == nil:
+		return nil, invalid("ctx", "is nil; pass context.Background() or the context of the start")
+	case opts.Interval < 0 || opts.Interval > KeyDelay/2:
+		return nil, invalid("options.interval", "is %v; give up to %v, so that every process knows a key before one uses it", opts.Interval, KeyDelay/2)
+	case opts.Timeout < 0:
+		return nil, invalid("options.timeout", "is %v; give a positive duration, or 0 for the default", opts.Timeout)
+	}
+	w := &WatchedKeys{load: load, opts: opts, done: make(chan struct{})}
+	document, err := load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the keys cannot be read: %w", pkg, err)
+	}
+	set, err := ParseKeySet(document)
+	if err != nil {
+		return nil, err
+	}
+	w.set.Store(set)
+	w.seen = document
+	var watching context.Context
+	watching, w.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go w.watch(watching)
+	return w, nil
+}
+
+// Keys implements KeySource.
+func (w *WatchedKeys) Keys() *KeySet { return w.set.Load() }
+
+// Err is why the last document was not taken; nil if it was.
+func (w *WatchedKeys) Err() error {
+	if err := w.problem.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Close ends the reading. The keys stay as they are.
+func (w *WatchedKeys) Close() {
+	w.once.Do(func() {
+		w.stop()
+		<-w.done
+	})
+}
+
+func (w *WatchedKeys) watch(ctx context.Context) {
+	defer close(w.done)
+	ticker := time.NewTicker(w.opts.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			w.reload(ctx)
+		}
+	}
+}
+
+// reload reads the document once more.
+func (w *WatchedKeys) reload(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, w.opts.Timeout)
+	defer cancel()
+	document, err := w.load(bounded)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		w.refuse(fmt.Errorf("%s: the keys cannot be read: %w", pkg, err))
+		w.seen = nil // whatever comes back is judged
+		return
+	case w.seen != nil && bytes.Equal(document, w.seen):
+		return
+	}
+	w.seen = document
+	set, err := ParseKeySet(document)
+	if err != nil {
+		w.refuse(err)
+		return
+	}
+	w.set.Store(set)
+	w.problem.Store(nil)
+	w.opts.Logger.Info("budget/credentials: the keys were read anew", "signing", len(set.signing), "peppers", len(set.peppers))
+	w.tell(nil)
+}
+
+// refuse keeps the keys, and says why: once for each reason.
+func (w *WatchedKeys) refuse(err error) {
+	last := w.problem.Swap(&err)
+	if last != nil && (*last).Error() == err.Error() {
+		return
+	}
+	w.opts.Logger.Error("budget/credentials: the keys stay as they were", "error", err)
+	w.tell(err)
+}
+
+func (w *WatchedKeys) tell(err error) {
+	if w.opts.OnChange != nil {
+		w.opts.OnChange(err)
+	}
+}
