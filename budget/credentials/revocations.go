@@ -34,7 +34,7 @@ func (r TokenRef) String() string {
 	return r.ID + "\x00" + r.Session + "\x00" + r.ClientID
 }
 
-func tokenMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#TOKEN#" + id, SK: rootSK} }
+func tokenMarkKey(id string) store.Key   { return store.Key{PK: "REVOKED#TOKEN#" + id, SK: rootSK} }
 func sessionMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#SESSION#" + id, SK: rootSK} }
 
 func clientMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#CLIENT#" + id, SK: rootSK} }
