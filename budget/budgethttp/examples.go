@@ -1,0 +1,43 @@
+package budgethttp
+
+// Examples of bodies, as the document has them. A test sends them.
+var (
+	exampleUsage = example{
+		"request_id": "7c9e6679-7425-40de-944b-e07fc1f90ae7", "model_label": "premium",
+		"model_id": "anthropic.claude-3-5-sonnet-20241022-v2:0",
+		"tokens":   example{"input": 1500, "output": 800}, "status": "OK", "timestamp": "2026-01-23T15:30:45Z",
+	}
+	exampleReceipt = example{
+		"request_id": "7c9e6679-7425-40de-944b-e07fc1f90ae7", "status": "accepted", "model_label": "premium",
+		"cost_usd_micros": 16500, "day": "20260123", "shard": 3, "price_version": "catalog", "spend_usd_micros": 16500,
+		"quota_pct": 0.2, "mode": "NORMAL", "quota_status": "NORMAL", "recommended_label": "premium", "reset_at": "2026-01-24T05:00:00Z",
+	}
+	exampleBatch        = example{"records": []any{exampleUsage}}
+	exampleBatchReceipt = example{
+		"accepted": 1, "duplicate": 0, "failed": 0,
+		"results": []any{example{"index": 0, "status": "accepted", "receipt": exampleReceipt}},
+	}
+	exampleLabel = example{
+		"label": "premium", "model_id": "anthropic.claude-3-5-sonnet-20241022-v2:0", "spend_usd_micros": 16500,
+		"held_usd_micros": 0, "quota_usd_micros": 10000000, "quota_pct": 0.2, "status": "NORMAL",
+	}
+	exampleSelection = example{
+		"org_id": "550e8400-e29b-41d4-a716-446655440000", "app_id": "app-production-api", "day": "20260123",
+		"recommended_model": example{
+			"label": "premium", "model_id": "anthropic.claude-3-5-sonnet-20241022-v2:0",
+			"price": example{"input_usd_micros_per_1m": 3000000, "output_usd_micros_per_1m": 15000000},
+		},
+		"mode": "NORMAL", "reason": "WITHIN_QUOTA", "quota_status": []any{exampleLabel},
+		"cache_duration_secs": 300, "reset_at": "2026-01-24T05:00:00Z",
+	}
+	exampleTotals = example{
+		"org_id": "550e8400-e29b-41d4-a716-446655440000", "day": "20260123", "cost_usd_micros": 16500,
+		"labels": []any{example{
+			"label": "premium", "cost_usd_micros": 16500, "held_usd_micros": 0, "quota_usd_micros": 10000000, "quota_pct": 0.2,
+			"status": "NORMAL", "requests": 1,
+			"tokens": example{"input": 1500, "cache_read": 0, "cache_write_5m": 0, "cache_write_1h": 0, "output": 800},
+		}},
+	}
+)
+
+type example map[string]any

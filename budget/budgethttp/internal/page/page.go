@@ -1,0 +1,170 @@
+// Package page makes a page of an OpenAPI document: for people, without scripts and
+// without anything from elsewhere.
+package page
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"html/template"
+	"maps"
+	"slices"
+	"strings"
+)
+
+//go:embed page.html
+var source string
+
+// Policy is the page's Content-Security-Policy.
+const Policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// document is what the page shows of an OpenAPI document.
+type document struct {
+	Info       struct{ Title, Version, Description string }
+	Paths      map[string]map[string]*operation
+	Components struct {
+		Schemas map[string]*schema
+	}
+}
+
+type operation struct {
+	OperationID string `json:"operationId"`
+	Summary     string
+	Description string
+	Tags        []string
+	Security    []map[string][]string
+	Parameters  []struct {
+		Name, In, Description string
+		Required              bool
+		Schema                schema
+	}
+	RequestBody *body
+	Responses   map[string]*body
+
+	Method, Path string `json:"-"`
+}
+
+type body struct {
+	Description string
+	Content     map[string]struct {
+		Schema  schema
+		Example json.RawMessage
+	}
+}
+
+type schema struct {
+	Ref                  string `json:"$ref"`
+	Type                 any
+	Format, Pattern      string
+	Description          string
+	Enum                 []any
+	Items                *schema
+	Properties           map[string]*schema
+	Required             []string
+	AdditionalProperties json.RawMessage
+	Minimum, Maximum     *float64
+	MaxLength            *int
+}
+
+// group is the operations of one tag.
+type group struct {
+	Name       string
+	Operations []*operation
+}
+
+// Render makes the page of a document.
+func Render(openapi []byte) ([]byte, error) {
+	var d document
+	if err := json.Unmarshal(openapi, &d); err != nil {
+		return nil, err
+	}
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"type": typeName, "json": indented, "upper": strings.ToUpper, "credential": credential, "needed": slices.Contains[[]string],
+	}).Parse(source)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = t.Execute(&out, map[string]any{"Info": d.Info, "Groups": groups(d), "Schemas": d.Components.Schemas})
+	return out.Bytes(), err
+}
+
+var methods = []string{"get", "post", "put", "delete"}
+
+func groups(d document) []*group {
+	byName := map[string]*group{}
+	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
+		for _, method := range methods {
+			op := d.Paths[path][method]
+			if op == nil {
+				continue
+			}
+			op.Method, op.Path = method, path
+			name := "other"
+			if len(op.Tags) > 0 {
+				name = op.Tags[0]
+			}
+			if byName[name] == nil {
+				byName[name] = &group{Name: name}
+			}
+			byName[name].Operations = append(byName[name].Operations, op)
+		}
+	}
+	var out []*group
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, byName[name])
+	}
+	return out
+}
+
+// typeName is a schema of either kind in a few words.
+func typeName(s any) string {
+	switch s := s.(type) {
+	case schema:
+		return typeOf(&s)
+	case *schema:
+		return typeOf(s)
+	}
+	return ""
+}
+
+// typeOf is a schema in a few words; a reference is its name.
+func typeOf(s *schema) string {
+	if s.Ref != "" {
+		return s.Ref[strings.LastIndex(s.Ref, "/")+1:]
+	}
+	name, _ := s.Type.(string)
+	switch {
+	case s.Items != nil:
+		return "list of " + typeOf(s.Items)
+	case len(s.Enum) > 0:
+		var values []string
+		for _, v := range s.Enum {
+			if text, ok := v.(string); ok {
+				values = append(values, text)
+			}
+		}
+		return "one of " + strings.Join(values, ", ")
+	case s.Format != "":
+		return name + ", " + s.Format
+	}
+	return name
+}
+
+func indented(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+func credential(security []map[string][]string) string {
+	if len(security) == 0 {
+		return "no credential"
+	}
+	if _, ok := security[0]["key"]; ok {
+		return "a provisioning key, in X-API-Key"
+	}
+	return "an access token, as Authorization: Bearer"
+}

@@ -1,0 +1,144 @@
+package wire
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+var usageType = reflect.TypeFor[Usage]()
+
+// Limit is where a further quota stands.
+type Limit struct {
+	Period         string     `json:"period" enum:"day,week,month" doc:"How long the quota runs"`
+	Label          string     `json:"label,omitempty" doc:"Absent: all labels in total"`
+	QuotaUSDMicros int64      `json:"quota_usd_micros" doc:"The quota"`
+	SpendUSDMicros int64      `json:"spend_usd_micros" doc:"What was spent in the period"`
+	HeldUSDMicros  int64      `json:"held_usd_micros" doc:"What is reserved and not settled"`
+	Percent        float64    `json:"quota_pct" doc:"Of the quota spent"`
+	Status         string     `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"By this quota alone"`
+	ResetAt        *time.Time `json:"reset_at,omitempty" doc:"When its next period begins"`
+}
+
+func newLimits(limits []budget.LimitStatus) []Limit {
+	out := make([]Limit, len(limits))
+	for i, l := range limits {
+		out[i] = Limit{
+			Period: l.Period.String(), Label: l.Label, QuotaUSDMicros: l.Micros, SpendUSDMicros: l.SpendMicros,
+			HeldUSDMicros: l.HeldMicros, Percent: l.Percent, Status: l.Status.String(), ResetAt: instant(l.ResetAt),
+		}
+	}
+	return out
+}
+
+// LabelStatus is where one label stands today.
+type LabelStatus struct {
+	Label          string  `json:"label" doc:"Its name"`
+	Model          string  `json:"model_id,omitempty" doc:"Its model; absent when none is configured"`
+	SpendUSDMicros int64   `json:"spend_usd_micros" doc:"What was spent today"`
+	HeldUSDMicros  int64   `json:"held_usd_micros" doc:"What is reserved and not settled"`
+	QuotaUSDMicros int64   `json:"quota_usd_micros" doc:"Today's quota"`
+	Percent        float64 `json:"quota_pct" doc:"Of the quota spent; 0 when the quota is 0"`
+	Status         string  `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"The worst of the label's quotas"`
+	Limits         []Limit `json:"limits,omitempty" nullable:"false" doc:"The further quotas that bind it"`
+}
+
+// NewLabels are labels as the keeper sees them.
+func NewLabels(labels []budget.LabelStatus) []LabelStatus {
+	out := make([]LabelStatus, len(labels))
+	for i, l := range labels {
+		out[i] = LabelStatus{
+			Label: l.Label, Model: l.Model, SpendUSDMicros: l.SpendMicros, HeldUSDMicros: l.HeldMicros,
+			QuotaUSDMicros: l.QuotaMicros, Percent: l.Percent, Status: l.Status.String(), Limits: newLimits(l.Limits),
+		}
+	}
+	return out
+}
+
+// Price is what a million tokens of a class cost.
+type Price struct {
+	Input        int64 `json:"input_usd_micros_per_1m" doc:"Uncached input; 0: free"`
+	Output       int64 `json:"output_usd_micros_per_1m" doc:"The reply; 0: free"`
+	CacheRead    int64 `json:"cache_read_usd_micros_per_1m,omitempty" doc:"Input read from the cache; absent: not known, costs what the input does; -1: free"`
+	CacheWrite5m int64 `json:"cache_write_5m_usd_micros_per_1m,omitempty" doc:"Input written for 5 minutes; absent: not known, costs 1.25 times the input; -1: free"`
+	CacheWrite1h int64 `json:"cache_write_1h_usd_micros_per_1m,omitempty" doc:"Input written for an hour; absent: not known, costs twice the input; -1: free"`
+}
+
+// NewPrice is rates as answers have them.
+func NewPrice(r budget.Rates) Price {
+	return Price{max(0, r.Input), max(0, r.Output), r.CacheRead, r.CacheWrite5m, r.CacheWrite1h}
+}
+
+// Selection is the label an app may use now.
+type Selection struct {
+	Org               string        `json:"org_id" doc:"The organisation"`
+	App               string        `json:"app_id" doc:"The app"`
+	Day               string        `json:"day" doc:"The organisation's day" example:"20260123"`
+	Model             SelectedModel `json:"recommended_model" doc:"What to use now"`
+	Mode              string        `json:"mode" enum:"NORMAL,TIGHT" doc:"TIGHT: ask more often"`
+	Reason            string        `json:"reason" doc:"WITHIN_QUOTA, MANUAL_OVERRIDE, or why the label before was passed over: QUOTA_EXCEEDED_ or UNPRICED_ and its name" example:"WITHIN_QUOTA"`
+	Labels            []LabelStatus `json:"quota_status" nullable:"false" doc:"Where every label of the ordering stands"`
+	CacheDurationSecs int64         `json:"cache_duration_secs" doc:"How long the answer may be kept, as in Cache-Control"`
+	ResetAt           *time.Time    `json:"reset_at,omitempty" doc:"When the next day begins"`
+	Stale             bool          `json:"stale,omitempty" doc:"The store did not answer: this is the last that is known"`
+}
+
+// SelectedModel is a label and its model.
+type SelectedModel struct {
+	Label string `json:"label" doc:"The label, to be sent with the usage" example:"premium"`
+	Model string `json:"model_id" doc:"The model to call"`
+	Price Price  `json:"price" doc:"What it costs now"`
+}
+
+// NewSelection is what the keeper recommends.
+func NewSelection(org, app string, r budget.Recommendation) Selection {
+	return Selection{
+		Org: org, App: app, Day: r.Day, Model: SelectedModel{r.Label, r.Model, NewPrice(r.Price)},
+		Mode: r.Mode.String(), Reason: r.Reason, Labels: NewLabels(r.Labels),
+		CacheDurationSecs: int64(r.CacheFor / time.Second), ResetAt: instant(r.ResetAt), Stale: r.Stale,
+	}
+}
+
+// Totals is one day, label by label.
+type Totals struct {
+	Org           string        `json:"org_id" doc:"The organisation"`
+	App           string        `json:"app_id,omitempty" doc:"The app; absent: all of them"`
+	Day           string        `json:"day" doc:"The organisation's day" example:"20260123"`
+	CostUSDMicros int64         `json:"cost_usd_micros" doc:"Of all labels"`
+	Labels        []LabelTotals `json:"labels" nullable:"false" doc:"In the order of preference; those that are no longer in it come last"`
+}
+
+// LabelTotals is what one label used on one day.
+type LabelTotals struct {
+	Label          string  `json:"label" doc:"Its name"`
+	CostUSDMicros  int64   `json:"cost_usd_micros" doc:"Charges less credits"`
+	HeldUSDMicros  int64   `json:"held_usd_micros" doc:"What is reserved and not settled"`
+	QuotaUSDMicros int64   `json:"quota_usd_micros" doc:"As configured now"`
+	Percent        float64 `json:"quota_pct" doc:"Of the quota; 0 when the quota is 0"`
+	Status         string  `json:"status" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where it stands"`
+	Tokens         Sums    `json:"tokens" doc:"By class"`
+	Requests       int64   `json:"requests" doc:"Records that were counted"`
+	Limits         []Limit `json:"limits,omitempty" nullable:"false" doc:"The further quotas that bind it, today"`
+}
+
+// Sums counts the tokens of many calls by class.
+type Sums struct {
+	Input        int64 `json:"input" doc:"Uncached input"`
+	CacheRead    int64 `json:"cache_read" doc:"Input read from the prompt cache"`
+	CacheWrite5m int64 `json:"cache_write_5m" doc:"Input written to the cache for 5 minutes"`
+	CacheWrite1h int64 `json:"cache_write_1h" doc:"Input written to the cache for an hour"`
+	Output       int64 `json:"output" doc:"Replies"`
+}
+
+// NewTotals is a day as the keeper sums it.
+func NewTotals(org, app string, d budget.DayTotals) Totals {
+	out := Totals{Org: org, App: app, Day: d.Day, CostUSDMicros: d.CostMicros, Labels: make([]LabelTotals, len(d.Labels))}
+	for i, l := range d.Labels {
+		out.Labels[i] = LabelTotals{
+			Label: l.Label, CostUSDMicros: l.CostMicros, HeldUSDMicros: l.HeldMicros, QuotaUSDMicros: l.Quota,
+			Percent: l.Percent, Status: l.Status.String(), Tokens: Sums(l.Tokens), Requests: l.Requests, Limits: newLimits(l.Limits),
+		}
+	}
+	return out
+}

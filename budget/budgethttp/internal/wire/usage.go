@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// Tokens counts one call's tokens by class.
+type Tokens struct {
+	Input        int64 `json:"input,omitempty" minimum:"0" maximum:"100000000" doc:"Uncached input" example:"1500"`
+	CacheRead    int64 `json:"cache_read,omitempty" minimum:"0" maximum:"100000000" doc:"Input read from the prompt cache"`
+	CacheWrite5m int64 `json:"cache_write_5m,omitempty" minimum:"0" maximum:"100000000" doc:"Input written to the cache for 5 minutes"`
+	CacheWrite1h int64 `json:"cache_write_1h,omitempty" minimum:"0" maximum:"100000000" doc:"Input written to the cache for an hour"`
+	Output       int64 `json:"output,omitempty" minimum:"0" maximum:"100000000" doc:"The reply, reasoning included" example:"800"`
+}
+
+// Usage is what one call used.
+type Usage struct {
+	RequestID string            `json:"request_id" pattern:"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$" patternDescription:"a lower-case UUID" doc:"The call is counted once under this id, however often it is sent" example:"7c9e6679-7425-40de-944b-e07fc1f90ae7"`
+	Label     string            `json:"model_label" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"The label that the call was made under" example:"premium"`
+	Model     string            `json:"model_id,omitempty" pattern:"^[ -~]{0,256}$" patternDescription:"at most 256 printable characters" doc:"The model that was called; refused unless it is the label's. Empty: not checked" example:"anthropic.claude-3-5-sonnet-20241022-v2:0"`
+	Tokens    Tokens            `json:"tokens" doc:"What the provider reported. The classes are disjoint"`
+	Status    string            `json:"status,omitempty" pattern:"^[ -~]{0,32}$" patternDescription:"at most 32 printable characters" doc:"How the call ended. Defaults to OK" example:"OK"`
+	Time      time.Time         `json:"timestamp" doc:"When the call was made, with its zone: 24 hours ago to 300 seconds ahead" example:"2026-01-23T15:30:45Z"`
+	Tags      map[string]string `json:"tags,omitempty" maxProperties:"4" doc:"Of few distinct values: cost is counted per value and day"`
+}
+
+// Budget is the record as the keeper takes it.
+func (u Usage) Budget() budget.Usage {
+	return budget.Usage{
+		RequestID: u.RequestID, Label: u.Label, Model: u.Model,
+		Tokens: budget.Tokens(u.Tokens), Status: u.Status, Time: u.Time, Tags: u.Tags,
+	}
+}
+
+// The statuses of a Receipt.
+const (
+	StatusAccepted  = "accepted"
+	StatusDuplicate = "duplicate"
+	StatusSpooled   = "spooled"
+	StatusFailed    = "failed"
+)
+
+// Receipt is how a record was counted and where the app stands after it.
+type Receipt struct {
+	RequestID        string     `json:"request_id" doc:"The record's id"`
+	Status           string     `json:"status" enum:"accepted,duplicate,spooled" doc:"duplicate: it was counted before, as this says. spooled: the store did not answer; it is kept and will be counted"`
+	Label            string     `json:"model_label" doc:"The record's label"`
+	CostUSDMicros    int64      `json:"cost_usd_micros" doc:"What it cost, in millionths of a dollar"`
+	Day              string     `json:"day,omitempty" doc:"The day it is counted on"`
+	Shard            int        `json:"shard" doc:"Which of the day's counters has it"`
+	PriceVersion     string     `json:"price_version,omitempty" doc:"Where its price is from"`
+	SpendUSDMicros   int64      `json:"spend_usd_micros" doc:"What was spent under the label today"`
+	QuotaPercent     float64    `json:"quota_pct" doc:"Of the label's quota; 0 when the quota is 0"`
+	Mode             string     `json:"mode,omitempty" enum:"NORMAL,TIGHT" doc:"How close the label is to its quota"`
+	QuotaStatus      string     `json:"quota_status,omitempty" enum:"NORMAL,TIGHT,EXCEEDED,UNPRICED" doc:"Where the label stands"`
+	RecommendedLabel string     `json:"recommended_label,omitempty" doc:"What to use next; absent when no label has room"`
+	ResetAt          *time.Time `json:"reset_at,omitempty" doc:"When the next day begins"`
+}
+
+// NewReceipt is what the keeper answered to a record.
+func NewReceipt(u budget.Usage, r budget.Receipt) Receipt {
+	out := Receipt{
+		RequestID: u.RequestID, Status: StatusAccepted, Label: u.Label,
+		CostUSDMicros: r.CostMicros, Day: r.Day, Shard: r.Shard, PriceVersion: r.PriceVersion,
+		SpendUSDMicros: r.SpendMicros, QuotaPercent: r.Percent, Mode: r.Mode.String(),
+		QuotaStatus: r.QuotaStatus.String(), RecommendedLabel: r.RecommendedLabel, ResetAt: instant(r.ResetAt),
+	}
+	switch {
+	case r.Spooled:
+		out.Status = StatusSpooled
+	case r.Duplicate:
+		out.Status = StatusDuplicate
+	}
+	return out
+}
+
+// instant is a time as answers have it; nil for the zero time.
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// Batch is records that are counted together.
+type Batch struct {
+	Records []Record `json:"records" minItems:"1" maxItems:"100" nullable:"false" doc:"1 to 100 records; each is counted or refused by itself"`
+}
+
+// Record is a Usage that has not been looked at, so that a bad one fails alone.
+type Record struct{ json.RawMessage }
+
+// UnmarshalJSON keeps the record as it is.
+func (r *Record) UnmarshalJSON(data []byte) error { return r.RawMessage.UnmarshalJSON(data) }
+
+// Schema is that of a Usage.
+func (Record) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(usageType, true, "Usage")
+}
+
+// BatchReceipt is what became of a batch.
+type BatchReceipt struct {
+	Accepted   int           `json:"accepted" doc:"Records that are counted, duplicates among them"`
+	Duplicates int           `json:"duplicate" doc:"Records that had been counted before, or earlier in the batch"`
+	Failed     int           `json:"failed" doc:"Records that were refused"`
+	Results    []BatchResult `json:"results" nullable:"false" doc:"One for each record, in their order"`
+}
+
+// BatchResult is what became of one record of a batch.
+type BatchResult struct {
+	Index   int         `json:"index" doc:"Which record"`
+	Status  string      `json:"status" enum:"accepted,duplicate,spooled,failed" doc:"What became of it"`
+	Receipt *Receipt    `json:"receipt,omitempty" doc:"Unless it failed"`
+	Error   *BatchError `json:"error,omitempty" doc:"If it failed"`
+}
+
+// BatchError says why a record of a batch was refused.
+type BatchError struct {
+	Code    Code    `json:"error" doc:"What is wrong, for programs; the codes of the body of an error"`
+	Message string  `json:"message" doc:"What is wrong, for people"`
+	Details Details `json:"details" doc:"What more there is to know"`
+}

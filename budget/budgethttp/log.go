@@ -1,0 +1,27 @@
+package budgethttp
+
+import (
+	"log/slog"
+	"net/http"
+)
+
+// log tells the operator what no client is told.
+func (s *Server) log(x *exchange, what string, err error) {
+	s.opts.Logger.Error("budgethttp: "+what, "request_id", x.id, "route", x.route, "error", err.Error())
+}
+
+func levelOf(status int) slog.Level {
+	if status >= http.StatusInternalServerError {
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}
+
+// attributes are the request in the log: its route, never its path or query, which may
+// have a token in it.
+func (e Served) attributes() []slog.Attr {
+	return []slog.Attr{
+		slog.String("request_id", e.RequestID), slog.String("method", e.Method), slog.String("route", e.Route),
+		slog.Int("status", e.Status), slog.Int64("bytes", e.Bytes), slog.Duration("took", e.Took),
+	}
+}

@@ -1,0 +1,213 @@
+package budgethttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// described is the document as a client reads it.
+type described struct {
+	raw   []byte
+	Paths map[string]map[string]*describedOperation
+}
+
+type describedOperation struct {
+	OperationID string
+	Parameters  []struct {
+		Name, In string
+		Required bool
+		Schema   map[string]any
+	}
+	RequestBody *describedBody
+	Responses   map[string]*describedBody
+	Security    []map[string][]string
+}
+
+type describedBody struct {
+	Content map[string]struct {
+		Schema  map[string]any
+		Example any
+	}
+}
+
+func describe(t testing.TB, n *node) *described {
+	t.Helper()
+	r := n.as("").get("/openapi.json").is(http.StatusOK)
+	d := &described{raw: r.raw}
+	require.NoError(t, json.Unmarshal(r.raw, d))
+	return d
+}
+
+// each visits every operation.
+func (d *described) each(f func(path, method string, op *describedOperation)) {
+	for path, item := range d.Paths {
+		for method, op := range item {
+			f(path, strings.ToUpper(method), op)
+		}
+	}
+}
+
+// checker checks bodies by the schemas of the document, by another library than the one
+// that wrote them.
+type checker struct {
+	t        testing.TB
+	compiler *jsonschema.Compiler
+}
+
+func (d *described) checker(t testing.TB) *checker {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(d.raw))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	require.NoError(t, c.AddResource("openapi.json", document))
+	return &checker{t, c}
+}
+
+// schemaOf is the place of a body's schema in the document.
+func schemaOf(path, method string, place ...string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	parts := append([]string{"paths", path, strings.ToLower(method)}, place...)
+	out := "openapi.json#"
+	for _, p := range append(parts, "content", "application/json", "schema") {
+		out += "/" + strings.NewReplacer("{", "%7B", "}", "%7D").Replace(escape.Replace(p))
+	}
+	return out
+}
+
+func (c *checker) check(schema string, body []byte) error {
+	compiled, err := c.compiler.Compile(schema)
+	require.NoError(c.t, err)
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return compiled.Validate(value)
+}
+
+// The document changes on purpose alone: clients are generated from it.
+func TestDocumentIsGolden(t *testing.T) {
+	w := newWorld(t)
+	d := describe(t, w.a)
+	var indented bytes.Buffer
+	require.NoError(t, json.Indent(&indented, d.raw, "", "  "))
+	if *update {
+		require.NoError(t, os.WriteFile("testdata/openapi.json", indented.Bytes(), 0o644))
+	}
+	golden, err := os.ReadFile("testdata/openapi.json")
+	require.NoError(t, err)
+	assert.Equal(t, string(golden), indented.String(), "go test -run Golden -update . writes it anew")
+	assert.Contains(t, string(golden), `"openapi": "3.1.0"`)
+	assert.JSONEq(t, string(golden), string(w.a.get("/api/v1/openapi.json").is(http.StatusOK).raw))
+}
+
+// Every operation says who may ask, what may go wrong, and shows an answer; every schema
+// compiles.
+func TestDocumentIsWhole(t *testing.T) {
+	w := newWorld(t)
+	d := describe(t, w.a)
+	c := d.checker(t)
+	ids := map[string]bool{}
+	d.each(func(path, method string, op *describedOperation) {
+		require.NotEmpty(t, op.OperationID, "%s %s", method, path)
+		assert.False(t, ids[op.OperationID], "%s is there twice", op.OperationID)
+		ids[op.OperationID] = true
+		assert.Contains(t, op.Responses, "default", op.OperationID)
+		for status, r := range op.Responses {
+			if r.Content != nil {
+				_, err := c.compiler.Compile(schemaOf(path, method, "responses", status))
+				require.NoError(t, err, "%s %s", op.OperationID, status)
+			}
+		}
+		if op.RequestBody != nil {
+			_, err := c.compiler.Compile(schemaOf(path, method, "requestBody"))
+			require.NoError(t, err, op.OperationID)
+			assert.NotNil(t, op.RequestBody.Content["application/json"].Example, "%s shows a body", op.OperationID)
+		}
+	})
+	for _, id := range w.a.server.names {
+		if id != "openapi" && id != "docs" {
+			assert.Contains(t, ids, id, "every route is described")
+		}
+	}
+}
+
+// The examples of the document are sent, and answered as it says.
+func TestExamplesRun(t *testing.T) {
+	w := newWorld(t)
+	d := describe(t, w.a)
+	c := d.checker(t)
+	d.each(func(path, method string, op *describedOperation) {
+		n := newWorld(t).a
+		raw := []byte(nil)
+		if op.RequestBody != nil {
+			var err error
+			raw, err = wireJSON(op.RequestBody.Content["application/json"].Example)
+			require.NoError(t, err)
+			require.NoError(t, c.check(schemaOf(path, method, "requestBody"), raw), op.OperationID)
+		}
+		n.token = credentialOf(op)
+		r := n.send(method, filled(path), raw)
+		require.Less(t, r.status, 300, "%s: %s", op.OperationID, r.raw)
+		status := strconv.Itoa(r.status)
+		require.Contains(t, op.Responses, status, op.OperationID)
+		if op.Responses[status].Content == nil {
+			assert.Empty(t, r.raw, op.OperationID)
+			return
+		}
+		require.NoError(t, c.check(schemaOf(path, method, "responses", status), r.raw), "%s: %s", op.OperationID, r.raw)
+		if shown := op.Responses[status].Content["application/json"].Example; shown != nil {
+			raw, err := wireJSON(shown)
+			require.NoError(t, err)
+			require.NoError(t, c.check(schemaOf(path, method, "responses", status), raw), "the example of %s", op.OperationID)
+		}
+	})
+}
+
+// credentialOf is what the tests send for an operation.
+func credentialOf(op *describedOperation) string {
+	if len(op.Security) == 0 {
+		return ""
+	}
+	if _, ok := op.Security[0]["key"]; ok {
+		return "key"
+	}
+	return "org"
+}
+
+// filled is a path with the fixture's ids.
+func filled(path string) string {
+	return strings.NewReplacer("{org_id}", orgO, "{app_id}", appA, "{date}", "2026-01-23").Replace(path)
+}
+
+// The page names every operation, and takes nothing from elsewhere.
+func TestPageIsReadableAlone(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{"/docs", "/api/v1/docs"} {
+		r := w.a.as("").get(path).is(http.StatusOK)
+		page := string(r.raw)
+		assert.Equal(t, "text/html; charset=utf-8", r.header.Get("Content-Type"))
+		assert.Contains(t, r.header.Get("Content-Security-Policy"), "default-src 'none'")
+		describe(t, w.a).each(func(path, _ string, op *describedOperation) {
+			assert.Contains(t, page, `id="`+op.OperationID+`"`)
+			assert.Contains(t, page, path)
+		})
+		assert.Contains(t, page, "request_id")
+		for _, elsewhere := range []string{"http://", "https://", "<script", "src=", "@import"} {
+			assert.NotContains(t, page, elsewhere)
+		}
+	}
+}

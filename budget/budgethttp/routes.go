@@ -1,0 +1,14 @@
+package budgethttp
+
+const (
+	orgRoute = "/orgs/{org_id}"
+	appRoute = orgRoute + "/apps/{app_id}"
+)
+
+// routes registers every route there is.
+func (s *Server) routes() {
+	s.usageRoutes()
+	s.selectionRoutes()
+	s.aggregateRoutes()
+	s.healthRoutes()
+}

@@ -1,0 +1,234 @@
+package budgethttp
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// What belongs to others is refused alike, whether it exists or not, before anything is
+// read or looked at.
+func TestTokensOpenWhatIsTheirs(t *testing.T) {
+	w := newWorld(t)
+	w.a.submit(call(1)).is(http.StatusAccepted)
+	app := func(org, app string) string { return "/api/v1/orgs/" + org + "/apps/" + app + "/aggregates/today" }
+	org := func(org string) string { return "/api/v1/orgs/" + org + "/aggregates/today" }
+	for _, test := range []struct {
+		token, path string
+		status      int
+	}{
+		{"", app(orgO, appA), 401},
+		{"unknown", app(orgO, appA), 401},
+		{"refresh", app(orgO, appA), 401},
+		{"key", app(orgO, appA), 401},
+		{"down", app(orgO, appA), 503},
+		{"a", app(orgO, appA), 200},
+		{"org", app(orgO, appA), 200},
+		{"org", app(orgO, appB), 200},
+		{"org", org(orgO), 200},
+		{"a", org(orgO), 403},
+		{"a", app(orgO, appB), 403},
+		{"a", app(orgO, "none"), 403},
+		{"a", app(orgOther, appA), 403},
+		{"a", app(orgNone, appA), 403},
+		{"a", app("not-a-uuid", appA), 403},
+		{"org", org(orgOther), 403},
+		{"org", org(orgNone), 403},
+		{"other", app(orgO, appA), 403},
+		{"gone", org(orgNone), 404},
+		{"gone", app(orgNone, appA), 404},
+	} {
+		r := w.a.as(test.token).get(test.path).is(test.status)
+		assert.Equal(t, test.status == 401, r.header.Get("WWW-Authenticate") != "", "%s", test.path)
+	}
+	meter := w.db.Meter()
+	w.a.as("other").do(http.MethodPost, pathA+"/usage", example{"nonsense": true}).is(http.StatusForbidden)
+	w.a.as("").do(http.MethodPost, pathA+"/usage", call(2)).is(http.StatusUnauthorized)
+	assert.Equal(t, meter, w.db.Meter(), "nothing was asked of the store")
+}
+
+// An authenticator that fails for another reason lets nobody in.
+func TestAuthenticatorThatFailsLetsNobodyIn(t *testing.T) {
+	w := newWorld(t)
+	o := w.options()
+	o.Authenticate = func(*http.Request) (Claims, error) { return bearers["org"], errSecret }
+	s, err := New(w.a.keeper, o)
+	require.NoError(t, err)
+	serve(t, w.a.keeper, s, s).get(pathA+"/model-selection").fails(http.StatusInternalServerError, wire.InternalError)
+	assert.Contains(t, w.log.String(), "secret-of-the-inside", "the operator is told")
+}
+
+// Every error has one shape: those of the routes, of HTTP, and of what is not there.
+func TestEveryErrorHasOneShape(t *testing.T) {
+	w := newWorld(t)
+	raw, err := wireJSON(call(1))
+	require.NoError(t, err)
+	for _, test := range []struct {
+		method, path string
+		body         []byte
+		headers      []string
+		status       int
+		code         wire.Code
+	}{
+		{http.MethodGet, "/", nil, nil, 404, wire.NotFound},
+		{http.MethodGet, "/api/v1", nil, nil, 404, wire.NotFound},
+		{http.MethodGet, "/api/v1/", nil, nil, 404, wire.NotFound},
+		{http.MethodGet, pathA + "/usage/", nil, nil, 404, wire.NotFound},
+		{http.MethodGet, "/api/v1//orgs", nil, nil, 404, wire.NotFound},
+		{http.MethodGet, pathA + "/../" + appB + "/model-selection", nil, nil, 404, wire.NotFound},
+		{http.MethodGet, pathO + "/apps/%2e%2e/model-selection", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodGet, pathO + "/apps/a%2F..%2Fb/model-selection", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodGet, pathO + "/apps/a%23b/model-selection", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodGet, pathO + "/apps/a%00b/model-selection", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodGet, pathO + "/apps/" + strings.Repeat("a", 129) + "/model-selection", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodGet, pathO + "/aggregates/2026-02-30", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodGet, pathO + "/aggregates/tomorrow", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodGet, pathA + "/model-selection?force_check=maybe", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodGet, pathA + "/model-selection?forcecheck=true", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodGet, pathA + "/usage", nil, nil, 405, wire.InvalidRequest},
+		{http.MethodPut, pathA + "/usage", raw, nil, 405, wire.InvalidRequest},
+		{http.MethodPost, pathA + "/model-selection", raw, nil, 405, wire.InvalidRequest},
+		{http.MethodOptions, pathA + "/usage", nil, nil, 405, wire.InvalidRequest},
+		{http.MethodDelete, "/health", nil, nil, 405, wire.InvalidRequest},
+		{http.MethodPost, pathA + "/usage", nil, nil, 400, wire.InvalidRequest},
+		{http.MethodPost, pathA + "/usage", raw, []string{"Content-Type", "text/plain"}, 415, wire.InvalidRequest},
+		{http.MethodPost, pathA + "/usage", raw, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, wire.InvalidRequest},
+		{http.MethodPost, pathA + "/usage", raw, []string{"Content-Type", "application/json; charset=utf-16"}, 415, wire.InvalidRequest},
+		{http.MethodPost, pathA + "/usage", raw, []string{"Content-Type", "a+json;"}, 415, wire.InvalidRequest},
+		{http.MethodPost, pathA + "/usage", raw, []string{"Content-Type", ";+"}, 415, wire.InvalidRequest},
+	} {
+		r := w.a.send(test.method, test.path, test.body, append([]string{"Accept", "text/html, application/problem+json"}, test.headers...)...)
+		r.fails(test.status, test.code)
+		assert.Equal(t, test.status == 405, r.header.Get("Allow") != "", "%s %s", test.method, test.path)
+	}
+	w.a.send(http.MethodPost, pathA+"/usage", raw, "Content-Type", "application/json; charset=UTF-8", "Accept", "text/html").is(http.StatusAccepted)
+}
+
+// A request has the id that it came with, if that can be one.
+func TestRequestsHaveIDs(t *testing.T) {
+	w := newWorld(t)
+	assert.Equal(t, "mine-1", w.a.send(http.MethodGet, "/nowhere", nil, "X-Request-Id", "mine-1").is(404).at("request_id"))
+	assert.Equal(t, "0102030405060708090a0b0c0d0e0f10", w.a.send(http.MethodGet, "/nowhere", nil, "X-Request-Id", "a b").is(404).at("request_id"))
+	assert.Len(t, w.a.send(http.MethodGet, "/nowhere", nil, "X-Request-Id", strings.Repeat("a", 65)).is(404).at("request_id"), 32)
+}
+
+// A panic is an answer and a line in the log, not the end of the connection.
+func TestPanicIsAnswered(t *testing.T) {
+	w := newWorld(t)
+	o := w.options()
+	o.Authenticate = func(*http.Request) (Claims, error) { panic(errSecret) }
+	s, err := New(w.a.keeper, o)
+	require.NoError(t, err)
+	n := serve(t, w.a.keeper, s, s)
+	n.get(pathA+"/model-selection").fails(http.StatusInternalServerError, wire.InternalError)
+	assert.Contains(t, w.log.String(), "secret-of-the-inside")
+	n.get("/health").is(http.StatusOK)
+}
+
+// The log has a record for each request, without its query or path.
+func TestLogHasNoQueries(t *testing.T) {
+	w := newWorld(t)
+	w.a.get(pathA + "/model-selection?force_check=true").is(http.StatusOK)
+	w.a.get("/nowhere/hidden-in-a-path?token=hidden-in-a-query").is(http.StatusNotFound)
+	log := w.log.String()
+	assert.Contains(t, log, "route=selectModel")
+	assert.Contains(t, log, "status=404")
+	assert.NotContains(t, log, "force_check")
+	assert.NotContains(t, log, "hidden-in")
+}
+
+// Whoever asks is told of every answer.
+func TestServedRequestsAreTold(t *testing.T) {
+	w := newWorld(t)
+	var told []Served
+	o := w.options()
+	o.OnServed = func(_ context.Context, e Served) { told = append(told, e) }
+	s, err := New(w.a.keeper, o)
+	require.NoError(t, err)
+	n := serve(t, w.a.keeper, s, s)
+	r := n.get(pathA + "/model-selection").is(http.StatusOK)
+	n.get("/nowhere").is(http.StatusNotFound)
+	require.Len(t, told, 2)
+	assert.Equal(t, Served{Route: "selectModel", Method: "GET", Status: 200, Bytes: int64(len(r.raw)), RequestID: r.header.Get("X-Request-Id")}, told[0])
+	assert.Equal(t, 404, told[1].Status)
+}
+
+// The handler mounts at a prefix, by its option or by http.StripPrefix.
+func TestHandlerMountsAnywhere(t *testing.T) {
+	w := newWorld(t)
+	o := w.options()
+	o.Prefix = "/money/keeper"
+	s, err := New(w.a.keeper, o)
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/money/keeper/", s)
+	plain, err := New(w.a.keeper, w.options())
+	require.NoError(t, err)
+	mux.Handle("/plain/", http.StripPrefix("/plain", plain))
+	n := serve(t, w.a.keeper, s, mux)
+	for _, prefix := range []string{"/money/keeper", "/plain"} {
+		n.get(prefix + pathA + "/model-selection").is(http.StatusOK)
+		n.get(prefix + pathO + "/apps/a%2Fb/model-selection").is(http.StatusBadRequest)
+		n.get(prefix + "/health").is(http.StatusOK)
+		n.get(prefix + "/api/v1/health").is(http.StatusOK)
+		n.get(prefix + "/nowhere").is(http.StatusNotFound)
+	}
+	assert.Equal(t, "/money/keeper", n.get("/money/keeper/openapi.json").is(http.StatusOK).at("servers.0.url"))
+	serve(t, w.a.keeper, s, s).get(pathA + "/model-selection").is(http.StatusNotFound)
+	serve(t, w.a.keeper, s, s).get("/money/keeperx/health").is(http.StatusNotFound)
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	w := newWorld(t)
+	for field, make := range map[string]func() (*Server, error){
+		"keeper":       func() (*Server, error) { return New(nil, w.options()) },
+		"Authenticate": func() (*Server, error) { return New(w.a.keeper, nil) },
+		"Prefix": func() (*Server, error) {
+			o := w.options()
+			o.Prefix = "keeper/"
+			return New(w.a.keeper, o)
+		},
+	} {
+		_, err := make()
+		var bad *budget.ValidationError
+		require.ErrorAs(t, err, &bad)
+		assert.Equal(t, field, bad.Field)
+	}
+}
+
+// The keeper's health is the server's, and its cause stays inside.
+func TestHealthIsTheKeepers(t *testing.T) {
+	w := newWorld(t)
+	assert.Equal(t, "ok", w.a.as("").get("/health").is(http.StatusOK).at("status"))
+	assert.Equal(t, "ok", w.a.as("").get("/api/v1/health?probe=1").is(http.StatusOK).at("status"))
+}
+
+// A store that does not answer is 503 with a time to come back, and no reason.
+func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
+	w := newWorld(t, func(o *budget.Options) { o.Timeout, o.RequestTimeout = 100*time.Millisecond, 100*time.Millisecond })
+	w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError", Message: "secret-of-the-inside"}}
+	})
+	r := w.a.submit(call(1)).fails(http.StatusServiceUnavailable, wire.ServiceUnavailable)
+	assert.NotEmpty(t, r.header.Get("Retry-After"))
+	assert.Contains(t, w.log.String(), "request_id="+r.header.Get("X-Request-Id"))
+	w.db.SetFaults(nil)
+}
+
+// HEAD is GET without a body.
+func TestHeadIsGetWithoutABody(t *testing.T) {
+	w := newWorld(t)
+	r := w.a.send(http.MethodHead, pathA+"/model-selection", nil)
+	assert.Equal(t, http.StatusOK, r.status)
+	assert.Empty(t, r.raw)
+	assert.Equal(t, http.StatusUnauthorized, w.a.as("").send(http.MethodHead, pathA+"/model-selection", nil).status)
+}

@@ -1,0 +1,135 @@
+package budgethttp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/strict"
+	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+)
+
+type (
+	usageInput struct {
+		wire.AppPath
+		Body wire.Usage
+	}
+	usageOutput struct {
+		Replay string `header:"Idempotent-Replay" doc:"true: the record had been counted before"`
+		Body   wire.Receipt
+	}
+	batchInput struct {
+		wire.AppPath
+		Body wire.Batch
+	}
+	batchOutput struct{ Body wire.BatchReceipt }
+)
+
+func (s *Server) usageRoutes() {
+	s.usage = s.schema(reflect.TypeFor[wire.Usage](), "Usage")
+	register(s, route{
+		id: "submitUsage", method: http.MethodPost, path: appRoute + "/usage", aliases: []string{base + appRoute + "/costs"},
+		tag: "usage", summary: "Count what a call cost", needs: bearer, status: http.StatusAccepted,
+		description: "Counts a call once under its request_id. Sent again, it is answered with what was counted, and the header Idempotent-Replay; with other contents it is a conflict. After 503 or no answer send the same again.",
+		conflict:    wire.IdempotencyConflict, errors: []int{http.StatusConflict},
+		request: exampleUsage, response: exampleReceipt,
+	}, s.submitUsage)
+	register(s, route{
+		id: "submitUsageBatch", method: http.MethodPost, path: appRoute + "/usage/batch", aliases: []string{base + appRoute + "/costs/batch"},
+		tag: "usage", summary: "Count what up to 100 calls cost", needs: bearer, status: http.StatusMultiStatus,
+		description: "Each record is counted or refused by itself, and the answer has one result for each. A repeat within the batch is a duplicate.",
+		conflict:    wire.IdempotencyConflict, limit: maxBatch, unread: true,
+		request: exampleBatch, response: exampleBatchReceipt,
+	}, s.submitBatch)
+}
+
+func (s *Server) submitUsage(ctx context.Context, _ *exchange, in *usageInput) (*usageOutput, error) {
+	usage := in.Body.Budget()
+	receipt, err := s.keeper.Submit(ctx, in.Org, in.App, usage)
+	if err != nil {
+		return nil, err
+	}
+	out := &usageOutput{Body: wire.NewReceipt(usage, receipt)}
+	if receipt.Duplicate {
+		out.Replay = "true"
+	}
+	return out, nil
+}
+
+func (s *Server) submitBatch(ctx context.Context, x *exchange, in *batchInput) (*batchOutput, error) {
+	records := in.Body.Records
+	if len(records) == 0 || len(records) > 100 {
+		return nil, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, fmt.Sprintf("records: %d are not 1 to 100", len(records))).
+			Field("records", "expected 1 to 100 of them")
+	}
+	results := make([]wire.BatchResult, len(records))
+	var usages []budget.Usage
+	var places []int
+	for i, raw := range records {
+		usage, bad := s.decodeRecord(raw)
+		if bad != nil {
+			results[i] = failed(i, bad)
+			continue
+		}
+		usages, places = append(usages, usage), append(places, i)
+	}
+	if len(usages) > 0 {
+		counted, err := s.keeper.SubmitBatch(ctx, in.Org, in.App, usages)
+		if err != nil {
+			return nil, err
+		}
+		for k, r := range counted {
+			results[places[k]] = s.batchResult(x, places[k], usages[k], r)
+		}
+	}
+	return &batchOutput{summed(results)}, nil
+}
+
+func (s *Server) batchResult(x *exchange, index int, u budget.Usage, r budget.BatchResult) wire.BatchResult {
+	if r.Err != nil {
+		return failed(index, s.failure(r.Err, x, wire.IdempotencyConflict))
+	}
+	receipt := wire.NewReceipt(u, r.Receipt)
+	return wire.BatchResult{Index: index, Status: receipt.Status, Receipt: &receipt}
+}
+
+func failed(index int, e *wire.Error) wire.BatchResult {
+	return wire.BatchResult{Index: index, Status: wire.StatusFailed, Error: &wire.BatchError{Code: e.Code, Message: e.Message, Details: e.Details}}
+}
+
+func summed(results []wire.BatchResult) wire.BatchReceipt {
+	out := wire.BatchReceipt{Results: results}
+	for _, r := range results {
+		switch r.Status {
+		case wire.StatusFailed:
+			out.Failed++
+			continue
+		case wire.StatusDuplicate:
+			out.Duplicates++
+		}
+		out.Accepted++
+	}
+	return out
+}
+
+// decodeRecord is one record of a batch, judged as the body of one alone is.
+func (s *Server) decodeRecord(raw wire.Record) (budget.Usage, *wire.Error) {
+	var tree any
+	if err := unmarshal(raw.RawMessage, &tree); err != nil {
+		return budget.Usage{}, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, err.Error())
+	}
+	var found huma.ValidateResult
+	huma.Validate(s.api.OpenAPI().Components.Schemas, s.usage, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, tree, &found)
+	if len(found.Errors) > 0 {
+		return budget.Usage{}, refused(http.StatusBadRequest, "", found.Errors)
+	}
+	var u wire.Usage
+	if err := strict.Unmarshal(raw.RawMessage, &u); err != nil {
+		return budget.Usage{}, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, short(err.Error()))
+	}
+	return u.Budget(), nil
+}
