@@ -14,7 +14,7 @@ import (
 type PriceImport struct {
 	// List is the name by which the list is known again: a model that it has no more is
 	// missed only if it had it under this name. 1 to 64 letters, digits, dots, hyphens and
-	// underscores. Defaults to the list's Format.
+	// underscores, but "catalog": see Price.List. Defaults to the list's Format.
 	List string
 	// Accept are models whose prices are taken although they are held back, as
 	// PriceChange.Model names them; HeldAmbiguous and HeldTooMany cannot be. Defaults to
@@ -48,7 +48,7 @@ func (k *Keeper) ReviewPrices(ctx context.Context, list PriceList, how PriceImpo
 		return PriceReport{}, adminError("ReviewPrices", err)
 	}
 	for _, name := range job.names {
-		job.reviewed(name, job.listing(name, job.stored[name], job.at).review(job.at), job.stored[name])
+		job.reviewed(name, job.listing(name, job.stored[name], job.at).review(job.at))
 	}
 	return job.report(), nil
 }
@@ -80,7 +80,11 @@ func (k *Keeper) ImportPrices(ctx context.Context, list PriceList, how PriceImpo
 	if err != nil {
 		return PriceReport{}, adminError("ImportPrices", err)
 	}
-	err = store.Each(ctx, slices.Values(job.names), func(ctx context.Context, name string) error {
+	// A version comes after the model whose price it may have: backwards, it keeps its own
+	// before that changes.
+	backwards := slices.Clone(job.names)
+	slices.Reverse(backwards)
+	err = store.Each(ctx, slices.Values(backwards), func(ctx context.Context, name string) error {
 		return k.admin.importModel(ctx, by, job, name)
 	})
 	k.admin.tenants.evictAll()
@@ -92,23 +96,22 @@ type priceJob struct {
 	list    string
 	at      time.Time
 	accept  map[string]bool
-	listed  map[string][]Price // by model
-	stored  map[string][]Price // by model, as read at first
-	had     map[string]had     // by model
+	listed  priceBook
+	stored  priceBook      // as read at first
+	had     map[string]had // by model
 	own     priceLayers
 	names   []string // models of the list, and those it had
 	skipped []SkippedPrice
 
 	mu   sync.Mutex
 	done map[string]review
-	same map[string]bool
 }
 
 // newImport reads what an import is compared with.
 func (adm *administration) newImport(ctx context.Context, list PriceList, how PriceImport) (*priceJob, error) {
 	j := &priceJob{
 		list: how.List, at: acceptance(adm.now()), own: adm.own, skipped: list.Skipped, accept: map[string]bool{},
-		done: map[string]review{}, same: map[string]bool{},
+		done: map[string]review{},
 	}
 	if j.list == "" {
 		j.list = list.Format.String()
@@ -116,20 +119,20 @@ func (adm *administration) newImport(ctx context.Context, list PriceList, how Pr
 	if !namePattern.MatchString(j.list) {
 		return nil, invalid("list", "%q is not a name: give 1 to 64 letters, digits, dots, hyphens and underscores", j.list)
 	}
+	if j.list == layerCatalog {
+		return nil, invalid("list", "%q is what the prices that are built in are stored as; give another name", j.list)
+	}
 	if len(list.Prices) == 0 {
 		return nil, invalid("prices", "the list has no price that can be used; look at what was skipped, and at the providers asked for")
 	}
-	for _, p := range list.Prices {
-		if err := p.validate(); err != nil {
-			return nil, err
-		}
-	}
-	j.listed, j.names = modelsOf(list.Prices)
 	var err error
+	if j.listed, err = newPriceBook(list.Prices); err != nil {
+		return nil, err
+	}
 	if j.had, err = adm.listedBefore(ctx, j.list); err != nil {
 		return nil, err
 	}
-	j.names = union(j.names, slices.Collect(maps.Keys(j.had))...)
+	j.names = union(slices.Collect(maps.Keys(j.listed)), slices.Collect(maps.Keys(j.had))...)
 	if err := j.acceptAll(how.Accept); err != nil {
 		return nil, err
 	}
@@ -148,48 +151,31 @@ func (j *priceJob) acceptAll(models []string) error {
 	return nil
 }
 
-// storedPrices are the stored prices of models, and of those whose prices hold for them too.
-func (adm *administration) storedPrices(ctx context.Context, models []string) (map[string][]Price, error) {
-	keys := map[store.Key]string{}
-	for _, model := range models {
-		for _, name := range priceNames(model) {
-			keys[priceKey(name)] = name
-		}
-	}
-	items, err := adm.store.BatchGet(ctx, adm.store.Control, slices.Collect(maps.Keys(keys))...)
-	if err != nil {
-		return nil, err
-	}
-	stored := map[string][]Price{}
-	for key, item := range items {
-		rows, err := decodePrices(item)
-		if err != nil {
-			return nil, err
-		}
-		stored[keys[key]] = rows
-	}
-	return stored, nil
-}
-
 // listing is what the list says of a model whose stored prices are these.
 func (j *priceJob) listing(model string, stored []Price, now time.Time) *listing {
-	book := priceBook{}
-	for _, name := range priceNames(model) {
-		book[name] = j.stored[name]
+	book, others := priceBook{model: stored}, priceBook{}
+	for _, name := range priceNames(model)[1:] {
+		book[name], others[name] = j.stored[name], j.becoming(name)
 	}
-	book[model] = stored
 	layers := append(priceLayers{{layerTable, book}}, j.own...)
 	l := newListing(model, j.list, j.listed[model], stored, layers, now)
-	l.had, l.accept = j.had[model], j.accept[model]
+	l.others, l.had, l.accept = others, j.had[model], j.accept[model]
 	return l
 }
 
+// becoming are the prices of a model that the import is about to store.
+func (j *priceJob) becoming(model string) []Price {
+	if _, ok := slices.BinarySearch(j.names, model); !ok {
+		return j.stored[model]
+	}
+	return j.listing(model, j.stored[model], j.at).review(j.at).stored
+}
+
 // reviewed notes what became of a model.
-func (j *priceJob) reviewed(model string, r review, before []Price) {
+func (j *priceJob) reviewed(model string, r review) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.done[model] = r
-	j.same[model] = !r.changed(before) && len(r.held) == 0
 }
 
 // report is what was noted.
@@ -201,7 +187,7 @@ func (j *priceJob) report() PriceReport {
 			continue
 		}
 		report.Accepted, report.Held = append(report.Accepted, r.accepted...), append(report.Held, r.held...)
-		if j.same[name] {
+		if len(r.accepted) == 0 && len(r.held) == 0 {
 			report.Unchanged = append(report.Unchanged, name)
 		}
 	}
@@ -216,20 +202,18 @@ func (adm *administration) importModel(ctx context.Context, by string, j *priceJ
 	var err error
 	if r.changed(before) {
 		err = adm.commit(ctx, func() (*change, error) {
-			c, err := adm.decidePrices(ctx, by, model, func(stored priceRows) priceRows {
+			return adm.decidePrices(ctx, by, model, func(stored priceRows) priceRows {
 				now := acceptance(adm.now())
-				before = stored.prices()
-				r = j.listing(model, before, now).review(now)
+				r = j.listing(model, stored.prices(), now).review(now)
 				return stored.with(r.stored)
 			})
-			return c, err
 		})
 	}
 	if err == nil && !maps.Equal(r.had, j.had[model]) {
 		err = adm.noteListed(ctx, j.list, model, r.had)
 	}
 	if err == nil {
-		j.reviewed(model, r, before)
+		j.reviewed(model, r)
 	}
 	return err
 }

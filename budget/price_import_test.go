@@ -164,7 +164,8 @@ func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 	} {
 		assert.Equal(t, tc.input, priceAt(t, w.a, tc.model, tc.at).Input, "%s at %s", tc.model, tc.at)
 	}
-	assert.Empty(t, importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":2}`))).Accepted, "once")
+	again := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":2}`)))
+	assert.Equal(t, []string{"m"}, again.Unchanged, "once")
 
 	dated := `[{"prices":{"input_mtok":3,"output_mtok":2}},{"constraint":{"start_date":"2027-04-01"},"prices":{"input_mtok":4,"output_mtok":2}}]`
 	report = importing(t, w.a, listOf(t, listed("m", dated)))
@@ -337,4 +338,175 @@ func TestOnlyPricesThatNobodyNeedsAreDropped(t *testing.T) {
 	stored, err := w.a.Prices(t.Context(), "m")
 	require.NoError(t, err)
 	assert.Len(t, stored, maxPrices)
+}
+
+// TestAnAnnouncedPriceStays for as long as a list without dates is imported, also where it
+// is near enough to the list's to be taken.
+func TestAnAnnouncedPriceStays(t *testing.T) {
+	later := at(t, "2027-03-01T00:00:00Z")
+	announced := []Price{{Model: "m", Rates: Rates{Input: 2_000_000, Output: 1}}, {Model: "m", EffectiveFrom: later, Rates: Rates{Input: 4_000_000, Output: 1}}}
+	for layer, after := range map[string]HeldReason{layerCatalog: "", layerOptions: HeldByHand} {
+		t.Run(layer, func(t *testing.T) {
+			w := newWorld(t)
+			book, err := newPriceBook(announced)
+			require.NoError(t, err)
+			w.a.admin.own = priceLayers{{layer, book}}
+			for range 3 {
+				importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":0.000001}`)), "m")
+				w.clock.advance(time.Hour)
+			}
+			assert.Equal(t, int64(3_000_000), priceAt(t, w.a, "m", w.clock.now()).Input)
+			assert.Equal(t, int64(4_000_000), priceAt(t, w.a, "m", later).Input)
+			w.clock.set(later)
+			report := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":5,"output_mtok":0.000001}`)))
+			assert.Equal(t, after, heldReasons(report)["m"], "whose it is did not change")
+		})
+	}
+}
+
+// TestAnAnnouncedPriceThatIsWithdrawnDoesNotCome, nor before the day it is moved to.
+func TestAnAnnouncedPriceThatIsWithdrawnDoesNotCome(t *testing.T) {
+	w := newWorld(t)
+	april, may := at(t, "2027-04-01T00:00:00Z"), at(t, "2027-05-01T00:00:00Z")
+	dated := func(day string) PriceList {
+		return listOf(t, listed("m", `[{"prices":{"input_mtok":3,"output_mtok":12}},
+			{"constraint":{"start_date":"`+day+`"},"prices":{"input_mtok":6,"output_mtok":12}}]`))
+	}
+	inputs := func() []int64 {
+		return []int64{priceAt(t, w.a, "m", w.clock.now()).Input, priceAt(t, w.a, "m", april).Input, priceAt(t, w.a, "m", may).Input}
+	}
+	require.Len(t, importing(t, w.a, dated("2027-04-01")).Accepted, 2)
+	require.Equal(t, []int64{3_000_000, 6_000_000, 6_000_000}, inputs())
+	w.clock.advance(time.Hour)
+	importing(t, w.a, dated("2027-05-01"))
+	require.Equal(t, []int64{3_000_000, 3_000_000, 6_000_000}, inputs())
+	w.clock.advance(time.Hour)
+	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`)))
+	assert.Equal(t, []int64{3_000_000, 3_000_000, 3_000_000}, inputs())
+	assert.Equal(t, []string{"m"}, importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`))).Unchanged)
+}
+
+// TestAVersionKeepsItsPrice when the model without one, whose price it had, gets another.
+func TestAVersionKeepsItsPrice(t *testing.T) {
+	const three, six, thirty = `{"input_mtok":3,"output_mtok":12}`, `{"input_mtok":6,"output_mtok":12}`, `{"input_mtok":30,"output_mtok":12}`
+	w := newWorld(t)
+	book, err := newPriceBook([]Price{{Model: "m", Rates: Rates{Input: 3_000_000, Output: 12_000_000}}})
+	require.NoError(t, err)
+	w.a.admin.own = priceLayers{{layerCatalog, book}}
+	list := listOf(t, listed("m", six), listed("m-v1:0", three), listed("m-v2:0", thirty), listed("m-v3:0", six),
+		listed("m-v4:0", three), listed("m-v4:0", thirty))
+	for _, held := range []map[string]HeldReason{{"m-v2": HeldDearer, "m-v4": HeldAmbiguous}, {"m-v2": HeldDearer, "m-v4": HeldAmbiguous}} {
+		assert.Equal(t, held, heldReasons(importing(t, w.a, list)))
+		for model, input := range map[string]int64{
+			"m": 6_000_000, "m-v1": 3_000_000, "m-v2": 3_000_000, "m-v3": 6_000_000, "m-v4": 3_000_000, "m-v5": 6_000_000,
+		} {
+			assert.Equal(t, input, priceAt(t, w.a, model, w.clock.now()).Input, model)
+		}
+	}
+	assert.Equal(t, []string{"m", "m-v1", "m-v3"}, importing(t, w.a, list).Unchanged)
+}
+
+// TestAModelThatIsGoneAndAcceptedKeepsItsPrice as one put by hand: no list changes it.
+func TestAModelThatIsGoneAndAcceptedKeepsItsPrice(t *testing.T) {
+	w := newWorld(t)
+	other := listed("other", `{"input_mtok":1,"output_mtok":1}`)
+	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`), other))
+	for range 2 {
+		assert.Equal(t, map[string]HeldReason{"m": HeldModelGone}, heldReasons(importing(t, w.a, listOf(t, other))), "again and again")
+	}
+	report := importing(t, w.a, listOf(t, other), "m")
+	require.Len(t, report.Accepted, 1)
+	assert.Nil(t, report.Accepted[0].After)
+	assert.Equal(t, []string{"other"}, importing(t, w.a, listOf(t, other)).Unchanged)
+	assert.Equal(t, int64(3_000_000), priceAt(t, w.a, "m", w.clock.now()).Input)
+	assert.Equal(t, map[string]HeldReason{"m": HeldByHand}, heldReasons(importing(t, w.a, listOf(t, listed("m", `{"input_mtok":4,"output_mtok":12}`), other))))
+}
+
+// TestPricesThatFlipWithinASecond leave one price that begins with it.
+func TestPricesThatFlipWithinASecond(t *testing.T) {
+	w := newWorld(t)
+	for i, input := range []string{"3", "4", "3", "5"} {
+		importing(t, []*Keeper{w.a, w.b}[i%2], listOf(t, listed("m", `{"input_mtok":`+input+`,"output_mtok":12}`)))
+		w.clock.advance(time.Millisecond)
+	}
+	stored, err := w.a.Prices(t.Context(), "m")
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(stored), 2)
+	assert.Equal(t, int64(5_000_000), priceAt(t, w.a, "m", w.clock.now().Add(time.Second)).Input)
+}
+
+// TestAClockThatGoesBackHidesNoPrice: what was stored by a clock ahead is replaced, too.
+func TestAClockThatGoesBackHidesNoPrice(t *testing.T) {
+	w := newWorld(t)
+	now := w.clock.now()
+	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`)))
+	w.clock.set(now.Add(time.Hour))
+	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":4,"output_mtok":12}`)))
+	w.clock.set(now.Add(time.Minute))
+	list := listOf(t, listed("m", `{"input_mtok":5,"output_mtok":12}`))
+	importing(t, w.a, list)
+	for after, input := range map[time.Duration]int64{0: 3_000_000, time.Minute: 5_000_000, time.Hour: 5_000_000} {
+		assert.Equal(t, input, priceAt(t, w.a, "m", now.Add(after)).Input, after)
+	}
+	assert.Equal(t, []string{"m"}, importing(t, w.b, list).Unchanged)
+}
+
+// TestListsImportedAtTheSameTime do not replace each other's prices.
+func TestListsImportedAtTheSameTime(t *testing.T) {
+	w := newWorld(t)
+	var wg sync.WaitGroup
+	reports := make([]PriceReport, 2)
+	for i, name := range []string{"one", "two"} {
+		var models []string
+		for _, model := range strings.Fields("a b c d e f g h") {
+			models = append(models, listed(model, `{"input_mtok":`+[]string{"3", "4"}[i]+`,"output_mtok":12}`))
+		}
+		wg.Go(func() {
+			var err error
+			reports[i], err = []*Keeper{w.a, w.b}[i].ImportPrices(t.Context(), listOf(t, models...), PriceImport{List: name})
+			assert.NoError(t, err)
+		})
+	}
+	wg.Wait()
+	assert.Len(t, reports[0].Accepted, 8-len(reports[1].Accepted))
+	for _, report := range reports {
+		for _, c := range report.Accepted {
+			stored, err := w.a.Prices(t.Context(), c.Model)
+			require.NoError(t, err)
+			require.Len(t, stored, 1)
+			assert.Equal(t, report.List, stored[0].List)
+		}
+		for _, c := range report.Held {
+			assert.Equal(t, HeldOtherList, c.Reason)
+		}
+	}
+}
+
+// TestAnImportSurvivesThrottlesAndLostAnswers: each price is stored once, with one event.
+func TestAnImportSurvivesThrottlesAndLostAnswers(t *testing.T) {
+	w := newWorld(t)
+	models := strings.Fields("a b c d e f")
+	var rows []string
+	for _, model := range models {
+		rows = append(rows, listed(model, `{"input_mtok":3,"output_mtok":12}`))
+	}
+	w.db.SetFaults(onTransactions(func(n int) ddbmem.Fault {
+		switch n % 3 {
+		case 0:
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
+		case 1:
+			return ddbmem.Fault{Lose: true}
+		}
+		return ddbmem.Fault{}
+	}))
+	report := importing(t, w.a, listOf(t, rows...))
+	w.db.SetFaults(nil)
+	assert.Len(t, report.Accepted, len(models))
+	for _, model := range models {
+		stored, err := w.a.Prices(t.Context(), model)
+		require.NoError(t, err)
+		assert.Len(t, stored, 1)
+		assert.Len(t, eventsOf(t, w.a, PriceTarget(model)), 1)
+	}
+	assert.Equal(t, models, importing(t, w.b, listOf(t, rows...)).Unchanged)
 }

@@ -147,15 +147,33 @@ func TestRowsThatAreNoPricesAreSkipped(t *testing.T) {
 		{"id":"order","prices":[{"constraint":{"start_date":"2026-02-01"},"prices":{"input_mtok":1,"output_mtok":1}},
 		  {"constraint":{"start_date":"2026-01-01"},"prices":{"input_mtok":1,"output_mtok":1}}]},
 		{"id":"day","prices":[{"constraint":{"start_date":"2026-02-30"},"prices":{"input_mtok":1,"output_mtok":1}}]},
+		{"id":"batch","prices":[{"prices":{"input_mtok":1,"output_mtok":1}},
+		  {"constraint":{"start_date":"2026-02-01","mode":"batch"},"prices":{"input_mtok":1,"output_mtok":1}}]},
 		{"id":"flat since","prices":[{"prices":{"input_mtok":{"base":1},"output_mtok":1}},
-		  {"constraint":{"start_date":"2026-02-01"},"prices":{"input_mtok":1,"output_mtok":2}}]},
+		  {"constraint":{"start_date":"2026-02-01","start_time":null},"prices":{"input_mtok":1,"output_mtok":2}}]},
 		{"id":"tiers since","prices":[{"prices":{"input_mtok":1,"output_mtok":2}},
 		  {"constraint":{"start_date":"2026-02-01"},"prices":{"input_mtok":{"base":1},"output_mtok":1}}]}]}]`))
 	require.NoError(t, err)
 	require.Len(t, list.Prices, 1)
 	assert.Equal(t, "flat since", list.Prices[0].Model)
 	assert.Equal(t, at(t, "2026-02-01T00:00:00Z"), list.Prices[0].EffectiveFrom)
-	assert.Len(t, list.Skipped, 7)
+	assert.Len(t, list.Skipped, 8)
+}
+
+// TestAListThatIsCutIsRefused wherever it was cut: what arrived of it is not taken.
+func TestAListThatIsCutIsRefused(t *testing.T) {
+	for _, whole := range []string{
+		`[{"id":"p","models":[{"id":"m","prices":{"input_mtok":3,"output_mtok":1.5}}]},{"id":"q","models":[]}]`,
+		`{"m":{"input_cost_per_token":1e-6,"output_cost_per_token":2e-6},"n":{"input_cost_per_token":1e-6,"output_cost_per_token":2e-6}}`,
+	} {
+		for n := range whole {
+			_, err := LoadPrices(strings.NewReader(whole[:n]), FormatAny)
+			require.ErrorAs(t, err, new(*PriceListError), whole[:n])
+		}
+		list, err := LoadPrices(strings.NewReader(whole), FormatAny)
+		require.NoError(t, err)
+		assert.NotEmpty(t, list.Prices)
+	}
 }
 
 // fuzzList checks what any text gives: a list of prices that a keeper takes, or a typed
@@ -173,11 +191,10 @@ func fuzzList(t *testing.T, text string, load func(io.Reader, ...string) (PriceL
 		assert.NotZero(t, p.Input)
 		assert.NotZero(t, p.Output)
 	}
-	_, err = newPriceBook(list.Prices)
+	byName, err := newPriceBook(list.Prices)
 	require.NoError(t, err)
-	byName, names := modelsOf(list.Prices)
 	now := fixtureNow
-	for _, name := range names {
+	for name := range byName {
 		l := newListing(name, "list", byName[name], nil, priceLayers{{layerTable, priceBook{}}}, now)
 		r := l.review(now)
 		for _, p := range r.stored {

@@ -104,7 +104,7 @@ func owner(have Price, layer, list string) HeldReason {
 	switch {
 	case layer == layerOptions || layer == layerTable && have.List == "":
 		return HeldByHand
-	case layer == layerTable && have.List != list:
+	case layer == layerTable && have.List != list && have.List != layerCatalog:
 		return HeldOtherList
 	}
 	return ""

@@ -176,7 +176,7 @@ func ratesOf(row map[string]json.RawMessage, fields [len(tokenClasses)]string, s
 // LoadGenAIPrices reads the version 2 JSON of pydantic/genai-prices: dollars
 // per million tokens, a list of providers. With providers given, only theirs
 // are read (e.g. "aws"). Prices with a start date become rows with that
-// EffectiveFrom, at midnight UTC; prices by time of day or context length are
+// EffectiveFrom, at midnight UTC; prices by anything else, such as the time of day or the context length, are
 // skipped, with those that come before them. A price for cache writes without a
 // lifetime is the 5-minute one. Errors are those of LoadPrices.
 func LoadGenAIPrices(r io.Reader, providers ...string) (PriceList, error) {
@@ -269,8 +269,9 @@ func genAIRow(raw json.RawMessage) (Price, error) {
 	if given(c["constraint"]) {
 		constraint, _ := jsonFields(c["constraint"])
 		start := text(constraint, "start_date")
-		if start == "" || len(constraint) > 1 && given(constraint["start_time"]) {
-			return Price{}, errors.New("priced by time of day")
+		delete(constraint, "start_date")
+		if start == "" || slices.ContainsFunc(sortedNames(constraint), func(name string) bool { return given(constraint[name]) }) {
+			return Price{}, errors.New("priced by more than a start date")
 		}
 		from, err := time.Parse(time.DateOnly, start)
 		if err != nil {

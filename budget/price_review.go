@@ -1,8 +1,8 @@
 package budget
 
 import (
+	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -15,6 +15,7 @@ type listing struct {
 	stored []Price      // the model's stored prices
 	had    had          // what it said before
 	layers priceLayers  // all prices that apply, the stored ones among them
+	others priceBook    // what is to be stored of the models whose prices hold for it too
 	twice  []PriceScope // scopes for which it says two things
 	accept bool         // somebody asked for it
 }
@@ -109,6 +110,7 @@ func (l *listing) review(now time.Time) review {
 func (l *listing) reviewScope(r *review, scope PriceScope, now time.Time) {
 	if slices.Contains(l.twice, scope) {
 		r.hold(l.ambiguous(scope, now))
+		l.leave(r, scope, now)
 		if before, ok := l.had[scope]; ok {
 			r.had[scope] = before
 		}
@@ -118,8 +120,8 @@ func (l *listing) reviewScope(r *review, scope PriceScope, now time.Time) {
 	for _, at := range l.instants(scope, now) {
 		if l.speaksOf(scope, at, now) {
 			l.reviewAt(r, scope, at)
-		} else if have, layer, known := l.layers.lookupLayer(l.probe(scope), at); known {
-			l.keep(r, have, layer, scope, at)
+		} else {
+			l.leave(r, scope, at)
 		}
 	}
 	if r.holds(scope) {
@@ -155,7 +157,7 @@ func (l *listing) instants(scope PriceScope, now time.Time) []time.Time {
 	for _, p := range l.rows {
 		add(p)
 	}
-	for _, layer := range l.layers {
+	for _, layer := range append(l.with(l.stored), l.layers...) {
 		for _, name := range priceNames(l.name) {
 			for _, p := range layer.book[name] {
 				add(p)
@@ -204,18 +206,26 @@ func (l *listing) reviewAt(r *review, scope PriceScope, at time.Time) {
 	default:
 		r.hold(c)
 	}
-	if known {
-		l.keep(r, have, layer, scope, at)
-	}
+	l.leave(r, scope, at)
 }
 
-// keep lets a price hold that one with an earlier beginning hides, which was accepted.
-func (l *listing) keep(r *review, have Price, layer string, scope PriceScope, at time.Time) {
+// leave lets what holds without the list hold from an instant on, also where a price that
+// was accepted would hide it: one with an earlier beginning, or of another model whose
+// prices hold for this one.
+func (l *listing) leave(r *review, scope PriceScope, at time.Time) {
+	have, layer, known := l.layers.lookupLayer(l.probe(scope), at)
+	if !known {
+		return
+	}
 	if now, _, ok := l.with(r.stored).lookupLayer(l.probe(scope), at); ok && now.Rates.plain() == have.Rates.plain() {
 		return
 	}
-	if have.Model, have.Scope = l.name, scope; layer != layerTable {
-		have.List = l.list
+	have.Model, have.Scope = l.name, scope
+	switch layer { // a list said neither
+	case layerOptions:
+		have.List = ""
+	case layerCatalog:
+		have.List = layerCatalog
 	}
 	r.put(have.from(at))
 }
@@ -226,13 +236,11 @@ func (p Price) from(at time.Time) Price {
 	return p
 }
 
-// with are the layers with other stored prices of the model.
+// with are the layers after the import, with these prices stored of the model.
 func (l *listing) with(stored []Price) priceLayers {
 	layers := slices.Clone(l.layers)
 	book := priceBook{}
-	for _, name := range priceNames(l.name) {
-		book[name] = layers[0].book[name]
-	}
+	maps.Copy(book, l.others)
 	book[l.name] = stored
 	layers[0].book = book
 	return layers
@@ -295,6 +303,7 @@ func (l *listing) reviewGone(r *review, scope PriceScope, now time.Time) {
 	if !l.accept {
 		c.Reason = HeldModelGone
 		r.hold(c)
+		l.leave(r, scope, now)
 		r.had[scope] = l.had[scope]
 		return
 	}
@@ -325,18 +334,4 @@ func withoutSuperseded(rows []Price, now time.Time) []Price {
 
 func superseded(p Price, later []Price, before time.Time) bool {
 	return slices.ContainsFunc(later, func(q Price) bool { return q.Scope == p.Scope && q.EffectiveFrom.Before(before) })
-}
-
-// modelsOf are a list's rows by model, without scope prefixes, and the models' names in order.
-func modelsOf(rows []Price) (byName map[string][]Price, names []string) {
-	byName = map[string][]Price{}
-	for _, p := range rows {
-		p = p.normal()
-		if byName[p.Model] == nil {
-			names = append(names, p.Model)
-		}
-		byName[p.Model] = append(byName[p.Model], p)
-	}
-	slices.SortFunc(names, strings.Compare)
-	return byName, names
 }

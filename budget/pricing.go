@@ -143,6 +143,8 @@ type Price struct {
 	Checked time.Time
 	// List is the price list by which ImportPrices stored the price, see
 	// PriceImport.List. Empty: it was put by hand, and no import replaces it unasked.
+	// "catalog": an import stored it so that a price of the Catalog stays in force beside
+	// the list's.
 	List string
 }
 

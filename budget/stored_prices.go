@@ -104,6 +104,34 @@ func (adm *administration) prices(ctx context.Context, model string) ([]Price, e
 	return rows, failure("Prices", err)
 }
 
+// storedPrices are the stored prices of models, and of those whose prices hold for them too.
+func (adm *administration) storedPrices(ctx context.Context, models []string) (priceBook, error) {
+	var keys []store.Key
+	asked := map[string]bool{}
+	for _, model := range models {
+		for _, name := range priceNames(model) {
+			if !asked[name] {
+				asked[name], keys = true, append(keys, priceKey(name))
+			}
+		}
+	}
+	items, err := adm.store.BatchGet(ctx, adm.store.Control, keys...)
+	if err != nil {
+		return nil, err
+	}
+	book := priceBook{}
+	for _, item := range items {
+		rows, err := decodePrices(item)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			book[row.Model] = append(book[row.Model], row)
+		}
+	}
+	return book, nil
+}
+
 // maxPrices bounds the stored prices of a model: their event has those before and after.
 const maxPrices = 500
 

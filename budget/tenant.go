@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -96,37 +95,24 @@ func (adm *administration) loadTenant(ctx context.Context, org, app string) (*te
 // tablePrices puts the stored prices of the organisation's models before the
 // keeper's own.
 func (adm *administration) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
-	items, err := adm.store.BatchGet(ctx, adm.store.Control, t.priceKeys()...)
+	book, err := adm.storedPrices(ctx, t.priced())
 	if err != nil {
 		return nil, err
-	}
-	book := priceBook{}
-	for _, item := range items {
-		rows, err := decodePrices(item)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			book[row.Model] = append(book[row.Model], row)
-		}
 	}
 	return append(priceLayers{{layerTable, book}}, adm.own...), nil
 }
 
-// priceKeys are the items that may have prices of the tenant's models.
-func (t *tenant) priceKeys() []store.Key {
-	var keys []store.Key
+// priced are the models whose prices the tenant's calls may need.
+func (t *tenant) priced() []string {
+	var models []string
 	for _, label := range union(t.labels, t.config.Ordering...) {
 		for _, scope := range []Scope{ScopeApp, ScopeOrg} {
-			name, _ := splitModel(t.model(policyOf(t.config, t.own, scope), label))
-			for _, name := range priceNames(name) {
-				if key := priceKey(name); name != "" && !slices.Contains(keys, key) {
-					keys = append(keys, key)
-				}
+			if name, _ := splitModel(t.model(policyOf(t.config, t.own, scope), label)); name != "" {
+				models = append(models, name)
 			}
 		}
 	}
-	return keys
+	return models
 }
 
 // withOrg is the tenant with a newer configuration of its organisation.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -77,10 +78,12 @@ func (o Options) validate() error {
 	switch {
 	case o.Every < time.Minute:
 		return invalid("options.every", "is %v; give at least a minute, or 0 for a day", o.Every)
-	case o.Jitter > 1:
+	case o.Jitter > 1 || math.IsNaN(o.Jitter):
 		return invalid("options.jitter", "is %v; give a part from 0 to 1, below zero for none", o.Jitter)
-	case o.RetryAfter < 0 || o.Timeout < 0:
-		return invalid("options.retry_after", "or options.timeout is below zero; give a positive duration, or 0 for the default")
+	case o.RetryAfter < 0:
+		return invalid("options.retry_after", "is below zero; give a positive duration, or 0 for a minute")
+	case o.Timeout < 0:
+		return invalid("options.timeout", "is below zero; give a positive duration, or 0 for 5 min")
 	}
 	return nil
 }
@@ -154,6 +157,7 @@ func (r *Refresher) load(ctx context.Context) (err error) {
 		return nil
 	}
 	if err != nil {
+		r.tag = "" // it may be what was refused
 		return err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
@@ -219,7 +223,10 @@ func (r *Refresher) usable(ctx context.Context) error {
 func (r *Refresher) wait(failed int) time.Duration {
 	wait := r.opts.Every
 	if failed > 0 {
-		wait = min(wait, r.opts.RetryAfter<<min(failed-1, 20))
+		wait = min(wait, r.opts.RetryAfter)
+		for n := 1; n < failed && wait < r.opts.Every; n++ {
+			wait += min(wait, r.opts.Every-wait)
+		}
 	}
 	return wait - time.Duration(r.opts.Random()*r.opts.Jitter*float64(wait))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +112,113 @@ func TestRunTriesAgainSoonerAfterAFailure(t *testing.T) {
 	})
 }
 
+// TestTheWaitAfterFailuresDoublesToTheNextRefreshAtMost, however long it is and however
+// many they are.
+func TestTheWaitAfterFailuresDoublesToTheNextRefreshAtMost(t *testing.T) {
+	for _, tc := range []struct {
+		every, retry time.Duration
+		waits        map[int]time.Duration // by failures
+	}{
+		{0, 0, map[int]time.Duration{0: 24 * time.Hour, 1: time.Minute, 2: 2 * time.Minute, 11: 1024 * time.Minute, 12: 24 * time.Hour, 1e9: 24 * time.Hour}},
+		{24 * time.Hour, 3 * time.Hour, map[int]time.Duration{1: 3 * time.Hour, 3: 12 * time.Hour, 4: 24 * time.Hour, 22: 24 * time.Hour, 1000: 24 * time.Hour}},
+		{time.Hour, math.MaxInt64, map[int]time.Duration{1: time.Hour, 2: time.Hour}},
+		{math.MaxInt64, math.MaxInt64 - 1, map[int]time.Duration{1: math.MaxInt64 - 1, 2: math.MaxInt64, 3: math.MaxInt64}},
+	} {
+		r, err := New(&imports{}, &text{}, &Options{Every: tc.every, RetryAfter: tc.retry, Jitter: -1})
+		require.NoError(t, err)
+		for failed, want := range tc.waits {
+			assert.Equal(t, want, r.wait(failed), "every %v, after %d", tc.every, failed)
+		}
+	}
+	r, err := New(&imports{}, &text{}, &Options{Random: func() float64 { return 0.5 }})
+	require.NoError(t, err)
+	assert.Equal(t, 24*time.Hour-72*time.Minute, r.wait(0), "a tenth of it is jitter")
+}
+
+// TestATagThatIsRefusedIsNotSentAgain: a server may give one that is too long for it.
+func TestATagThatIsRefusedIsNotSentAgain(t *testing.T) {
+	var asked []string
+	address, transport := served(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("If-None-Match"))
+		if asked[len(asked)-1] != "" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("ETag", `"refused"`)
+		_, _ = io.WriteString(w, oneModel)
+	})
+	keeper := &imports{}
+	r, err := New(keeper, URL{Address: address, Transport: transport}, nil)
+	require.NoError(t, err)
+	_, err = r.Refresh(t.Context())
+	require.NoError(t, err)
+	_, err = r.Refresh(t.Context())
+	require.Error(t, err)
+	_, err = r.Refresh(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, asked[len(asked)-1])
+	assert.Len(t, keeper.lists, 2)
+}
+
+// TestNothingIsUnchangedBeforeThereIsAList: a source that says so at first has lied.
+func TestNothingIsUnchangedBeforeThereIsAList(t *testing.T) {
+	keeper := &imports{}
+	r, err := New(keeper, &text{err: ErrNotModified}, nil)
+	require.NoError(t, err)
+	_, err = r.Refresh(t.Context())
+	require.ErrorIs(t, err, ErrNotModified)
+	assert.Empty(t, keeper.lists)
+	address, transport := served(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
+	_, _, err = URL{Address: address, Transport: transport}.Open(t.Context(), "")
+	require.ErrorAs(t, err, new(*StatusError))
+}
+
+// TestRefreshesComeOneAfterTheOther, and one that waits for its turn ends with its context.
+func TestRefreshesComeOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		source := &text{body: oneModel}
+		r, err := New(&imports{}, source, &Options{OnReport: func(context.Context, budget.PriceReport, error) { <-release }})
+		require.NoError(t, err)
+		first := make(chan error)
+		go func() {
+			_, err := r.Refresh(t.Context())
+			first <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = r.Refresh(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 1, source.opened)
+		close(release)
+		require.NoError(t, <-first)
+		_, err = r.Refresh(t.Context())
+		require.NoError(t, err)
+	})
+}
+
+// slow is a source that answers when its context ends.
+type slow struct{}
+
+func (slow) Open(ctx context.Context, _ string) (io.ReadCloser, string, error) {
+	<-ctx.Done()
+	return nil, "", context.Cause(ctx)
+}
+
+func TestARefreshHasATimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for timeout, want := range map[time.Duration]time.Duration{0: 5 * time.Minute, time.Second: time.Second} {
+			r, err := New(&imports{}, slow{}, &Options{Timeout: timeout})
+			require.NoError(t, err)
+			began := time.Now()
+			_, err = r.Refresh(t.Context())
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, want, time.Since(began))
+		}
+	})
+}
+
 // TestABrokenListLeavesTheLastOneInHand: it is not imported, and its tag is not kept.
 func TestABrokenListLeavesTheLastOneInHand(t *testing.T) {
 	keeper, source := &imports{}, &text{body: oneModel, tag: "1"}
@@ -128,12 +237,15 @@ func TestABrokenListLeavesTheLastOneInHand(t *testing.T) {
 
 func TestRefresherIsRefusedWithoutWhatItNeeds(t *testing.T) {
 	keeper, source := &imports{}, &text{}
+	_, err := New(keeper, source, &Options{Jitter: math.NaN()})
+	require.ErrorAs(t, err, new(*budget.ValidationError))
 	for field, try := range map[string]func() error{
 		"keeper":              func() error { _, err := New(nil, source, nil); return err },
 		"source":              func() error { _, err := New(keeper, nil, nil); return err },
 		"options.every":       func() error { _, err := New(keeper, source, &Options{Every: time.Second}); return err },
 		"options.jitter":      func() error { _, err := New(keeper, source, &Options{Jitter: 1.5}); return err },
 		"options.retry_after": func() error { _, err := New(keeper, source, &Options{RetryAfter: -1}); return err },
+		"options.timeout":     func() error { _, err := New(keeper, source, &Options{Timeout: -1}); return err },
 		"refresher":           func() error { return new(Refresher).Run(t.Context()) },
 	} {
 		var v *budget.ValidationError
