@@ -221,9 +221,10 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "budget/prices",
-		std:     append([]string{"context", "io", "log/slog", "math/rand/v2", "net/http", "net/url", "os"}, pureStd...),
+		std:     append([]string{"context", "io", "log/slog", "math/rand/v2", "net/http", "net/url", "os", "regexp"}, pureStd...),
 		project: []string{"budget", "internal/problem"},
-		reason:  "it fetches lists for a keeper; buckets of S3 come by the one method of its Source",
+		others:  []string{sdk + "/aws", "github.com/aws/smithy-go/encoding/httpbinding"},
+		reason:  "it fetches lists for a keeper; it signs requests to S3 itself, for the SDK's client of S3 would reach every user's go.mod",
 	},
 	{
 		folder: "budget/credentials",

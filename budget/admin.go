@@ -305,22 +305,38 @@ func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 
 func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 	return func(yield func(Org, error) bool) {
-		filter := "#sk = :root AND begins_with(#pk, :org)"
+		for item, err := range adm.scan(ctx, orgPrefix, false) {
+			if err != nil {
+				yield(Org{}, failure("Orgs", err))
+				return
+			}
+			id := store.KeyOf(item).PK[len(orgPrefix):]
+			o, err := decodeOrg(id, item)
+			if !yield(o.org(id, adm.now()), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// scan finds the items of the control table that are alone in their partition, or the
+// first of it, by how that is called.
+func (adm *administration) scan(ctx context.Context, prefix string, consistent bool) iter.Seq2[store.Item, error] {
+	return func(yield func(store.Item, error) bool) {
+		filter := "#sk = :root AND begins_with(#pk, :prefix)"
 		pages := dynamodb.NewScanPaginator(adm.store.Client, &dynamodb.ScanInput{
-			TableName: &adm.store.Control, FilterExpression: &filter,
+			TableName: &adm.store.Control, FilterExpression: &filter, ConsistentRead: &consistent,
 			ExpressionAttributeNames:  map[string]string{"#pk": "PK", "#sk": "SK"},
-			ExpressionAttributeValues: store.Item{":root": store.String(ledger.RootSK), ":org": store.String("ORG#")},
+			ExpressionAttributeValues: store.Item{":root": store.String(ledger.RootSK), ":prefix": store.String(prefix)},
 		})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield(Org{}, failure("Orgs", store.Reading(err)))
+				yield(nil, store.Reading(err))
 				return
 			}
 			for _, item := range page.Items {
-				id := store.KeyOf(item).PK[len("ORG#"):]
-				o, err := decodeOrg(id, item)
-				if !yield(o.org(id, adm.now()), err) || err != nil {
+				if !yield(item, nil) {
 					return
 				}
 			}

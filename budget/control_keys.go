@@ -7,19 +7,23 @@ import (
 )
 
 const (
-	appPrefix  = "APP#"
-	overPrefix = "OVERRIDE#"
+	orgPrefix   = "ORG#" // of partitions
+	pricePrefix = "PRICE#"
+	appPrefix   = "APP#" // of sort keys
+	overPrefix  = "OVERRIDE#"
 )
 
 // The control table.
 
-func orgKey(org string) store.Key { return store.Key{PK: "ORG#" + org, SK: ledger.RootSK} }
+func orgKey(org string) store.Key { return store.Key{PK: orgPrefix + org, SK: ledger.RootSK} }
 
-func appKey(org, app string) store.Key { return store.Key{PK: "ORG#" + org, SK: appPrefix + app} }
+func appKey(org, app string) store.Key { return store.Key{PK: orgPrefix + org, SK: appPrefix + app} }
 
-func overrideKey(org, app string) store.Key { return store.Key{PK: "ORG#" + org, SK: overPrefix + app} }
+func overrideKey(org, app string) store.Key {
+	return store.Key{PK: orgPrefix + org, SK: overPrefix + app}
+}
 
-func priceKey(name string) store.Key { return store.Key{PK: "PRICE#" + name, SK: ledger.RootSK} }
+func priceKey(name string) store.Key { return store.Key{PK: pricePrefix + name, SK: ledger.RootSK} }
 
 // priceListPK has an item for each model that a list had, see listedPrefix.
 func priceListPK(list string) string { return "PRICELIST#" + list }

@@ -142,6 +142,28 @@ func TestCostOfOperations(t *testing.T) {
 				require.NoError(t, w.a.PutPrices(ctx, microModel, Price{Model: microModel, Rates: Rates{Input: 1, Output: 1}}))
 			}
 		}, cost{2, 4, 1}},
+		{"import 100 prices that are new", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			list := hundredModels(t)
+			return func() { require.Len(t, importing(t, w.a, list).Accepted, 100) }
+		}, cost{302, 500, 201}},
+		{"import 100 prices that are in force", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			list := hundredModels(t)
+			importing(t, w.a, list)
+			return func() { require.Len(t, importing(t, w.a, list).Unchanged, 100) }
+		}, cost{2, 0, 102}},
+		{"import 100 prices, of which 10 differ", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			importing(t, w.a, hundredModels(t))
+			w.clock.advance(time.Hour)
+			list := hundredModels(t)
+			for i := range 10 {
+				list.Prices[i].Input++
+			}
+			return func() { require.Len(t, importing(t, w.a, list).Accepted, 10) }
+		}, cost{22, 40, 112}},
+		{"list 100 models that are stored", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			importing(t, w.a, hundredModels(t))
+			return func() { require.Len(t, storedModels(t, w.a), 100) }
+		}, cost{1, 0, 12}},
 		{"list 100 changes", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			for i := range 99 {
 				o := fixtureOrg()
@@ -175,6 +197,16 @@ func TestCostOfOperations(t *testing.T) {
 			t.Logf("%-40s %d requests, %v write units, %v read units", tc.name, got.requests, got.writes, got.reads)
 		})
 	}
+}
+
+// hundredModels is a list of as many models.
+func hundredModels(t *testing.T) PriceList {
+	t.Helper()
+	models := make([]string, 100)
+	for i := range models {
+		models[i] = listed(fmt.Sprintf("model-%03d", i), `{"input_mtok":3,"output_mtok":12}`)
+	}
+	return listOf(t, models...)
 }
 
 func submitWarm(w *world) func() {

@@ -56,6 +56,7 @@ func TestMisuseIsSaid(t *testing.T) {
 			"Reserve":        func() error { _, err := k.Reserve(ctx, orgO, appA, "premium", 1, time.Minute); return err },
 			"ReviewPrices":   func() error { _, err := k.ReviewPrices(ctx, PriceList{}, PriceImport{}); return err },
 			"Sticky":         func() error { _, err := k.Sticky(ctx, orgO, appA); return err },
+			"StoredModels":   func() error { return first(k.StoredModels(ctx)) },
 			"Submit":         func() error { _, err := k.Submit(ctx, orgO, appA, call(1)); return err },
 			"SubmitBatch":    func() error { _, err := k.SubmitBatch(ctx, orgO, appA, []Usage{call(1)}); return err },
 			"Sweep":          func() error { _, err := k.Sweep(ctx); return err },

@@ -3,12 +3,14 @@ package budget
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/internal/problem"
 )
 
 // priceRow is a stored price.
@@ -102,6 +104,41 @@ func (adm *administration) prices(ctx context.Context, model string) ([]Price, e
 	}
 	rows, err := decodePrices(item)
 	return rows, failure("Prices", err)
+}
+
+// StoredModel is what is stored of a model.
+type StoredModel struct {
+	// Model is its id, without a prefix for where it is served.
+	Model string
+	// Info is what PutModelInfo stored.
+	Info ModelInfo
+	// Prices are the stored ones, in the order they were put; none where only Info is.
+	Prices []Price
+}
+
+// StoredModels lists every model of which a price or a ModelInfo is stored, in no order.
+// It scans the control table, consistently.
+func (k *Keeper) StoredModels(ctx context.Context) iter.Seq2[StoredModel, error] {
+	if err := k.usable(ctx); err != nil {
+		return problem.List[StoredModel](err)
+	}
+	return k.admin.storedModels(ctx)
+}
+
+func (adm *administration) storedModels(ctx context.Context) iter.Seq2[StoredModel, error] {
+	return func(yield func(StoredModel, error) bool) {
+		for item, err := range adm.scan(ctx, pricePrefix, true) {
+			if err != nil {
+				yield(StoredModel{}, failure("StoredModels", err))
+				return
+			}
+			stored, err := decodePriceRows(item)
+			m := StoredModel{store.KeyOf(item).PK[len(pricePrefix):], stored.info(), stored.prices()}
+			if !yield(m, failure("StoredModels", err)) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // storedPrices are the stored prices of models, and of those whose prices hold for them too.

@@ -18,8 +18,7 @@ func check(err error) {
 	}
 }
 
-// bucket is a source of one's own. With S3, Open is a GetObject with IfNoneMatch: an answer
-// of 304 becomes prices.ErrNotModified.
+// bucket is a source of one's own.
 type bucket struct{ objects map[string]string }
 
 func (b *bucket) Open(_ context.Context, tag string) (io.ReadCloser, string, error) {

@@ -24,7 +24,7 @@ const (
 // was given.
 var ErrNotModified = errors.New("prices: not modified")
 
-// Source has a price list: a URL, a File, or anything else with this method.
+// Source has a price list: a URL, a File, an S3, or anything else with this method.
 type Source interface {
 	// Open returns the list's JSON, which the caller closes, and a tag of this version of
 	// it, "" for none. Given the tag of the last version it may fail with ErrNotModified.
@@ -81,19 +81,26 @@ func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error
 	if tag != "" {
 		request.Header.Set("If-None-Match", tag)
 	}
-	client := &http.Client{Transport: u.Transport, Timeout: cmp.Or(u.Timeout, 30*time.Second), CheckRedirect: follow}
+	return ask(&http.Client{Transport: u.Transport, Timeout: cmp.Or(u.Timeout, defaultTimeout), CheckRedirect: follow}, request, tag)
+}
+
+// defaultTimeout bounds a request where no Timeout is given.
+const defaultTimeout = 30 * time.Second
+
+// ask sends a request for a list that may be the one with the tag.
+func ask(client *http.Client, request *http.Request, tag string) (io.ReadCloser, string, error) {
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, "", withoutAddress(address, err)
+		return nil, "", withoutAddress(request.URL, err)
 	}
 	if answer.StatusCode == http.StatusOK {
 		return answer.Body, answer.Header.Get("ETag"), nil
 	}
-	err = errors.Join(answer.Body.Close())
+	err = answer.Body.Close()
 	if answer.StatusCode == http.StatusNotModified && tag != "" {
 		return nil, tag, errors.Join(ErrNotModified, err)
 	}
-	return nil, "", errors.Join(&StatusError{shown(address), answer.StatusCode}, err)
+	return nil, "", errors.Join(&StatusError{shown(request.URL), answer.StatusCode}, err)
 }
 
 // follow refuses redirects that are too many or lead to another scheme.

@@ -30,6 +30,9 @@ func TestBudgetDryRunTranscript(t *testing.T) {
 		{"prices", "reset", "gpt-4o", "--dry-run"},
 		{"prices", "reset", "acme-1", "--dry-run"},
 		{"prices", "reset", "acme-1", "--dry-run", "--json"},
+		{"prices", "about", "acme-1", "--tier", "premium", "--dry-run"},
+		{"prices", "about", "acme-1", "--tier", "premium", "--dry-run", "--json"},
+		{"prices", "about", "acme-1"},
 		{"sweep", "--dry-run"},
 	})
 	assert.InDelta(t, writes, s.db.Meter().WriteUnits(), 0)

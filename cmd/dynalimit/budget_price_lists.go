@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/prices"
@@ -13,27 +17,40 @@ import (
 
 // priceListFlags are where a price list is and what of it is meant.
 type priceListFlags struct {
-	Source   string   `arg:"" optional:"" help:"A file, or a URL of http or https. Default: the list of genai-prices." placeholder:"FILE-OR-URL"`
-	Format   string   `help:"genai-prices or litellm. Default: whichever the list has." enum:",genai-prices,litellm" default:"" placeholder:"FORMAT"`
-	Provider []string `help:"Whose models, as the list names them. Default: openai, anthropic, google or gemini, aws or bedrock." placeholder:"PROVIDER"`
-	Name     string   `name:"list" help:"The name by which the list is known again. Default: its format." placeholder:"NAME"`
-	Accept   []string `help:"Models to take although they are held back." placeholder:"MODEL"`
+	Source       string   `arg:"" optional:"" help:"A file, a URL of http or https, or s3://BUCKET/KEY. Default: the list of genai-prices." placeholder:"FILE-OR-URL"`
+	BucketRegion string   `help:"The bucket's region. Default: the table's." placeholder:"REGION"`
+	Format       string   `help:"genai-prices or litellm. Default: whichever the list has." enum:",genai-prices,litellm" default:"" placeholder:"FORMAT"`
+	Provider     []string `help:"Whose models, as the list names them. Default: openai, anthropic, google or gemini, aws or bedrock." placeholder:"PROVIDER"`
+	Name         string   `name:"list" help:"The name by which the list is known again. Default: its format." placeholder:"NAME"`
+	Accept       []string `help:"Models to take although they are held back." placeholder:"MODEL"`
 }
 
 // source is where the list is.
-func (f priceListFlags) source() prices.Source {
+func (f priceListFlags) source(ctx context.Context, g *globals) (prices.Source, error) {
+	scheme, rest, ok := strings.Cut(f.Source, "://")
 	switch {
 	case f.Source == "":
-		return prices.URL{Address: prices.GenAIPricesURL}
-	case strings.HasPrefix(f.Source, "https://"), strings.HasPrefix(f.Source, "http://"):
-		return prices.URL{Address: f.Source}
+		return prices.URL{Address: prices.GenAIPricesURL}, nil
+	case ok && (scheme == "https" || scheme == "http"):
+		return prices.URL{Address: f.Source}, nil
+	case ok && scheme == "s3":
+		cfg, err := g.options(ctx).Config(ctx)
+		bucket, key, _ := strings.Cut(rest, "/")
+		return prices.S3{
+			Bucket: bucket, Key: key, Region: cmp.Or(f.BucketRegion, cfg.Region), Credentials: cfg.Credentials,
+			Endpoint: cmp.Or(os.Getenv("AWS_ENDPOINT_URL_S3"), aws.ToString(cfg.BaseEndpoint)), Now: clockOf(ctx),
+		}, err
 	}
-	return prices.File(f.Source)
+	return prices.File(f.Source), nil
 }
 
 // load reads the list.
-func (f priceListFlags) load(ctx context.Context) (list budget.PriceList, err error) {
-	body, _, err := f.source().Open(ctx, "")
+func (f priceListFlags) load(ctx context.Context, g *globals) (list budget.PriceList, err error) {
+	source, err := f.source(ctx, g)
+	if err != nil {
+		return list, err
+	}
+	body, _, err := source.Open(ctx, "")
 	if err != nil {
 		return list, fmt.Errorf("%w; name a file or a URL that has a price list", err)
 	}
@@ -63,17 +80,18 @@ the model or a class of tokens no more, or the one in force was put by hand.
 
 Examples:
   dynalimit budget prices diff
+  dynalimit budget prices diff s3://acme-prices/data.json --bucket-region eu-central-1
   dynalimit budget prices diff model_prices_and_context_window.json --provider openai --json`
 }
 
 // Run compares.
 func (c pricesDiffCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
-	return b.with(ctx, out, func(k *budget.Keeper) error { return c.review(ctx, k, out, false) })
+	return b.with(ctx, out, func(k *budget.Keeper) error { return c.review(ctx, b.globals, k, out, false) })
 }
 
 // review shows what an import would do.
-func (f priceListFlags) review(ctx context.Context, k *budget.Keeper, out *term.Output, dryRun bool) error {
-	list, err := f.load(ctx)
+func (f priceListFlags) review(ctx context.Context, g *globals, k *budget.Keeper, out *term.Output, dryRun bool) error {
+	list, err := f.load(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -106,9 +124,9 @@ Examples:
 func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if c.DryRun {
-			return c.review(ctx, k, out, true)
+			return c.review(ctx, b.globals, k, out, true)
 		}
-		list, err := c.load(ctx)
+		list, err := c.load(ctx, b.globals)
 		if err != nil {
 			return err
 		}

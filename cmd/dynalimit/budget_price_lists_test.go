@@ -61,3 +61,26 @@ func TestPriceListsComeFromURLs(t *testing.T) {
 	assert.Contains(t, stderr, "404")
 	assert.NotContains(t, stderr, "hidden")
 }
+
+// TestPriceListsComeFromBuckets with signed requests, of the bucket's region.
+func TestPriceListsComeFromBuckets(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path, r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	s := newShell(t, "budget")
+	s.acme()
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
+	code, _, stderr := s.run("prices", "diff", "s3://acme-prices/of/data.json", "--bucket-region", "eu-central-1")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "403")
+	require.Len(t, asked, 2)
+	assert.Equal(t, "/acme-prices/of/data.json", asked[0])
+	assert.Contains(t, asked[1], "/20260123/eu-central-1/s3/aws4_request")
+	code, _, stderr = s.run("prices", "diff", "s3://acme-prices")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "key")
+}

@@ -17,6 +17,8 @@ type pricesCmd struct {
 	Set   pricesSetCmd   `cmd:"" help:"Store a model's price, for all organisations."`
 	Reset pricesResetCmd `cmd:"" help:"Drop a model's stored prices: the built-in ones hold again."`
 
+	About pricesAboutCmd `cmd:"" help:"Show or store a model's tier, family and description."`
+
 	Diff   pricesDiffCmd   `cmd:"" help:"Show what an import of a price list would take and hold back."`
 	Import pricesImportCmd `cmd:"" help:"Store what differs in a price list and is plausible."`
 }
@@ -30,6 +32,7 @@ type priceJSON struct {
 	Day    string            `json:"checked,omitempty"`
 	Rates  budget.Rates      `json:"micros_per_million_tokens"`
 	Stored bool              `json:"stored"`
+	modelInfoJSON
 }
 
 func priceToJSON(p budget.Price, stored bool) priceJSON {
@@ -73,39 +76,56 @@ func (j priceJSON) print(out *term.Output) {
 	if j.Day != "" {
 		fmt.Fprintf(out, ", checked %s", j.Day)
 	}
+	if text := j.modelInfoJSON.text(); text != "" {
+		fmt.Fprintf(out, "; %s", text)
+	}
 	fmt.Fprintln(out)
 }
 
 type pricesListCmd struct {
-	Model string `arg:"" optional:"" help:"A model's id, with what is stored for it; or a part of one. Default: all that are built in."`
+	Model string `arg:"" optional:"" help:"A model's id, or a part of one. Default: all."`
 }
 
 // Help is shown by --help.
 func (pricesListCmd) Help() string {
 	return `Dollars per million tokens. Stored prices come before those of a service's options,
-and these before the built-in ones.
+and these before the built-in ones. The whole control table is read for those that are
+stored.
 
 Examples:
   dynalimit budget prices list haiku
   dynalimit budget prices list anthropic.claude-3-haiku-20240307-v1:0 --json`
 }
 
-// find is what is stored for the model, and then what is built in.
+// matches reports whether a model is asked for: by a part of its id, or by its id with a
+// version or a prefix.
+func (c pricesListCmd) matches(model string) bool {
+	return strings.Contains(model, c.Model) || strings.Contains(c.Model, model)
+}
+
+// find is what is stored, and then what is built in.
 func (c pricesListCmd) find(ctx context.Context, k *budget.Keeper) ([]priceJSON, error) {
 	all := []priceJSON{}
-	if c.Model != "" {
-		stored, err := k.Prices(ctx, c.Model)
+	told := map[string]modelInfoJSON{}
+	for m, err := range k.StoredModels(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range stored {
-			all = append(all, priceToJSON(p, true))
+		told[m.Model] = modelInfoJSON(m.Info)
+		for _, p := range m.Prices {
+			if c.matches(p.Model) {
+				all = append(all, priceToJSON(p, true))
+			}
 		}
 	}
+	slices.SortStableFunc(all, func(a, b priceJSON) int { return strings.Compare(a.Model, b.Model) })
 	for _, p := range budget.Catalog() {
-		if strings.Contains(p.Model, c.Model) || strings.Contains(c.Model, p.Model) { // without its version
+		if c.matches(p.Model) {
 			all = append(all, priceToJSON(p, false))
 		}
+	}
+	for i := range all {
+		all[i].modelInfoJSON = told[all[i].Model]
 	}
 	return all, nil
 }

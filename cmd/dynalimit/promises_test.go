@@ -24,7 +24,7 @@ var changing = map[string]string{
 	"namespace register": "", "namespace delete": "", "namespace recover": "", "namespace purge": "",
 
 	"budget orgs put": "", "budget apps put": "", "budget quotas set": "", "budget override": "",
-	"budget adjust": "", "budget prices set": "", "budget prices reset": "", "budget prices import": "",
+	"budget adjust": "", "budget prices set": "", "budget prices reset": "", "budget prices import": "", "budget prices about": "",
 	"budget sweep": "",
 	"usage repair": "",
 	"local":        "it serves until it is stopped",

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// modelInfoJSON is what is said of a model.
+type modelInfoJSON struct {
+	Tier        string `json:"tier,omitempty"`
+	Family      string `json:"family,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+// text is what is said, in a line.
+func (j modelInfoJSON) text() string {
+	said := []string{j.Tier, j.Family, j.Description}
+	return term.Plain(strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), ", "))
+}
+
+type pricesAboutCmd struct {
+	Model       string  `arg:"" help:"The model's id."`
+	Tier        *string `help:"How you rank it, such as premium; '' for nothing." placeholder:"TIER"`
+	Family      *string `help:"What it belongs to, such as claude-3.5." placeholder:"FAMILY"`
+	Description *string `help:"A sentence about it." placeholder:"TEXT"`
+	changes
+}
+
+// Help is shown by --help.
+func (pricesAboutCmd) Help() string {
+	return `Without a flag it shows what is stored. What no flag names stays, and prices do.
+
+Examples:
+  dynalimit budget prices about gpt-4o --tier premium --family gpt-4o
+  dynalimit budget prices about gpt-4o`
+}
+
+// Run shows or stores it.
+func (c pricesAboutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
+	return b.with(ctx, out, func(k *budget.Keeper) error {
+		info, err := k.ModelInfo(ctx, c.Model)
+		if err != nil {
+			return err
+		}
+		changed := info
+		for _, field := range []struct{ to, from *string }{{&changed.Tier, c.Tier}, {&changed.Family, c.Family}, {&changed.Description, c.Description}} {
+			if field.from != nil {
+				*field.to = *field.from
+			}
+		}
+		if changed != info {
+			if err := k.PutModelInfo(ctx, c.Model, changed); err != nil {
+				return err
+			}
+		}
+		j := struct {
+			Model string `json:"model"`
+			modelInfoJSON
+		}{c.Model, modelInfoJSON(changed)}
+		return out.Show(j, func() { fmt.Fprintf(out, "%s: %s\n", c.Model, cmp.Or(j.text(), "nothing is said of it")) })
+	})
+}
