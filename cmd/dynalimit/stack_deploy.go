@@ -22,6 +22,7 @@ type stackDeployCmd struct {
 	Parts       []infra.Part      `help:"What to deploy: tables, roles, alarms. Default: all of them." placeholder:"PART,…"`
 	Aggregator  bool              `help:"Add the function of AWS Lambda that adds up usage."`
 	Archive     bool              `help:"Add the function of AWS Lambda that keeps what expires in a bucket of S3."`
+	Tail        bool              `help:"Add the role of what follows the stream: dynalimit tail."`
 	Param       map[string]string `help:"Values of the template's parameters, KEY=VALUE. Default: what the stack has, else the template's." mapsep:"none" placeholder:"KEY=VALUE"`
 	Tags        map[string]string `help:"Tags of everything in the stack, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
 	RoleARN     string            `name:"role-arn" help:"Role that CloudFormation acts by. Default: yours." placeholder:"ARN"`
@@ -92,7 +93,7 @@ func (c stackDeployCmd) deployment(ctx context.Context, g *globals) (stack.Deplo
 	if c.TemplateURL != "" {
 		return d, nil
 	}
-	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: c.Parts, Aggregator: c.Aggregator, Archive: c.Archive}
+	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: c.Parts, Aggregator: c.Aggregator, Archive: c.Archive, Tail: c.Tail}
 	if c.Budget {
 		o.Budget = &infra.BudgetTables{Control: c.Control, Usage: c.Usage}
 	}

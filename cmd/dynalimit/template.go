@@ -17,13 +17,14 @@ type templateFlags struct {
 	Parts      []infra.Part      `help:"What to describe: tables, roles, alarms. Default: all of them." placeholder:"PART,…"`
 	Aggregator bool              `help:"Add the function of AWS Lambda that adds up usage."`
 	Archive    bool              `help:"Add the function of AWS Lambda that keeps what expires in a bucket of S3."`
+	Tail       bool              `help:"Add the role of what follows the stream: dynalimit tail."`
 	Tags       map[string]string `help:"Tags of everything that can have some, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
 	Output     string            `short:"o" help:"Write into this file. Default: print." placeholder:"FILE"`
 }
 
 // model is what is to be described.
 func (f templateFlags) model(g *globals) (*infra.Model, error) {
-	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Tags: f.Tags, Aggregator: f.Aggregator, Archive: f.Archive}
+	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Tags: f.Tags, Aggregator: f.Aggregator, Archive: f.Archive, Tail: f.Tail}
 	if f.Budget {
 		o.Budget = &infra.BudgetTables{Control: f.Control, Usage: f.Usage}
 	}

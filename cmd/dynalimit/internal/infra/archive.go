@@ -29,7 +29,7 @@ func archiveParameters() []parameter {
 // below the prefix.
 func archiveRole() Role {
 	return Role{ID: archiveID, About: "Keeps what expires of the limits in S3", Function: true, Statements: []Statement{
-		readStream(),
+		readStream("ListStreams"),
 		{Sid: "PutObjects", About: "Files of what expired.", Actions: []string{"s3:PutObject"}, Resources: []Resource{{Objects: true}}},
 		useKey("kms:Decrypt"),
 		{

@@ -55,7 +55,7 @@ func (m *Model) CloudFormation() string {
 // about says what is deployed.
 func (m *Model) about() string {
 	var parts []string
-	for _, p := range append(Parts(), partAggregator, partArchive) {
+	for _, p := range append(Parts(), onlyAsked...) {
 		if m.Has(p) {
 			parts = append(parts, string(p))
 		}

@@ -24,7 +24,7 @@ var budgets = &BudgetTables{Control: "budget-control", Usage: "budget-usage"}
 var options = map[string]Options{
 	"limits": {},
 	"everything": {
-		Table: "llm-limits", Budget: budgets, Aggregator: true, Archive: true, Tags: map[string]string{"team": "search", "cost-center": "42: LLM"},
+		Table: "llm-limits", Budget: budgets, Aggregator: true, Archive: true, Tail: true, Tags: map[string]string{"team": "search", "cost-center": "42: LLM"},
 	},
 	"namespace": {Namespace: "eu", Parts: []Part{PartRoles}},
 	"tables":    {Budget: budgets, Parts: []Part{PartTables}, Tags: map[string]string{"team": "search"}},
@@ -32,6 +32,7 @@ var options = map[string]Options{
 	// of a table that is there already
 	"aggregator": {Aggregator: true, Parts: []Part{PartAlarms}},
 	"archive":    {Archive: true, Parts: []Part{PartAlarms}},
+	"tail":       {Tail: true, Parts: []Part{PartAlarms}},
 }
 
 func modelOf(t *testing.T, o Options) *Model {
@@ -119,6 +120,7 @@ func TestOptionsThatCannotBeDescribed(t *testing.T) {
 	for want, o := range map[string]Options{
 		"aggregator is of the whole":    {Aggregator: true, Namespace: "eu"},
 		"archive is of the whole":       {Archive: true, Namespace: "eu"},
+		"tail is of the whole":          {Tail: true, Namespace: "eu"},
 		`parts has "vpc"`:               {Parts: []Part{"vpc"}},
 		"table":                         {Table: "a b"},
 		"Namespace":                     {Namespace: "eu/de"},

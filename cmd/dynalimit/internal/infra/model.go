@@ -32,6 +32,9 @@ func New(o Options) (*Model, error) {
 	if o.Archive {
 		m.Roles = append(m.Roles, archiveRole())
 	}
+	if o.Tail {
+		m.Roles = append(m.Roles, tailRole())
+	}
 	if o.Has(PartAlarms) {
 		m.Alarms = append(alarms(m.Tables), streamAlarms(o, m.Tables[0].ID)...)
 		if o.Archive {

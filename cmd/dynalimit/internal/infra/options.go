@@ -23,7 +23,13 @@ const partAggregator Part = "aggregator"
 // partArchive is the function that archives, which is there only where it is asked for.
 const partArchive Part = "archive"
 
-// Parts are all parts but the aggregator, in the order in which they are written.
+// partTail is the role of what follows the stream, which is there only where it is asked for.
+const partTail Part = "tail"
+
+// onlyAsked are the parts that are there only where they are asked for.
+var onlyAsked = []Part{partAggregator, partArchive, partTail}
+
+// Parts are all parts but those that are there only where they are asked for, in the order in which they are written.
 func Parts() []Part { return []Part{PartTables, PartRoles, PartAlarms} }
 
 // Options say what is to be described. Names of tables, keys, the boundary and who is
@@ -43,6 +49,9 @@ type Options struct {
 	// Archive adds the function of AWS Lambda that keeps what expires in a bucket of S3, with
 	// its role, and the alarms on it where alarms are described. Defaults to none.
 	Archive bool
+	// Tail adds the role of what follows the stream and turns it into usage (dynalimit tail)
+	// instead of the function. Defaults to none.
+	Tail bool
 	// Parts are what is described. Defaults to everything. Roles and alarms alone are for
 	// tables that are there already.
 	Parts []Part
@@ -60,6 +69,8 @@ func (o Options) Has(p Part) bool {
 		return o.Aggregator
 	case partArchive:
 		return o.Archive
+	case partTail:
+		return o.Tail
 	}
 	for _, part := range o.Parts {
 		if part == p {
@@ -80,11 +91,10 @@ func (o Options) check() error {
 			return &OptionError{"parts", fmt.Sprintf("has %q; the parts are tables, roles and alarms", p)}
 		}
 	}
-	if o.Aggregator && o.Namespace != "" {
-		return &OptionError{"aggregator", "is of the whole table, with all its namespaces; deploy it without --namespace"}
-	}
-	if o.Archive && o.Namespace != "" {
-		return &OptionError{"archive", "is of the whole table, with all its namespaces; deploy it without --namespace"}
+	for _, p := range onlyAsked {
+		if o.Has(p) && o.Namespace != "" {
+			return &OptionError{string(p), "is of the whole table, with all its namespaces; deploy it without --namespace"}
+		}
 	}
 	return checkTags(o.Tags)
 }

@@ -354,7 +354,7 @@ func TestTablesAreThoseOfTheLibrary(t *testing.T) {
 // TestPoliciesOfBothTemplatesAreTheSame: in every partition both templates make the policies
 // that the tests of roles judge, and roles with a boundary that trust whom they are to.
 func TestPoliciesOfBothTemplatesAreTheSame(t *testing.T) {
-	for _, name := range []string{"limits", "everything", "namespace", "aggregator", "archive"} {
+	for _, name := range []string{"limits", "everything", "namespace", "aggregator", "archive", "tail"} {
 		m := modelOf(t, options[name])
 		for _, at := range places {
 			resources := resolveStack(t, m.CloudFormation(), at, nil)["Resources"].(map[string]any)

@@ -190,28 +190,55 @@ func budgetAdministers() []Statement {
 // registeredAttributes are those of the item of an app that was never configured.
 var registeredAttributes = []string{"PK", "SK", "cfg_version", "created_at_epoch", "updated_at_epoch"}
 
+// tailID begins the names of the role of what follows the stream.
+const tailID = "Tail"
+
 // aggregatorRole is that of the function which adds the stream of the limits to usage. The
 // stream brings all namespaces, so it is bound to none.
 func aggregatorRole() Role {
 	return Role{ID: aggregatorID, About: "Adds the stream of the limits to usage", Function: true, Statements: []Statement{
+		readStream("ListStreams"),
+		readUsage(),
+		writeUsage(),
+		useKey("kms:Decrypt"),
+	}}
+}
+
+// tailRole is that of what follows the stream itself and turns it into usage, for all
+// namespaces.
+func tailRole() Role {
+	return Role{ID: tailID, About: "Follows the stream of the limits, and turns it into usage", Serves: true, Statements: []Statement{
+		{Sid: "FindStream", About: "Which stream the table has.", Actions: actions("DescribeTable"), Resources: []Resource{{Table: limitsTable}}},
 		readStream(),
+		readUsage(),
+		writeUsage(),
 		{
-			Sid: "ReadUsage", About: "What is to be summed, and where entities stand.", Actions: actions("BatchGetItem", "GetItem", "Query"),
-			Resources: []Resource{{Table: limitsTable}, {Table: limitsTable, Indexes: true}},
-		},
-		{
-			Sid: "WriteUsage", About: "Snapshots and sums: the attributes tell them from limits and buckets.",
-			Actions: actions("PutItem", "UpdateItem"), Resources: []Resource{{Table: limitsTable}},
-			Conditions: append(bounded(leadingKeys, usageKeys()), bounded(attributes, schema.UsageAttributes())...),
+			Sid: "KeepPlace", About: "How far shards were read, and who reads them.", Actions: actions("DeleteItem", "PutItem", "UpdateItem"),
+			Resources: []Resource{{Table: limitsTable}}, Conditions: bounded(leadingKeys, []string{schema.TailKeys{}.Partition() + "*"}),
 		},
 		useKey("kms:Decrypt"),
 	}}
 }
 
-// readStream is what Lambda reads the stream by.
-func readStream() Statement {
+func readUsage() Statement {
 	return Statement{
-		Sid: "ReadStream", About: "What changed.", Actions: actions("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"),
+		Sid: "ReadUsage", About: "What is to be summed, and where entities stand.", Actions: actions("BatchGetItem", "GetItem", "Query"),
+		Resources: []Resource{{Table: limitsTable}, {Table: limitsTable, Indexes: true}},
+	}
+}
+
+func writeUsage() Statement {
+	return Statement{
+		Sid: "WriteUsage", About: "Snapshots and sums: the attributes tell them from limits and buckets.",
+		Actions: actions("PutItem", "UpdateItem"), Resources: []Resource{{Table: limitsTable}},
+		Conditions: append(bounded(leadingKeys, usageKeys()), bounded(attributes, schema.UsageAttributes())...),
+	}
+}
+
+// readStream is what the stream is read by: Lambda lists streams besides.
+func readStream(besides ...string) Statement {
+	return Statement{
+		Sid: "ReadStream", About: "What changed.", Actions: actions(append([]string{"DescribeStream", "GetRecords", "GetShardIterator"}, besides...)...),
 		Resources: []Resource{{Table: limitsTable, Stream: true}},
 	}
 }

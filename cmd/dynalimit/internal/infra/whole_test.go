@@ -21,9 +21,9 @@ func combinations() map[string]Options {
 		nil, {PartTables}, {PartRoles}, {PartAlarms}, {PartTables, PartRoles}, {PartTables, PartAlarms}, {PartRoles, PartAlarms},
 	} {
 		for _, b := range []*BudgetTables{nil, budgets} {
-			for i := range 4 {
-				o := Options{Parts: parts, Budget: b, Aggregator: i%2 == 1, Archive: i/2 == 1}
-				all[fmt.Sprint(parts, " budget ", b != nil, " aggregator ", o.Aggregator, " archive ", o.Archive)] = o
+			for i := range 8 {
+				o := Options{Parts: parts, Budget: b, Aggregator: i%2 == 1, Archive: i/2%2 == 1, Tail: i/4 == 1}
+				all[fmt.Sprint(parts, " budget ", b != nil, " aggregator ", o.Aggregator, " archive ", o.Archive, " tail ", o.Tail)] = o
 			}
 		}
 	}

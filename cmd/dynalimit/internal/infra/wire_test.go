@@ -88,6 +88,7 @@ type request struct {
 	AttributeUpdates, Expected             map[string]any
 	AttributesToGet                        []string
 	ScanFilter, KeyConditions, QueryFilter map[string]any
+	StreamArn, ShardIterator               string
 }
 
 // partActions are the actions of the parts of a transaction.
@@ -143,6 +144,11 @@ func (r request) call(operation string, at Place) iamCall {
 	arn := "arn:" + at.Partition + ":dynamodb:" + at.Region + ":" + at.Account + ":table/" + r.TableName
 	if r.IndexName != "" {
 		arn += "/index/" + r.IndexName
+	}
+	if stream := r.StreamArn + r.ShardIterator; stream != "" { // an iterator begins with the ARN
+		stream, _, _ = strings.Cut(stream, "|")
+		_, stream, _ = strings.Cut(stream, ":table/")
+		arn += stream
 	}
 	c := iamCall{Action: "dynamodb:" + operation, Resource: arn, Context: map[string][]string{}}
 	if keys := r.leadingKeys(); len(keys) > 0 {

@@ -1,4 +1,4 @@
-# Limits of LLM calls in DynamoDB (dynalimit): tables, roles, alarms, aggregator, archive.
+# Limits of LLM calls in DynamoDB (dynalimit): tables, roles, alarms, aggregator, archive, tail.
 terraform {
   required_version = ">= 1.5"
 
@@ -53,7 +53,7 @@ variable "trusted_principal_arn" {
 }
 
 variable "trusted_service" {
-  description = "AWS service that may take the role that serves calls, such as ecs-tasks.amazonaws.com, instead of the principal; null for none"
+  description = "AWS service that may take the role that serves calls, and that which follows the stream, such as ecs-tasks.amazonaws.com, instead of the principal; null for none"
   type        = string
   default     = null
 }
@@ -845,6 +845,141 @@ resource "aws_iam_role" "archive" {
 resource "aws_iam_role_policy_attachment" "archive" {
   role       = aws_iam_role.archive.name
   policy_arn = aws_iam_policy.archive.arn
+}
+
+# Follows the stream of the limits, and turns it into usage.
+resource "aws_iam_policy" "tail" {
+  name_prefix = "dynalimit-tail-"
+  description = "Follows the stream of the limits, and turns it into usage"
+  tags        = var.tags
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = concat(
+      [
+        # Which stream the table has.
+        {
+          Sid      = "FindStream"
+          Effect   = "Allow"
+          Action   = ["dynamodb:DescribeTable"]
+          Resource = [local.limits_table_arn]
+        },
+        # What changed.
+        {
+          Sid      = "ReadStream"
+          Effect   = "Allow"
+          Action   = ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"]
+          Resource = ["${local.limits_table_arn}/stream/*"]
+        },
+        # What is to be summed, and where entities stand.
+        {
+          Sid      = "ReadUsage"
+          Effect   = "Allow"
+          Action   = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"]
+          Resource = [local.limits_table_arn, "${local.limits_table_arn}/index/*"]
+        },
+        # Snapshots and sums: the attributes tell them from limits and buckets.
+        {
+          Sid      = "WriteUsage"
+          Effect   = "Allow"
+          Action   = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
+          Resource = [local.limits_table_arn]
+          Condition = {
+            "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = [
+                "ENTITY#*",
+                "PLAN#*",
+                "RESOURCE#*",
+                "SYSTEM#",
+                "*/ENTITY#*",
+                "*/PLAN#*",
+                "*/RESOURCE#*",
+                "*/SYSTEM#",
+              ]
+              "dynamodb:Attributes" = [
+                "PK",
+                "SK",
+                "entity_id",
+                "resource",
+                "window",
+                "window_start",
+                "total_events",
+                "seq",
+                "GSI3PK",
+                "GSI3SK",
+                "ttl",
+                "u_*",
+                "parent_id",
+                "plan",
+                "above",
+                "closed",
+                "summed",
+                "entities",
+                "final",
+                "made_at",
+                "closed_to",
+                "final_to",
+              ]
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+              "dynamodb:Attributes"  = "false"
+            }
+          }
+        },
+        # How far shards were read, and who reads them.
+        {
+          Sid      = "KeepPlace"
+          Effect   = "Allow"
+          Action   = ["dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+          Resource = [local.limits_table_arn]
+          Condition = {
+            "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = "TAIL#*"
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+            }
+          }
+        },
+      ],
+      var.kms_key_arn == null ? [] : [
+        # The tables are encrypted under a key of this account: DynamoDB uses it for the caller.
+        {
+          Sid      = "UseKey"
+          Effect   = "Allow"
+          Action   = ["kms:Decrypt"]
+          Resource = [var.kms_key_arn]
+          Condition = {
+            StringLike = {
+              "kms:ViaService" = "dynamodb.*"
+            }
+          }
+        },
+      ],
+    )
+  })
+}
+
+resource "aws_iam_role" "tail" {
+  name_prefix          = "dynalimit-tail-"
+  description          = "Follows the stream of the limits, and turns it into usage"
+  permissions_boundary = var.permissions_boundary_arn
+  tags                 = var.tags
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Effect    = "Allow"
+        Action    = "sts:AssumeRole"
+        Principal = var.trusted_service == null ? { AWS = coalesce(var.trusted_principal_arn, "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:root") } : { Service = var.trusted_service }
+      },
+    ]
+  })
+}
+
+resource "aws_iam_role_policy_attachment" "tail" {
+  role       = aws_iam_role.tail.name
+  policy_arn = aws_iam_policy.tail.arn
 }
 
 # What the function says.
@@ -1924,4 +2059,14 @@ output "archive_role_arn" {
 output "archive_policy_arn" {
   description = "The policy, to attach to a role of yours"
   value       = aws_iam_policy.archive.arn
+}
+
+output "tail_role_arn" {
+  description = "Follows the stream of the limits, and turns it into usage"
+  value       = aws_iam_role.tail.arn
+}
+
+output "tail_policy_arn" {
+  description = "The policy, to attach to a role of yours"
+  value       = aws_iam_policy.tail.arn
 }

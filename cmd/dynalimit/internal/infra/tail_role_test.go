@@ -1,0 +1,140 @@
+package infra
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/aggregator/archive"
+)
+
+// tailPolicy is the policy of what follows the stream here.
+func tailPolicy(t *testing.T) string {
+	t.Helper()
+	m := modelOf(t, Options{Tail: true})
+	return m.Policy(m.Roles[len(m.Roles)-1], here).JSON()
+}
+
+// follow follows the stream under a policy, as `dynalimit tail --archive` does: two share it,
+// one of them stops, hours are closed, and what expires is archived.
+func (w world) follow(policy string) *guarded {
+	w.Helper()
+	g := &guarded{next: w.db, policy: readPolicy(w.T, policy), place: here}
+	client, streams := w.db.Client(g.through), w.db.StreamsClient(func(o *dynamodbstreams.Options) { o.HTTPClient = g })
+	p, err := aggregator.New(client, tableName, nil)
+	require.NoError(w, err)
+	files := &puts{}
+	kept, err := archive.New(files, nil)
+	require.NoError(w, err)
+	closer, err := aggregator.NewCloser(client, tableName, nil)
+	require.NoError(w, err)
+	follow := func(name string, process aggregator.ProcessFunc) (end func()) {
+		tail, err := aggregator.NewTail(streams, client, tableName, process, &aggregator.TailOptions{Name: name, FoldEvery: -1})
+		require.NoError(w, err)
+		ctx, stop := context.WithCancel(w.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- tail.Run(ctx) }()
+		return func() {
+			stop()
+			require.NoError(w, <-ended)
+		}
+	}
+	w.use()
+	counted := false
+	first := follow("usage", func(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
+		result, err := p.Process(ctx, records)
+		counted = counted || result.Counted > 0
+		return result, err
+	})
+	elapse(time.Minute)
+	require.NoError(w, w.db.SplitStream(tableName, 1))
+	second := follow("usage", p.Process)
+	elapse(2 * time.Minute)
+	first()
+	second()
+	for range 2 { // past the end of a month, and until that is final
+		elapse(26 * time.Hour)
+		_, err = closer.CloseDue(w.Context())
+		require.NoError(w, err)
+	}
+	elapse(500 * 24 * time.Hour)
+	w.db.ExpireNow()
+	archiving := follow("archive", kept.Process)
+	elapse(time.Minute)
+	archiving()
+	require.True(w, counted)
+	require.NotEmpty(w, files.calls)
+	return g
+}
+
+// TestTailCanDoWhatItMust: under its policy what follows the stream counts it, closes hours of
+// all namespaces and archives; each statement, action, resource and attribute of the policy is
+// there for something.
+func TestTailCanDoWhatItMust(t *testing.T) {
+	inWorld(t, func(w world) {
+		policy := tailPolicy(t)
+		g := w.follow(policy)
+		g.permits(t)
+		for what, less := range lessenings(t, policy) {
+			assert.True(t, slices.ContainsFunc(g.seen(), func(c iamCall) bool { return !less.allows(c) }),
+				"%s is not needed: take it out of the policy", what)
+		}
+	})
+}
+
+// TestTailChangesNoLimit: under its policy what follows the stream can neither state a limit
+// nor fill a bucket, delete anything but what it remembers itself, repair usage, nor write the
+// history of changes.
+func TestTailChangesNoLimit(t *testing.T) {
+	p := readPolicy(t, tailPolicy(t))
+	call := func(action, key string, names ...string) iamCall {
+		return iamCall{actionsPrefix + action, "arn:aws:dynamodb:us-east-1:123456789012:table/limits", map[string][]string{
+			leadingKeys: {key}, attributes: append([]string{"PK", "SK"}, names...),
+		}}
+	}
+	for _, action := range []string{"UpdateItem", "PutItem"} {
+		assert.True(t, p.allows(call(action, "TAIL#usage", "token")))
+		assert.True(t, p.allows(call(action, "eu/ENTITY#key", "u_rpm_n")))
+		for _, name := range []string{"l_rpm_cp", "b_rpm_tk", "blocked", "unlimited", "cascade", "version", "GSI1PK", "details"} {
+			assert.False(t, p.allows(call(action, "eu/ENTITY#key", "u_rpm_n", name)), "%s %s", action, name)
+		}
+		for _, key := range []string{"AUDIT#key", "eu/AUDIT#key", "NAMESPACE#eu", "MANIFEST#", "TAIL", "eu/TAIL#usage"} {
+			assert.False(t, p.allows(call(action, key, "u_rpm_n")), "%s %s", action, key)
+		}
+	}
+	assert.True(t, p.allows(call("DeleteItem", "TAIL#archive")))
+	for _, action := range []string{"DeleteItem", "BatchWriteItem", "Scan", "ConditionCheckItem", "UpdateTable", "DeleteTable", "UpdateTimeToLive"} {
+		assert.False(t, p.allows(call(action, "ENTITY#key")), action)
+	}
+	for _, c := range []iamCall{
+		{"dynamodb:GetRecords", "arn:aws:dynamodb:us-east-1:123456789012:table/other/stream/x", nil}, {"s3:PutObject", "arn:aws:s3:::kept/a", nil},
+	} {
+		assert.False(t, p.allows(c), "%+v", c)
+	}
+}
+
+// TestTailRoleIsAServices: a service may take it, as the role that serves calls, also where no
+// other role is described.
+func TestTailRoleIsAServices(t *testing.T) {
+	m := modelOf(t, options["tail"])
+	assert.Len(t, m.Roles, 1)
+	text := m.CloudFormation()
+	for service, want := range map[string]map[string]any{
+		"": {"AWS": "arn:aws:iam::1:role/x"}, "ecs-tasks.amazonaws.com": {"Service": "ecs-tasks.amazonaws.com"},
+	} {
+		role := resolveStack(t, text, places[0], map[string]string{paramPrincipal: "arn:aws:iam::1:role/x", paramService: service})["Resources"].(map[string]any)["TailRole"]
+		trust := role.(map[string]any)["Properties"].(map[string]any)["AssumeRolePolicyDocument"].(map[string]any)["Statement"].([]any)
+		assert.Equal(t, want, trust[0].(map[string]any)["Principal"])
+	}
+	assert.Contains(t, m.Terraform(), `var.trusted_service == null ? `)
+	_, err := New(Options{Tail: true, Namespace: "eu"})
+	require.Error(t, err)
+	assert.True(t, strings.HasPrefix(err.Error(), "tail is of the whole table"), err.Error())
+}
