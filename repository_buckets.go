@@ -240,15 +240,16 @@ func (c *ResourceCapacity) sum(records map[string]schema.EntityRecord) {
 		}
 	}
 	record := func(id string) (schema.EntityRecord, bool) { e, known := records[id]; return e, known }
-	sums := map[string]LimitCapacity{}
+	sums, above := map[string]LimitCapacity{}, map[string][]string{}
 	for i := range c.Entities {
 		e := &c.Entities[i]
 		place, _ := usage.Place(e.EntityID, record)
 		if len(place.Above) > 0 {
 			e.ParentID = place.Above[0]
 		}
+		above[e.EntityID] = usage.WithoutLoops(e.EntityID, place.Above, func(entity string) []string { return above[entity] })
 		for _, l := range e.Limits {
-			if usage.Counts(place.Above, func(above string) bool { return holds[held{above, l.Name}] }) {
+			if usage.Counts(above[e.EntityID], func(parent string) bool { return holds[held{parent, l.Name}] }) {
 				sumCapacity(sums, l)
 			}
 		}

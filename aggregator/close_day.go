@@ -1,9 +1,11 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,6 +17,14 @@ import (
 
 // pair is what an entity used of a resource.
 type pair struct{ entity, resource string }
+
+// shard is the partition that lists it in every hour.
+func (p pair) shard() int { return schema.UsageShard(p.entity, p.resource) }
+
+// comparePairs puts pairs in the order in which totals are made of them: that of the lists.
+func comparePairs(a, b pair) int {
+	return cmp.Or(cmp.Compare(a.shard(), b.shard()), strings.Compare(a.entity, b.entity), strings.Compare(a.resource, b.resource))
+}
 
 // sumDay writes the sums of a day: those of an entity and a resource from the day's
 // snapshots, and those of groups from the same. A shard lists every hour of the pairs that
@@ -38,7 +48,7 @@ func (k *closing) sumDay(ctx context.Context, day time.Time) error {
 			return err
 		}
 	}
-	return k.writeSums(ctx, groups.Take())
+	return k.writeTotals(ctx, groups)
 }
 
 // deniedOn are the keys of a day's denials, by the shard of their pair.
@@ -77,7 +87,7 @@ func pairsOf(snapshots, denied []schema.Key) map[pair][]schema.Key {
 
 // sumShard writes the daily sums of pairs, and adds what they used to those of groups.
 func (k *closing) sumShard(ctx context.Context, day time.Time, pairs map[pair][]schema.Key, groups *usage.Sums) error {
-	for chunk := range slices.Chunk(slices.Collect(maps.Keys(pairs)), table.PageSize) {
+	for chunk := range slices.Chunk(slices.SortedFunc(maps.Keys(pairs), comparePairs), table.PageSize) {
 		items, err := gather(ctx, k.options.Writers, chunk, func(ctx context.Context, p pair) ([]schema.Item, error) {
 			return k.ofDay(ctx, p, day, pairs[p])
 		})

@@ -72,20 +72,13 @@ func newFirm(t *testing.T, seed uint64) *firm {
 func (f *firm) step() {
 	ctx := f.t.Context()
 	entity := people[f.rnd.IntN(len(people))]
-	switch n := f.rnd.IntN(26); {
-	case n >= 24:
+	switch n := f.rnd.IntN(27); {
+	case n == 24, n == 25:
 		f.limit([]string{"org", "team"}[f.rnd.IntN(2)])
 	case n < 14:
-		amounts := dynalimit.Amounts{"rpm": 1 + f.rnd.Int64N(9)}
-		if f.rnd.IntN(3) == 0 {
-			amounts["ttl"] = 1 + f.rnd.Int64N(5)
-		}
-		lease, err := f.limiter.Acquire(ctx, entity, []string{"gpt-4", "org/claude"}[f.rnd.IntN(2)], amounts)
-		if _, unknown := errors.AsType[*dynalimit.ValidationError](err); unknown || errors.Is(err, dynalimit.ErrLimitExceeded) {
-			return // no level of it has the limit
-		}
-		require.NoError(f.t, err)
-		_ = lease.Settle(ctx, dynalimit.Amounts{"rpm": 1 + f.rnd.Int64N(12)})
+		f.call(entity)
+	case n == 26:
+		f.acrossHour(f.some(people...), func() { f.call(entity) })
 	case n == 14:
 		e, err := f.repo.GetEntity(ctx, entity)
 		if err == nil && entity != "org" {
@@ -114,6 +107,19 @@ func (f *firm) step() {
 		}
 		f.closeDue()
 	}
+}
+
+func (f *firm) call(entity string) {
+	amounts := dynalimit.Amounts{"rpm": 1 + f.rnd.Int64N(9)}
+	if f.rnd.IntN(3) == 0 {
+		amounts["ttl"] = 1 + f.rnd.Int64N(5)
+	}
+	lease, err := f.limiter.Acquire(f.t.Context(), entity, []string{"gpt-4", "org/claude"}[f.rnd.IntN(2)], amounts)
+	if _, unknown := errors.AsType[*dynalimit.ValidationError](err); unknown || errors.Is(err, dynalimit.ErrLimitExceeded) {
+		return // no level of it has the limit
+	}
+	require.NoError(f.t, err)
+	_ = lease.Settle(f.t.Context(), dynalimit.Amounts{"rpm": 1 + f.rnd.Int64N(12)})
 }
 
 // limit has a parent limit something else than its children, or nothing, or as all do.
@@ -200,30 +206,53 @@ func (f *firm) once(at spent, p stood, plan string) bool {
 	return true
 }
 
+// across is what of some usage somebody whom its entity cascades into counted on the other side
+// of a full hour, and for nothing in the same hour; while on a plan unless that is "".
+func (f *firm) across(at spent, p stood, plan string) (n int64) {
+	hour, err := time.Parse(time.RFC3339, at.hour)
+	require.NoError(f.t, err)
+	for _, side := range []struct {
+		here, there map[spent]int64
+		step        time.Duration
+	}{{f.early, f.late, -time.Hour}, {f.late, f.early, time.Hour}} {
+		counted := func(above string) bool {
+			same, beyond := at, at
+			same.entity, beyond.entity, beyond.hour = above, above, hour.Add(side.step).Format(time.RFC3339)
+			_, here := f.ledger[same]
+			_, there := side.there[beyond]
+			return !here && there && (plan == "" || f.places[spent{above, at.resource, "", beyond.hour}].plan == plan)
+		}
+		if slices.ContainsFunc(p.above, counted) {
+			n += side.here[at]
+		}
+	}
+	return n
+}
+
 // want are the sums that a naive ledger of every hour has, by key and limit.
 func (f *firm) want() map[string]int64 {
 	all := map[string]int64{}
 	for at, n := range f.ledger {
 		p, known := f.places[spent{at.entity, at.resource, "", at.hour}]
 		require.True(f.t, known || n == 0, "%v is not closed", at)
-		add := func(pk, sk string) {
+		add := func(pk, sk string, n int64) {
 			all[pk+" #"+sk+"#"+at.resource+"#"+at.hour[:map[bool]int{true: 7, false: 10}[strings.HasSuffix(sk, "MONTH")]]+" "+at.limit] += n
 		}
-		hour := func(pk, sk string) {
+		hour := func(pk, sk string, n int64) {
 			all[pk+" #"+sk+"_HOUR#"+at.resource+"#"+at.hour+" "+at.limit] += n
-			add(pk, sk+"_DAY")
-			add(pk, sk+"_MONTH")
+			add(pk, sk+"_DAY", n)
+			add(pk, sk+"_MONTH", n)
 		}
-		add("ENTITY#"+at.entity, "USAGE_DAY")
-		add("ENTITY#"+at.entity, "USAGE_MONTH")
+		add("ENTITY#"+at.entity, "USAGE_DAY", n)
+		add("ENTITY#"+at.entity, "USAGE_MONTH", n)
 		if f.once(at, p, "") {
-			hour("RESOURCE#"+at.resource, "USAGE")
+			hour("RESOURCE#"+at.resource, "USAGE", n-f.across(at, p, ""))
 		}
 		if p.plan != "" && f.once(at, p, p.plan) {
-			hour("PLAN#"+p.plan, "USAGE")
+			hour("PLAN#"+p.plan, "USAGE", n-f.across(at, p, p.plan))
 		}
 		if p.parent != "" {
-			hour("ENTITY#"+p.parent, "CHILDREN")
+			hour("ENTITY#"+p.parent, "CHILDREN", n)
 		}
 	}
 	over := func(key string) bool { // what is not has no sum

@@ -113,6 +113,14 @@ func (k *closing) sumHour(ctx context.Context, hour time.Time) error {
 			k.done.Gaps = append(k.done.Gaps, e.gaps...)
 		}
 	}
+	return k.writeTotals(ctx, sums)
+}
+
+// writeTotals puts sums of hours, once it is known what counts in them.
+func (k *closing) writeTotals(ctx context.Context, sums *usage.Sums) error {
+	if err := k.lookBeyond(ctx, sums); err != nil {
+		return err
+	}
 	return k.writeSums(ctx, sums.Take())
 }
 

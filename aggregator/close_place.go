@@ -37,7 +37,7 @@ func (k *closing) settle(ctx context.Context, items []schema.Item) ([]settled, e
 		open = append(open, h)
 	}
 	slices.SortFunc(open, func(a, b hourly) int {
-		return cmp.Or(strings.Compare(a.entity, b.entity), strings.Compare(a.resource, b.resource), a.hour.Compare(b.hour), strings.Compare(a.key.SK, b.key.SK))
+		return cmp.Or(comparePairs(a.pair, b.pair), a.hour.Compare(b.hour), strings.Compare(a.key.SK, b.key.SK))
 	})
 	if err := k.read(ctx, open); err != nil {
 		return nil, err

@@ -213,3 +213,33 @@ func TestClosingCosts(t *testing.T) {
 	assert.LessOrEqual(t, spent.WriteUnits(), float64(many+3), "with the sum and the cursor, twice")
 	assert.LessOrEqual(t, spent.ReadUnits(), float64(3*many+30), "with the lists")
 }
+
+// TestWhatClosingCostsAcrossFullHours: of a parent that did not count what its children used at
+// a full hour, one read of the hour beside it, at each of the two; whoever did count it, and
+// children in the middle of an hour, cost nothing more.
+func TestWhatClosingCostsAcrossFullHours(t *testing.T) {
+	const many = 30
+	units := func(counts bool, at ...time.Duration) float64 {
+		o := newOffice(t, noon, nil)
+		for i := range many {
+			o.entity(fmt.Sprint("team-", i), "", false, "")
+			o.entity(fmt.Sprint("key-", i), fmt.Sprint("team-", i), true, "")
+		}
+		o.close(noon.Add(75 * time.Minute))
+		hour := noon.Add(time.Hour)
+		for i := range many {
+			for n, at := range at {
+				if o.used(fmt.Sprint("key-", i), "gpt-4", hour.Add(at), int64(5*n), int64(5*n+5)); counts {
+					o.used(fmt.Sprint("team-", i), "gpt-4", hour.Add(at), int64(5*n), int64(5*n+5))
+				}
+			}
+		}
+		before := o.db.Meter()
+		o.close(hour.Add(75 * time.Minute))
+		return o.db.Meter().Sub(before).ReadUnits()
+	}
+	within := units(false, 10*time.Minute)
+	assert.InDelta(t, within+many, units(false, 0), 0.1)
+	assert.InDelta(t, within+2*many, units(false, 0, time.Hour-time.Second), 0.1)
+	assert.InDelta(t, units(true, 10*time.Minute), units(true, 0, time.Hour-time.Second), 0.1)
+}

@@ -45,8 +45,11 @@ type world struct {
 	repo    *dynalimit.Repository
 	limiter *dynalimit.RateLimiter
 	ledger  map[spent]int64
-	leases  []*dynalimit.Lease
-	stream  *shards
+	// early and late are what of the ledger was consumed in the first minute of an hour, and
+	// in its last.
+	early, late map[spent]int64
+	leases      []*dynalimit.Lease
+	stream      *shards
 	// drain has what is in the stream read, before it is trimmed.
 	drain func()
 }
@@ -55,7 +58,7 @@ func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()).UTC() }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	w := &world{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), ledger: map[spent]int64{}}
+	w := &world{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), ledger: map[spent]int64{}, early: map[spent]int64{}, late: map[spent]int64{}}
 	w.now.Store(time.Date(2026, 3, 29, 11, 58, 0, 0, time.UTC).UnixNano())
 	w.db = ddbmem.New(ddbmem.WithClock(w.clock))
 	t.Cleanup(w.db.Close)
@@ -101,7 +104,14 @@ func (w *world) count(write ddbmem.Write) {
 		}
 		if diff != 0 {
 			entity := strings.TrimPrefix(item["PK"].(*types.AttributeValueMemberS).Value, "ENTITY#")
-			w.ledger[spent{entity, resource, name, write.Time.UTC().Truncate(time.Hour).Format(time.RFC3339)}] += diff
+			at := spent{entity, resource, name, write.Time.UTC().Truncate(time.Hour).Format(time.RFC3339)}
+			w.ledger[at] += diff
+			switch write.Time.Minute() {
+			case 0:
+				w.early[at] += diff
+			case 59:
+				w.late[at] += diff
+			}
 		}
 	}
 }

@@ -33,6 +33,12 @@ func recordOf(seq int, old, now map[string]types.AttributeValue) aggregator.Reco
 	return r
 }
 
+// lateIn is a record shortly before the end of its hour.
+func lateIn(r aggregator.Record) aggregator.Record {
+	r.Time = r.Time.Add(time.Hour - time.Second)
+	return r
+}
+
 // limitNames are n limits with the longest names.
 func limitNames(from, n int) (names []string) {
 	for i := range n {
@@ -64,6 +70,12 @@ func testLimits(t *testing.T, names []string) {
 			recordOf(14, nil, counters(5*trillion, names...)),
 			recordOf(15, counters(5*trillion, names...), nil),
 		},
+		"all of that, at both full hours": {
+			recordOf(10, nil, counters(2*trillion, names...)),
+			recordOf(12, counters(3*trillion, names...), counters(4*trillion, names...)),
+			lateIn(recordOf(14, nil, counters(5*trillion, names...))),
+			lateIn(recordOf(15, counters(5*trillion, names...), nil)),
+		},
 		"others, again and again": {
 			recordOf(10, counters(trillion, names...), counters(trillion, limitNames(20, len(names))...)),
 			recordOf(11, counters(trillion, limitNames(20, len(names))...), counters(trillion, limitNames(40, len(names))...)),
@@ -75,7 +87,7 @@ func testLimits(t *testing.T, names []string) {
 			assert.Equal(t, aggregator.Result{Counted: 1}, process(t, p, recordOf(1, nil, counters(trillion, names...))))
 			counts(t, p, records)
 			for i := range records { // and in an hour that has nothing yet
-				records[i].Time = noon.Add(time.Hour)
+				records[i].Time = records[i].Time.Add(time.Hour)
 			}
 			counts(t, p, records)
 		})

@@ -42,18 +42,13 @@ func (w *readingWorld) closeHours() {
 func (w *readingWorld) step() {
 	ctx := w.t.Context()
 	entity, resource := []string{"key-0", "key-1", "key-2", "key-3", "key-4", "team", "alone"}[w.rnd.IntN(7)], []string{"gpt-4", "org/claude", "gpt"}[w.rnd.IntN(3)]
-	switch n := w.rnd.IntN(12); {
+	switch n := w.rnd.IntN(13); {
 	case n < 6:
-		amounts := dynalimit.Amounts{"rpm": 1 + w.rnd.Int64N(20)}
-		if w.rnd.IntN(2) == 0 {
-			amounts["ttl"] = 1 + w.rnd.Int64N(5) // parents have it too, or alone
-		}
-		lease, err := w.limiter.Acquire(ctx, entity, resource, amounts)
-		if errors.Is(err, dynalimit.ErrLimitExceeded) {
-			return
-		}
-		require.NoError(w.t, err)
-		require.NoError(w.t, lease.Settle(ctx, dynalimit.Amounts{"rpm": w.rnd.Int64N(30)}))
+		w.call(entity, resource)
+	case n == 12:
+		w.readStream()
+		w.acrossHour(w.some("key-0", "key-1", "key-3", "key-4", "team", "other"), func() { w.call(entity, resource) })
+		w.readStream()
 	case n == 6:
 		w.readStream()
 		require.NoError(w.t, w.repo.DeleteEntity(ctx, "alone"))
@@ -70,6 +65,19 @@ func (w *readingWorld) step() {
 			w.readStream()
 		}
 	}
+}
+
+func (w *readingWorld) call(entity, resource string) {
+	amounts := dynalimit.Amounts{"rpm": 1 + w.rnd.Int64N(20)}
+	if w.rnd.IntN(2) == 0 {
+		amounts["ttl"] = 1 + w.rnd.Int64N(5) // parents have it too, or alone
+	}
+	lease, err := w.limiter.Acquire(w.t.Context(), entity, resource, amounts)
+	if errors.Is(err, dynalimit.ErrLimitExceeded) {
+		return
+	}
+	require.NoError(w.t, err)
+	require.NoError(w.t, lease.Settle(w.t.Context(), dynalimit.Amounts{"rpm": w.rnd.Int64N(30)}))
 }
 
 // labels name the windows of a zone by their local dates.

@@ -73,6 +73,7 @@ func (r *Reader) sumHour(ctx context.Context, a *ask, hour time.Time) error {
 		closing: &closing{Closer: &Closer{table: r.table, options: CloserOptions{Writers: readers}}, keys: r.keys, records: map[string]*schema.EntityRecord{}},
 		reader:  r, ask: a, hour: hour, sums: usage.NewSums(schema.UsageHourly, hour), seen: map[schema.Key]bool{},
 	}
+	l.sums.Asked = func(s schema.UsageSeries) bool { return s.Kind == a.Kind && s.ID == a.ID }
 	keys, err := l.listed(ctx, append(l.partitions(hour), l.deniedIn(hour))...)
 	if err != nil {
 		return err
@@ -88,8 +89,11 @@ func (r *Reader) sumHour(ctx context.Context, a *ask, hour time.Time) error {
 			return err
 		}
 	}
+	if err := l.lookBeyond(ctx, l.sums); err != nil {
+		return err
+	}
 	for _, sum := range l.sums.Take() {
-		if sum.Kind == a.Kind && sum.ID == a.ID {
+		if l.sums.Asked(sum.UsageSeries) {
 			a.live[sum.Resource] = append(a.live[sum.Resource], piece{start: hour, sum: sum, pending: sum.Pending, open: true})
 		}
 	}

@@ -145,32 +145,46 @@ func TestReaderRefusesBadInput(t *testing.T) {
 
 // TestReadingCosts: a day of an entity and a resource is a query of its hours and one of its
 // denials, with the bucket where the hour that is now is in it; times outside are not read.
+// What is used at full hours is noted besides.
 func TestReadingCosts(t *testing.T) {
-	db, p := newTable(t, nil)
-	var records []aggregator.Record
-	for i := range int64(24 * 20) {
-		records = append(records, in("nine byte", record(int(i)+1, noon.Add(time.Duration(i)*time.Hour), i, i+1)))
+	for name, test := range map[string]struct {
+		at            []time.Duration // in each hour
+		day, now, all float64
+	}{
+		"within hours":                    {at: []time.Duration{time.Minute}, day: 3, now: 4, all: 35},
+		"when each hour begins, and ends": {at: []time.Duration{0, time.Hour - 1}, day: 3, now: 4, all: 39},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, p := newTable(t, nil)
+			var records []aggregator.Record
+			for hour := range 24 * 20 {
+				for _, at := range test.at {
+					n := int64(len(records))
+					records = append(records, in("nine byte", record(int(n)+1, noon.Add(time.Duration(hour)*time.Hour+at), n, n+1)))
+				}
+			}
+			process(t, p, records...)
+			now := noon.Add(20 * 24 * time.Hour)
+			cost := func(q aggregator.Query) (requests int64, units float64, windows int) {
+				r, before := reading(t, db, now, aggregator.ReaderOptions{}), db.Meter()
+				windows = len(all(t, r.Entity(t.Context(), "key-1", q)))
+				used := db.Meter().Sub(before)
+				return used.Requests(), used.ReadUnits(), windows
+			}
+			from := noon.Add(5 * 24 * time.Hour)
+			requests, units, windows := cost(aggregator.Query{Resource: "gpt-4", From: from, To: from.Add(24 * time.Hour)})
+			assert.EqualValues(t, 2, requests)
+			assert.Equal(t, 24, windows)
+			assert.InDelta(t, test.day, units, 0.01)
+			requests, units, _ = cost(aggregator.Query{Resource: "gpt-4", To: now.Add(time.Second)})
+			assert.EqualValues(t, 3, requests)
+			assert.InDelta(t, test.now, units, 0.01)
+			requests, units, windows = cost(aggregator.Query{Resource: "gpt-4", From: noon, To: now})
+			assert.Equal(t, 480, windows)
+			assert.InDelta(t, test.all, units, 0.01)
+			assert.EqualValues(t, 5+1, requests, "five pages, and denials")
+		})
 	}
-	process(t, p, records...)
-	now := noon.Add(20 * 24 * time.Hour)
-	cost := func(q aggregator.Query) (requests int64, units float64, windows int) {
-		r, before := reading(t, db, now, aggregator.ReaderOptions{}), db.Meter()
-		windows = len(all(t, r.Entity(t.Context(), "key-1", q)))
-		used := db.Meter().Sub(before)
-		return used.Requests(), used.ReadUnits(), windows
-	}
-	from := noon.Add(5 * 24 * time.Hour)
-	requests, units, windows := cost(aggregator.Query{Resource: "gpt-4", From: from, To: from.Add(24 * time.Hour)})
-	assert.EqualValues(t, 2, requests)
-	assert.Equal(t, 24, windows)
-	assert.InDelta(t, 3, units, 0.01)
-	requests, units, _ = cost(aggregator.Query{Resource: "gpt-4", To: now.Add(time.Second)})
-	assert.EqualValues(t, 3, requests)
-	assert.InDelta(t, 4, units, 0.01)
-	requests, units, windows = cost(aggregator.Query{Resource: "gpt-4", From: noon, To: now})
-	assert.Equal(t, 480, windows)
-	assert.InDelta(t, 35, units, 0.01)
-	assert.EqualValues(t, 5+1, requests, "five pages, and denials")
 }
 
 // TestReadingStops: after the first page where no more is wanted, with ctx, and with the

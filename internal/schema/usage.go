@@ -151,6 +151,8 @@ type UsageFold struct {
 	Spans    []UsageSpan
 	// Buckets are those of the first and the last record.
 	Buckets UsageBuckets
+	// Edges are what of Spans was consumed at full hours.
+	Edges UsageEdges
 	// Expires is the item's time to live in seconds since 1970; 0 for none.
 	Expires int64
 	// Stored is the snapshot, when it was read and the spans say what is missing since; nil
@@ -224,6 +226,9 @@ func (f *UsageFold) Statement() Statement {
 	for _, s := range f.Spans {
 		b.usage(s, f.Stored)
 	}
+	if len(f.Spans) <= MaxStored { // else another bucket's ended besides, and there is no room
+		b.edges(f.Edges)
+	}
 	return b.build()
 }
 
@@ -294,6 +299,8 @@ type UsageSnapshot struct {
 	// Buckets are those of the first and the last record: what Spans begin with and end with
 	// is of these, or 0.
 	Buckets UsageBuckets
+	// Edges are what of Spans was consumed at full hours.
+	Edges UsageEdges
 }
 
 // DecodeUsage reads a snapshot.
@@ -305,8 +312,9 @@ func DecodeUsage(item Item) (UsageSnapshot, error) {
 	d := decoder{item: item}
 	u := UsageSnapshot{Hour: hour, Seq: Text(item, attrUsageSeq), Spans: map[string]UsageSpan{}, Repaired: map[string]int64{}}
 	u.Events, _ = d.number(attrTotalEvents)
-	u.Buckets = decodeBuckets(&d)
-	for _, name := range usageLimits(item) {
+	names := usageLimits(item)
+	u.Buckets, u.Edges = decodeBuckets(&d), decodeEdges(&d, names)
+	for _, name := range names {
 		prefix := usagePrefix + name + "_"
 		s := UsageSpan{Limit: name}
 		s.Net, _ = d.number(prefix + fieldNet)

@@ -45,8 +45,9 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 }
 
 // mostSpans is how many limits a fold of several changes has at most: with all that there
-// is to say of each, the expression that writes it is below DynamoDB's 4 KB.
-const mostSpans = 30
+// is to say of each, the expression that writes it is below DynamoDB's 4 KB, and its 300
+// operators.
+const mostSpans = 24
 
 // parts are the fold, or, where that has too many limits for one write, those of its
 // changes in pieces. A single change fits: it has at most MaxStored limits, and misses
@@ -101,14 +102,15 @@ func (f Fold) of(changes []Change) Fold {
 	f.Changes, f.From, f.To = changes, changes[0].Seq, changes[len(changes)-1].Seq
 	f.Events = int64(len(changes))
 	f.Buckets = schema.UsageBuckets{First: changes[0].Buckets.First, Last: changes[len(changes)-1].Buckets.Last}
-	t := folding{spans: map[string]*schema.UsageSpan{}}
+	t := folding{spans: map[string]*schema.UsageSpan{}, edges: newEdges()}
 	for i, c := range changes {
 		if i > 0 && schema.OtherBucket(changes[i-1].Buckets.Last, c.Buckets.First) {
 			t.anew()
 		}
+		t.at = edgesAt(t.edges, f.Hour, c.At)
 		t.add(c)
 	}
-	f.Spans = nil
+	f.Spans, f.Edges = nil, t.edges
 	for _, name := range slices.Sorted(maps.Keys(t.spans)) {
 		f.Spans = append(f.Spans, *t.spans[name])
 	}
@@ -120,6 +122,9 @@ type folding struct {
 	spans map[string]*schema.UsageSpan
 	// other says that the bucket is not the one of the first change.
 	other bool
+	// edges are what was consumed at full hours, and at those of them that a change is at.
+	edges schema.UsageEdges
+	at    []map[string]int64
 }
 
 // anew ends all counters whose ends nobody saw: the bucket is another.
@@ -139,7 +144,7 @@ func (t *folding) add(c Change) {
 			// The span begins where something happens.
 		case there:
 			next.Net = now - old
-			t.follow(next)
+			t.consume(next)
 		default:
 			next.Dropped = old
 			t.follow(next)
@@ -147,9 +152,17 @@ func (t *folding) add(c Change) {
 	}
 	for name, now := range c.New {
 		if _, was := c.Old[name]; !was && now != 0 {
-			t.follow(schema.UsageSpan{Limit: name, Net: now, Last: now, Begun: true})
+			t.consume(schema.UsageSpan{Limit: name, Net: now, Last: now, Begun: true})
 		}
 	}
+}
+
+// consume follows what was consumed, which the end of a counter is not.
+func (t *folding) consume(next schema.UsageSpan) {
+	for _, edge := range t.at {
+		edge[next.Limit] += next.Net
+	}
+	t.follow(next)
 }
 
 func (t *folding) follow(next schema.UsageSpan) {

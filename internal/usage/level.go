@@ -12,42 +12,54 @@ import (
 // or each day of a month. Totals need all of them before they know what counts.
 type levels struct {
 	seen map[owner][]level
-	// sets are the sets of limits, each once, by their names.
-	sets map[string]*limitSet
+	// sets are the lists of names that there are, each once.
+	sets map[string]*nameSet
 }
 
 // owner is whose usage of a resource it is.
 type owner struct{ entity, resource string }
 
-// level is what an entity counted in some parts of a window.
+// level is what an entity counted in some parts of a window, and into whom it cascaded.
 type level struct {
-	plan   string
-	limits *limitSet
-	parts  uint32
+	plan          string
+	above, limits *nameSet
+	parts         uint32
 }
 
-// limitSet are names of limits, in their order.
-type limitSet struct{ names []string }
+// nameSet are names of limits in their order, or of entities, the nearest first.
+type nameSet struct{ names []string }
 
-func newLevels() levels { return levels{map[owner][]level{}, map[string]*limitSet{}} }
+func newLevels() levels { return levels{map[owner][]level{}, map[string]*nameSet{}} }
 
-// note notes that an entity on a plan counted limits, in the order of their names, and
-// returns these.
-func (l levels) note(of owner, part int, plan string, names []string) *limitSet {
+// set is the one list of names that says what names do.
+func (l levels) set(names []string) *nameSet {
 	joined := strings.Join(names, "#")
-	set := l.sets[joined]
-	if set == nil {
-		set = &limitSet{names}
-		l.sets[joined] = set
+	if l.sets[joined] == nil {
+		l.sets[joined] = &nameSet{names}
 	}
+	return l.sets[joined]
+}
+
+// note notes that an entity is of a branch.
+func (l levels) note(entity string, b branch) {
+	of := owner{entity, b.resource}
 	known := l.seen[of]
-	i := slices.IndexFunc(known, func(k level) bool { return k.plan == plan && k.limits == set })
+	i := slices.IndexFunc(known, func(k level) bool { return k.plan == b.plan && k.above == b.above && k.limits == b.limits })
 	if i < 0 {
-		i, known = len(known), append(known, level{plan: plan, limits: set})
+		i, known = len(known), append(known, level{plan: b.plan, above: b.above, limits: b.limits})
 	}
-	known[i].parts |= 1 << part
+	known[i].parts |= 1 << b.part
 	l.seen[of] = known
-	return set
+}
+
+// above are those into whom an entity cascaded in a part of the window.
+func (l levels) above(of owner, part int) (all []string) {
+	for _, k := range l.seen[of] {
+		if k.parts&(1<<part) != 0 {
+			all = append(all, k.above.names...)
+		}
+	}
+	return all
 }
 
 // counted reports whether an entity counted a limit in a part of the window, while it was on
@@ -74,17 +86,19 @@ func partOf(w schema.UsageWindow, start, at time.Time) int {
 // branch are entities that cascade into the same others, and what they used of the same
 // limits in a part of a window: whether it counts is known at the end.
 type branch struct {
-	resource, plan, above string
-	part                  int
-	limits                *limitSet
+	resource, plan string
+	part           int
+	above, limits  *nameSet
 }
 
 // crowd is what the entities of a branch used together, and which they are.
 type crowd struct {
-	above    []string
 	used     schema.UsageSum
+	edges    schema.UsageEdges
 	entities map[string]bool
 }
+
+func newCrowd() *crowd { return &crowd{NewTally(), newEdges(), map[string]bool{}} }
 
 // join adds an entry to the crowd.
 func (c *crowd) join(e Entry) {
@@ -92,6 +106,8 @@ func (c *crowd) join(e Entry) {
 	for i, to := range amounts(&c.used) {
 		plus(to, e.amounts()[i])
 	}
+	plus(c.edges.Early, e.Edges.Early)
+	plus(c.edges.Late, e.Edges.Late)
 }
 
 // of is what the crowd used of some limits, as an entry of nobody; without any it is of no
@@ -107,4 +123,16 @@ func (c *crowd) of(limits []string) (e Entry) {
 		}
 	}
 	return e
+}
+
+// without is the entry without so much of a limit; without the limit where that was all.
+func (e Entry) without(limit string, n int64) {
+	e.Net[limit] -= n
+	rest := false
+	for _, of := range e.amounts() {
+		rest = rest || of[limit] != 0
+	}
+	if !rest {
+		delete(e.Net, limit)
+	}
 }

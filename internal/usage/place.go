@@ -36,3 +36,12 @@ func cascades(e schema.EntityRecord) bool { return e.Cascade && e.ParentID != ""
 func Counts(above []string, counted func(entity string) bool) bool {
 	return !slices.ContainsFunc(above, counted)
 }
+
+// WithoutLoops are those above an entity that do not cascade into it themselves. Two may each
+// be found above the other, where one was moved meanwhile: then one of them has to count. of
+// are those above an entity, without loops.
+func WithoutLoops(entity string, above []string, of func(entity string) []string) []string {
+	var leads func(string) bool
+	leads = func(from string) bool { return from == entity || slices.ContainsFunc(of(from), leads) }
+	return slices.DeleteFunc(slices.Clone(above), leads)
+}

@@ -22,6 +22,8 @@ type Entry struct {
 	// Ended are limits that the hour tells nothing of but that their counters went, with what
 	// they held: nobody counted by them.
 	Ended map[string]bool
+	// Edges are what of Net was used at the full hours that bound the hour.
+	Edges schema.UsageEdges
 	// Denied is how many acquires each limit denied. An entry has either this, or usage.
 	Denied map[string]int64
 }
@@ -39,7 +41,7 @@ func amounts(s *schema.UsageSum) []map[string]int64 {
 func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.UsagePlace, breaks []Break) Entry {
 	e := Entry{
 		Entity: entity, Resource: resource, Hour: u.Hour, Place: place,
-		Net: map[string]int64{}, Repaired: u.Repaired, Missing: map[string]int64{}, Unseen: map[string]int64{}, Ended: map[string]bool{},
+		Net: map[string]int64{}, Repaired: u.Repaired, Missing: map[string]int64{}, Unseen: map[string]int64{}, Ended: map[string]bool{}, Edges: u.Edges,
 	}
 	for name, s := range u.Spans {
 		e.Net[name], e.Missing[name], e.Unseen[name] = s.Net, s.Missing, s.Unseen
@@ -70,20 +72,23 @@ type Sums struct {
 	// Window and Start say which window it is.
 	Window schema.UsageWindow
 	Start  time.Time
-	sums   map[schema.UsageSeries]*schema.UsageSum
+	// Asked says which totals are asked for; nil is all.
+	Asked func(schema.UsageSeries) bool
+	sums  map[schema.UsageSeries]*schema.UsageSum
 	// counted are the entities that a sum has counted.
 	counted map[schema.UsageSeries]map[string]bool
 	// levels are who counted what, and crowds those of whom the totals count what these did
-	// not.
+	// not, in the same hour or beyond it.
 	levels levels
 	crowds map[branch]*crowd
+	beyond map[Beyond]beyond
 }
 
 // NewSums are those of a window, of nothing yet.
 func NewSums(window schema.UsageWindow, start time.Time) *Sums {
 	return &Sums{
 		Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{}, counted: map[schema.UsageSeries]map[string]bool{},
-		levels: newLevels(), crowds: map[branch]*crowd{},
+		levels: newLevels(), crowds: map[branch]*crowd{}, beyond: map[Beyond]beyond{},
 	}
 }
 
@@ -106,11 +111,15 @@ func (s *Sums) AddGroups(e Entry) {
 
 // addTotals adds an entry of usage of some limits to totals.
 func (s *Sums) addTotals(e Entry, limits []string) {
-	b := branch{resource: e.Resource, plan: e.Place.Plan, above: strings.Join(e.Place.Above, "#"), part: partOf(s.Window, s.Start, e.Hour)}
-	b.limits = s.levels.note(owner{e.Entity, e.Resource}, b.part, b.plan, slices.DeleteFunc(limits, func(name string) bool { return e.Ended[name] }))
+	b := branch{resource: e.Resource, plan: e.Place.Plan, part: partOf(s.Window, s.Start, e.Hour)}
+	b.above = s.levels.set(WithoutLoops(e.Entity, e.Place.Above, func(entity string) []string {
+		return s.levels.above(owner{entity, e.Resource}, b.part)
+	}))
+	b.limits = s.levels.set(slices.DeleteFunc(limits, func(name string) bool { return e.Ended[name] }))
+	s.levels.note(e.Entity, b)
 	c := s.crowds[b]
 	if c == nil {
-		c = &crowd{above: e.Place.Above, used: NewTally(), entities: map[string]bool{}}
+		c = newCrowd()
 		s.crowds[b] = c
 	}
 	c.join(e)
@@ -120,32 +129,49 @@ func (s *Sums) addTotals(e Entry, limits []string) {
 func (s *Sums) settle() {
 	for b, c := range s.crowds {
 		for _, total := range s.totals(b.plan, b.resource) {
-			if limits := s.counting(b, c, total); len(limits) > 0 {
-				s.putCrowd(total, c, limits)
-			}
+			s.putCrowd(total, b, c)
 		}
 	}
 	clear(s.crowds)
+	clear(s.beyond)
 	s.levels = newLevels()
 }
 
-// counting are the limits of a branch that count in a total.
-func (s *Sums) counting(b branch, c *crowd, total schema.UsageSeries) (limits []string) {
-	plan := ""
+// planOf is the plan on which somebody has to be to count in a total; "" is any.
+func planOf(total schema.UsageSeries) string {
 	if total.Kind == schema.UsageOfPlan {
-		plan = b.plan
+		return total.ID
 	}
+	return ""
+}
+
+// counting are the limits of a branch that nobody above it counted in the same part of the
+// window, for a total.
+func (s *Sums) counting(b branch, total schema.UsageSeries) (limits []string) {
 	for _, limit := range b.limits.names {
-		if Counts(c.above, func(entity string) bool { return s.levels.counted(owner{entity, b.resource}, b.part, plan, limit) }) {
+		if Counts(b.above.names, func(entity string) bool {
+			return s.levels.counted(owner{entity, b.resource}, b.part, planOf(total), limit)
+		}) {
 			limits = append(limits, limit)
 		}
 	}
 	return limits
 }
 
-// putCrowd adds what a crowd used of some limits to a total, and counts who they are.
-func (s *Sums) putCrowd(total schema.UsageSeries, c *crowd, limits []string) {
-	if e := c.of(limits); len(e.Net) > 0 {
+// putCrowd adds to a total what a crowd used and nobody above it counted, and counts who they
+// are.
+func (s *Sums) putCrowd(total schema.UsageSeries, b branch, c *crowd) {
+	limits := s.counting(b, total)
+	e := c.of(limits)
+	for _, limit := range limits {
+		if n, counted := s.across(b, c, limit, planOf(total)); counted {
+			e.without(limit, n)
+		}
+	}
+	if len(c.used.Net) > 0 && len(e.Net) == 0 || len(limits) == 0 {
+		return
+	}
+	if len(e.Net) > 0 {
 		s.put(total, e)
 	}
 	for entity := range c.entities {
@@ -158,6 +184,9 @@ func (s *Sums) totals(plan, resource string) []schema.UsageSeries {
 	all := []schema.UsageSeries{s.series(schema.UsageOfResource, resource, resource)}
 	if plan != "" {
 		all = append(all, s.series(schema.UsageOfPlan, plan, resource))
+	}
+	if s.Asked != nil {
+		all = slices.DeleteFunc(all, func(total schema.UsageSeries) bool { return !s.Asked(total) })
 	}
 	return all
 }

@@ -75,6 +75,20 @@ func TestTotalsCountEachLimitOnce(t *testing.T) {
 				"children team": {counts{"rpm": 3}, 1}, "children org": {counts{"rpm": 3}, 1},
 			},
 		},
+		"each above the other": {
+			[]Entry{used("key", "pro", counts{"rpm": 3}, "team", "org"), used("team", "pro", counts{"rpm": 3}, "org"), used("org", "pro", counts{"rpm": 3}, "team")},
+			map[string]total{
+				"resource gpt-4": {counts{"rpm": 3}, 1}, "plan pro": {counts{"rpm": 3}, 1}, "children team": {counts{"rpm": 6}, 2}, "children org": {counts{"rpm": 3}, 1},
+			},
+		},
+		"in a ring": {
+			[]Entry{used("a", "", counts{"rpm": 3}, "b"), used("b", "", counts{"rpm": 3}, "c"), used("c", "", counts{"rpm": 3}, "a")},
+			map[string]total{"resource gpt-4": {counts{"rpm": 3}, 1}, "children a": {counts{"rpm": 3}, 1}, "children b": {counts{"rpm": 3}, 1}, "children c": {counts{"rpm": 3}, 1}},
+		},
+		"above itself": {
+			[]Entry{used("a", "", counts{"rpm": 3}, "a")},
+			map[string]total{"resource gpt-4": {counts{"rpm": 3}, 1}, "children a": {counts{"rpm": 3}, 1}},
+		},
 		"on the plan of one with other limits": {
 			[]Entry{used("key", "pro", counts{"rpm": 3}, "team"), used("team", "pro", counts{"tpm": 8})},
 			map[string]total{"resource gpt-4": {counts{"rpm": 3, "tpm": 8}, 2}, "plan pro": {counts{"rpm": 3, "tpm": 8}, 2}, "children team": {counts{"rpm": 3}, 1}},
