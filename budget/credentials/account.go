@@ -94,7 +94,7 @@ func (a account) exists() bool { return a.revision > 0 && a.deleted.IsZero() }
 
 // hashes are those that fit a good secret at a moment.
 func (a account) hashes(now time.Time) []string {
-	if !a.revoked.IsZero() {
+	if !a.exists() || !a.revoked.IsZero() {
 		return nil
 	}
 	hashes := []string{a.hash}

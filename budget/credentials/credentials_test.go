@@ -36,6 +36,31 @@ func TestClientLogsInWithTheSecretItFetched(t *testing.T) {
 	})
 }
 
+// Nothing but keys and a name need be given.
+func TestStoreWithDefaultOptions(t *testing.T) {
+	w := newWorld(t)
+	s, err := New(w.client, w.table, &Options{Keys: w.keys, Principal: tester})
+	require.NoError(t, err)
+	c := w.create(s, orgO, "")
+	_, err = s.Verify(t.Context(), c.ClientID, c.Secret)
+	require.NoError(t, err)
+	for name, o := range map[string]*Options{
+		"none": nil, "no keys": {}, "a negative cache": {Keys: w.keys, CacheSize: -1}, "a negative time": {Keys: w.keys, Timeout: -1},
+		"a name of nobody": {Keys: w.keys, Principal: "\x00"},
+	} {
+		_, err := New(w.client, w.table, o)
+		require.ErrorAs(t, err, new(*ValidationError), name)
+	}
+	_, err = New(nil, w.table, &Options{Keys: w.keys})
+	require.ErrorAs(t, err, new(*ValidationError))
+	_, err = New(w.client, "x y", &Options{Keys: w.keys})
+	require.ErrorAs(t, err, new(*ValidationError))
+	_, err = (&Store{}).Verify(t.Context(), c.ClientID, c.Secret)
+	require.ErrorAs(t, err, new(*ValidationError))
+	_, err = s.Verify(nil, c.ClientID, c.Secret) //nolint:staticcheck // what the test is about
+	require.ErrorAs(t, err, new(*ValidationError))
+}
+
 func TestClientIDs(t *testing.T) {
 	assert.Equal(t, "org-"+orgO, ClientID(orgO, ""))
 	assert.Equal(t, "org-"+orgO+"-app-"+appA, ClientID(orgO, appA))

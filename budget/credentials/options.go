@@ -42,7 +42,7 @@ type Options struct {
 	ImportedDecoy Secret
 	// LongestToken is how long the tokens of a login can be good at most, all together:
 	// the longest refresh token's time and an access token's. Revocations of clients are
-	// kept as long. Defaults to 30 days.
+	// kept as long. Defaults to 31 days.
 	LongestToken time.Duration
 	// CacheSize bounds how many tokens are remembered as not revoked. Defaults to 50,000,
 	// some 20 MB.
@@ -67,13 +67,16 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	o.LongestToken = cmp.Or(o.LongestToken, 30*24*time.Hour)
+	o.LongestToken = cmp.Or(o.LongestToken, 31*24*time.Hour)
 	o.CacheSize = cmp.Or(o.CacheSize, 50_000)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)

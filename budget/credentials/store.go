@@ -46,6 +46,7 @@ func New(client Client, table string, options *Options) (*Store, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
+	correct := opts.Now == nil
 	opts = opts.withDefaults()
 	if table == "" {
 		table = "control"
@@ -54,7 +55,7 @@ func New(client Client, table string, options *Options) (*Store, error) {
 		return nil, invalid("table", "%s", reason)
 	}
 	c := &core{
-		clock: ddb.NewClock(opts.Now, opts.Now == nil), opts: opts,
+		clock: ddb.NewClock(opts.Now, correct), opts: opts,
 		layout: audit.Layout{TTL: store.AttrTTL, Retention: opts.AuditRetention},
 	}
 	c.items = &store.Store{Client: ddb.Watch(client, nil, c.clock, opts.RequestTimeout), Control: table}
@@ -80,6 +81,9 @@ func (c *core) now() time.Time { return c.clock.Now() }
 
 // Keys are the keys in force now, for whoever signs and verifies tokens.
 func (s *Store) Keys() *KeySet { return s.opts.Keys.Keys() }
+
+// LongestToken is Options.LongestToken: for how long revocations of clients are kept.
+func (s *Store) LongestToken() time.Duration { return s.opts.LongestToken }
 
 // begin checks a store and a context, and bounds the time of a call.
 func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {

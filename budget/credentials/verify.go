@@ -14,6 +14,14 @@ import (
 // maxSecret bounds a secret that is given, and a hash that is imported, in bytes.
 const maxSecret = 128
 
+// Login is a login that has begun: whose it would be has been read, the secret has not been
+// looked at. Whoever limits failed logins does so in between. It is for one login.
+type Login struct {
+	store *Store
+	seen  account
+	id    string
+}
+
 // Verify is the login of a client: its id and its secret, or the one before it within its
 // grace. An unknown client and a wrong secret take the same path: one read, and one HMAC
 // for each pepper. A secret that fits a hash of another system, or one under an older
@@ -21,37 +29,65 @@ const maxSecret = 128
 //
 // Errors: ErrInvalidCredentials, *UnavailableError.
 func (s *Store) Verify(ctx context.Context, clientID string, secret Secret) (Identity, error) {
+	login, err := s.BeginLogin(ctx, clientID)
+	if err != nil {
+		return Identity{}, err
+	}
+	return login.Finish(ctx, secret)
+}
+
+// BeginLogin reads the client of a login, known or not.
+//
+// Errors: ErrInvalidCredentials for what cannot be a client's id, and then nothing was
+// read; *UnavailableError.
+func (s *Store) BeginLogin(ctx context.Context, clientID string) (*Login, error) {
+	ctx, cancel, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	if _, _, ok := ParseClientID(clientID); !ok {
+		return nil, ErrInvalidCredentials
+	}
+	seen, err := s.load(ctx, clientID)
+	if err != nil {
+		return nil, failure("Verify", err)
+	}
+	return &Login{store: s, seen: seen, id: clientID}, nil
+}
+
+// Known reports whether the client exists. It is for whoever limits logins, never for who
+// logs in.
+func (l *Login) Known() bool { return l.seen.exists() }
+
+// Finish compares the secret, see Store.Verify.
+//
+// Errors: ErrInvalidCredentials.
+func (l *Login) Finish(ctx context.Context, secret Secret) (Identity, error) {
+	s := l.store
 	ctx, cancel, err := s.begin(ctx)
 	if err != nil {
 		return Identity{}, err
 	}
 	defer cancel()
-	if _, _, ok := ParseClientID(clientID); !ok || len(secret.Reveal()) > maxSecret {
+	if len(secret.Reveal()) > maxSecret {
 		return Identity{}, ErrInvalidCredentials
 	}
-	seen, err := s.load(ctx, clientID)
-	if err != nil {
-		return Identity{}, failure("Verify", err)
-	}
 	keys, now := s.Keys(), s.now()
-	hash, ok := s.fitting(seen, newAttempt(keys.peppers, purposeClient, clientID, secret), secret, now)
+	hash, ok := s.fitting(l.seen, newAttempt(keys.peppers, purposeClient, l.id, secret), secret, now)
 	if !ok {
 		return Identity{}, ErrInvalidCredentials
 	}
-	if hash == seen.hash {
-		s.refresh(ctx, seen, keys.Pepper(now), secret)
+	if hash == l.seen.hash {
+		s.refresh(ctx, l.seen, keys.Pepper(now), secret)
 	}
-	return seen.identity(), nil
+	return l.seen.identity(), nil
 }
 
 // fitting is the hash of a client that a secret fits.
 func (s *Store) fitting(seen account, given attempt, secret Secret, now time.Time) (hash string, ok bool) {
-	hashes := []string(nil)
-	if seen.revision > 0 {
-		hashes = seen.hashes(now)
-	}
 	foreign := ""
-	for _, h := range hashes {
+	for _, h := range seen.hashes(now) {
 		fits, known := given.fits(h)
 		switch _, _, own := parseHash(h); {
 		case fits:
@@ -96,48 +132,4 @@ func (s *Store) refresh(ctx context.Context, seen account, pepper Pepper, secret
 		s.opts.Logger.Warn("budget/credentials: a secret could not be hashed anew; the next login tries again",
 			"client_id", seen.id(), "error", err)
 	}
-}
-
-// Lookup is a client as it is now, read without a cache: whoever renews a token asks
-// whether its client still has credentials, and of which version.
-//
-// Errors: ErrNotFound for a client that has no credentials, or whose credentials were
-// revoked; *UnavailableError.
-func (s *Store) Lookup(ctx context.Context, clientID string) (Identity, error) {
-	ctx, cancel, err := s.begin(ctx)
-	if err != nil {
-		return Identity{}, err
-	}
-	defer cancel()
-	org, app, ok := ParseClientID(clientID)
-	if !ok {
-		return Identity{}, notFound("there is no such client")
-	}
-	seen, err := s.existing(ctx, org, app)
-	if err != nil {
-		return Identity{}, failure("Lookup", err)
-	}
-	if !seen.revoked.IsZero() {
-		return Identity{}, notFound("the credentials of %s were revoked", clientID)
-	}
-	return seen.identity(), nil
-}
-
-// Status is what may be seen of a client's credentials.
-//
-// Errors: *ValidationError, ErrNotFound, *UnavailableError.
-func (s *Store) Status(ctx context.Context, org, app string) (Status, error) {
-	ctx, cancel, err := s.begin(ctx)
-	if err != nil {
-		return Status{}, err
-	}
-	defer cancel()
-	if err := validOwner(org, app); err != nil {
-		return Status{}, err
-	}
-	seen, err := s.existing(ctx, org, app)
-	if err != nil {
-		return Status{}, failure("Status", err)
-	}
-	return seen.status(s.now()), nil
 }

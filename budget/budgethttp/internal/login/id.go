@@ -1,0 +1,20 @@
+package login
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+)
+
+// newID draws the id of a token or session, a UUID of version 4. Nil takes crypto/rand.
+func newID(random io.Reader) (string, error) {
+	if random == nil {
+		random = rand.Reader
+	}
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("login: no randomness: %w", err)
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
+}

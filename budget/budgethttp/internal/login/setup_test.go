@@ -1,0 +1,158 @@
+package login
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	orgO     = "550e8400-e29b-41d4-a716-446655440000"
+	orgP     = "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
+	appA     = "app-production-api"
+	issuer   = "https://keeper.example.com"
+	audience = "budget"
+)
+
+var (
+	fixtureNow = time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
+	home       = netip.MustParseAddr("203.0.113.7")
+)
+
+// address is the n-th address.
+func address(n int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// clock is a settable time.
+type clock struct{ ns atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()).UTC() }
+func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
+
+// requests notes the operations that a database is asked for.
+type requests struct {
+	mu  sync.Mutex
+	ops []string
+}
+
+func (r *requests) note(req *ddbmem.Request) ddbmem.Fault {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ops = append(r.ops, req.Operation+" "+req.Table)
+	return ddbmem.Fault{}
+}
+
+func (r *requests) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.ops
+	r.ops = nil
+	return taken
+}
+
+// world is two nodes on the same tables.
+type world struct {
+	t     testing.TB
+	db    *ddbmem.DB
+	clock *clock
+	keys  *credentials.KeySet
+	wire  *requests
+	a, b  *node
+}
+
+// node is one process.
+type node struct {
+	*Service
+	store *credentials.Store
+}
+
+func newWorld(t testing.TB, adapt ...func(*Options)) *world {
+	w := &world{t: t, clock: &clock{}, wire: &requests{}}
+	w.clock.ns.Store(fixtureNow.UnixNano())
+	w.db = ddbmem.New(ddbmem.WithClock(w.clock.now))
+	t.Cleanup(w.db.Close)
+	inputs, err := budget.Tables{Control: "control", Usage: "usage"}.TableInputs()
+	require.NoError(t, err)
+	_, err = w.db.Client().CreateTable(t.Context(), inputs[0])
+	require.NoError(t, err)
+	w.keys, err = credentials.NewKeySet(nil, fixtureNow.Add(-time.Hour))
+	require.NoError(t, err)
+	require.NoError(t, w.repository().CreateTable(t.Context()))
+	w.a, w.b = w.node(adapt...), w.node(adapt...)
+	w.db.SetFaults(w.wire.note)
+	return w
+}
+
+func (w *world) repository() *dynalimit.Repository {
+	repo, err := dynalimit.NewRepository(w.db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "test", Now: w.clock.now})
+	require.NoError(w.t, err)
+	return repo
+}
+
+func (w *world) node(adapt ...func(*Options)) *node {
+	store, err := credentials.New(w.db.Client(), "control", &credentials.Options{
+		Keys: w.keys, Now: w.clock.now, Principal: "test", Timeout: 20 * time.Second, RequestTimeout: 10 * time.Second,
+	})
+	require.NoError(w.t, err)
+	limiter, err := dynalimit.New(w.repository(), &dynalimit.Options{Timeout: 20 * time.Second})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { assert.NoError(w.t, limiter.Close(context.Background())) })
+	o := Options{Store: store, Limiter: limiter, Issuer: issuer, Audience: audience}
+	for _, f := range adapt {
+		f(&o)
+	}
+	s, err := New(o)
+	require.NoError(w.t, err)
+	return &node{s, store}
+}
+
+// client makes a client of an organisation or app.
+func (w *world) client(org, app string) credentials.Credentials {
+	w.t.Helper()
+	issued, err := w.a.store.Create(w.t.Context(), org, app)
+	require.NoError(w.t, err)
+	c, err := w.a.store.Retrieve(w.t.Context(), org, app, issued.Token)
+	require.NoError(w.t, err)
+	return c
+}
+
+// token logs a client in, from home.
+func (w *world) token(n *node, c credentials.Credentials) Grant {
+	w.t.Helper()
+	g, err := n.Token(w.t.Context(), home, c.ClientID, c.Secret)
+	require.NoError(w.t, err)
+	return g
+}
+
+// carried checks whether an access token lets somebody in.
+func (w *world) carried(want bool, n *node, access credentials.Secret, why string) {
+	w.t.Helper()
+	_, err := n.Authenticate(w.t.Context(), access)
+	if want {
+		require.NoError(w.t, err, why)
+		return
+	}
+	require.ErrorIs(w.t, err, ErrUnauthorized, why)
+}
+
+// items are the partitions of the limiter's table that have something in them.
+func (w *world) items(table string) string {
+	w.t.Helper()
+	return fmt.Sprint(scan(w.t, w.db, table))
+}

@@ -1,0 +1,191 @@
+package login
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+var wrong = credentials.NewSecret("dls_wrong")
+
+// try fails to log in.
+func (w *world) try(n *node, from netip.Addr, clientID string, secret credentials.Secret) error {
+	w.t.Helper()
+	_, err := n.Token(w.t.Context(), from, clientID, secret)
+	require.Error(w.t, err)
+	return err
+}
+
+// assertThrottled checks that a login was refused without a look, and says how long for.
+func assertThrottled(t *testing.T, err error, why string) {
+	t.Helper()
+	var throttled *ThrottledError
+	require.ErrorAs(t, err, &throttled, why)
+	assert.Greater(t, throttled.RetryAfter, time.Duration(0), why)
+	assert.LessOrEqual(t, throttled.RetryAfter, 6*time.Second, why)
+}
+
+// Ten logins of an address may fail in a minute, whoever they are as, at whichever
+// process; the next is refused unchecked, even if it is good.
+func TestAddressIsLimitedAcrossProcesses(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(orgO, appA)
+	for i := range 10 {
+		n := []*node{w.a, w.b}[i%2]
+		err := w.try(n, home, credentials.ClientID(orgO, "app"+string(rune('a'+i))), wrong)
+		require.ErrorIs(t, err, ErrUnauthorized)
+	}
+	w.wire.take()
+	for _, n := range []*node{w.a, w.b} {
+		assertThrottled(t, w.try(n, home, c.ClientID, c.Secret), "a good login from there")
+	}
+	for _, request := range w.wire.take() {
+		assert.NotContains(t, request, "control", "no secret was looked at")
+	}
+	_, err := w.a.Token(t.Context(), address(1), c.ClientID, c.Secret)
+	require.NoError(t, err, "from elsewhere")
+	w.clock.advance(6 * time.Second)
+	_, err = w.b.Token(t.Context(), home, c.ClientID, c.Secret)
+	require.NoError(t, err, "when one is forgotten")
+}
+
+// Ten logins of a client may fail in a minute, wherever they come from.
+func TestClientIsLimitedAcrossProcesses(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(orgO, appA)
+	for i := range 10 {
+		require.ErrorIs(t, w.try([]*node{w.a, w.b}[i%2], address(i), c.ClientID, wrong), ErrUnauthorized)
+	}
+	w.wire.take()
+	for i, n := range []*node{w.a, w.b} {
+		assertThrottled(t, w.try(n, address(100+i), c.ClientID, c.Secret), "a good login from elsewhere")
+	}
+	for _, request := range w.wire.take() {
+		assert.NotContains(t, request, "control", "no secret was looked at")
+	}
+	other := w.client(orgO, "")
+	_, err := w.a.Token(t.Context(), address(100), other.ClientID, other.Secret)
+	require.NoError(t, err, "another client, from where one was refused")
+	w.clock.advance(6 * time.Second)
+	_, err = w.a.Token(t.Context(), address(100), c.ClientID, c.Secret)
+	require.NoError(t, err, "when one is forgotten")
+}
+
+// Good logins cost nothing of the limit, however many there are.
+func TestGoodLoginsAreNotLimited(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(orgO, appA)
+	for range 50 {
+		w.token(w.a, c)
+	}
+}
+
+// Of many logins at the same time from one address no more than ten are looked at.
+func TestLoginsAtTheSameTimeAreLimited(t *testing.T) {
+	w := newWorld(t)
+	var looked, throttled atomic.Int64
+	var group errgroup.Group
+	for i := range 60 {
+		group.Go(func() error {
+			_, err := []*node{w.a, w.b}[i%2].Token(t.Context(), home, credentials.ClientID(orgO, "nobody"), wrong)
+			switch {
+			case errors.Is(err, ErrUnauthorized):
+				looked.Add(1)
+			case errors.As(err, new(*ThrottledError)):
+				throttled.Add(1)
+			default:
+				return err
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	assert.LessOrEqual(t, looked.Load(), int64(10))
+	assert.Positive(t, looked.Load())
+	assert.Equal(t, int64(60), looked.Load()+throttled.Load())
+}
+
+// A client that does not exist gets no item, in no table, however often somebody tries.
+func TestUnknownClientsMakeNoItem(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.PerAddress = 1000 })
+	w.client(orgP, "")
+	before := scan(t, w.db, "control")
+	w.try(w.a, home, credentials.ClientID(orgO, "first"), wrong)
+	limits := len(scan(t, w.db, "limits"))
+	for i := range 50 {
+		w.try(w.a, home, credentials.ClientID(orgO, "nobody-"+strings.Repeat("x", i)), wrong)
+	}
+	w.try(w.a, home, strings.Repeat("y", 10_000), wrong)
+	assert.Len(t, scan(t, w.db, "limits"), limits)
+	assert.NotContains(t, w.items("limits"), orgO)
+	assert.ElementsMatch(t, before, scan(t, w.db, "control"))
+}
+
+// An unknown client and a wrong secret make the same requests, first and later, and are
+// refused after as many failures.
+func TestUnknownClientAndWrongSecretAreAlike(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.PerAddress = 1000 })
+	known, unknown := w.client(orgO, appA).ClientID, credentials.ClientID(orgO, "app-production-apj")
+	w.try(w.a, home, credentials.ClientID(orgP, ""), wrong) // the address and nobody are known then
+	for try := range 12 {
+		w.wire.take()
+		errKnown := w.try(w.a, home, known, wrong)
+		first := w.wire.take()
+		errUnknown := w.try(w.a, home, unknown, wrong)
+		assert.Equal(t, errKnown, errUnknown, "try %d", try)
+		assert.Equal(t, first, w.wire.take(), "try %d", try)
+		if try < 10 {
+			assert.ErrorIs(t, errKnown, ErrUnauthorized)
+			assert.Contains(t, first, "GetItem control")
+		} else {
+			assertThrottled(t, errKnown, "after ten")
+		}
+	}
+}
+
+// A host of IPv6 has a /64 to itself: all of it is one address.
+func TestAddressesOfIPv6AreTakenTogether(t *testing.T) {
+	assert.Equal(t, addressOf(netip.MustParseAddr("2001:db8:0:1::1")), addressOf(netip.MustParseAddr("2001:db8:0:1:ffff:ffff:ffff:ffff")))
+	assert.NotEqual(t, addressOf(netip.MustParseAddr("2001:db8:0:1::1")), addressOf(netip.MustParseAddr("2001:db8:0:2::1")))
+	assert.Equal(t, addressOf(home), addressOf(netip.MustParseAddr("::ffff:203.0.113.7")), "an address of IPv4 within IPv6")
+	assert.NotEqual(t, addressOf(home), addressOf(netip.MustParseAddr("203.0.113.8")))
+	assert.Equal(t, addressOf(netip.MustParseAddr("fe80::1%eth0")), addressOf(netip.MustParseAddr("fe80::2%eth1")))
+	w := newWorld(t)
+	for i := range 10 {
+		from := netip.MustParseAddr("2001:db8:0:1::").As16()
+		from[15] = byte(i)
+		require.ErrorIs(t, w.try(w.a, netip.AddrFrom16(from), credentials.ClientID(orgO, "x"+string(rune('a'+i))), wrong), ErrUnauthorized)
+	}
+	assertThrottled(t, w.try(w.a, netip.MustParseAddr("2001:db8:0:1:8000::"), credentials.ClientID(orgO, "y"), wrong), "the same /64")
+	require.ErrorIs(t, w.try(w.a, netip.MustParseAddr("2001:db8:0:2::"), credentials.ClientID(orgO, "y"), wrong), ErrUnauthorized)
+	require.ErrorIs(t, w.try(w.a, netip.Addr{}, credentials.ClientID(orgO, "z"), wrong), ErrUnauthorized, "no address at all")
+}
+
+// A login that nobody could look at does not count as failed, and is not let in.
+func TestLoginWhileTheStoreDoesNotAnswerIsNotCounted(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(orgO, appA)
+	brief := w.node(func(o *Options) {
+		store, err := credentials.New(w.db.Client(), "control", &credentials.Options{
+			Keys: w.keys, Now: w.clock.now, Timeout: 50 * time.Millisecond, RequestTimeout: 20 * time.Millisecond,
+		})
+		require.NoError(t, err)
+		o.Store = store
+	})
+	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Table == "control"} })
+	for range 12 {
+		require.ErrorIs(t, w.try(brief, home, c.ClientID, c.Secret), credentials.ErrUnavailable)
+	}
+	w.db.SetFaults(nil)
+	w.token(w.a, c)
+}
