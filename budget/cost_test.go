@@ -78,6 +78,35 @@ func TestCostOfOperations(t *testing.T) {
 			w.submit(w.a, call(1))
 			return func() { w.reserve(w.a, 1) }
 		}, cost{1, 4, 0}},
+		{"reserve under an id, warm", MeteringStrict, hardOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			return func() {
+				_, err := reserveAs(t, w.a, uuid(1), 1)
+				require.NoError(t, err)
+			}
+		}, cost{1, 6, 0}},
+		{"reserve under an id, again", MeteringStrict, hardOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			_, err := reserveAs(t, w.a, uuid(1), 1)
+			require.NoError(t, err)
+			return func() {
+				_, err := reserveAs(t, w.a, uuid(1), 1)
+				require.NoError(t, err)
+			}
+		}, cost{2, 6, 1}},
+		{"find a hold by its id", MeteringStrict, hardOrg(), func(w *world) func() {
+			_, err := reserveAs(t, w.a, uuid(1), 1)
+			require.NoError(t, err)
+			return func() {
+				_, err := w.b.GetHold(ctx, orgO, appA, uuid(1))
+				require.NoError(t, err)
+			}
+		}, cost{1, 0, 1}},
+		{"extend a hold with an id", MeteringStrict, hardOrg(), func(w *world) func() {
+			h, err := reserveAs(t, w.a, uuid(1), 1)
+			require.NoError(t, err)
+			return func() { require.NoError(t, h.Extend(ctx, time.Hour)) }
+		}, cost{1, 6, 0}},
 		{"settle", MeteringStrict, hardOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
 			h := w.reserve(w.a, 1)

@@ -117,7 +117,7 @@ func TestDuplicatesTogether(t *testing.T) {
 		together(20, 20, func(i int) {
 			_, err := holds[i].Settle(t.Context(), call(1))
 			assert.NoError(t, err)
-			h, err := holds[i].charges.reserve(t.Context(), orgO, appA, "premium", 66_000, time.Minute)
+			h, err := []*Keeper{w.a, w.b}[i%2].Reserve(t.Context(), orgO, appA, "premium", 66_000, time.Minute)
 			if assert.NoError(t, err) {
 				assert.NoError(t, h.Release(t.Context()))
 			}

@@ -16,12 +16,13 @@ const (
 	holdMargin = 49 * time.Hour // a hold's ttl after its longest period
 )
 
-// Hold is money set aside for one call. Keeper.Reserve makes it. Settle ends it with
+// Hold is money set aside for one call. Keeper.Reserve and ReserveAs make it, ResumeHold
+// and GetHold find it again. Settle ends it with
 // what the call cost, Release ends it if the call was not made, and Extend prolongs it.
 // If none of them happens, it ends with its lease, and the money is free again. It is
 // safe for concurrent use.
 type Hold struct {
-	ID             string // chosen by Reserve
+	ID             string // chosen by Reserve, or given to ReserveAs
 	Org, App       string // whose budget it is
 	Label          string // the label it was reserved under
 	Model          string // the label's model id; of a Degraded hold the last one known, empty when none is
@@ -34,6 +35,7 @@ type Hold struct {
 	Degraded bool
 
 	charges *charges
+	named   bool                        // its id was chosen by the caller of ReserveAs
 	since   time.Time                   // of the reservation: no price from before it holds for the call
 	mu      sync.Mutex                  // one of Settle, Release and Extend at a time
 	ref     atomic.Pointer[ledger.Hold] // nil when nothing is held; changed under mu
@@ -167,8 +169,11 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		return notFound("hold %s: it was settled or released", h.ID)
 	}
 	ref := h.ref.Load()
-	if ref == nil {
+	switch {
+	case ref == nil && (h.Soft || h.Degraded):
 		return nil
+	case ref == nil: // see ResumeHold
+		return notFound("hold %s: its lease has ended", h.ID)
 	}
 	moved, err := h.charges.ledger.Move(ctx, ref, h.charges.now().Add(d))
 	h.ref.Store(moved)

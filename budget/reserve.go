@@ -22,61 +22,59 @@ func (k *Keeper) Reserve(ctx context.Context, org, app, label string, micros int
 	if err := k.usable(ctx); err != nil {
 		return nil, err
 	}
-	return k.charges.reserve(ctx, org, app, label, micros, lease)
+	return k.charges.reserve(ctx, &Hold{ID: store.NewID(), Org: org, App: app, Label: label, EstimateMicros: micros}, lease)
 }
 
-func (c *charges) reserve(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
-	if err := validTarget(org, app); err != nil {
+func (c *charges) reserve(ctx context.Context, h *Hold, lease time.Duration) (*Hold, error) {
+	if err := validTarget(h.Org, h.App); err != nil {
 		return nil, err
 	}
-	if micros < 0 || micros > maxQuota {
-		return nil, invalid("micros", "%d µ$ is not within 0 to %d", micros, int64(maxQuota))
+	if h.EstimateMicros < 0 || h.EstimateMicros > maxQuota {
+		return nil, invalid("micros", "%d µ$ is not within 0 to %d", h.EstimateMicros, int64(maxQuota))
 	}
 	if lease < minLease || lease > maxLease {
 		return nil, invalid("lease", "%v is not within 1 s to 24 h", lease)
 	}
 	ctx, cancel := c.opts.patience(ctx)
 	defer cancel()
-	now := c.now()
-	h, err := c.reserveOrCheck(ctx, org, app, label, micros, lease)
+	h.charges, h.since = c, c.now()
+	held, err := c.reserveOnce(ctx, h, lease)
 	if err != nil && unavailable(err) && c.opts.OnUnavailable.Reserve == Allow {
 		c.opts.Logger.WarnContext(ctx, "budget: reserved nothing", "error", err)
 		return &Hold{
-			ID: store.NewID(), Org: org, App: app, Label: label, Model: c.knownModel(org, app, label),
-			EstimateMicros: micros, Degraded: true, charges: c, since: now,
+			ID: h.ID, Org: h.Org, App: h.App, Label: h.Label, Model: c.knownModel(h.Org, h.App, h.Label),
+			EstimateMicros: h.EstimateMicros, Degraded: true, charges: c, since: h.since, named: h.named,
 		}, nil
 	}
-	return h, err
+	return held, err
 }
 
 // reserveOrCheck decides by what is spent under soft enforcement, and writes a hold under hard
 // enforcement.
-func (c *charges) reserveOrCheck(ctx context.Context, org, app, label string, micros int64, lease time.Duration) (*Hold, error) {
-	t, err := c.tenants.get(ctx, org, app)
+func (c *charges) reserveOrCheck(ctx context.Context, h *Hold, lease time.Duration) (*Hold, error) {
+	t, err := c.tenants.get(ctx, h.Org, h.App)
 	if err != nil {
 		return nil, err
 	}
 	now := c.now()
 	p := t.policy(now)
-	if !slices.Contains(p.ordering, label) {
-		return nil, invalidLabel(label)
+	if !slices.Contains(p.ordering, h.Label) {
+		return nil, invalidLabel(h.Label)
 	}
-	if _, _, err := t.cost(label, Tokens{}, now); err != nil {
+	if _, _, err := t.cost(h.Label, Tokens{}, now); err != nil {
 		return nil, err
 	}
-	day, rule := t.calendar.Day(now), t.calendar.At(now)
-	h := &Hold{
-		ID: store.NewID(), Org: org, App: app, Label: label, Model: t.model(p, label), Day: day, EstimateMicros: micros, charges: c, since: now,
-	}
+	rule := t.calendar.At(now)
+	h.Model, h.Day, h.since = t.model(p, h.Label), t.calendar.Day(now), now
 	if err := c.admin.register(ctx, t); err != nil {
 		return nil, err
 	}
 	if rule.Enforcement != Hard {
-		if err := c.roomBySpend(ctx, t, label); err != nil {
+		if err := c.roomBySpend(ctx, t, h.Label); err != nil {
 			return nil, err
 		}
 		h.Soft = true
-		return h, nil
+		return h, c.nameSoft(ctx, h, now.Add(lease), t.keepHold(rule, h.Day))
 	}
 	o, err := c.newReservation(ctx, t, h, now.Add(lease))
 	if err != nil {
@@ -89,6 +87,9 @@ func (c *charges) reserveOrCheck(ctx context.Context, org, app, label string, mi
 	h.ref.Store(o.Hold)
 	if err := c.write(ctx, o); err != nil {
 		return nil, asUnavailable("Reserve", err)
+	}
+	if o.Verdict.Named != nil {
+		return nil, &sentBefore{o.Verdict.Named}
 	}
 	if o.Verdict.NoRoom {
 		return nil, c.noRoom(ctx, t, b.RoomAt(o))
@@ -132,7 +133,14 @@ func (c *charges) newReservation(ctx context.Context, t *tenant, h *Hold, expire
 	if estimate.IsZero() {
 		estimate = money.Of(1) // so that nothing fits at a quota that is used up
 	}
-	o := t.account(rule, h.Label, h.Day).Reservation(h.ID, estimate, expires, t.keepHold(rule, h.Day))
+	id := h.ID
+	if h.named {
+		id = store.NewID()
+	}
+	o := t.account(rule, h.Label, h.Day).Reservation(h.App, id, estimate, expires, t.keepHold(rule, h.Day))
+	if h.named {
+		o.Named(h.name())
+	}
 	quota := money.FromMicros(p.quotas[h.Label])
 	o.Cap(ledger.LabelDay(o.Scope, h.Label, h.Day), quota, reset)
 	blocked, err := c.capByLimits(ctx, t, p, h, o, reset)

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"slices"
+
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -52,6 +54,14 @@ func (a Account) lane() string {
 		}
 	}
 	return a.Scope + "#" + a.Label
+}
+
+// lane is that of the account whose counters a hold debits.
+func (h *Hold) lane() string {
+	if slices.ContainsFunc(h.Debits, func(d Debit) bool { return d.PK == TotalPartition(h.Scope) }) {
+		return h.Scope
+	}
+	return h.Scope + "#" + h.Label
 }
 
 // reopened names the closed total that a write to the account's day makes wrong. late

@@ -15,6 +15,7 @@ type refusal struct {
 	counter  Counter // of a counter
 	adjusted *Adjustment
 	hold     *Hold // in the place of one
+	named    *Name
 }
 
 // resolve decides about the operations of a refused transaction. Finished operations

@@ -18,6 +18,9 @@ func (o *Operation) refused(kind itemKind, r refusal, over bool) bool {
 		return true
 	case putHold: // under an id of our own: an earlier try landed
 		return true
+	case putName:
+		o.named(r.named)
+		return true
 	case putAudit:
 		o.Verdict.Adjusted = r.adjusted
 		o.Verdict.Duplicate = r.adjusted.writer != o.writer
@@ -28,12 +31,26 @@ func (o *Operation) refused(kind itemKind, r refusal, over bool) bool {
 			o.debits = nil
 			return !o.barsID
 		}
-	case barHold: // an earlier try landed, or the hold has come
-		if r.hold.Estimate.IsZero() {
-			return true
-		}
-		o.keysGone, o.debits = 0, o.Hold.Debits
-		return false
+	case barHold:
+		return o.barred(r.hold)
 	}
 	return over
+}
+
+// named takes in what is kept under the id of a reservation; of its own, an earlier try
+// landed.
+func (o *Operation) named(n *Name) {
+	if n.writer != o.writer {
+		o.Verdict.Duplicate, o.Verdict.Named = true, n
+	}
+}
+
+// barred takes in what is in the place of a hold whose id is to be barred: an earlier try
+// of that landed, or the hold has come.
+func (o *Operation) barred(h *Hold) (over bool) {
+	if h.Estimate.IsZero() {
+		return true
+	}
+	o.keysGone, o.debits = 0, o.Hold.Debits
+	return false
 }

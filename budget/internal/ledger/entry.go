@@ -42,13 +42,13 @@ func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
 	return o
 }
 
-// Reservation makes the operation that holds an amount under an id until expires. If
-// nobody gives the hold back, the store keeps it until ttl, in unix seconds.
-func (a Account) Reservation(id string, estimate money.Picos, expires time.Time, ttl int64) *Operation {
+// Reservation makes the operation that holds an amount of an app's under an id until
+// expires. If nobody gives the hold back, the store keeps it until ttl, in unix seconds.
+func (a Account) Reservation(app, id string, estimate money.Picos, expires time.Time, ttl int64) *Operation {
 	o := a.op(opReserve)
 	ms := expires.UnixMilli()
 	o.Hold = &Hold{
-		ID: id, Keys: []store.Key{holdKey(a.Scope, ms, id)}, Scope: a.Scope, Label: a.Label, Day: a.Day,
+		ID: id, App: app, Keys: []store.Key{holdKey(a.Scope, ms, id)}, Scope: a.Scope, Label: a.Label, Day: a.Day,
 		Estimate: estimate, Debits: o.debits, ExpireMs: ms, TTL: ttl, Lane: o.lane,
 	}
 	return o

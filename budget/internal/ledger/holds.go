@@ -141,17 +141,19 @@ func (l *Ledger) moveTo(ctx context.Context, moved *Hold, from, to store.Key) er
 		return nil
 	}
 	token := store.NewID()
-	put := putAbsent(l.Store.Usage, moved.item(to))
+	writes := []types.TransactWriteItem{
+		{Delete: &types.Delete{
+			TableName: &l.Store.Usage, Key: from.Attributes(), ConditionExpression: aws.String("attribute_exists(#pk)"),
+			ExpressionAttributeNames: map[string]string{"#pk": "PK"},
+		}},
+		putAbsent(l.Store.Usage, moved.item(to)),
+	}
+	if moved.Name != (store.Key{}) {
+		writes = append(writes, moved.renamed(l.Store.Usage, to))
+	}
 	err := store.Retry(ctx, func() error {
 		_, err := l.Store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
-			ClientRequestToken: &token,
-			TransactItems: []types.TransactWriteItem{
-				{Delete: &types.Delete{
-					TableName: &l.Store.Usage, Key: from.Attributes(), ConditionExpression: aws.String("attribute_exists(#pk)"),
-					ExpressionAttributeNames: map[string]string{"#pk": "PK"},
-				}},
-				put,
-			},
+			ClientRequestToken: &token, TransactItems: writes,
 		}, store.Once)
 		return err
 	})

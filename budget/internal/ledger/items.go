@@ -90,6 +90,7 @@ func (r *Record) item(writer string, shard int) store.Item {
 // The attributes of a hold.
 const (
 	attrHoldID   = "hold_id"
+	attrApp      = "app_id"
 	attrEstimate = "estimate_picos"
 	attrExpires  = "expires_at_ms"
 	attrCounters = "counters"
@@ -99,7 +100,7 @@ const (
 // can give it back.
 func (h *Hold) item(key store.Key) store.Item {
 	item := key.Attributes()
-	item[attrHoldID] = store.String(h.ID)
+	item[attrHoldID], item[attrApp] = store.String(h.ID), store.String(h.App)
 	item[store.AttrScope] = store.String(h.Scope)
 	item[store.AttrLabel] = store.String(h.Label)
 	item[store.AttrDay] = store.String(h.Day)
@@ -119,7 +120,7 @@ func (h *Hold) item(key store.Key) store.Item {
 func decodeHold(item store.Item) (*Hold, error) {
 	var d store.Decoder
 	h := &Hold{
-		ID: d.String(item, attrHoldID), Keys: []store.Key{store.KeyOf(item)}, Scope: d.String(item, store.AttrScope),
+		ID: d.String(item, attrHoldID), App: d.String(item, attrApp), Keys: []store.Key{store.KeyOf(item)}, Scope: d.String(item, store.AttrScope),
 		Label: d.String(item, store.AttrLabel), Day: d.String(item, store.AttrDay), Estimate: d.Picos(item, attrEstimate),
 		ExpireMs: d.Int(item, attrExpires), TTL: d.Int(item, store.AttrTTL),
 	}
@@ -139,5 +140,6 @@ func decodeHold(item store.Item) (*Hold, error) {
 			Hard:       true, Bare: d.Bool(m.Value, "bare"),
 		})
 	}
+	h.Lane = h.lane()
 	return h, d.Err
 }

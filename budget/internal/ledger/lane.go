@@ -150,7 +150,7 @@ func (l *Ledger) dropAbandoned(ops []*Operation) []*Operation {
 	kept := ops[:0]
 	for _, o := range ops {
 		if o.kind == opReserve && o.state.Load() == opAbandoned {
-			if o.unanswered {
+			if o.unanswered && o.name == nil {
 				l.abandon(o.Hold)
 			}
 			close(o.done)

@@ -37,6 +37,8 @@ type Record struct {
 // Hold is a hold as stored.
 type Hold struct {
 	ID       string      // a random UUID
+	App      string      // the app's id; empty of one that was held by an older version
+	Name     store.Key   // where what it was is kept; the zero key if its caller chose no id
 	Keys     []store.Key // where it may be: one, or two when moving it was not answered
 	Scope    string      // whose spend it counts to
 	Label    string      // the model label
@@ -61,6 +63,7 @@ type Operation struct {
 	lane    string      // its name, see Account.lane
 	record  *Record     // of a submission or a settlement
 	Hold    *Hold       // of a reservation, a settlement or a release
+	name    *Name       // of a reservation under its caller's id
 	adjust  *Adjustment // of an adjustment
 	debits  []Debit     // the counters it changes
 	reopens []store.Key // closed totals this write makes open again
@@ -91,6 +94,7 @@ type Verdict struct {
 	NoRoom    bool        // a counter has no room for it
 	Stored    Stored      // of an accepted or duplicate record
 	Adjusted  *Adjustment // of a duplicate adjustment
+	Named     *Name       // of a duplicate reservation
 }
 
 // Stored is what a dedup item says.

@@ -85,7 +85,7 @@ func (l *Ledger) finish(o *Operation) {
 	hasCaller := o.state.CompareAndSwap(opWaiting, opFinished)
 	if o.kind == opReserve {
 		granted := o.Verdict == (Verdict{})
-		if granted && !hasCaller || !granted && o.unanswered { // nobody has it, and it may be there
+		if o.name == nil && (granted && !hasCaller || !granted && o.unanswered) { // nobody has it, and it may be there
 			l.abandon(o.Hold)
 		}
 	}

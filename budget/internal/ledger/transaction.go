@@ -13,6 +13,7 @@ type itemKind int
 const (
 	putDedup   itemKind = iota // if absent
 	putHold                    // if absent
+	putName                    // if absent
 	deleteHold                 // if present
 	barHold                    // if absent: a hold of nothing
 	putAudit                   // if absent
@@ -90,6 +91,9 @@ func (o *Operation) items() []write {
 	}
 	switch o.kind {
 	case opReserve:
+		if o.name != nil {
+			items = append(items, write{kind: putName, key: o.name.Key, op: o})
+		}
 		items = append(items, write{kind: putHold, key: o.Hold.Keys[0], op: o})
 	case opSettle, opRelease:
 		if !o.holdGone() {

@@ -37,6 +37,8 @@ func (t *transaction) write(table string, it write, nowSec int64) types.Transact
 	switch it.kind {
 	case putDedup:
 		return putAbsent(table, it.op.record.item(it.op.writer, t.shardOf(it.op)))
+	case putName:
+		return putAbsent(table, it.op.name.item(it.op.writer))
 	case putHold:
 		return putAbsent(table, it.op.Hold.item(it.key))
 	case putAudit:
@@ -117,6 +119,8 @@ func (t *transaction) refusals(err error) ([]refusal, error) {
 		switch t.items[i].kind {
 		case putDedup:
 			r.stored, decodeErr = DecodeRecord(d.Items[i])
+		case putName:
+			r.named, decodeErr = decodeName(d.Items[i])
 		case putAudit:
 			r.adjusted, decodeErr = DecodeAdjustment(d.Items[i])
 		case barHold:

@@ -1,0 +1,231 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// reserveAs asks for a hold of premium for a minute.
+func reserveAs(t testing.TB, k *Keeper, id string, micros int64) (*Hold, error) {
+	t.Helper()
+	return k.ReserveAs(t.Context(), orgO, appA, id, "premium", micros, time.Minute)
+}
+
+// TestOneIDIsOneHold, from whichever process, also when it has no room any more.
+func TestOneIDIsOneHold(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(hardOrg())
+		ctx := t.Context()
+		first, err := reserveAs(t, w.a, uuid(1), 9_000_000)
+		require.NoError(t, err)
+		for _, k := range []*Keeper{w.a, w.b} {
+			again, err := reserveAs(t, k, uuid(1), 9_000_000)
+			require.NoError(t, err)
+			assert.Equal(t, []any{uuid(1), first.Day, first.Model, int64(9_000_000)}, []any{again.ID, again.Day, again.Model, again.EstimateMicros})
+			assert.Equal(t, first.ExpiresAt(), again.ExpiresAt())
+			_, err = reserveAs(t, k, uuid(1), 8_000_000)
+			require.ErrorIs(t, err, ErrConflict)
+			_, err = k.ReserveAs(ctx, orgO, appA, uuid(1), "standard", 9_000_000, time.Minute)
+			require.ErrorIs(t, err, ErrConflict)
+			_, err = reserveAs(t, k, uuid(2), 2_000_000)
+			require.ErrorIs(t, err, ErrQuotaExceeded)
+		}
+		assert.Len(t, w.items("HOLD#"), 1)
+		assert.Equal(t, int64(9_000_000), w.total(appA, "premium", "").HeldMicros)
+
+		moved, err := w.b.GetHold(ctx, orgO, appA, uuid(1))
+		require.NoError(t, err)
+		require.NoError(t, moved.Extend(ctx, time.Hour))
+		w.clock.advance(30 * time.Minute)
+		again, err := reserveAs(t, w.a, uuid(1), 9_000_000)
+		require.NoError(t, err)
+		assert.Equal(t, moved.ExpiresAt(), again.ExpiresAt())
+		_, err = again.Settle(ctx, call(1))
+		require.NoError(t, err)
+		w.clock.advance(6 * time.Second)
+		w.requireNothingHeld(1)
+		for _, k := range []*Keeper{w.a, w.b} {
+			_, err = reserveAs(t, k, uuid(1), 9_000_000)
+			require.ErrorIs(t, err, ErrConflict, "it has ended")
+			settled, err := k.GetHold(ctx, orgO, appA, uuid(1))
+			require.NoError(t, err)
+			require.NoError(t, settled.Release(ctx))
+			require.ErrorIs(t, settled.Extend(ctx, time.Minute), ErrNotFound)
+		}
+		_, err = w.b.GetHold(ctx, orgO, appA, uuid(9))
+		require.ErrorIs(t, err, ErrNotFound)
+		w.requireNothingHeld(1)
+
+		_, err = w.b.ReserveAs(ctx, orgO, appB, uuid(1), "premium", 9_000_000, time.Minute)
+		require.NoError(t, err, "another app's id is another hold")
+	})
+}
+
+// TestAnIDIsKeptUnderSoftEnforcement, where nothing is held.
+func TestAnIDIsKeptUnderSoftEnforcement(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		ctx := t.Context()
+		first, err := reserveAs(t, w.a, uuid(1), 1)
+		require.NoError(t, err)
+		require.True(t, first.Soft)
+		w.spend(appA, "premium", 10_000_000)
+		again, err := reserveAs(t, w.b, uuid(1), 1)
+		require.NoError(t, err, "it was admitted")
+		assert.Equal(t, []any{true, first.Day}, []any{again.Soft, again.Day})
+		_, err = reserveAs(t, w.b, uuid(1), 2)
+		require.ErrorIs(t, err, ErrConflict)
+		_, err = reserveAs(t, w.b, uuid(2), 1)
+		require.ErrorIs(t, err, ErrQuotaExceeded)
+		found, err := w.b.GetHold(ctx, orgO, appA, uuid(1))
+		require.NoError(t, err)
+		require.NoError(t, found.Extend(ctx, time.Minute))
+		r, err := found.Settle(ctx, call(1))
+		require.NoError(t, err)
+		assert.Equal(t, first.Day, r.Day)
+	})
+}
+
+// TestManyReserveUnderOneID at the same time: one hold.
+func TestManyReserveUnderOneID(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		for _, org := range []Org{hardOrg(), fixtureOrg()} {
+			org.ID = map[Enforcement]string{Hard: orgO, Soft: "650e8400-e29b-41d4-a716-446655440000"}[org.Enforcement]
+			w.org(org)
+			together(20, 40, func(i int) {
+				h, err := []*Keeper{w.a, w.b}[i%2].ReserveAs(t.Context(), org.ID, appA, uuid(i%2), "premium", 4_000_000, time.Minute)
+				if assert.NoError(t, err) {
+					assert.Equal(t, uuid(i%2), h.ID)
+				}
+			})
+			assert.Len(t, w.items("HOLDID#"+org.ID), 2)
+		}
+		assert.Len(t, w.items("HOLD#"), 2)
+		assert.Equal(t, int64(8_000_000), w.total(appA, "premium", "").HeldMicros)
+	})
+}
+
+// TestOneFaultAnywhereInAReservationUnderAnID: sent again, it is the same hold, and the
+// money is held once.
+func TestOneFaultAnywhereInAReservationUnderAnID(t *testing.T) {
+	for name, fault := range map[string]ddbmem.Fault{
+		"answer lost": {Lose: true}, "request lost": {Drop: true}, "throttled": {Error: &ddbmem.Error{Code: "ThrottlingException"}},
+	} {
+		for _, org := range []Org{hardOrg(), fixtureOrg()} {
+			for from := range 8 {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, org.Enforcement, from), func(t *testing.T) {
+					simulated(t, Options{Timeout: time.Second}, org, func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+						n := 0
+						var mu sync.Mutex
+						db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { // all from one on: as if the process were killed
+							mu.Lock()
+							defer mu.Unlock()
+							if n++; n > from {
+								return fault
+							}
+							return ddbmem.Fault{}
+						})
+						_, first := reserveAs(t, k, uuid(1), 4_000_000)
+						back(db, k)
+						h, err := reserveAs(t, k, uuid(1), 4_000_000)
+						require.NoError(t, err, first)
+						if org.Enforcement == Hard {
+							assert.Equal(t, int64(4_000_000), heldNow(t, k))
+						}
+						require.NoError(t, h.Release(t.Context()))
+						if org.Enforcement == Hard {
+							assert.Zero(t, heldNow(t, k))
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestHoldsInAnyProcessAreCountedOnce: two processes reserve, extend, settle and release
+// under few ids, by id or by text, in any order and with faults. In the end nothing is held,
+// and each record is counted once.
+func TestHoldsInAnyProcessAreCountedOnce(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.org(hardOrg())
+			w.db.SetFaults(flaky(seed))
+			rng := rand.New(rand.NewPCG(seed, 1))
+			ctx := t.Context()
+			var texts []string
+			settled := map[int]bool{}
+			for n := range 60 {
+				k, id := []*Keeper{w.a, w.b}[rng.IntN(2)], rng.IntN(12)
+				h, err := k.ReserveAs(ctx, orgO, appA, uuid(id), "premium", int64(id+1)*100_000, time.Minute)
+				if err != nil {
+					require.ErrorIs(t, err, ErrConflict)
+					continue
+				}
+				switch text := h.Export(); rng.IntN(3) {
+				case 0:
+					texts = append(texts, text)
+				case 1:
+					h, err = k.GetHold(ctx, orgO, appA, uuid(id))
+					require.NoError(t, err)
+				default:
+					h, err = []*Keeper{w.a, w.b}[rng.IntN(2)].ResumeHold(ctx, text)
+					require.NoError(t, err)
+				}
+				switch rng.IntN(4) {
+				case 0:
+					require.NoError(t, h.Extend(ctx, 2*time.Minute))
+				case 1:
+					_, err = h.Settle(ctx, call(1000+n%20))
+					require.NoError(t, err)
+					settled[n%20] = true
+				case 2:
+					require.NoError(t, h.Release(ctx))
+				}
+			}
+			for _, text := range texts {
+				h, err := w.b.ResumeHold(ctx, text)
+				require.NoError(t, err)
+				require.NoError(t, h.Release(ctx))
+			}
+			for id := range 12 {
+				if h, err := w.a.GetHold(ctx, orgO, appA, uuid(id)); err == nil {
+					require.NoError(t, h.Release(ctx))
+				}
+			}
+			w.db.SetFaults(nil)
+			w.clock.advance(6 * time.Second)
+			w.requireNothingHeld(int64(len(settled)))
+		})
+	}
+}
+
+// TestAReservationUnderAnIDIsLeftToItsCaller: one that left sends it again.
+func TestAReservationUnderAnIDIsLeftToItsCaller(t *testing.T) {
+	simulated(t, Options{Timeout: 10 * time.Second}, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		_, err := k.Submit(t.Context(), orgO, appA, call(1))
+		require.NoError(t, err)
+		db.SetFaults(onWrite(1, ddbmem.Fault{After: time.Second}))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = k.ReserveAs(ctx, orgO, appA, uuid(1), "premium", 4_000_000, time.Minute)
+		require.ErrorAs(t, err, new(*UnavailableError))
+		pass(10 * time.Second)
+		assert.Equal(t, int64(4_000_000), heldNow(t, k))
+		h, err := reserveAs(t, k, uuid(1), 4_000_000)
+		require.NoError(t, err)
+		require.NoError(t, h.Release(t.Context()))
+		assert.Zero(t, heldNow(t, k))
+	})
+}
