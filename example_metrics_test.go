@@ -48,7 +48,7 @@ func ExampleObserver_metrics() {
 	check(repo.CreateTable(ctx))
 	limiter := must(dynalimit.New(repo, &dynalimit.Options{
 		Limits:        []dynalimit.Limit{dynalimit.PerMinute("rpm", 10)},
-		OnUnavailable: dynalimit.Allow, Timeout: 10 * time.Millisecond,
+		OnUnavailable: dynalimit.Allow, Timeout: 2 * time.Second,
 		Observer: degradedLeases{out: os.Stdout, table: repo.Table(), now: standingStill.Now},
 	}))
 	must(limiter.Acquire(ctx, "user-123", "gpt-4", dynalimit.Amounts{"rpm": 1}))
