@@ -27,6 +27,8 @@ const (
 	defaultPoll      = time.Second
 	shortestPoll     = 10 * time.Millisecond
 	longestPoll      = time.Minute
+	defaultDrain     = 10 * time.Second
+	longestDrain     = 10 * time.Minute
 	defaultTries     = 3
 	maxHolder        = 256
 )
@@ -84,6 +86,9 @@ type TailOptions struct {
 	// Tries is how often a record is given that can never be processed
 	// (Failure.Unreadable) before it is skipped. Defaults to 3.
 	Tries int
+	// Drain is for how long, once the ctx of Run has ended, Run goes on to process what was
+	// gathered and could not be. At most 10 minutes. Defaults to 10 s.
+	Drain time.Duration
 	// Now is the clock of leases and of lag. Defaults to time.Now.
 	Now func() time.Time
 	// Observer is told what happens. Defaults to none.
@@ -153,6 +158,7 @@ func (o *TailOptions) complete() error {
 	orDefault(&o.Hold, defaultHold)
 	orDefault(&o.Poll, defaultPoll)
 	orDefault(&o.Tries, defaultTries)
+	orDefault(&o.Drain, defaultDrain)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -185,6 +191,8 @@ func (o *TailOptions) check() error {
 		return invalid("options.Poll", "is %v; give %v to %v, or 0 for the default", o.Poll, shortestPoll, longestPoll)
 	case o.Tries < 0:
 		return invalid("options.Tries", "is %d; give at least 1, or 0 for the default", o.Tries)
+	case o.Drain < 0 || o.Drain > longestDrain:
+		return invalid("options.Drain", "is %v; give at most %v, or 0 for the default", o.Drain, longestDrain)
 	}
 	return nil
 }

@@ -290,22 +290,24 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // TestStopIsBounded: Run ends within its time also if what was gathered cannot be processed.
 func TestStopIsBounded(t *testing.T) {
-	inHarbor(t, func(t *testing.T, h *harbor) {
-		x := h.tail(aggregator.TailOptions{})
-		h.spend(1)
-		after(10 * time.Second)
-		h.db.SetFaults(failing("ThrottlingException", 1, "UpdateItem"))
-		stopped := time.Now()
-		x.stop()
-		require.ErrorContains(t, <-x.done, "read again")
-		assert.Equal(t, 10*time.Second, time.Since(stopped).Truncate(time.Second))
-		h.db.SetFaults(nil)
-		assert.Zero(t, h.total())
-		y := h.tail(aggregator.TailOptions{FoldEvery: -1})
-		after(5 * time.Second)
-		assert.EqualValues(t, 1, h.total(), "the lease was released")
-		y.end(t)
-	})
+	for within, drain := range map[time.Duration]time.Duration{10 * time.Second: 0, 2 * time.Second: 2 * time.Second} {
+		inHarbor(t, func(t *testing.T, h *harbor) {
+			x := h.tail(aggregator.TailOptions{Drain: drain})
+			h.spend(1)
+			after(10 * time.Second)
+			h.db.SetFaults(failing("ThrottlingException", 1, "UpdateItem"))
+			stopped := time.Now()
+			x.stop()
+			require.ErrorContains(t, <-x.done, "read again")
+			assert.Equal(t, within, time.Since(stopped).Truncate(time.Second))
+			h.db.SetFaults(nil)
+			assert.Zero(t, h.total())
+			y := h.tail(aggregator.TailOptions{FoldEvery: -1})
+			after(5 * time.Second)
+			assert.EqualValues(t, 1, h.total(), "the lease was released")
+			y.end(t)
+		})
+	}
 }
 
 // TestLostLeaseStopsAtOnce: whoever cannot renew a lease processes nothing more before

@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	// drainWithin is how long what was gathered may take to be processed once Run is to
-	// end.
-	drainWithin = 10 * time.Second
 	// lookEvery is how often leases are looked at where there are others.
 	lookEvery = 2 * time.Second
 	// listEvery is how often shards are listed; after one ended, sooner.
@@ -31,12 +28,12 @@ const (
 var errRunning = errors.New("aggregator: this Tail runs already; make another one")
 
 // Run follows the stream until ctx ends. Then it processes what it has gathered, stores how
-// far it came and leaves its shards to others, for at most 10 s, and some more where DynamoDB
-// does not answer. It returns nil; an error if something was left, which is read again by
-// whoever comes next, or if the Observer panicked, with the first of what it panicked with,
-// which ends nothing. It fails at once with a *TableError if the table has no stream that
-// tells of usage, with that of DynamoDB if it may not be read, and with a *ValidationError
-// without a ctx. What fails later is tried again, and told to the observer.
+// far it came and leaves its shards to others, for at most TailOptions.Drain, and some more
+// where DynamoDB does not answer. It returns nil; an error if something was left, which is
+// read again by whoever comes next, or if the Observer panicked, with the first of what it
+// panicked with, which ends nothing. It fails at once with a *TableError if the table has no
+// stream that tells of usage, with that of DynamoDB if it may not be read, and with a
+// *ValidationError without a ctx. What fails later is tried again, and told to the observer.
 func (t *Tail) Run(ctx context.Context) error {
 	if err := called(ctx, t != nil && t.process != nil, "tail", "NewTail"); err != nil {
 		return err
@@ -72,7 +69,7 @@ func (t *Tail) follow(ctx context.Context) error {
 	for wait := time.Duration(0); r.wait(ctx, wait); {
 		wait = r.step(ctx)
 	}
-	late := time.AfterFunc(drainWithin, cancel)
+	late := time.AfterFunc(t.options.Drain, cancel)
 	defer late.Stop()
 	err = r.drain()
 	member.Wait()

@@ -407,6 +407,7 @@ func TestTailBadInput(t *testing.T) {
 		"options.Hold":       make(aggregator.TailOptions{Hold: time.Millisecond}),
 		"options.Poll":       make(aggregator.TailOptions{Poll: -1}),
 		"options.Tries":      make(aggregator.TailOptions{Tries: -1}),
+		"options.Drain":      make(aggregator.TailOptions{Drain: -1}),
 		"options.Now":        make(aggregator.TailOptions{Now: func() time.Time { return time.Time{} }}),
 	} {
 		var invalid *dynalimit.ValidationError

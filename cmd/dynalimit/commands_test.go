@@ -53,13 +53,18 @@ func inOrder(parts, words []string) bool {
 	return len(parts) == 0
 }
 
+// helpOf is the file with the help of a command.
+func helpOf(name string) string {
+	return filepath.Join("testdata", "help", strings.ReplaceAll("dynalimit "+name, " ", "-")+".txt")
+}
+
 // TestHelp: the help of every command is as it was read.
 func TestHelp(t *testing.T) {
 	for _, name := range append([]string{""}, leaves(t)...) {
 		code, help, stderr := runPlain(t, append(strings.Fields(name), "--help")...)
 		require.Equal(t, exitOK, code, name)
 		require.Empty(t, stderr, name)
-		compareGolden(t, filepath.Join("testdata", "help", strings.ReplaceAll("dynalimit "+name, " ", "-")+".txt"), help)
+		compareGolden(t, helpOf(name), help)
 	}
 }
 

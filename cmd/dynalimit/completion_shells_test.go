@@ -37,21 +37,27 @@ func play(t *testing.T, shell string, args ...string) string {
 // TestCompletionInBash: through the function that the script registers, with the words as
 // bash splits them.
 func TestCompletionInBash(t *testing.T) {
-	ask := func(words string) []string {
-		return strings.Fields(play(t, "bash", "--norc", "--noprofile", "-c", `
-			set -e
-			source <(dynalimit completion bash)
-			[[ "$(complete -p dynalimit)" == "complete -o default -F _dynalimit dynalimit" ]]
-			COMP_WORDS=(dynalimit `+words+`)
+	assert.Equal(t, strings.Join([]string{
+		"entity",
+		"register list delete recover purge",
+		"--on-unavailable",
+		"local",
+		"none",
+	}, "\n"), play(t, "bash", "--norc", "--noprofile", "-c", `
+		set -e
+		source <(dynalimit completion bash)
+		[[ "$(complete -p dynalimit)" == "complete -o default -F _dynalimit dynalimit" ]]
+		ask() {
+			COMP_WORDS=(dynalimit "$@")
 			COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
 			_dynalimit dynalimit "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
-			printf '%s\n' "${COMPREPLY[@]}"`))
-	}
-	assert.Equal(t, []string{"entity"}, ask("ent"))
-	assert.Equal(t, []string{"register", "list", "delete", "recover", "purge"}, ask("namespace ''"))
-	assert.Equal(t, []string{"--on-unavailable"}, ask("limits set 'key 1' --on"))
-	assert.Equal(t, []string{"local"}, ask("system set --on-unavailable = lo"))
-	assert.Empty(t, ask("entity show 'a file"+"'"))
+			echo "${COMPREPLY[*]:-none}"
+		}
+		ask ent
+		ask namespace ''
+		ask limits set 'key 1' --on
+		ask system set --on-unavailable = lo
+		ask entity show 'a file'`))
 }
 
 // TestCompletionInEveryShell that is here, as it would ask; bash is everywhere.

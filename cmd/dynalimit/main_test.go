@@ -37,17 +37,14 @@ func TestHelpShowsAnExamplePerCommand(t *testing.T) {
 	require.Equal(t, exitOK, code)
 	require.Empty(t, stderr)
 
-	leaves := newParser(t.Context(), &commands{}, &term.Output{}, nil).Model.Leaves(true)
-	require.NotEmpty(t, leaves)
-	for _, leaf := range leaves {
-		command := leaf.FullPath()
-		assert.Contains(t, help, strings.TrimPrefix(command, "dynalimit "), "the list of commands")
-		code, help, stderr := runPlain(t, append(strings.Fields(command)[1:], "--help")...)
-		assert.Equal(t, exitOK, code)
-		assert.Empty(t, stderr)
-		_, examples, found := strings.Cut(help, "Examples:")
-		assert.True(t, found, "%s --help has no examples", command)
-		assert.Contains(t, examples, command)
+	require.NotEmpty(t, leaves(t))
+	for _, name := range leaves(t) {
+		assert.Contains(t, help, name, "the list of commands")
+		page, err := os.ReadFile(helpOf(name)) // which TestHelp compares with what is printed
+		require.NoError(t, err)
+		_, examples, found := strings.Cut(string(page), "Examples:")
+		assert.True(t, found, "%s --help has no examples", name)
+		assert.Contains(t, examples, "dynalimit "+name)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestManifestPlanIsColouredOnATerminal(t *testing.T) {
 	require.NoError(t, err)
 	defer screen.Close()
 	getenv := func(string) string { return "" }
-	ctx := context.WithValue(t.Context(), clockKey{}, s.clock)
+	ctx := s.context()
 	code := run(ctx, []string{"--endpoint", s.endpoint, "manifest", "plan", name, "--adopt"}, term.New(terminal, terminal, getenv), terminal)
 	assert.Equal(t, exitOK, code)
 	want := "\x1b[32m+ create record of entity a\x1b[0m\r\n" +
@@ -132,7 +132,7 @@ func TestManifestApplyTellsHowLongItTakes(t *testing.T) {
 // goes on.
 func TestManifestApplyInterrupted(t *testing.T) {
 	s := newTable(t)
-	ctx, interrupt := context.WithCancel(context.WithValue(t.Context(), clockKey{}, s.clock))
+	ctx, interrupt := context.WithCancel(s.context())
 	defer interrupt()
 	var writes atomic.Int64
 	s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
@@ -211,7 +211,7 @@ func TestManifestApplyWaitsUntilItCan(t *testing.T) {
 			close(seen)
 		}
 	})
-	ctx := context.WithValue(t.Context(), clockKey{}, s.clock)
+	ctx := s.context()
 	args := []string{"--endpoint", s.endpoint, "manifest", "apply", example, "--yes"}
 	require.Equal(t, exitOK, run(ctx, args, &term.Output{Writer: &out}, said))
 	require.NoError(t, <-done)
@@ -233,7 +233,7 @@ func TestManifestApplyIsOfThePlanThatWasShown(t *testing.T) {
 		return "apply\n"
 	})
 	var out, errs bytes.Buffer
-	ctx := context.WithValue(t.Context(), clockKey{}, s.clock)
+	ctx := s.context()
 	args := []string{"--endpoint", s.endpoint, "manifest", "apply", example}
 	assert.Equal(t, exitConflict, run(ctx, args, &term.Output{Writer: &out, In: byHand}, &errs))
 	assert.Contains(t, errs.String(), "the table was changed since the plan was shown, nothing was applied")

@@ -71,7 +71,7 @@ func TestPurgeTellsWhatItWaitsFor(t *testing.T) {
 	s := newTable(t)
 	s.must("namespace", "register", "eu")
 	s.must("namespace", "delete", "eu", "--yes")
-	ctx, interrupt := context.WithCancel(context.WithValue(t.Context(), clockKey{}, s.clock))
+	ctx, interrupt := context.WithCancel(s.context())
 	said := make(notice, 1)
 	code := make(chan int)
 	go func() {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"regexp"
@@ -107,7 +106,7 @@ func (p *page) command(line string) {
 	rest, ours := strings.CutPrefix(line, "dynalimit ")
 	require.True(p.t, ours, "%s: mark the block as not run, with the reason", line)
 	var out, notes bytes.Buffer
-	ctx := context.WithValue(p.t.Context(), clockKey{}, p.clock)
+	ctx := p.context()
 	to := &term.Output{Writer: &out, In: agreeing{&notes}}
 	code := run(ctx, append([]string{"--endpoint", p.endpoint}, unquoted(rest)...), to, &notes)
 	require.Equal(p.t, exitOK, code, "%s\n%s\n%s", line, out.String(), notes.String())

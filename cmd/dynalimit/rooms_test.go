@@ -51,7 +51,7 @@ var roomTable = map[string]struct {
 		others: []string{"github.com/goccy/go-yaml"}, reason: "compares files with a repository that it is given",
 	},
 	"notation": {pure: true, ours: []string{project}, reason: "what is typed and read is text"},
-	"report":   {pure: true, reason: "a page is a value: the same usage gives the same file"},
+	"report":   {pure: true, ours: []string{rooms + "notation"}, reason: "a page is a value: the same usage gives the same file"},
 	"stack": {
 		ours: []string{project + "/internal/ddb"}, others: []string{sdk, "github.com/aws/smithy-go", "github.com/goccy/go-yaml"},
 		reason: "deploys any template by a client that it is given",

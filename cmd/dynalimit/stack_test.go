@@ -209,7 +209,7 @@ func TestStackWhoseTableCannotBeWritten(t *testing.T) {
 func TestStackDeployInterrupted(t *testing.T) {
 	s, server := newStacks(t)
 	server.Steps = 1
-	ctx, interrupt := context.WithCancel(context.WithValue(t.Context(), clockKey{}, s.clock))
+	ctx, interrupt := context.WithCancel(s.context())
 	server.After = func(action string) {
 		if action == "DescribeStackEvents" && server.Requests("DescribeStackEvents") == 2 {
 			interrupt()

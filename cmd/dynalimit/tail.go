@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -92,17 +90,6 @@ func (c tailCmd) kept() (time.Duration, aggregator.Retention, error) {
 	return r.Hours, r, nil
 }
 
-// followed is a line of `tail --json`.
-type followed struct {
-	follow.Status
-	// Archive is how far what expires was archived; nil where nobody asked for it.
-	Archive *follow.ArchiveStatus `json:"archive,omitempty"`
-	// Note is what somebody should know of.
-	Note string `json:"note,omitempty"`
-	// Ended says that it is the last.
-	Ended bool `json:"ended"`
-}
-
 // Run follows the stream.
 func (c tailCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	t, err := c.follower(ctx, g, out)
@@ -121,7 +108,7 @@ type follower struct {
 	out      *term.Output
 	where    string
 	clock    func() time.Time
-	settle   time.Duration
+	pace     pace
 	progress *follow.Progress
 	tail     *aggregator.Tail
 	closer   *aggregator.Closer // nil for none
@@ -137,10 +124,7 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 		return nil, badInput("%w", err)
 	}
 	o := g.options(ctx)
-	t := &follower{tailCmd: c, out: out, where: o.Where(), settle: settleAWS, clock: func() time.Time { return now(ctx) }}
-	if o.Engine() {
-		t.settle = settleEngine
-	}
+	t := &follower{tailCmd: c, out: out, where: o.Where(), pace: paceOf(ctx, o.Engine()), clock: func() time.Time { return now(ctx) }}
 	t.progress = follow.New(time.Now, t.note)
 	if err := checkFolder(c.Archive); err != nil {
 		return nil, err
@@ -163,7 +147,7 @@ func (c tailCmd) follower(ctx context.Context, g *globals, out *term.Output) (*f
 	}
 	opts := &aggregator.TailOptions{Holder: hostname(), FoldEvery: c.FoldEvery, Now: clockOf(ctx), Observer: t.progress}
 	if c.Once {
-		opts.FoldEvery, opts.Poll = -1, pollOnce
+		opts.FoldEvery, opts.Poll, opts.Drain = -1, t.pace.poll, t.pace.drain
 	}
 	if t.tail, err = aggregator.NewTail(o.StreamsOf(cfg), client, g.Table, p.Process, opts); err != nil || c.Archive == "" {
 		return t, err
@@ -189,181 +173,4 @@ func hostname() string {
 		return "somewhere"
 	}
 	return name
-}
-
-const (
-	// pollOnce is the pause between two reads of a shard that has nothing new, where the
-	// stream is read once.
-	pollOnce = 250 * time.Millisecond
-	// settleAWS and settleEngine are how long nothing new has to come before a stream was
-	// read to its end: AWS gives empty pages in between.
-	settleAWS, settleEngine = 10 * time.Second, 2500 * time.Millisecond
-	// settleOthers is that where no shard was free: others may be dying.
-	settleOthers = 45 * time.Second
-	// lookOnce is the time between two looks whether it was.
-	lookOnce = 100 * time.Millisecond
-)
-
-// serve follows the stream until ctx ends.
-func (t *follower) serve(ctx context.Context) error {
-	t.out.Notef("dynalimit: following the stream of %s; Ctrl-C counts what was gathered, and ends", t.where)
-	var beside sync.WaitGroup
-	going, stop := context.WithCancel(ctx)
-	if t.closer != nil {
-		beside.Go(func() { _ = t.closer.Run(going) }) // what fails is told
-	}
-	beside.Go(func() { t.tellEvery(going) })
-	archived := t.archive.run(going)
-	err := t.tail.Run(ctx)
-	stop()
-	beside.Wait()
-	unarchived := archived()
-	t.line(true)
-	switch {
-	case ctx.Err() == nil && err != nil:
-		return err
-	case err != nil:
-		err = fmt.Errorf("%w; it is counted by whoever follows the stream next", err)
-	}
-	if err = errors.Join(err, unarchived); err != nil {
-		return &failure{exitFailed, err}
-	}
-	return nil
-}
-
-// tellEvery says how it goes, until ctx ends.
-func (t *follower) tellEvery(ctx context.Context) {
-	every := t.Every
-	if t.out.Width > 0 && !t.out.JSON {
-		every = time.Second
-	}
-	ticks := time.NewTicker(every)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			t.line(false)
-		}
-	}
-}
-
-// once follows the stream until nothing waits, and closes what is due.
-func (t *follower) once(ctx context.Context) error {
-	following, stop := context.WithCancel(ctx)
-	defer stop()
-	over := t.out.Watch("the stream of " + t.where)
-	archived := t.archive.once(following, t.settle)
-	ended := make(chan error, 1)
-	counting, counted := context.WithCancel(following)
-	go func() { ended <- t.tail.Run(counting) }()
-	err := caughtUp(ctx, ended, t.progress, t.settle)
-	counted()
-	if err == nil {
-		err = <-ended
-	}
-	over()
-	if err == nil && t.closer != nil {
-		closing := t.out.Watch(t.where + ", closing hours")
-		_, err = t.closer.CloseDue(ctx)
-		closing()
-	}
-	if err != nil {
-		stop()
-		_ = archived() // what is wrong with the stream was told
-		return err
-	}
-	if t.archive != nil {
-		defer t.out.Watch(t.where + ", archiving what expired")()
-	}
-	err = archived()
-	t.line(true)
-	return err
-}
-
-// caughtUp waits until nothing waits, or the tail has ended.
-func caughtUp(ctx context.Context, ended <-chan error, p *follow.Progress, settle time.Duration) error {
-	looks := time.NewTicker(lookOnce)
-	defer looks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), <-ended)
-		case err := <-ended:
-			return err
-		case <-looks.C:
-		}
-		quiet, reading := p.Quiet()
-		if reading && quiet >= settle || quiet >= settleOthers {
-			return nil
-		}
-	}
-}
-
-// line says how it goes.
-func (t *follower) line(last bool) {
-	f := followed{Status: t.progress.Status(), Archive: t.archive.status(), Ended: last}
-	f.At = t.clock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case t.out.JSON && t.Once:
-		_ = t.out.Show(f, nil)
-	case t.out.JSON:
-		t.object(f)
-	case last:
-		t.summary(f)
-	case t.out.Width > 0: // one line that changes
-		text := f.Text()
-		if f.Archive != nil {
-			text += "; archive: " + f.Archive.Text()
-		}
-		fmt.Fprint(t.out, clearLine+t.out.Cut(text, 1))
-	default:
-		at := f.At.UTC().Format("15:04:05") + "  "
-		fmt.Fprintln(t.out, at+f.Text())
-		if f.Archive != nil {
-			fmt.Fprintln(t.out, at+"archive: "+f.Archive.Text())
-		}
-	}
-}
-
-// summary are the last lines.
-func (t *follower) summary(f followed) {
-	switch {
-	case t.Once:
-		fmt.Fprintf(t.out, "Up to date: %s.\n", f.Done())
-	case t.out.Width > 0:
-		fmt.Fprintf(t.out, "%sStopped: %s.\n", clearLine, f.Done())
-	default:
-		fmt.Fprintf(t.out, "Stopped: %s.\n", f.Done())
-	}
-	if f.Archive != nil {
-		fmt.Fprintf(t.out, "Archive: %s.\n", f.Archive.Done())
-	}
-}
-
-// clearLine begins the line of a terminal anew.
-const clearLine = "\r\x1b[K"
-
-// note says what somebody should know of.
-func (t *follower) note(text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.out.JSON && !t.Once {
-		t.object(followed{Note: term.PlainLines(text)})
-		return
-	}
-	if t.out.Width > 0 && !t.Once {
-		fmt.Fprint(t.out, clearLine)
-	}
-	t.out.Notef("dynalimit: %s", term.PlainLines(text))
-}
-
-// object prints a line of JSON.
-func (t *follower) object(f followed) {
-	f.At = t.clock()
-	text, _ := json.Marshal(f) // of numbers and a text
-	fmt.Fprintf(t.out, "%s\n", text)
 }

@@ -19,10 +19,6 @@ import (
 // archiveName is what checkpoints and leases of the archive are kept under.
 const archiveName = "archive"
 
-// triesOnce is how often in a row files may fail to be written before a run that is to end
-// gives up: a timer comes again.
-const triesOnce = 6
-
 // checkFolder fails if no file can be written into a folder, which it makes; "" is none.
 func checkFolder(name string) error {
 	if name == "" {
@@ -38,10 +34,7 @@ func checkFolder(name string) error {
 	if err == nil {
 		return nil
 	}
-	if of, ok := errors.AsType[*os.PathError](err); ok {
-		err = of.Err // of a name that nobody gave
-	}
-	return fmt.Errorf("no file can be written into %s: %w; name another folder with --archive", term.Plain(name), err)
+	return fmt.Errorf("no file can be written into %s: %w; name another folder with --archive", term.Plain(name), withoutPath(err))
 }
 
 // archiver writes what expires into a folder, beside the fold: neither waits for the other.
@@ -51,8 +44,10 @@ type archiver struct {
 	tail     *aggregator.Tail
 	progress *follow.Progress
 	tell     func(string)
-	// giveUp ends a run that is to end by itself; nil for one that is not.
+	// giveUp ends a run that is to end by itself, after so many tries; nil for one that is
+	// not.
 	giveUp context.CancelCauseFunc
+	tries  int
 
 	mu    sync.Mutex
 	fails int
@@ -82,7 +77,7 @@ func (a *archiver) watched(process aggregator.ProcessFunc) aggregator.ProcessFun
 		if a.why = unwritten(result); a.why == nil {
 			a.fails = 0
 		}
-		if a.fails == triesOnce && a.giveUp != nil {
+		if a.giveUp != nil && a.fails == a.tries {
 			a.giveUp(a.why)
 		}
 		return result, err
@@ -126,23 +121,23 @@ func (a *archiver) run(ctx context.Context) (wait func() error) {
 
 // once archives what has expired by now, and then, or when ctx ends, ends. What it returns
 // waits for that.
-func (a *archiver) once(ctx context.Context, settle time.Duration) (wait func() error) {
+func (a *archiver) once(ctx context.Context, how pace) (wait func() error) {
 	if a == nil {
 		return func() error { return nil }
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- a.catchUp(ctx, settle) }()
+	go func() { ended <- a.catchUp(ctx, how) }()
 	return func() error { return a.left(<-ended) }
 }
 
 // catchUp archives until nothing waits, files cannot be written, or ctx ends.
-func (a *archiver) catchUp(ctx context.Context, settle time.Duration) error {
+func (a *archiver) catchUp(ctx context.Context, how pace) error {
 	following, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	a.giveUp = stop
+	a.giveUp, a.tries = stop, how.tries
 	ended := make(chan error, 1)
 	go func() { ended <- a.tail.Run(following) }()
-	if err := caughtUp(following, ended, a.progress, settle); err != nil {
+	if err := caughtUp(following, ended, a.progress, how); err != nil {
 		return err
 	}
 	stop(nil)

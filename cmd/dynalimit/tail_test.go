@@ -42,6 +42,11 @@ func TestTailTranscript(t *testing.T) {
 	})
 }
 
+// TestTailOnceIsALineOfJSON, as its help says of each.
+func TestTailOnceIsALineOfJSON(t *testing.T) {
+	assert.Equal(t, 1, strings.Count(metered(t).must("tail", "--once", "--json"), "\n"))
+}
+
 // outlived is a table whose first hours of usage have expired in its stream.
 func outlived(t *testing.T) *meteredTable {
 	t.Helper()
@@ -100,7 +105,7 @@ type following struct {
 // follow begins one on a terminal of a width, 0 for none.
 func (m *meteredTable) follow(width int, args ...string) *following {
 	m.t.Helper()
-	ctx, stop := context.WithCancel(context.WithValue(m.t.Context(), clockKey{}, m.clock))
+	ctx, stop := context.WithCancel(m.context())
 	f := &following{m, &told{}, &told{}, stop, make(chan int, 1)}
 	to := &term.Output{Writer: f.stdout, Width: width, Patience: time.Hour}
 	go func() {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/smithy-go/logging"
-
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/live"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
@@ -65,37 +63,22 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if err != nil {
 		return badInput("%w", err)
 	}
-	o := g.options(ctx)
-	cfg, err := o.Config(ctx)
-	if err != nil {
-		return g.explain(ctx, err)
-	}
-	cfg.Logger = logging.Nop{} // nothing but the view writes on its terminal
-	meter := &live.Meter{DynamoDB: o.ClientOf(cfg)}
-	repo, err := o.On(meter)
-	if err != nil {
-		return g.explain(ctx, err)
-	}
-	over := out.Watch(o.Where())
-	err = g.registered(ctx, repo)
-	over()
-	if err != nil {
-		return g.explain(ctx, err)
-	}
-	reader := &live.Reader{Store: repo, Meter: meter, Most: c.Most, Now: func() time.Time { return now(ctx) }}
-	what := live.What{Resource: c.Resource, Entities: c.Entity}
-	if c.Once || out.JSON || out.In == nil || out.Width == 0 {
-		over = out.Watch(o.Where())
+	return g.viewing(ctx, out, func(repo *dynalimit.Repository, meter *live.Meter) error {
+		reader := &live.Reader{Store: repo, Meter: meter, Most: c.Most, Now: func() time.Time { return now(ctx) }}
+		what := live.What{Resource: c.Resource, Entities: c.Entity}
+		if !c.Once && onScreen(out) {
+			return live.Live{
+				Read: reader.Read, What: what, Asked: asked, By: c.Sort, Every: c.Every, Style: out, Now: time.Now,
+			}.Show(ctx, out.In, out.Writer)
+		}
+		over := out.Watch(g.options(ctx).Where())
 		reading := reader.Read(ctx, what)
 		over()
 		if reading.Err != nil {
-			return g.explain(ctx, reading.Err)
+			return reading.Err
 		}
 		return c.print(out, what, reading, asked)
-	}
-	return g.explain(ctx, live.Live{
-		Read: reader.Read, What: what, Asked: asked, By: c.Sort, Every: c.Every, Style: out, Now: time.Now,
-	}.Show(ctx, out.In, out.Writer))
+	})
 }
 
 // print prints one reading.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"strings"
 	"sync"
@@ -102,7 +101,7 @@ func (s *shell) onScreen(width, height uint16, env map[string]string, args ...st
 	}()
 	out := term.New(tty, tty, func(name string) string { return env[name] })
 	require.NotZero(s.t, out.Width)
-	ctx := context.WithValue(s.t.Context(), clockKey{}, s.clock)
+	ctx := s.context()
 	go func() { x.code <- run(ctx, append([]string{"--endpoint", s.endpoint}, args...), out, &x.stderr) }()
 	return x
 }

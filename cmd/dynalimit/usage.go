@@ -38,6 +38,8 @@ type period struct {
 type asked struct {
 	notation.Span
 	zone *time.Location
+	// namespace is the one that is read; "" for none.
+	namespace string
 }
 
 // read reads the flags, as of now; usual is how long the period is if nothing else is said.
@@ -47,7 +49,7 @@ func (p period) read(now time.Time, usual time.Duration) (asked, error) {
 		return asked{}, fmt.Errorf("--timezone %q is not known: give the name of the IANA, such as Europe/Berlin", p.Timezone)
 	}
 	span, err := notation.SpanOf(p.Since, p.From, p.To, now, usual, zone)
-	return asked{span, zone}, err
+	return asked{Span: span, zone: zone}, err
 }
 
 // zoneText names the time zone where it is not UTC.
@@ -207,4 +209,7 @@ func (g *globals) usageReader(ctx context.Context, client aggregator.ReaderClien
 func nothingUsed(out *term.Output, a asked) {
 	fmt.Fprintf(out, "Nothing was used, as far as is known: %s.\n", a.Text(a.zone))
 	fmt.Fprintln(out, out.Dim("Usage comes from the table's stream: 'dynalimit tail' or the Lambda has to run. 'dynalimit doctor' says whether one does."))
+	if a.namespace == "" {
+		fmt.Fprintln(out, out.Dim("Each namespace has usage of its own: 'dynalimit namespace list' names them, --namespace shows that of one."))
+	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,9 +39,6 @@ Examples:
   dynalimit usage export --per-entity --by month --from 2026-01 --to 2026-01 -o bill.csv
   dynalimit usage export --entity key-1 --by hour --format jsonl -o key-1.jsonl --json`
 }
-
-// Validate is called by the parser.
-func (c usageExportCmd) Validate() error { return c.whose.Validate() }
 
 // exported says what was written, for programs.
 type exported struct {
@@ -133,8 +129,13 @@ func (c usageExportCmd) format(to io.Writer) (add func(aggregator.Usage) error, 
 		return rows.Add, rows.Flush, err
 	}
 	buffer := bufio.NewWriter(to)
-	lines := json.NewEncoder(buffer)
-	return func(u aggregator.Usage) error { return lines.Encode(ledger.Of(u)) }, buffer.Flush, nil
+	return func(u aggregator.Usage) error {
+		line, err := term.Line(ledger.Of(u))
+		if err == nil {
+			_, err = buffer.Write(line)
+		}
+		return err
+	}, buffer.Flush, nil
 }
 
 // wholeFile writes a file, which takes the place of one of its name only when it is whole.
@@ -162,8 +163,13 @@ func wholeFile(path string, write func(io.Writer) error) (err error) {
 }
 
 func notWritten(path string, err error) error {
+	return fmt.Errorf("%s cannot be written: %w; name another file with -o", path, withoutPath(err))
+}
+
+// withoutPath is an error of a file without its name, where that is one that nobody gave.
+func withoutPath(err error) error {
 	if of, ok := errors.AsType[*os.PathError](err); ok {
-		err = of.Err // of a name that nobody gave
+		return of.Err
 	}
-	return fmt.Errorf("%s cannot be written: %w; name another file with -o", path, err)
+	return err
 }

@@ -37,9 +37,6 @@ Examples:
   dynalimit usage list --children-of team-a --from 2026-01-01 --to 2026-01-31 --json`
 }
 
-// Validate is called by the parser.
-func (c usageListCmd) Validate() error { return c.whose.Validate() }
-
 // Run shows it.
 func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.read(now(ctx), c.usual())
@@ -47,6 +44,7 @@ func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 		return badInput("%w", err)
 	}
 	a = a.widened(c.By, now(ctx))
+	a.namespace = g.Namespace
 	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
 		all := c.find(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By})
 		if out.JSON {

@@ -48,20 +48,26 @@ type repairedJSON struct {
 	Sums     int           `json:"sums_written"`
 }
 
-type bookingJSON struct {
+// limitHour is an hour of a limit of somebody, for programs.
+type limitHour struct {
 	Entity   string    `json:"entity_id"`
 	Resource string    `json:"resource"`
 	Limit    string    `json:"limit"`
 	Hour     time.Time `json:"hour"`
-	Booked   int64     `json:"booked_millitokens"`
+}
+
+func (a limitHour) compare(b limitHour) int {
+	return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit))
+}
+
+type bookingJSON struct {
+	limitHour
+	Booked int64 `json:"booked_millitokens"`
 }
 
 type unseenJSON struct {
-	Entity   string    `json:"entity_id"`
-	Resource string    `json:"resource"`
-	Limit    string    `json:"limit"`
-	Hour     time.Time `json:"hour"`
-	Ends     int64     `json:"unseen_ends"`
+	limitHour
+	Ends int64 `json:"unseen_ends"`
 }
 
 // Run repairs.
@@ -114,17 +120,13 @@ func (c usageRepairCmd) show(out *term.Output, a asked, done aggregator.Repaired
 		Hours: done.Closed.Hours, Sums: done.Closed.Sums,
 	}
 	for _, b := range done.Bookings {
-		j.Bookings = append(j.Bookings, bookingJSON{b.Entity, b.Resource, b.Limit, b.Hour.In(a.zone), b.Millitokens})
+		j.Bookings = append(j.Bookings, bookingJSON{limitHour{b.Entity, b.Resource, b.Limit, b.Hour.In(a.zone)}, b.Millitokens})
 	}
 	for _, u := range done.Unseen {
-		j.Unseen = append(j.Unseen, unseenJSON{u.Entity, u.Resource, u.Limit, u.Hour.In(a.zone), u.Unseen})
+		j.Unseen = append(j.Unseen, unseenJSON{limitHour{u.Entity, u.Resource, u.Limit, u.Hour.In(a.zone)}, u.Unseen})
 	}
-	slices.SortFunc(j.Bookings, func(a, b bookingJSON) int {
-		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit))
-	})
-	slices.SortFunc(j.Unseen, func(a, b unseenJSON) int {
-		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Limit, b.Limit))
-	})
+	slices.SortFunc(j.Bookings, func(a, b bookingJSON) int { return a.compare(b.limitHour) })
+	slices.SortFunc(j.Unseen, func(a, b unseenJSON) int { return a.compare(b.limitHour) })
 	return out.Show(j, func() { c.print(out, a, j) })
 }
 
@@ -140,8 +142,9 @@ func (c usageRepairCmd) print(out *term.Output, a asked, j repairedJSON) {
 		rows.print(out, 4)
 	}
 	for _, u := range j.Unseen {
-		fmt.Fprintln(out, out.Yellow(fmt.Sprintf("Cannot be known: %s of %s on %s, %s unseen in the hour of %s.",
-			term.Plain(u.Limit), term.Plain(u.Entity), term.Plain(u.Resource), fmt.Sprintf("%d %s", u.Ends, notation.Words(u.Ends, "end of a bucket", "ends of buckets")), u.Hour.Format("2006-01-02 15:04"))))
+		fmt.Fprintln(out, out.Yellow(fmt.Sprintf("Cannot be known: %s of %s on %s, %d %s unseen in the hour of %s.",
+			term.Plain(u.Limit), term.Plain(u.Entity), term.Plain(u.Resource), u.Ends, notation.Words(u.Ends, "end of a bucket", "ends of buckets"),
+			u.Hour.Format("2006-01-02 15:04"))))
 	}
 	switch {
 	case len(j.Bookings) == 0:

@@ -66,6 +66,7 @@ func (c usageReportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 			return err
 		}
 		page.Notes = append([]string{}, report.NotesOf(page)...)
+		a.namespace = g.Namespace
 		return c.put(out, a, page)
 	})
 }

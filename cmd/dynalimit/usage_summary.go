@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,9 +32,6 @@ Examples:
   dynalimit usage summary --from 2026-01 --to 2026-01 --timezone Europe/Berlin
   dynalimit usage summary --plan pro --since 24h --by hour --json`
 }
-
-// Validate is called by the parser.
-func (c usageSummaryCmd) Validate() error { return c.whose.Validate() }
 
 // summary is a period, for programs.
 type summary struct {
@@ -83,6 +81,7 @@ func (c usageSummaryCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		return badInput("%w", err)
 	}
 	a = a.widened(c.By, now(ctx))
+	a.namespace = g.Namespace
 	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
 		s, err := summarize(c.By, a, now(ctx), c.find(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By}))
 		if err != nil {
@@ -126,8 +125,25 @@ func (s summary) limits() []string {
 	return slices.Compact(names)
 }
 
-// course is how wide a sparkline of a summary is.
-const course = 24
+const (
+	// course is how wide a sparkline of a summary is, and leastCourse how wide at least:
+	// where there is less room there is none.
+	course, leastCourse = 24, 8
+	// besides is what a line of a summary has besides a sparkline and the amount: a short
+	// name, a share, and what is between them.
+	besides = 2 + 6 + 2 + 2 + 2 + len("  12 %")
+)
+
+// courseOf is how wide a sparkline is on a terminal, beside amounts of a width; 0 for none.
+func courseOf(terminal, amount int) int {
+	if terminal <= 0 {
+		return course
+	}
+	if room := min(course, terminal-amount-besides); room >= leastCourse {
+		return room
+	}
+	return 0
+}
 
 // measures are the bars of a limit, the largest first.
 func (s summary) measures(out *term.Output, limit string) []term.Measure {
@@ -139,29 +155,20 @@ func (s summary) measures(out *term.Output, limit string) []term.Measure {
 			sum, largest = notation.Sum(sum, max(0, t.Consumed)), max(largest, t.Consumed)
 		}
 	}
-	slices.SortStableFunc(some, func(a, b totalUsage) int { return compare(b.Consumed, a.Consumed) })
+	slices.SortStableFunc(some, func(a, b totalUsage) int { return cmp.Compare(b.Consumed, a.Consumed) })
 	amount := 0
 	for _, t := range some {
 		amount = max(amount, len(notation.Tokens(t.Consumed)))
 	}
-	bars := make([]term.Measure, len(some))
+	bars, width := make([]term.Measure, len(some)), courseOf(out.Width, amount)
 	for i, t := range some {
-		bars[i] = term.Measure{
-			Name: t.Resource, Share: float64(t.Consumed) / float64(max(1, largest)), Paint: out.Green,
-			Text: fmt.Sprintf("%s  %*s  %s", term.Spark(t.Series, course), amount, notation.Tokens(t.Consumed), shareText(t.Consumed, sum)),
+		text := fmt.Sprintf("%*s  %s", amount, notation.Tokens(t.Consumed), shareText(t.Consumed, sum))
+		if width > 0 {
+			text = term.Spark(t.Series, width) + "  " + text
 		}
+		bars[i] = term.Measure{Name: t.Resource, Text: text, Share: float64(t.Consumed) / float64(max(1, largest)), Paint: out.Green}
 	}
 	return bars
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // shareText is a share of a sum: " 12 %".

@@ -219,6 +219,34 @@ func TestRanksStandBelowEachOther(t *testing.T) {
 		"  key-2  ██░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░    100    7 %  1,234 denied\n", ranks)
 }
 
+// TestAmountsAreWholeOnANarrowTerminal: an amount that is cut is a wrong one.
+func TestAmountsAreWholeOnANarrowTerminal(t *testing.T) {
+	m := weekOfUse(t)
+	m.width = 20
+	for command, want := range map[string]string{
+		"usage summary --since 3d":                       "tpm\ngpt-4\n  144,865   100 %\nclaude\n  106    <1 %\n",
+		"usage top --resource gpt-4 --since 3d --of tpm": "key-2\n  100,300   69 %\n",
+		"usage top --resource gpt-4 --now --of tpm":      "key-1\n  0 of 10,000,000\n",
+		"usage list --entity key-1 --since 3d":           "2026-01-21\n  LIMIT rpm\n  CONSUMED 2\n",
+	} {
+		assert.Contains(t, m.must(strings.Fields(command)...), want, command)
+	}
+	m.width = 40
+	assert.Contains(t, m.must("usage", "summary", "--since", "3d"), "  gpt-4   ███████  ·▄█▁  144,865   100 %\n")
+	assert.Contains(t, m.must("usage", "summary", "--since", "3d", "--by", "hour"), "  gpt-4   ···▄···▁··█·▁  144,865   100 %\n", "a course instead of a bar")
+}
+
+// TestNothingUsedMayBeOfANamespace: whoever reads none is told of them; whoever reads one knows.
+func TestNothingUsedMayBeOfANamespace(t *testing.T) {
+	s := newTable(t)
+	require.NoError(t, s.repository().RegisterNamespace(t.Context(), "acme"))
+	const hint = "'dynalimit namespace list'"
+	assert.Contains(t, s.must("usage", "list"), hint)
+	of := s.must("usage", "list", "--namespace", "acme")
+	assert.Contains(t, of, "Nothing was used")
+	assert.NotContains(t, of, hint)
+}
+
 // TestListExplainsOnce: what words mean stands below all resources, not below each.
 func TestListExplainsOnce(t *testing.T) {
 	m := weekOfUse(t)

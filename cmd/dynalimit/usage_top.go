@@ -80,6 +80,7 @@ func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) erro
 	}
 	by := a.widest()
 	a = a.widened(by, now(ctx))
+	a.namespace = g.Namespace
 	return g.readingUsage(ctx, out, a.zone, func(repo *dynalimit.Repository, r *aggregator.Reader) error {
 		if c.Now {
 			return c.showNow(ctx, out, repo)

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/smithy-go/logging"
-
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/live"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
@@ -57,35 +56,20 @@ func (c usageWatchCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 	if err != nil {
 		return badInput("%w", err)
 	}
-	o := g.options(ctx)
-	cfg, err := o.Config(ctx)
-	if err != nil {
-		return g.explain(ctx, err)
-	}
-	cfg.Logger = logging.Nop{} // nothing but the view writes on its terminal
-	meter := &live.Meter{DynamoDB: o.ClientOf(cfg)}
-	repo, err := o.On(meter)
-	if err != nil {
-		return g.explain(ctx, err)
-	}
-	reader, err := g.usageReader(ctx, meter, a.zone)
-	if err != nil {
-		return g.explain(ctx, err)
-	}
-	over := out.Watch(o.Where())
-	err = g.registered(ctx, repo)
-	over()
-	if err != nil {
-		return g.explain(ctx, err)
-	}
-	if c.Once || out.JSON || out.In == nil || out.Width == 0 {
-		defer out.Watch(o.Where())()
-		return g.explain(ctx, c.once(ctx, out, reader))
-	}
-	read := func(ctx context.Context, _ live.What) live.Reading { return c.look(ctx, reader, meter) }
-	return g.explain(ctx, live.Live{
-		Read: read, What: live.What{Page: c.title(), Hint: "Open windows grow; 'usage list' shows each."}, Every: c.Every, Style: out, Now: time.Now,
-	}.Show(ctx, out.In, out.Writer))
+	return g.viewing(ctx, out, func(_ *dynalimit.Repository, meter *live.Meter) error {
+		reader, err := g.usageReader(ctx, meter, a.zone)
+		if err != nil {
+			return err
+		}
+		if c.Once || !onScreen(out) {
+			defer out.Watch(g.options(ctx).Where())()
+			return c.once(ctx, out, reader)
+		}
+		read := func(ctx context.Context, _ live.What) live.Reading { return c.look(ctx, reader, meter) }
+		return live.Live{
+			Read: read, What: live.What{Page: c.title(), Hint: "Open windows grow; 'usage list' shows each."}, Every: c.Every, Style: out, Now: time.Now,
+		}.Show(ctx, out.In, out.Writer)
+	})
 }
 
 // title is that of the view.

@@ -19,10 +19,7 @@ var columns = []string{
 
 // CSV writes usage as comma-separated values, a line for each limit of a window, as RFC 4180
 // has it. Amounts are in tokens, exact.
-type CSV struct {
-	to    *csv.Writer
-	lines int64
-}
+type CSV struct{ to *csv.Writer }
 
 // NewCSV returns a CSV that writes to w, with its titles written.
 func NewCSV(w io.Writer) (*CSV, error) {
@@ -34,7 +31,6 @@ func NewCSV(w io.Writer) (*CSV, error) {
 // Add writes what a window used.
 func (c *CSV) Add(u aggregator.Usage) error {
 	for _, l := range u.Limits {
-		c.lines++
 		if err := c.to.Write([]string{
 			u.Start.Format(time.RFC3339), u.End.Format(time.RFC3339), string(u.Window), cell(u.Resource), cell(u.Entity), cell(u.Parent), cell(u.Plan), cell(l.Limit),
 			notation.Decimal(l.Consumed), notation.Decimal(l.Pending), notation.Decimal(l.Repaired), notation.Decimal(l.Missing),

@@ -2,11 +2,12 @@ package manifest
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
 const (
@@ -77,16 +78,8 @@ func parseSeconds(text string) (d time.Duration, reason string) {
 
 // amountOf writes a number so that its size is seen: 600, 10_000, 2_500_000.
 func amountOf(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	if n < 10_000 || n == math.MinInt64 {
-		return text
+	if n < 10_000 {
+		return strconv.FormatInt(n, 10)
 	}
-	var b strings.Builder
-	for i, digit := range text {
-		if i > 0 && (len(text)-i)%3 == 0 {
-			b.WriteByte('_')
-		}
-		b.WriteRune(digit)
-	}
-	return b.String()
+	return strings.ReplaceAll(notation.Number(n), ",", "_")
 }

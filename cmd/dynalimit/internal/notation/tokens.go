@@ -1,6 +1,7 @@
 package notation
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -11,50 +12,36 @@ const perToken = 1000
 
 // Decimal is an amount in millitokens as tokens, exact, for programs: 1234567.5.
 func Decimal(milli int64) string {
-	sign, whole, rest := parts(milli)
-	text := sign + strconv.FormatUint(whole, 10)
-	if rest == 0 {
-		return text
-	}
-	digits := strconv.FormatUint(perToken+rest, 10)[1:]
-	return text + "." + strings.TrimRight(digits, "0")
-}
-
-// parts are the sign, the tokens and the millitokens of an amount.
-func parts(milli int64) (sign string, whole, rest uint64) {
-	size := uint64(milli)
+	sign, size := "", uint64(milli)
 	if milli < 0 {
 		sign, size = "-", -size
 	}
-	return sign, size / perToken, size % perToken
+	text := sign + strconv.FormatUint(size/perToken, 10)
+	if rest := size % perToken; rest > 0 {
+		text += "." + strings.TrimRight(fmt.Sprintf("%03d", rest), "0")
+	}
+	return text
 }
 
 // Tokens is an amount in millitokens as tokens, exact, for people: 1,234,567.5.
 func Tokens(milli int64) string {
-	text := Decimal(milli)
-	whole, rest, fraction := strings.Cut(text, ".")
-	sign := ""
-	if strings.HasPrefix(whole, "-") {
-		sign, whole = "-", whole[1:]
-	}
-	whole = sign + grouped(whole)
+	whole, rest, fraction := strings.Cut(Decimal(milli), ".")
 	if fraction {
-		return whole + "." + rest
+		rest = "." + rest
 	}
-	return whole
+	return grouped(whole) + rest
 }
 
 // Number is a whole number for people: 1,234,567.
-func Number(n int64) string {
-	if n < 0 {
-		return "-" + grouped(strings.TrimPrefix(strconv.FormatInt(n, 10), "-"))
-	}
-	return grouped(strconv.FormatInt(n, 10))
-}
+func Number(n int64) string { return grouped(strconv.FormatInt(n, 10)) }
 
-// grouped puts a comma between each three digits.
-func grouped(digits string) string {
+// grouped puts a comma between each three digits of a whole number.
+func grouped(number string) string {
 	var out strings.Builder
+	digits, negative := strings.CutPrefix(number, "-")
+	if negative {
+		out.WriteByte('-')
+	}
 	for i, d := range digits {
 		if i > 0 && (len(digits)-i)%3 == 0 {
 			out.WriteByte(',')

@@ -1,47 +1,20 @@
 package report
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
 )
 
-// milli is how many millitokens a token has.
-const milli = 1000
-
 // amount is a number of millitokens in tokens, to the last one: 1,234.5.
-func amount(n int64) string {
-	sign, rest := "", uint64(n)
-	if n < 0 {
-		sign, rest = "−", -rest
-	}
-	text := sign + grouped(rest/milli)
-	if thousandths := rest % milli; thousandths > 0 {
-		text += "." + strings.TrimRight(fmt.Sprintf("%03d", thousandths), "0")
-	}
-	return text
-}
+func amount(n int64) string { return typeset(notation.Tokens(n)) }
 
 // count is a whole number: 12,345.
-func count(n int64) string {
-	if n < 0 {
-		return "−" + grouped(-uint64(n))
-	}
-	return grouped(uint64(n))
-}
+func count(n int64) string { return typeset(notation.Number(n)) }
 
-// grouped is a number with a comma before every three digits.
-func grouped(n uint64) string {
-	digits := strconv.FormatUint(n, 10)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
-}
+// typeset has a number begin with a minus sign where it begins with a hyphen.
+func typeset(number string) string { return strings.Replace(number, "-", "−", 1) }
 
 // share is a part of a whole in per cent; empty where a share says nothing, as where some
 // gave back more than they took.

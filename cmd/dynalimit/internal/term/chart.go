@@ -67,11 +67,19 @@ const (
 )
 
 // Bars draws bars below each other, indented, their names and texts in columns. On a
-// terminal the bars take what room there is; where that is none, lines are cut.
+// terminal the bars take what room there is; where that is none, names are cut, and where
+// that does not do, each text stands below its name. Texts are never cut: an amount that is
+// cut is a wrong one.
 func (o *Output) Bars(indent int, bars []Measure) {
 	name, text := 0, 0
 	for _, b := range bars {
 		name, text = max(name, ansi.StringWidth(Plain(b.Name))), max(text, ansi.StringWidth(Plain(b.Text)))
+	}
+	if o.Width > 0 && indent+min(name, narrowest)+gap+text > o.Width {
+		for _, b := range bars {
+			o.below(indent, b)
+		}
+		return
 	}
 	width := widestBar
 	if o.Width > 0 {
@@ -100,9 +108,14 @@ func (o *Output) bar(indent string, b Measure, name, text, width int) {
 	}
 	behind := Plain(b.Text)
 	parts = append(parts, strings.Repeat(" ", max(0, text-ansi.StringWidth(behind)))+behind)
-	line := strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " ")
-	if o.Width > 0 {
-		line = ansi.Truncate(line, o.Width, "…")
+	fmt.Fprintln(o, strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " "))
+}
+
+// below draws a measure without a bar, in as many lines as it takes.
+func (o *Output) below(indent int, b Measure) {
+	fmt.Fprintln(o, ansi.Truncate(Plain(b.Name), o.Width, "…"))
+	indent = min(indent, o.Width-1)
+	for line := range strings.SplitSeq(ansi.Wrap(strings.TrimSpace(Plain(b.Text)), o.Width-indent, ""), "\n") {
+		fmt.Fprintln(o, strings.Repeat(" ", indent)+line)
 	}
-	fmt.Fprintln(o, line)
 }

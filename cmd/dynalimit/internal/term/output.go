@@ -103,6 +103,12 @@ func (o *Output) Show(value any, people func()) error {
 	return err
 }
 
+// Line is a value as a line of JSON, for results that are one object after the other.
+func Line(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	return append(escaped(text), '\n'), err
+}
+
 // Bold is for titles and names.
 func (o *Output) Bold(s string) string { return o.Style("1", s) }
 

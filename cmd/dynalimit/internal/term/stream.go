@@ -159,6 +159,9 @@ func (s *sheet) print(row []string) {
 			}
 			line = "  " + strings.TrimSpace(s.titles[i]) + " " + cell
 		}
-		fmt.Fprintln(s.out, ansi.Truncate(Plain(line), s.out.Width, "…"))
+		if line = Plain(line); !s.whole {
+			line = ansi.Truncate(line, s.out.Width, "…")
+		}
+		fmt.Fprintln(s.out, line)
 	}
 }

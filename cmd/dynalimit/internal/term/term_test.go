@@ -58,6 +58,7 @@ func TestWholeTable(t *testing.T) {
 			"2026-01-21 17:00  tpm    1,491,730\n" +
 			"                  rpm        1,899\n",
 		33: "2026-01-21 17:00\n  LIMIT tpm\n  CONSUMED 1,491,730\n\n  LIMIT rpm\n  CONSUMED 1,899\n",
+		12: "2026-01-21 17:00\n  LIMIT tpm\n  CONSUMED 1,491,730\n\n  LIMIT rpm\n  CONSUMED 1,899\n",
 	} {
 		var out bytes.Buffer
 		(&Output{Writer: &out, Width: width}).WholeTable(titles, rows)
