@@ -116,11 +116,13 @@ var importTable = []importRow{
 		reason:  "who reads which shard, and in which order, is decided from values, so that every constellation can be tried",
 	},
 	{
-		folder:  "aggregator",
-		std:     append([]string{"context", "crypto/rand", "iter", "math/rand/v2", "runtime/debug", "sync/atomic", "unicode/utf8"}, pureStd...),
-		project: []string{"internal/ddb", "internal/lock", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage"},
-		others:  []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync"},
-		reason:  "it reads what the limiter writes and needs nothing of how it decides",
+		folder: "aggregator",
+		std:    append([]string{"context", "crypto/rand", "iter", "math/rand/v2", "runtime/debug", "sync/atomic", "unicode/utf8"}, pureStd...),
+		project: []string{
+			"internal/admin", "internal/audit", "internal/ddb", "internal/lock", "internal/problem", "internal/schema", "internal/shards", "internal/table", "internal/usage",
+		},
+		others: []string{sdk, "github.com/aws/smithy-go", "golang.org/x/sync"},
+		reason: "it reads what the limiter writes and needs nothing of how it decides",
 	},
 	{
 		folder:  "aggregator/archive",

@@ -99,10 +99,10 @@ func (c *Closer) put(ctx context.Context, keys schema.Keys, sum schema.UsageSum)
 func (c *Closer) write(ctx context.Context, send func() error) (bool, error) {
 	for try := 0; ; try++ {
 		err := send()
-		if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused || err == nil {
-			return !refused, nil
-		}
 		verdict := ddb.Classify(err, ctx)
+		if verdict.Verdict == ddb.Landed || verdict.Verdict == ddb.Refused {
+			return verdict.Verdict == ddb.Landed, nil
+		}
 		if verdict.Setting || !verdict.Verdict.Unavailable() || !pauses.Pause(ctx, try) {
 			return false, c.table.Failure(opClose, err)
 		}

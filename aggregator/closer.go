@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/dynalimit/dynalimit/internal/audit"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lock"
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -123,6 +124,7 @@ type Closer struct {
 	store   Storage
 	table   *table.Table
 	options CloserOptions
+	ids     audit.IDs
 }
 
 // NewCloser returns a Closer of a table's usage. It fails with a *ValidationError for bad
@@ -148,7 +150,7 @@ func NewCloser(client Storage, tableName string, opts *CloserOptions) (*Closer, 
 		return nil, err
 	}
 	o.setDefaults()
-	return &Closer{client, &table.Table{Client: client, Name: tableName}, o}, nil
+	return &Closer{store: client, table: &table.Table{Client: client, Name: tableName}, options: o}, nil
 }
 
 // called refuses a call without a context, or of a Closer that NewCloser did not make.

@@ -190,7 +190,7 @@ func TestRestOfBuckets(t *testing.T) {
 		acquire(3)
 		o.take(true)
 		began := o.clock()
-		options := aggregator.RepairOptions{From: began.Add(-3 * time.Hour), To: began.Add(time.Hour)}
+		options := aggregator.RepairOptions{Principal: "ops", From: began.Add(-3 * time.Hour), To: began.Add(time.Hour)}
 		o.now.Add(int64(25 * time.Hour))
 		done, err := o.closer.Repair(t.Context(), options)
 		require.NoError(t, err)

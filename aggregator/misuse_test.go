@@ -52,7 +52,7 @@ func misused(p *aggregator.Processor, c *aggregator.Closer, r *aggregator.Reader
 		"closer": func(ctx context.Context) []error {
 			_, due := c.CloseDue(ctx)
 			_, closed := c.Close(ctx, noon, hour)
-			_, repaired := c.Repair(ctx, aggregator.RepairOptions{})
+			_, repaired := c.Repair(ctx, aggregator.RepairOptions{Principal: "ops"})
 			return []error{due, closed, repaired, c.Run(ctx)}
 		},
 		"reader": func(ctx context.Context) []error {
@@ -212,7 +212,7 @@ func TestTimesAreChecked(t *testing.T) {
 	before := db.Meter()
 	closing := func(from, to time.Time) error { _, err := c.Close(t.Context(), from, to); return err }
 	repair := func(from, to time.Time) error {
-		_, err := c.Repair(t.Context(), aggregator.RepairOptions{From: from, To: to})
+		_, err := c.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops", From: from, To: to})
 		return err
 	}
 	requireInvalid(t, closing(time.Time{}, noon), "from")
@@ -264,7 +264,7 @@ func TestCallbacksCallBack(t *testing.T) {
 		}
 		_, err := o.closer.CloseDue(o.t.Context())
 		require.NoError(o.t, err)
-		_, err = o.closer.Repair(o.t.Context(), aggregator.RepairOptions{})
+		_, err = o.closer.Repair(o.t.Context(), aggregator.RepairOptions{Principal: "ops"})
 		require.NoError(o.t, err)
 	}})
 	o.used("a", "gpt-4", noon.Add(30*time.Hour), -1, 1000)

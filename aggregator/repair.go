@@ -25,6 +25,16 @@ type RepairOptions struct {
 	First bool
 	// DryRun says what would be booked, and writes nothing. Defaults to false.
 	DryRun bool
+	// Principal is who repairs, as the events of what is booked tell: an address, an ARN, the
+	// name of a service, at most 256 characters that can be seen. Defaults to none: then only a
+	// dry run is made, unless AllowAnonymous.
+	Principal string
+	// AllowAnonymous lets usage be repaired without a principal: the events name nobody.
+	// Defaults to false.
+	AllowAnonymous bool
+	// AuditRetention is how long the event of a booking is kept; a negative one is for ever.
+	// Defaults to 90 days.
+	AuditRetention time.Duration
 }
 
 // Booking is consumption that was booked later.
@@ -53,16 +63,21 @@ type Repaired struct {
 // hour of buckets that nothing was written to for more than a day. Then it makes the sums
 // anew of the hours, days and months that it booked in, also in a call before this one that
 // was cut. Every booking is made once, also when several repair at once, and whatever
-// records come later: totals stay what the counters grew by.
+// records come later: totals stay what the counters grew by. Each is made in one transaction
+// with its event, whose action is "usage_repaired", so that Repository.AuditEvents tells who
+// booked how much of what.
 //
 // An item that cannot be read is left as it is, and the error names it. It fails with a
-// *ValidationError where RepairOptions.From is not before To.
+// *ValidationError where RepairOptions.From is not before To, and without a Principal.
 //
 // The sum of all snapshots of a limit is then what its counters grew by since the first of
 // them, except before ends that nobody saw.
 func (c *Closer) Repair(ctx context.Context, o RepairOptions) (Repaired, error) {
 	var done Repaired
 	if err := c.called(ctx); err != nil {
+		return done, err
+	}
+	if err := o.check(); err != nil {
 		return done, err
 	}
 	if o.To.IsZero() {
@@ -187,7 +202,7 @@ func (r *repair) book(ctx context.Context, all schema.UsageRepair) (bool, error)
 	for chunk := range slices.Chunk(all.Bookings, schema.MostBookings) {
 		part := all
 		part.Bookings = chunk
-		if booked, err := r.update(ctx, all.Key(), part.Statement()); !booked || err != nil {
+		if booked, err := r.bookWithEvent(ctx, part); !booked || err != nil {
 			return false, err
 		}
 	}

@@ -156,7 +156,7 @@ func TestGapsAreRepairedToTheTruth(t *testing.T) {
 			require.NoError(t, o.limiter.Close(t.Context()))
 			o.take(o.rnd.IntN(3) == 0)
 			o.now.Add(int64(30 * time.Hour))
-			options := aggregator.RepairOptions{From: time.Date(2026, 3, 30, 0, 0, 0, 0, time.UTC), First: true, DryRun: true}
+			options := aggregator.RepairOptions{Principal: "ops", From: time.Date(2026, 3, 30, 0, 0, 0, 0, time.UTC), First: true, DryRun: true}
 			dry, err := o.closer.Repair(t.Context(), options)
 			require.NoError(t, err)
 			options.DryRun = false

@@ -52,7 +52,7 @@ func TestBucketThatIsUsedWhileItIsRepaired(t *testing.T) {
 				}
 				return ddbmem.Fault{}
 			})
-			done, err := o.closer.Repair(t.Context(), aggregator.RepairOptions{From: began})
+			done, err := o.closer.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops", From: began})
 			o.db.SetFaults(nil)
 			require.NoError(t, err)
 			require.True(t, used.Load())
@@ -61,7 +61,7 @@ func TestBucketThatIsUsedWhileItIsRepaired(t *testing.T) {
 			o.stream.read()
 			assert.Empty(t, o.deliver(o.p).Gaps, "lost: %v: every record of the hour came", lost)
 			o.now.Add(int64(30 * time.Hour))
-			_, err = o.closer.Repair(t.Context(), aggregator.RepairOptions{From: began})
+			_, err = o.closer.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops", From: began})
 			require.NoError(t, err)
 			got := int64(0)
 			counted, _ := usage(t, o.db)
@@ -84,7 +84,7 @@ func TestAnswersThatAreLostWhileBucketsAreRepaired(t *testing.T) {
 		o.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
 			return ddbmem.Fault{Lose: q.Operation == "UpdateItem" && lost.CompareAndSwap(false, true)}
 		})
-		_, err := o.closer.Repair(t.Context(), aggregator.RepairOptions{From: began})
+		_, err := o.closer.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops", From: began})
 		o.db.SetFaults(nil)
 		require.NoError(t, err)
 		require.True(t, lost.Load())
@@ -103,7 +103,7 @@ func TestSumsOfClosersWhoseClocksDiffer(t *testing.T) {
 			_, err = fast.CloseDue(t.Context())
 			require.NoError(t, err)
 			o.now.Add(int64(time.Second))
-			done, err := o.closer.Repair(t.Context(), aggregator.RepairOptions{From: began})
+			done, err := o.closer.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops", From: began})
 			require.NoError(t, err)
 			require.Len(t, done.Bookings, 1)
 			assert.EqualValues(t, 8000, summedUp(t, o.db, "RESOURCE#gpt-4 #USAGE_HOUR#"), "%v", ahead)

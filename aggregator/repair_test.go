@@ -134,7 +134,7 @@ func TestGapsBetweenHours(t *testing.T) {
 			o.now = noon.Add(30 * time.Hour)
 			assert.ElementsMatch(t, test.gaps, o.close(o.now).Gaps)
 			for _, first := range []bool{false, true} {
-				opts := aggregator.RepairOptions{From: noon, To: noon.Add(4 * time.Hour), First: first, DryRun: true}
+				opts := aggregator.RepairOptions{Principal: "ops", From: noon, To: noon.Add(4 * time.Hour), First: first, DryRun: true}
 				before := o.db.Meter()
 				dry := o.repair(opts)
 				assert.Zero(t, o.db.Meter().Sub(before).WriteUnits())
@@ -166,7 +166,7 @@ func TestBucketMadeAnewThatNoRecordShows(t *testing.T) {
 	for name, used := range map[string]time.Time{"in a later hour": noon.Add(3 * time.Hour), "in the same hour": noon.Add(5 * time.Minute)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				opts := aggregator.RepairOptions{From: noon}
+				opts := aggregator.RepairOptions{Principal: "ops", From: noon}
 				made := func() *office {
 					o := newOffice(t, noon, nil)
 					o.usedIn("a", noon, -1, 100)
@@ -175,7 +175,7 @@ func TestBucketMadeAnewThatNoRecordShows(t *testing.T) {
 					return o
 				}
 				o := made()
-				dry := o.repair(aggregator.RepairOptions{From: noon, DryRun: true})
+				dry := o.repair(aggregator.RepairOptions{Principal: "ops", From: noon, DryRun: true})
 				done := o.repair(opts)
 				assert.Equal(t, dry.Bookings, done.Bookings)
 				assert.Equal(t, dry.Unseen, done.Unseen)
@@ -244,7 +244,7 @@ func TestRecordsAfterARepair(t *testing.T) {
 	o.seq++ // the record from 5 to 8
 	o.used("key-1", "gpt-4", noon.Add(2*time.Hour), 8, 9)
 	o.now = noon.Add(40 * time.Hour)
-	opts := aggregator.RepairOptions{From: noon}
+	opts := aggregator.RepairOptions{Principal: "ops", From: noon}
 	require.Len(t, o.repair(opts).Bookings, 1)
 	assert.EqualValues(t, 9, o.total())
 	late := record(2, noon.Add(time.Hour), 5, 8)
@@ -266,7 +266,7 @@ func TestRepairUnderFaults(t *testing.T) {
 			o.used("key-1", "gpt-4", noon.Add(time.Hour), 10, 11)
 			o.used("key-1", "gpt-4", noon.Add(2*time.Hour), 13, 15)
 			o.now = noon.Add(40 * time.Hour)
-			opts := aggregator.RepairOptions{From: noon, To: noon.Add(3 * time.Hour)}
+			opts := aggregator.RepairOptions{Principal: "ops", From: noon, To: noon.Add(3 * time.Hour)}
 			whole := o.cutAt(cut, func() error {
 				_, err := o.closer.Repair(t.Context(), opts)
 				return err

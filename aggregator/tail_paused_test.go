@@ -144,7 +144,7 @@ func TestTailsThatStandStill(t *testing.T) {
 				f.step()
 				after(time.Duration(f.rnd.IntN(5000)) * time.Millisecond)
 				if f.rnd.IntN(10) == 0 {
-					done, err := f.closer.Repair(t.Context(), aggregator.RepairOptions{From: f.clock().Add(-50 * time.Hour)})
+					done, err := f.closer.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops", From: f.clock().Add(-50 * time.Hour)})
 					require.NoError(t, err)
 					require.Empty(t, done.Bookings, "seed %d", seed)
 				}
@@ -168,7 +168,7 @@ func TestTailsThatStandStill(t *testing.T) {
 			require.Empty(t, missing, "seed %d", seed)
 			f.end()
 			require.Equal(t, f.want(), f.got(), "seed %d", seed)
-			done, err := f.closer.Repair(t.Context(), aggregator.RepairOptions{})
+			done, err := f.closer.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops"})
 			require.NoError(t, err)
 			require.Empty(t, done.Bookings, "seed %d", seed)
 			for _, x := range f.all {

@@ -80,15 +80,11 @@ func (c usageRepairCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		if err := g.registered(ctx, repo); err != nil {
 			return err
 		}
-		client, err := g.options(ctx).Client(ctx)
+		closer, who, err := closerOf(ctx, g)
 		if err != nil {
 			return err
 		}
-		closer, err := aggregator.NewCloser(client, g.Table, &aggregator.CloserOptions{Namespaces: []string{g.Namespace}, Now: clockOf(ctx)})
-		if err != nil {
-			return err
-		}
-		how := aggregator.RepairOptions{From: a.From, To: a.To, First: c.First, DryRun: c.DryRun}
+		how := aggregator.RepairOptions{From: a.From, To: a.To, First: c.First, DryRun: c.DryRun, Principal: who}
 		if !c.DryRun && !c.Yes {
 			if err := c.ask(ctx, out, closer, how); err != nil {
 				return err
@@ -100,6 +96,21 @@ func (c usageRepairCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		}
 		return c.show(out, a, done)
 	})
+}
+
+// closerOf is what repairs, and in whose name.
+func closerOf(ctx context.Context, g *globals) (*aggregator.Closer, string, error) {
+	o := g.options(ctx)
+	cfg, err := o.Config(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	who, err := o.Identity(ctx, cfg)
+	if err != nil {
+		return nil, "", err
+	}
+	closer, err := aggregator.NewCloser(o.ClientOf(cfg), g.Table, &aggregator.CloserOptions{Namespaces: []string{g.Namespace}, Now: clockOf(ctx)})
+	return closer, who, err
 }
 
 // ask asks, unless there is nothing to book: then no more is done than what a repair that

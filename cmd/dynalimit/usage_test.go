@@ -278,5 +278,6 @@ func TestUsageRepairTranscript(t *testing.T) {
 	})
 	m = lossy(t)
 	m.golden("usage_repair_nobody.txt", [][]string{{"usage", "repair", "--since", "3d"}, {"usage", "repair", "--namespace", "eu", "--yes"}})
-	assert.Contains(t, m.must("usage", "repair", "--since", "3d", "--yes"), "Booked, and")
+	assert.Contains(t, m.must("usage", "repair", "--since", "3d", "--yes", "--as", "ann@example.com"), "Booked, and")
+	assert.Regexp(t, `ann@example\.com +usage repaired of key-2 on gpt-4\n.*"tpm":500000`, m.must("audit"))
 }
