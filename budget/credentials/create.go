@@ -134,7 +134,7 @@ func (s *Store) issue(
 	now := seconds(s.now())
 	pepper := s.Keys().Pepper(now)
 	next, fields := decide(now)
-	next.hash = pepper.hash(purposeClient, next.id(), secret)
+	next.hash = s.hash(pepper, purposeClient, next.id(), secret)
 	handout, err := s.handout(next, token, secret, now)
 	if err != nil {
 		return Issued{}, false, err

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"bytes"
 	"sync"
 	"testing"
 
@@ -60,4 +61,31 @@ func (w *world) attribute(key store.Key, name string) string {
 	text := d.String(out.Item, name)
 	assert.NoError(w.t, d.Err)
 	return text
+}
+
+// request is one as a database gets it.
+type request struct {
+	operation string
+	body      []byte
+}
+
+// wire notes the requests that a database gets.
+type wire struct {
+	mu       sync.Mutex
+	requests []request
+}
+
+func (r *wire) note(req *ddbmem.Request) ddbmem.Fault {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests = append(r.requests, request{req.Operation, bytes.Clone(req.Body)})
+	return ddbmem.Fault{}
+}
+
+func (r *wire) take() []request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.requests
+	r.requests = nil
+	return taken
 }

@@ -33,7 +33,7 @@ func (c *core) handout(a account, token, secret Secret, now time.Time) (store.It
 		return nil, err
 	}
 	item := handoutKey(token).Attributes()
-	item[attrOrg], item[attrRevision] = store.String(a.org), store.Int(a.revision)
+	item[attrOrg], item[attrRevision], item[attrVersion] = store.String(a.org), store.Int(a.revision), store.Int(a.version)
 	if a.app != "" {
 		item[attrApp] = store.String(a.app)
 	}
@@ -73,38 +73,47 @@ func (s *Store) Retrieve(ctx context.Context, org, app string, token Secret) (Cr
 	if err != nil {
 		return Credentials{}, failure("Retrieve", err)
 	}
-	revision, sealed, err := s.unused(item, org, app)
+	h, err := s.unused(item, org, app)
 	if err != nil {
 		return Credentials{}, failure("Retrieve", err)
 	}
-	secret, err := open(token, sealed, org, app, revision)
+	secret, err := open(token, h.sealed, org, app, h.revision)
 	if err != nil {
 		return Credentials{}, err
 	}
 	if err := s.use(ctx, token); err != nil {
 		return Credentials{}, failure("Retrieve", err)
 	}
-	return Credentials{Identity{ClientID: ClientID(org, app), Org: org, App: app}, secret}, nil
+	s.counts.retrievals.Add(1)
+	return Credentials{Identity{ClientID: ClientID(org, app), Org: org, App: app, Version: h.version}, secret}, nil
+}
+
+// sealedSecret is a secret that was not handed out yet, and which it is.
+type sealedSecret struct {
+	sealed            []byte
+	revision, version int64
 }
 
 // unused is what a token's item seals for an organisation or app, or why it is not handed
 // out: used wins over expired.
-func (c *core) unused(item store.Item, org, app string) (revision int64, sealed []byte, err error) {
+func (c *core) unused(item store.Item, org, app string) (sealedSecret, error) {
 	var d store.Decoder
 	misplaced := d.String(item, attrOrg) != org || d.String(item, attrApp) != app
-	revision, used, expires := d.Int(item, attrRevision), d.Int(item, attrUsed), time.Unix(d.Int(item, attrExpires), 0)
+	h := sealedSecret{revision: d.Int(item, attrRevision), version: d.Int(item, attrVersion)}
+	used, expires := d.Int(item, attrUsed), time.Unix(d.Int(item, attrExpires), 0)
 	blob, _ := item[attrSealed].(*types.AttributeValueMemberB)
 	switch {
 	case d.Err != nil:
-		return 0, nil, d.Err
+		return h, d.Err
 	case item == nil, misplaced:
-		return 0, nil, ErrTokenInvalid
+		return h, ErrTokenInvalid
 	case used != 0, blob == nil:
-		return 0, nil, ErrTokenUsed
+		return h, ErrTokenUsed
 	case !c.now().Before(expires):
-		return 0, nil, ErrTokenInvalid
+		return h, ErrTokenInvalid
 	}
-	return revision, blob.Value, nil
+	h.sealed = blob.Value
+	return h, nil
 }
 
 // use marks a token as used and deletes what it seals, if nobody else was quicker. A use

@@ -169,5 +169,8 @@ func (s *Store) revoke(ctx context.Context, operation, id string, key store.Key,
 	err = store.Retry(ctx, func() error {
 		return s.items.Put(ctx, s.items.Control, mark(key, until), "", nil, nil)
 	})
+	if err == nil {
+		s.counts.revocations.Add(1)
+	}
 	return failure(operation, err)
 }

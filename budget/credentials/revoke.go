@@ -63,5 +63,9 @@ func (s *Store) endOnce(ctx context.Context, org, app string, deleted bool) (ove
 		action = actionDeleted
 	}
 	mark := clientMark(next.id(), next.version, now.Add(s.opts.LongestToken))
-	return s.replace(ctx, action, seen, next, audit.Fields{"client_id": next.id(), "version": next.version}, s.put(mark, "", nil, nil))
+	overtaken, err = s.replace(ctx, action, seen, next, audit.Fields{"client_id": next.id(), "version": next.version}, s.put(mark, "", nil, nil))
+	if err == nil {
+		s.counts.revocations.Add(1)
+	}
+	return overtaken, err
 }

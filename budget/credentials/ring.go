@@ -140,7 +140,7 @@ func (s *Store) CreateKey(ctx context.Context, name string) (NewKey, error) {
 	}
 	now := seconds(s.now())
 	key := NewKey{ProvisioningKey{Name: name, Created: now, CreatedBy: s.principal}, secret}
-	stored := storedKey{key.ProvisioningKey, s.Keys().Pepper(now).hash(purposeKey, "", secret)}
+	stored := storedKey{key.ProvisioningKey, s.hash(s.Keys().Pepper(now), purposeKey, "", secret)}
 	event, err := s.event(actionKeyCreated, audit.KeyPrefix+name, "", audit.Fields{"name": name})
 	if err != nil {
 		return NewKey{}, err
@@ -197,6 +197,9 @@ func (s *Store) RevokeKey(ctx context.Context, name string) error {
 	if overtaken {
 		return notFound("there is no key %s", name)
 	}
+	if err == nil {
+		s.counts.revocations.Add(1)
+	}
 	return failure("RevokeKey", err)
 }
 
@@ -213,7 +216,7 @@ func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, 
 	if secret.Empty() || len(secret.Reveal()) > maxSecret {
 		return ProvisioningKey{}, ErrInvalidCredentials
 	}
-	given := newAttempt(s.Keys().peppers, purposeKey, "", secret)
+	given := s.attempt(s.Keys(), purposeKey, "", secret)
 	for _, get := range []func(context.Context, theRing, cache.Load[*keys]) (*keys, error){s.ring.known.Get, s.ring.known.Reload} {
 		ring, err := get(ctx, theRing{}, s.ring.load)
 		if err != nil {

@@ -29,6 +29,7 @@ type core struct {
 	layout  audit.Layout
 	ring    *ring
 	revoked *revocations
+	counts  counts
 }
 
 // New makes a store on the control table of package budget, which Keeper.CreateTables

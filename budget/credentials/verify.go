@@ -74,10 +74,12 @@ func (l *Login) Finish(ctx context.Context, secret Secret) (Identity, error) {
 		return Identity{}, ErrInvalidCredentials
 	}
 	keys, now := s.Keys(), s.now()
-	hash, ok := s.fitting(l.seen, newAttempt(keys.peppers, purposeClient, l.id, secret), secret, now)
+	hash, ok := s.fitting(l.seen, s.attempt(keys, purposeClient, l.id, secret), secret, now)
 	if !ok {
+		s.counts.refused.Add(1)
 		return Identity{}, ErrInvalidCredentials
 	}
+	s.counts.logins.Add(1)
 	if hash == l.seen.hash {
 		s.refresh(ctx, l.seen, keys.Pepper(now), secret)
 	}
@@ -117,13 +119,14 @@ func (s *Store) refresh(ctx context.Context, seen account, pepper Pepper, secret
 	if name, _, own := parseHash(seen.hash); own && name == pepper.ID {
 		return
 	}
+	hash := s.hash(pepper, purposeClient, seen.id(), secret)
 	err := store.Retry(ctx, func() error {
 		_, err := s.items.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &s.items.Control, Key: clientKey(seen.id()).Attributes(),
 			UpdateExpression: aws.String("SET #hash = :new"), ConditionExpression: aws.String("#hash = :old"),
 			ExpressionAttributeNames: map[string]string{"#hash": attrHash},
 			ExpressionAttributeValues: store.Item{
-				":new": store.String(pepper.hash(purposeClient, seen.id(), secret)), ":old": store.String(seen.hash),
+				":new": store.String(hash), ":old": store.String(seen.hash),
 			},
 		}, store.Once)
 		return err

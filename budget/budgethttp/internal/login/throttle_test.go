@@ -120,12 +120,12 @@ func TestUnknownClientsMakeNoItem(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.PerAddress = 1000 })
 	w.client(orgP, "")
 	before := scan(t, w.db, "control")
-	w.try(w.a, home, credentials.ClientID(orgO, "first"), wrong)
+	require.ErrorIs(t, w.try(w.a, home, credentials.ClientID(orgO, "first"), wrong), ErrUnauthorized)
 	limits := len(scan(t, w.db, "limits"))
 	for i := range 50 {
-		w.try(w.a, home, credentials.ClientID(orgO, "nobody-"+strings.Repeat("x", i)), wrong)
+		require.ErrorIs(t, w.try(w.a, home, credentials.ClientID(orgO, "nobody-"+strings.Repeat("x", i)), wrong), ErrUnauthorized)
 	}
-	w.try(w.a, home, strings.Repeat("y", 10_000), wrong)
+	require.ErrorIs(t, w.try(w.a, home, strings.Repeat("y", 10_000), wrong), ErrUnauthorized)
 	assert.Len(t, scan(t, w.db, "limits"), limits)
 	assert.NotContains(t, w.items("limits"), orgO)
 	assert.ElementsMatch(t, before, scan(t, w.db, "control"))
@@ -136,7 +136,7 @@ func TestUnknownClientsMakeNoItem(t *testing.T) {
 func TestUnknownClientAndWrongSecretAreAlike(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.PerAddress = 1000 })
 	known, unknown := w.client(orgO, appA).ClientID, credentials.ClientID(orgO, "app-production-apj")
-	w.try(w.a, home, credentials.ClientID(orgP, ""), wrong) // the address and nobody are known then
+	require.ErrorIs(t, w.try(w.a, home, credentials.ClientID(orgP, ""), wrong), ErrUnauthorized) // the address and nobody are known then
 	for try := range 12 {
 		w.wire.take()
 		errKnown := w.try(w.a, home, known, wrong)

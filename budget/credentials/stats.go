@@ -1,0 +1,49 @@
+package credentials
+
+import "sync/atomic"
+
+// Stats count what a store did since it was made, with the stores of its As.
+type Stats struct {
+	// Logins is how many logins of clients were good, RefusedLogins how many were not.
+	Logins, RefusedLogins int64
+	// Hashes is how many HMACs were computed: for each secret that is looked at one under
+	// each pepper, whoever it is of.
+	Hashes int64
+	// Retrievals is how many secrets were handed out.
+	Retrievals int64
+	// Revocations is how many tokens, sessions, clients and provisioning keys were ended.
+	Revocations int64
+	// RevocationHits is how often a token was known not to be revoked, or to be, without a
+	// read; RevocationReads how often that was read.
+	RevocationHits, RevocationReads int64
+}
+
+// counts are the Stats that are counted here.
+type counts struct {
+	logins, refused, hashes, retrievals, revocations atomic.Int64
+}
+
+// Stats returns what the store did so far. It makes no request.
+func (s *Store) Stats() Stats {
+	if s == nil || s.core == nil {
+		return Stats{}
+	}
+	cached := s.revoked.known.Stats()
+	return Stats{
+		Logins: s.counts.logins.Load(), RefusedLogins: s.counts.refused.Load(), Hashes: s.counts.hashes.Load(),
+		Retrievals: s.counts.retrievals.Load(), Revocations: s.counts.revocations.Load(),
+		RevocationHits: cached.Hits, RevocationReads: cached.Loads,
+	}
+}
+
+// hash is a secret's hash under the pepper of new hashes.
+func (c *core) hash(pepper Pepper, purpose, owner string, secret Secret) string {
+	c.counts.hashes.Add(1)
+	return pepper.hash(purpose, owner, secret)
+}
+
+// attempt hashes a secret that somebody gave.
+func (c *core) attempt(keys *KeySet, purpose, owner string, secret Secret) attempt {
+	c.counts.hashes.Add(int64(len(keys.peppers)))
+	return newAttempt(keys.peppers, purpose, owner, secret)
+}
