@@ -6,6 +6,7 @@ import "os"
 // quick, and safe for concurrent use. The set it returns does not change; another call may
 // return another set.
 type KeySource interface {
+	// Keys returns the keys in force now.
 	Keys() *KeySet
 }
 

@@ -25,7 +25,7 @@ const CacheTTL = 30 * time.Second
 
 // Options configure a Store.
 type Options struct {
-	// Keys has the peppers and the keys that sign. Required.
+	// Keys has the peppers and the keys that sign. Nil is refused.
 	Keys KeySource
 	// Now is the clock. Defaults to the process's, corrected by DynamoDB's.
 	Now func() time.Time
