@@ -56,13 +56,9 @@ func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org,
 // if an earlier try of writer's, which was not answered, has made it so.
 func (adm *administration) decideOrg(ctx context.Context, by string, org Org, writer string) (orgItem, *change, error) {
 	now := adm.now()
-	seen, err := adm.loadOrg(ctx, org.ID)
-	fresh := errors.Is(err, ErrNotFound)
-	if err != nil && !fresh {
-		return orgItem{}, nil, err
-	}
-	if seen.Writer == writer {
-		return seen, nil, nil
+	seen, err := adm.orgBefore(ctx, org.ID)
+	if err != nil || seen.Writer == writer {
+		return seen, nil, err
 	}
 	apps, err := adm.loadApps(ctx, org.ID)
 	if err != nil {
@@ -70,12 +66,16 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	}
 	next := calendar.Regime{Zone: org.Timezone, Scope: org.Scope, Enforcement: org.Enforcement}
 	cal := calendar.Calendar{next}
-	if !fresh {
+	kept := len(seen.Calendar) > 0 // also of one that was deleted: no day is entered twice
+	if kept {
 		cal = seen.calendar()
 	}
 	labels := union(seen.Labels, org.Ordering...)
 	limits := [][]PeriodQuota{org.Limits}
 	for _, id := range slices.Sorted(maps.Keys(apps)) {
+		if apps[id].deleted() {
+			continue
+		}
 		a := apps[id].app(id)
 		if err := validateApp(org, a, cal.At(now).Scope, next.Scope); err != nil {
 			return orgItem{}, nil, err
@@ -86,15 +86,28 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 		next.Counters = calendar.JoinKinds(kindsOf(limits...))
 	}
 	created := time.Unix(seen.Created, 0)
-	if fresh {
-		cal, created = calendar.Calendar{next}, now
-	} else {
+	if kept {
 		cal = cal.Change(now, next)
+	} else {
+		cal, created = calendar.Calendar{next}, now
 	}
 	item := newOrgItem(org, cal, created, now, seen.Version+1, writer)
-	item.Labels, item.AppsVersion = labels, seen.AppsVersion
+	item.Labels, item.AppsVersion, item.Purges = labels, seen.AppsVersion, seen.Purges
 	c, err := adm.orgChange(now, by, org.ID, item, seen)
 	return item, c, err
+}
+
+// orgBefore is an organisation's item before a PUT: also what stayed of one that was
+// deleted, and the zero item where there is none.
+func (adm *administration) orgBefore(ctx context.Context, org string) (orgItem, error) {
+	seen, err := adm.loadOrg(ctx, org)
+	switch {
+	case deletedOrg(seen, err):
+		err = adm.mayBePutAgain(ctx, org, "")
+	case errors.Is(err, ErrNotFound):
+		err = nil
+	}
+	return seen, err
 }
 
 // orgChange writes an organisation's item in the place of the one that was seen, if there
@@ -102,7 +115,7 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 func (adm *administration) orgChange(now time.Time, by, id string, item, seen orgItem) (*change, error) {
 	e := AuditEvent{Principal: by, Action: actionOrgCreated, Target: id}
 	var before audit.Fields
-	if seen.Version != 0 {
+	if seen.Version != 0 && !seen.deleted() {
 		e.Action, before = actionOrgUpdated, seen.org(id, now).fields()
 	}
 	event, err := adm.trail.event(now, e, before, item.org(id, now).fields())
@@ -175,6 +188,11 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	if seen.Writer == writer {
 		return seen, nil, nil
 	}
+	if seen.deleted() {
+		if err := adm.mayBePutAgain(ctx, org, app.ID); err != nil {
+			return appItem{}, nil, err
+		}
+	}
 	whole, cal := o.org(org, now), o.calendar()
 	last := cal[len(cal)-1]
 	if err := validateApp(whole, app, cal.At(now).Scope, last.Scope); err != nil {
@@ -183,7 +201,7 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	if last.Enforcement == Hard {
 		apps[app.ID] = appItem{configItem: newConfigItem(app, now, now, 0, "")}
 		limits := [][]PeriodQuota{whole.Limits}
-		for id, a := range apps {
+		for id, a := range apps { // one that was deleted has none
 			limits = append(limits, a.app(id).Limits)
 		}
 		last.Counters = calendar.JoinKinds(kindsOf(limits...))
@@ -195,6 +213,7 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	}
 	o.Labels = union(o.Labels, app.Ordering...)
 	item := appItem{configItem: newConfigItem(app, created, now, seen.Version+1, writer), Name: app.Name}
+	item.Purges = seen.Purges
 	c, err := adm.appChange(now, AuditEvent{Principal: by, Target: org, Resource: app.ID}, item, seen, o)
 	return item, c, err
 }
@@ -204,7 +223,7 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 // nobody's configuration.
 func (adm *administration) appChange(now time.Time, e AuditEvent, item, seen appItem, o orgItem) (*change, error) {
 	e.Action = actionAppCreated
-	if seen.Version != 0 {
+	if seen.Version != 0 && !seen.deleted() {
 		e.Action = actionAppUpdated
 	}
 	event, err := adm.trail.event(now, e, seen.app(e.Resource).fields(), item.app(e.Resource).fields())
@@ -257,15 +276,11 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 	if err := validName("app_id", app); err != nil {
 		return App{}, err
 	}
-	item, err := adm.store.Get(ctx, adm.store.Control, appKey(org, app))
-	if err == nil && item == nil {
-		err = notFound("app %q of organisation %s", app, org)
-	}
+	a, err := adm.loadApp(ctx, org, app)
 	if err != nil {
 		return App{}, adminError("GetApp", err)
 	}
-	a, err := decodeApp(item)
-	return a.app(app), err
+	return a.app(app), nil
 }
 
 // Apps lists the apps of an organisation, by id: those that were put and those that only
@@ -288,7 +303,7 @@ func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, 
 			return
 		}
 		for _, id := range slices.Sorted(maps.Keys(apps)) {
-			if !yield(apps[id].app(id), nil) {
+			if !apps[id].deleted() && !yield(apps[id].app(id), nil) {
 				return
 			}
 		}
@@ -312,6 +327,9 @@ func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 			}
 			id := store.KeyOf(item).PK[len(orgPrefix):]
 			o, err := decodeOrg(id, item)
+			if deletedOrg(o, err) {
+				continue
+			}
 			if !yield(o.org(id, adm.now()), err) || err != nil {
 				return
 			}

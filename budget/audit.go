@@ -20,6 +20,8 @@ import (
 //   - org_created and org_updated, by PutOrg. An update that changes nothing raises the
 //     version, and has an event without Changes.
 //   - app_created and app_updated, by PutApp, likewise.
+//   - org_deleted, by DeleteOrg, and app_deleted, by DeleteApp and for each app of an
+//     organisation that is deleted; once more if what was counted is removed later.
 //   - override_set and override_cleared, by Override and ClearOverride, and prices_set, by
 //     PutPrices, ImportPrices and PutModelInfo. What changes nothing writes nothing, and has no event.
 //   - adjusted, by Adjust, once for each adjustment's id.

@@ -19,6 +19,8 @@ const (
 	actionOrgUpdated      = "org_updated"
 	actionAppCreated      = "app_created"
 	actionAppUpdated      = "app_updated"
+	actionOrgDeleted      = "org_deleted"
+	actionAppDeleted      = "app_deleted"
 	actionOverrideSet     = "override_set"
 	actionOverrideCleared = "override_cleared"
 	actionPricesSet       = "prices_set"

@@ -30,6 +30,9 @@ type configItem struct {
 	Created  int64             `dynamodbav:"created_at_epoch"`
 	Updated  int64             `dynamodbav:"updated_at_epoch"`
 	Writer   string            `dynamodbav:"put_id,omitempty"`
+	Deleted  int64             `dynamodbav:"deleted_at_epoch,omitempty"` // 0: it is not
+	Purges   int64             `dynamodbav:"purges,omitempty"`           // how often what was counted was removed
+	Purged   bool              `dynamodbav:"purged,omitempty"`           // it was, by the deletion
 }
 
 type limitItem struct {
@@ -171,10 +174,11 @@ func setAll(item any, optional ...string) (expression string, names map[string]s
 
 var optionalConfig = []string{
 	"model_ordering", "quotas", "limits", "models", "tight_mode_threshold_pct",
-	"refresh_interval_normal_secs", "refresh_interval_tight_secs", "org_name", "app_name", "deleted",
+	"refresh_interval_normal_secs", "refresh_interval_tight_secs", "org_name", "app_name", "deleted_at_epoch", "purged",
 }
 
-// loadOrg reads an organisation and its item; ErrNotFound when there is none.
+// loadOrg reads an organisation and its item; ErrNotFound when there is none, with what
+// stayed of one that was deleted.
 func (adm *administration) loadOrg(ctx context.Context, org string) (orgItem, error) {
 	item, err := adm.store.Get(ctx, adm.store.Control, orgKey(org))
 	if err != nil {
@@ -185,14 +189,20 @@ func (adm *administration) loadOrg(ctx context.Context, org string) (orgItem, er
 
 func decodeOrg(org string, item store.Item) (orgItem, error) {
 	var o orgItem
-	if item == nil || item["calendar"] == nil {
+	deleted := item["deleted_at_epoch"] != nil
+	if item == nil || item["calendar"] == nil && !deleted {
 		return o, notFound("organisation %s; create it with PutOrg", org)
 	}
-	if err := attributevalue.UnmarshalMap(item, &o); err != nil || len(o.Calendar) == 0 {
+	if err := attributevalue.UnmarshalMap(item, &o); err != nil || len(o.Calendar) == 0 && !deleted {
 		return o, fmt.Errorf("%w: organisation: %w", store.ErrMalformed, err)
+	}
+	if deleted {
+		return o, notFound("organisation %s was deleted; create it again with PutOrg", org)
 	}
 	return o, nil
 }
+
+func (c configItem) deleted() bool { return c.Deleted != 0 }
 
 func decodeApp(item store.Item) (appItem, error) {
 	var a appItem

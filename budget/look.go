@@ -87,7 +87,11 @@ func (s *standing) outlook(t *tenant, b *ledger.Board, now time.Time, stored boo
 // need lists what judging the tenant's labels takes.
 func (t *tenant) need(scope string, now time.Time) ledger.Need {
 	p := t.policy(now)
-	return ledger.NeedOf(t.calendar, scope, now, p.ordering, t.labels, limitsOf(p.limits))
+	n := ledger.NeedOf(t.calendar, scope, now, p.ordering, t.labels, limitsOf(p.limits))
+	if n.Purges = t.purges.org; t.calendar.At(now).Scope == ScopeApp {
+		n.Purges += t.purges.app
+	}
+	return n
 }
 
 // scopeNow is the key of the scope an app's spend is counted in now.

@@ -36,6 +36,8 @@ func TestMisuseIsSaid(t *testing.T) {
 			"ClearOverride":  func() error { return k.ClearOverride(ctx, orgO, appA) },
 			"Close":          func() error { return k.Close(ctx) },
 			"CreateTables":   func() error { return k.CreateTables(ctx) },
+			"DeleteApp":      func() error { _, err := k.DeleteApp(ctx, orgO, appA, Deletion{}); return err },
+			"DeleteOrg":      func() error { _, err := k.DeleteOrg(ctx, orgO, Deletion{}); return err },
 			"Estimate":       func() error { _, err := k.Estimate(ctx, orgO, appA, "premium", 1, 1); return err },
 			"Events":         func() error { return first(k.Events(ctx, orgO, appA)) },
 			"GetApp":         func() error { _, err := k.GetApp(ctx, orgO, appA); return err },

@@ -25,6 +25,7 @@ type tenant struct {
 	options  map[string]string // Options.Models
 	version  int64             // organisation's and app's together
 	loaded   time.Time
+	purges   struct{ org, app int64 } // how often what was counted was removed
 }
 
 // policy is what is in effect at an instant.
@@ -74,13 +75,16 @@ func (adm *administration) loadTenant(ctx context.Context, org, app string) (*te
 	if err != nil {
 		return nil, err
 	}
-	t.config, t.calendar, t.labels = o.org(org, t.loaded), o.calendar(), o.Labels
+	t.config, t.calendar, t.labels, t.purges.org = o.org(org, t.loaded), o.calendar(), o.Labels, o.Purges
 	if item := items[appKey(org, app)]; app != "" && item != nil {
 		a, err := decodeApp(item)
 		if err != nil {
 			return nil, err
 		}
-		t.own, t.known = a.app(app), true
+		if a.deleted() {
+			return nil, notFound("app %q of organisation %s was deleted; create it again with PutApp", app, org)
+		}
+		t.own, t.known, t.purges.app = a.app(app), true, a.Purges
 	}
 	if item := items[overrideKey(org, app)]; item != nil {
 		if t.override, err = decodeOverride(item); err != nil {

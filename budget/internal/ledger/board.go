@@ -147,6 +147,9 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 	defer cancel()
 	began := b.l.Now()
 	b.mu.Lock()
+	if n.Purges > b.has.Purges {
+		b.forgetAll()
+	}
 	for _, o := range b.own {
 		o.before, o.since = o.before.add(o.since), Amount{}
 	}
@@ -181,6 +184,14 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 	b.query = nil
 	b.mu.Unlock()
 	close(flight)
+}
+
+// forgetAll forgets what was counted: it is no more.
+func (b *Board) forgetAll() {
+	clear(b.rows)
+	clear(b.own)
+	clear(b.full)
+	b.totals, b.otherScope, b.liveHolds = map[string]map[string]Counter{}, otherScopeDays{}, nil
 }
 
 // mergeRows merges the rows of a query and forgets days that are not asked for any more.

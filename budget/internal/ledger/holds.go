@@ -94,8 +94,30 @@ func (l *Ledger) ReleaseExpired(ctx context.Context, scope string) (released int
 	if err != nil {
 		return 0, nil, err
 	}
-	ops := make([]*Operation, len(expired))
-	for i, ref := range expired {
+	return len(expired), live, l.giveBack(expired)
+}
+
+// ReleaseAll gives back every hold of a scope that is one of those, whenever its lease ends.
+// It returns how many.
+func (l *Ledger) ReleaseAll(ctx context.Context, scope string, of func(*Hold) bool) (released int, err error) {
+	var holds []*Hold
+	err = l.Store.Query(ctx, l.Store.Usage, holdPK(scope), "0", "~", func(item store.Item) error {
+		h, err := decodeHold(item)
+		if err == nil && of(h) {
+			holds = append(holds, h)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(holds), l.giveBack(holds)
+}
+
+// giveBack gives holds back beside the lanes.
+func (l *Ledger) giveBack(holds []*Hold) (err error) {
+	ops := make([]*Operation, len(holds))
+	for i, ref := range holds {
 		ops[i] = GiveBack(ref)
 	}
 	for left := slices.Clone(ops); len(left) > 0; {
@@ -106,7 +128,7 @@ func (l *Ledger) ReleaseExpired(ctx context.Context, scope string) (released int
 			err = errors.Join(err, o.Verdict.err)
 		}
 	}
-	return len(ops), live, err
+	return err
 }
 
 // Move changes when a hold ends. It returns where the hold is then: at two places if the

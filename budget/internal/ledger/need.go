@@ -15,7 +15,8 @@ type Need struct {
 	closed     string          // first day taken from the closed totals before from; empty: none
 	labels     map[string]bool // whose counters to read
 	refs       map[store.Key]bool
-	otherScope span // days counted under the other scope
+	otherScope span  // days counted under the other scope
+	Purges     int64 // how often what was counted was removed: nothing known from before holds
 
 	calendar calendar.Calendar
 }
@@ -32,15 +33,16 @@ func (n Need) within(o Need) bool {
 			return false
 		}
 	}
-	return n.day == o.day && n.from >= o.from && (n.closed == "" || o.closed != "" && n.closed >= o.closed) &&
+	return n.Purges <= o.Purges && n.day == o.day && n.from >= o.from && (n.closed == "" || o.closed != "" && n.closed >= o.closed) &&
 		n.otherScope.within(o.otherScope)
 }
 
 // merge asks for what both ask for, so that the apps of one scope share a board.
 func (n Need) merge(o Need) Need {
-	if n.day != o.day {
+	if n.day != o.day || n.Purges > o.Purges {
 		return n
 	}
+	n.Purges = o.Purges
 	labels, refs := maps.Clone(n.labels), maps.Clone(n.refs)
 	maps.Copy(labels, o.labels)
 	maps.Copy(refs, o.refs)

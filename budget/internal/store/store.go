@@ -4,6 +4,7 @@ package store
 
 import (
 	"context"
+	"iter"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -75,6 +76,37 @@ func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func
 			return nil
 		}
 		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// Page is what one request of a scan found.
+type Page struct {
+	Keys    []Key // of the items asked for
+	Scanned int   // items looked at
+}
+
+// Keys scans a table for the items whose partition key contains a text, page by page.
+func (s *Store) Keys(ctx context.Context, table, text string) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		pages := dynamodb.NewScanPaginator(s.Client, &dynamodb.ScanInput{
+			TableName: &table, ConsistentRead: aws.Bool(true),
+			FilterExpression: aws.String("contains(#pk, :text)"), ProjectionExpression: aws.String("#pk, #sk"),
+			ExpressionAttributeNames: map[string]string{"#pk": "PK", "#sk": "SK"}, ExpressionAttributeValues: Item{":text": String(text)},
+		})
+		for pages.HasMorePages() {
+			out, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(Page{}, Reading(err))
+				return
+			}
+			page := Page{Scanned: int(out.ScannedCount)}
+			for _, item := range out.Items {
+				page.Keys = append(page.Keys, KeyOf(item))
+			}
+			if !yield(page, nil) {
+				return
+			}
+		}
 	}
 }
 

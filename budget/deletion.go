@@ -1,0 +1,245 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// purgeAfter is how long after a deletion no process counts for the tenant any more: a
+// configuration is used for usableFor at most, and a write takes a while.
+const purgeAfter = usableFor + time.Minute
+
+// Deletion says how an organisation or an app is deleted. The zero value keeps what was
+// counted and leaves credentials alone.
+type Deletion struct {
+	// Purge removes what was counted, too: counters, totals, tags, records, adjustments,
+	// holds, events and the sticky record. Defaults to keeping it.
+	Purge bool
+	// Revoke ends the credentials of the organisation (its app is "") and of each app;
+	// (*credentials.Store).Delete does. It is called before the deletion is complete, again
+	// if that was interrupted, and must do nothing the second time. Defaults to nothing.
+	Revoke func(ctx context.Context, org, app string) error
+	// Progress is told how far a purge is, once for each page that it read, on the goroutine
+	// of the call. Defaults to nothing.
+	Progress func(DeletionReport)
+}
+
+// DeletionReport is what a deletion did.
+type DeletionReport struct {
+	Apps     int // that were deleted with their organisation
+	Released int // holds ended
+	Scanned  int // items of the usage table looked at by a purge
+	Purged   int // items removed by it
+	// Complete says that nothing is left to do: the tenant may be put again.
+	Complete bool
+	// Again is when to call again, if it is not Complete: other processes may have counted
+	// until then.
+	Again time.Time
+}
+
+// DeleteOrg deletes an organisation with its apps. From the moment its item says so nothing
+// is admitted or counted for it any more: by this process at once, by others within
+// Options.ConfigTTL, or five minutes while they cannot read the control table. Calls fail
+// with ErrNotFound then. Open holds are ended; what was counted is kept, or removed with
+// Deletion.Purge, which reads the whole usage table and is not Complete before other
+// processes are certain to have noticed: call it again at DeletionReport.Again.
+//
+// It may be called again at any time, and goes on where one that was interrupted stopped.
+// Until it is Complete, PutOrg fails with ErrConflict, so that no credentials and no app
+// outlive their organisation. An organisation that is put again goes on with the next
+// version, and with what was kept; each of its apps must be put again.
+//
+// The deletion and that of each app have an AuditEvent; events stay.
+//
+// Errors: *ValidationError, ErrNotFound for one that never was, ErrConflict,
+// *UnavailableError, those of Deletion.Revoke. The report has what was done before.
+func (k *Keeper) DeleteOrg(ctx context.Context, org string, how Deletion) (DeletionReport, error) {
+	by, err := k.author(ctx)
+	if err != nil {
+		return DeletionReport{}, err
+	}
+	if err := validUUID("org_id", org); err != nil {
+		return DeletionReport{}, err
+	}
+	d := &deletion{charges: k.charges, by: by, org: org, how: how}
+	err = d.run(ctx, "DeleteOrg", d.markOrg, d.deleteApps)
+	return d.report, err
+}
+
+// DeleteApp deletes an app, as DeleteOrg does an organisation. Where the organisation's
+// quotas count all apps together, what the app spent stays in them. PutApp creates it again;
+// a call does not.
+func (k *Keeper) DeleteApp(ctx context.Context, org, app string, how Deletion) (DeletionReport, error) {
+	by, err := k.author(ctx)
+	if err != nil {
+		return DeletionReport{}, err
+	}
+	if err := validTarget(org, app); err != nil {
+		return DeletionReport{}, err
+	}
+	d := &deletion{charges: k.charges, by: by, org: org, app: app, how: how}
+	err = d.run(ctx, "DeleteApp", d.markApp)
+	return d.report, err
+}
+
+// deletion is one that runs.
+type deletion struct {
+	*charges
+	by, org, app string // app is empty for the whole organisation
+	how          Deletion
+	report       DeletionReport
+	work         deletionWork // what is left to do, as it is stored
+}
+
+// run deletes: first the mark, in one transaction, after which the tenant is found no more;
+// then the rest, each step of which does nothing the second time; and in the end the note
+// that there is a rest.
+func (d *deletion) run(ctx context.Context, operation string, mark func(context.Context) error, steps ...func(context.Context) error) error {
+	err := mark(ctx)
+	d.tenants.evict(d.org)
+	if err != nil {
+		return adminError(operation, err)
+	}
+	for _, step := range append(steps, d.revoke, d.endHolds, d.purge, d.finish) {
+		if err := step(ctx); err != nil {
+			return adminError(operation, err)
+		}
+	}
+	return nil
+}
+
+// deleteApps deletes the apps of an organisation whose deletion is not complete: one that is
+// has none, and may have been put again.
+func (d *deletion) deleteApps(ctx context.Context) error {
+	if d.work.none() {
+		return nil
+	}
+	apps, err := d.admin.loadApps(ctx, d.org)
+	if err != nil {
+		return err
+	}
+	for _, app := range slices.Sorted(maps.Keys(apps)) {
+		if !apps[app].deleted() {
+			err = d.admin.commit(ctx, func() (*change, error) { return d.admin.decideAppDeletion(ctx, d.by, d.org, app, false, nil) })
+			d.report.Apps++
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// revoke ends credentials: those of the apps first.
+func (d *deletion) revoke(ctx context.Context) error {
+	if d.how.Revoke == nil {
+		return nil
+	}
+	if d.app != "" {
+		return d.how.Revoke(ctx, d.org, d.app)
+	}
+	apps, err := d.admin.loadApps(ctx, d.org)
+	if err != nil {
+		return err
+	}
+	for _, app := range slices.Sorted(maps.Keys(apps)) {
+		if err := d.how.Revoke(ctx, d.org, app); err != nil {
+			return err
+		}
+	}
+	return d.how.Revoke(ctx, d.org, "")
+}
+
+// endHolds gives the tenant's holds back, whenever their leases end.
+func (d *deletion) endHolds(ctx context.Context) error {
+	if d.work.none() {
+		return nil
+	}
+	whole := ledger.ScopeKey(ScopeOrg, d.org, "")
+	scopes := map[string]func(*ledger.Hold) bool{
+		whole: func(h *ledger.Hold) bool { return d.app == "" || h.App == d.app },
+	}
+	apps := []string{d.app}
+	if d.app == "" {
+		all, err := d.admin.appIDs(ctx, d.org)
+		if err != nil {
+			return err
+		}
+		apps = all
+	}
+	for _, app := range apps {
+		scopes[ledger.ScopeKey(ScopeApp, d.org, app)] = func(*ledger.Hold) bool { return true }
+	}
+	for scope, of := range scopes {
+		n, err := d.ledger.ReleaseAll(ctx, scope, of)
+		d.report.Released += n
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purge removes what was counted, as far as it is there: once at once, and once more when
+// no process counts any more.
+func (d *deletion) purge(ctx context.Context) error {
+	if d.work.none() || !d.work.Purge {
+		return nil
+	}
+	over := d.work.since().Add(purgeAfter)
+	began := d.now()
+	if err := d.purgeItems(ctx); err != nil {
+		return err
+	}
+	if began.Before(over) {
+		d.report.Again = over
+	}
+	return nil
+}
+
+// purgeItems removes the tenant's items from the usage table.
+func (d *deletion) purgeItems(ctx context.Context) error {
+	for page, err := range d.store.Keys(ctx, d.store.Usage, d.org) {
+		if err != nil {
+			return err
+		}
+		d.report.Scanned += page.Scanned
+		mine := slices.DeleteFunc(page.Keys, func(key store.Key) bool { return !ledger.Belongs(key, d.org, d.app) })
+		err = store.Each(ctx, slices.Values(mine), func(ctx context.Context, key store.Key) error {
+			return d.store.Delete(ctx, d.store.Usage, key)
+		})
+		if err != nil {
+			return err
+		}
+		d.report.Purged += len(mine)
+		if d.how.Progress != nil {
+			d.how.Progress(d.report)
+		}
+	}
+	return nil
+}
+
+// finish removes the note that there is something to do.
+func (d *deletion) finish(ctx context.Context) error {
+	if !d.report.Again.IsZero() {
+		return nil
+	}
+	d.report.Complete = true
+	if d.work.none() {
+		return nil
+	}
+	err := d.admin.endWork(ctx, d.org, d.app, d.work)
+	d.report.Complete = err == nil
+	return err
+}
+
+// errDeleting says that a deletion is to be completed first.
+func errDeleting(what, call string) error {
+	return fmt.Errorf("%w: %s is being deleted: complete that with %s first", ErrConflict, what, call)
+}

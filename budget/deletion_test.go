@@ -1,0 +1,478 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+const otherOrg = "650e8400-e29b-41d4-a716-446655440000"
+
+// tenanted is a world with two organisations, of which O has two apps, one with an
+// override, records with tags, holds of each kind and an adjustment.
+func tenanted(t testing.TB, w *world, o Org) {
+	t.Helper()
+	ctx := t.Context()
+	other := o
+	other.ID = otherOrg
+	for _, org := range []Org{o, other} {
+		w.org(org)
+		for i, app := range []string{appA, appB, appA + "2"} {
+			if app == appA {
+				_, err := w.a.PutApp(ctx, org.ID, App{ID: app, TightPercent: 80})
+				require.NoError(t, err)
+			}
+			u := call(i)
+			u.Tags = map[string]string{"user": "u1"}
+			_, err := w.a.Submit(ctx, org.ID, app, u)
+			require.NoError(t, err)
+			_, err = w.a.Reserve(ctx, org.ID, app, "premium", 100_000, time.Hour)
+			require.NoError(t, err)
+			_, err = w.b.ReserveAs(ctx, org.ID, app, uuid(i), "premium", 100_000, time.Hour)
+			require.NoError(t, err)
+			require.NoError(t, adjust(ctx, w.a, org.ID, app, Adjustment{Label: "standard", DeltaMicros: 5, Reason: "test"}))
+		}
+		require.NoError(t, w.a.Override(ctx, org.ID, appA, "economy", w.clock.now().Add(time.Hour)))
+	}
+}
+
+// requireGone says that no call finds a tenant by a keeper.
+func requireGone(t testing.TB, k *Keeper, org, app string) {
+	t.Helper()
+	ctx := t.Context()
+	for name, try := range map[string]func() error{
+		"Recommend": func() error { _, err := k.Recommend(ctx, org, app); return err },
+		"Submit":    func() error { _, err := k.Submit(ctx, org, app, call(99)); return err },
+		"Reserve":   func() error { _, err := k.Reserve(ctx, org, app, "premium", 1, time.Minute); return err },
+		"ReserveAs": func() error {
+			_, err := k.ReserveAs(ctx, org, app, uuid(99), "premium", 1, time.Minute)
+			return err
+		},
+		"Adjust": func() error {
+			return adjust(ctx, k, org, app, Adjustment{Label: "premium", DeltaMicros: 1, Reason: "x"})
+		},
+		"Override": func() error { return k.Override(ctx, org, app, "premium", time.Now().Add(1000*time.Hour)) },
+		"Totals":   func() error { _, err := k.Totals(ctx, org, app, ""); return err },
+		"GetApp":   func() error { _, err := k.GetApp(ctx, org, app); return err },
+	} {
+		require.ErrorIs(t, try(), ErrNotFound, name)
+	}
+}
+
+// held are the holds of an organisation.
+func held(w *world, org string) int { return len(w.items("HOLD#ORG#" + org)) }
+
+// TestADeletedOrganisationAdmitsAndCountsNothing, here at once and elsewhere when its
+// configuration is read again; what was counted stays, and what is put again goes on.
+func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
+	for _, scope := range []Scope{ScopeApp, ScopeOrg} {
+		t.Run(string(scope), func(t *testing.T) {
+			engines(t, func(t *testing.T, w *world) {
+				o := hardOrg()
+				o.Scope = scope
+				tenanted(t, w, o)
+				ctx := t.Context()
+				before, err := w.a.GetOrg(ctx, orgO)
+				require.NoError(t, err)
+				open, err := w.b.GetHold(ctx, orgO, appA, uuid(0))
+				require.NoError(t, err)
+
+				report, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
+				require.NoError(t, err)
+				assert.Equal(t, DeletionReport{Apps: 3, Released: 6, Complete: true}, report)
+				for _, app := range []string{appA, appB} {
+					requireGone(t, w.a, orgO, app)
+				}
+				w.clock.advance(31 * time.Second)
+				requireGone(t, w.b, orgO, appA)
+				require.NoError(t, open.Release(ctx))
+				_, err = open.Settle(ctx, call(98))
+				require.ErrorIs(t, err, ErrNotFound)
+				for org, err := range w.b.Orgs(ctx) {
+					require.NoError(t, err)
+					assert.Equal(t, otherOrg, org.ID)
+				}
+				assert.Zero(t, held(w, orgO))
+				assert.Equal(t, 6, held(w, otherOrg))
+				_, err = w.b.Sweep(ctx)
+				require.NoError(t, err)
+
+				again, err := w.b.DeleteOrg(ctx, orgO, Deletion{})
+				require.NoError(t, err)
+				assert.Equal(t, DeletionReport{Complete: true}, again)
+				_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+				require.ErrorIs(t, err, ErrNotFound)
+
+				put, err := w.b.PutOrg(ctx, o)
+				require.NoError(t, err)
+				assert.Greater(t, put.Version, before.Version+1)
+				requireGone(t, w.b, orgO, appA)
+				app, err := w.b.PutApp(ctx, orgO, App{ID: appA})
+				require.NoError(t, err)
+				assert.Equal(t, int64(3), app.Version)
+				assert.Zero(t, app.TightPercent)
+				rec := w.recommend(w.b, appA)
+				assert.Equal(t, "premium", rec.Label, "the override has gone")
+				w.submit(w.b, call(50))
+				counted := call(0)
+				counted.Tags = map[string]string{"user": "u1"}
+				assert.True(t, w.submit(w.b, counted).Duplicate, "what was counted stays counted")
+				w.clock.advance(6 * time.Second)
+				totals, err := w.b.Totals(ctx, orgO, "", "")
+				require.NoError(t, err)
+				assert.Equal(t, int64(4), totals.Labels[0].Requests)
+				assert.Zero(t, totals.Labels[0].HeldMicros)
+			})
+		})
+	}
+}
+
+// TestADeletedAppLeavesTheOthers, also where they share their quotas.
+func TestADeletedAppLeavesTheOthers(t *testing.T) {
+	for _, scope := range []Scope{ScopeApp, ScopeOrg} {
+		t.Run(string(scope), func(t *testing.T) {
+			engines(t, func(t *testing.T, w *world) {
+				o := hardOrg()
+				o.Scope = scope
+				tenanted(t, w, o)
+				ctx := t.Context()
+				report, err := w.a.DeleteApp(ctx, orgO, appA, Deletion{})
+				require.NoError(t, err)
+				assert.Equal(t, DeletionReport{Released: 2, Complete: true}, report)
+				requireGone(t, w.a, orgO, appA)
+				w.clock.advance(31 * time.Second)
+				requireGone(t, w.b, orgO, appA)
+				for _, k := range []*Keeper{w.a, w.b} {
+					_, err = k.Recommend(ctx, orgO, appB)
+					require.NoError(t, err)
+				}
+				assert.Equal(t, 4, held(w, orgO))
+				totals, err := w.b.Totals(ctx, orgO, "", "")
+				require.NoError(t, err)
+				assert.Equal(t, int64(3), totals.Labels[0].Requests, "what it spent stays in the organisation's sum")
+				var apps []string
+				for app, err := range w.b.Apps(ctx, orgO) {
+					require.NoError(t, err)
+					apps = append(apps, app.ID)
+				}
+				assert.Equal(t, []string{appB, appA + "2"}, apps)
+				app, err := w.b.PutApp(ctx, orgO, App{ID: appA})
+				require.NoError(t, err)
+				assert.Equal(t, int64(3), app.Version)
+				assert.Equal(t, "premium", w.recommend(w.b, appA).Label)
+				_, err = w.b.DeleteApp(ctx, orgO, "never-was", Deletion{})
+				require.ErrorIs(t, err, ErrNotFound)
+				_, err = w.b.DeleteApp(ctx, uuid(1), appA, Deletion{})
+				require.ErrorIs(t, err, ErrNotFound)
+			})
+		})
+	}
+}
+
+// TestADeletionIsTold: who deleted what, with what it was.
+func TestADeletionIsTold(t *testing.T) {
+	w := newWorld(t)
+	tenanted(t, w, fixtureOrg())
+	_, err := w.a.As("bob@example.com").DeleteOrg(t.Context(), orgO, Deletion{})
+	require.NoError(t, err)
+	var told []string
+	for _, e := range eventsOf(t, w.a, orgO) {
+		if e.Principal == "bob@example.com" {
+			told = append(told, e.Action+" "+e.Resource)
+			if e.Action == actionOrgDeleted {
+				assert.NotEmpty(t, e.Changes)
+			}
+		}
+	}
+	assert.ElementsMatch(t, []string{"org_deleted ", "app_deleted " + appA, "app_deleted " + appB, "app_deleted " + appA + "2"}, told)
+}
+
+func TestADeletionNeedsAPrincipal(t *testing.T) {
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	nobody := w.a.As("")
+	m := w.spentOn(func() {
+		requireMisuse(t, "principal", "DeleteOrg", func() error { _, err := nobody.DeleteOrg(t.Context(), orgO, Deletion{}); return err })
+		requireMisuse(t, "principal", "DeleteApp", func() error { _, err := nobody.DeleteApp(t.Context(), orgO, appA, Deletion{}); return err })
+	})
+	assert.Zero(t, m.Requests())
+}
+
+// belonging are the items of the usage table that are a tenant's.
+func belonging(w *world, org, app string) (keys []store.Key) {
+	for _, item := range w.items("") {
+		if key := store.KeyOf(item); ledger.Belongs(key, org, app) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// TestAPurgeLeavesNothing of the tenant, not even what another process counted meanwhile,
+// and everything of others. What is put again begins with nothing spent, everywhere.
+func TestAPurgeLeavesNothing(t *testing.T) {
+	for _, app := range []string{"", appA} {
+		t.Run("app "+app, func(t *testing.T) {
+			engines(t, func(t *testing.T, w *world) {
+				tenanted(t, w, hardOrg())
+				ctx := t.Context()
+				w.recommend(w.a, appA) // has the sums in hand
+				w.recommend(w.b, appA)
+				others := len(w.items("")) - len(belonging(w, orgO, app))
+				var told []DeletionReport
+				how := Deletion{Purge: true, Progress: func(r DeletionReport) { told = append(told, r) }}
+				remove := func(k *Keeper) (DeletionReport, error) {
+					if app == "" {
+						return k.DeleteOrg(ctx, orgO, how)
+					}
+					return k.DeleteApp(ctx, orgO, app, how)
+				}
+				putAgain := func() error {
+					if _, err := w.a.PutOrg(ctx, hardOrg()); err != nil {
+						return err
+					}
+					_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
+					return err
+				}
+				deleted := w.clock.now()
+				report, err := remove(w.a)
+				require.NoError(t, err)
+				assert.False(t, report.Complete)
+				assert.Equal(t, deleted.Add(purgeAfter), report.Again)
+				assert.Positive(t, report.Purged)
+				require.NotEmpty(t, told)
+				assert.Equal(t, report.Purged, told[len(told)-1].Purged)
+				require.ErrorIs(t, putAgain(), ErrConflict)
+
+				w.submit(w.b, call(77)) // it has not noticed
+				assert.NotEmpty(t, belonging(w, orgO, app))
+				w.clock.advance(purgeAfter)
+				report, err = remove(w.b)
+				require.NoError(t, err)
+				assert.True(t, report.Complete)
+				assert.Empty(t, belonging(w, orgO, app))
+				assert.Len(t, w.items(""), others)
+
+				require.NoError(t, putAgain())
+				for i, k := range []*Keeper{w.a, w.b} {
+					got, err := k.Totals(ctx, orgO, appA, "")
+					require.NoError(t, err)
+					assert.Equal(t, int64(i)*33_000, got.CostMicros)
+					_, err = k.RecommendFresh(ctx, orgO, appA)
+					require.NoError(t, err)
+					rec := w.recommend(k, appA)
+					assert.Equal(t, int64(i)*33_000, rec.Labels[0].SpendMicros, "no sum of before is in hand")
+					if i == 0 {
+						u := call(0)
+						u.Time = w.clock.now()
+						assert.False(t, w.submit(k, u).Duplicate)
+						u.RequestID = uuid(200)
+						w.submit(k, u)
+						w.clock.advance(6 * time.Second)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestADeletionEndsCredentialsBeforeItIsComplete: while they cannot be ended, the tenant
+// cannot be put again.
+func TestADeletionEndsCredentialsBeforeItIsComplete(t *testing.T) {
+	w := newWorld(t)
+	tenanted(t, w, fixtureOrg())
+	ctx := t.Context()
+	good := map[string]bool{"": true, appA: true, appB: true, appA + "2": true}
+	broken := errors.New("not now")
+	failing := appB
+	how := Deletion{Revoke: func(_ context.Context, org, app string) error {
+		assert.Equal(t, orgO, org)
+		requireGone(t, w.a, orgO, appA)
+		if app == failing {
+			return broken
+		}
+		delete(good, app)
+		return nil
+	}}
+	for _, failing = range []string{appB, ""} {
+		report, err := w.a.DeleteOrg(ctx, orgO, how)
+		require.ErrorIs(t, err, broken)
+		assert.False(t, report.Complete)
+		_, err = w.b.PutOrg(ctx, fixtureOrg())
+		require.ErrorIs(t, err, ErrConflict)
+		require.ErrorContains(t, err, "DeleteOrg")
+	}
+	failing = "nobody"
+	report, err := w.b.DeleteOrg(ctx, orgO, how)
+	require.NoError(t, err)
+	assert.True(t, report.Complete)
+	assert.Empty(t, good)
+	w.org(fixtureOrg())
+
+	_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+	require.NoError(t, err)
+	failing = appA
+	_, err = w.a.DeleteApp(ctx, orgO, appA, how)
+	require.ErrorIs(t, err, broken)
+	_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+	require.ErrorIs(t, err, ErrConflict)
+	failing = "nobody"
+	_, err = w.b.DeleteApp(ctx, orgO, appA, how)
+	require.NoError(t, err)
+	_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+	require.NoError(t, err)
+}
+
+// TestADeletionThatIsKilledAnywhereIsCompleted by the same call: whether all requests from
+// one on fail, or one is answered badly.
+func TestADeletionThatIsKilledAnywhereIsCompleted(t *testing.T) {
+	once := map[string]ddbmem.Fault{
+		"answer lost": {Lose: true}, "throttled": {Error: &ddbmem.Error{Code: "ThrottlingException"}}, "conflict": conflicted,
+	}
+	kinds := append(slices.Sorted(maps.Keys(once)), "killed")
+	for _, kind := range kinds {
+		for _, purge := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, purge %v", kind, purge), func(t *testing.T) {
+				t.Parallel()
+				for at, reached := 0, true; reached; at++ {
+					reached = killed(t, kind, once[kind], purge, at)
+				}
+			})
+		}
+	}
+}
+
+// killed deletes an organisation with a fault at one request, and reports whether that was
+// reached.
+func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (reached bool) {
+	w := newWorld(t, func(o *Options) { o.Timeout = 300 * time.Millisecond })
+	w.org(hardOrg())
+	ctx := t.Context()
+	for i, app := range []string{appA, appB} {
+		_, err := w.a.ReserveAs(ctx, orgO, app, uuid(i), "premium", 100_000, time.Hour)
+		require.NoError(t, err)
+	}
+	revoked := map[string]bool{}
+	how := Deletion{Purge: purge, Revoke: func(_ context.Context, _, app string) error { revoked[app] = true; return nil }}
+	doomed, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n := 0
+	var mu sync.Mutex
+	w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		switch {
+		case n <= at || kind != "killed" && n > at+1:
+			return ddbmem.Fault{}
+		case kind == "killed":
+			cancel()
+			return ddbmem.Fault{Drop: true}
+		}
+		return fault
+	})
+	_, err := w.a.DeleteOrg(doomed, orgO, how)
+	mu.Lock()
+	reached = n > at
+	mu.Unlock()
+	w.db.SetFaults(nil)
+	again := w.keeper(&Options{}) // the others wait until the store has answered again
+	w.a, w.b = again, again
+	if err != nil {
+		if org, readErr := again.GetOrg(ctx, orgO); readErr != nil {
+			require.ErrorIs(t, readErr, ErrNotFound)
+			_, err = again.PutOrg(ctx, hardOrg())
+			require.ErrorIs(t, err, ErrConflict, "%s at %d", kind, at)
+		} else {
+			require.Equal(t, int64(1), org.Version)
+		}
+	}
+	report, err := again.DeleteOrg(ctx, orgO, how)
+	require.NoError(t, err)
+	if purge {
+		w.clock.advance(purgeAfter + time.Second)
+		report, err = again.DeleteOrg(ctx, orgO, how)
+		require.NoError(t, err)
+		require.Empty(t, belonging(w, orgO, ""))
+	}
+	require.True(t, report.Complete)
+	require.Equal(t, map[string]bool{"": true, appA: true, appB: true}, revoked)
+	require.Zero(t, held(w, orgO))
+	deletions := 0
+	for _, e := range eventsOf(t, again, orgO) {
+		if e.Action == actionOrgDeleted || e.Action == actionAppDeleted {
+			deletions++
+		}
+	}
+	require.Equal(t, 3, deletions, "%s at %d", kind, at)
+	_, err = again.PutOrg(ctx, hardOrg())
+	require.NoError(t, err)
+	return reached
+}
+
+// TestADeletionAmongChanges: of an organisation that two processes delete and put at the
+// same time, one is left, and none in between.
+func TestADeletionAmongChanges(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(fixtureOrg())
+		ctx := t.Context()
+		_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
+		require.NoError(t, err)
+		together(8, 24, func(i int) {
+			var err error
+			switch k := []*Keeper{w.a, w.b}[i%2]; i % 4 {
+			case 0:
+				_, err = k.DeleteOrg(ctx, orgO, Deletion{})
+			case 1:
+				_, err = k.PutOrg(ctx, fixtureOrg())
+			case 2:
+				_, err = k.PutApp(ctx, orgO, App{ID: appA})
+			default:
+				_, err = k.DeleteApp(ctx, orgO, appA, Deletion{})
+			}
+			if err != nil && !errors.Is(err, ErrConflict) {
+				assert.ErrorIs(t, err, ErrNotFound)
+			}
+		})
+		report, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
+		require.NoError(t, err)
+		assert.True(t, report.Complete)
+		w.org(fixtureOrg())
+		requireGone(t, w.a, orgO, appA)
+		_, err = w.a.DeleteApp(ctx, orgO, appA, Deletion{})
+		if !errors.Is(err, ErrNotFound) {
+			require.NoError(t, err)
+		}
+		_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+		require.NoError(t, err)
+		w.submit(w.a, call(1))
+	})
+}
+
+// TestDataKeptIsPurgedLater by another call.
+func TestDataKeptIsPurgedLater(t *testing.T) {
+	w := newWorld(t)
+	tenanted(t, w, hardOrg())
+	ctx := t.Context()
+	for _, how := range []Deletion{{}, {Purge: true}, {}} {
+		_, err := w.a.DeleteOrg(ctx, orgO, how)
+		require.NoError(t, err)
+	}
+	w.clock.advance(purgeAfter)
+	report, err := w.b.DeleteOrg(ctx, orgO, Deletion{})
+	require.NoError(t, err)
+	assert.True(t, report.Complete, "a purge that was asked for is completed")
+	assert.Empty(t, belonging(w, orgO, ""))
+}
