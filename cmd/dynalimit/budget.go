@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
@@ -36,6 +37,11 @@ type budgetCmd struct {
 	Events      eventsCmd      `cmd:"" help:"List quotas that were nearly or wholly used."`
 	Prices      pricesCmd      `cmd:"" help:"List or store prices of models."`
 
+	Credentials credentialsCmd `cmd:"" help:"Give organisations and apps secrets to log in with, and end them."`
+	Keys        keysCmd        `cmd:"" help:"Make, list and end the keys of those who configure over the REST API."`
+
+	Keyset keysetCmd `cmd:"" help:"Make and renew the file of keys under which secrets are hashed and tokens signed."`
+
 	*globals `kong:"-"`
 	dryRun   bool // of the command that runs
 }
@@ -51,6 +57,11 @@ const closingTime = 15 * time.Second
 
 // with runs a command on a keeper of the tables.
 func (b *budgetCmd) with(ctx context.Context, out *term.Output, run func(*budget.Keeper) error) error {
+	return b.on(ctx, out, func(_ *dynamodb.Client, _ string, k *budget.Keeper) error { return run(k) })
+}
+
+// on runs a command on the tables, in somebody's name.
+func (b *budgetCmd) on(ctx context.Context, out *term.Output, run func(client *dynamodb.Client, who string, k *budget.Keeper) error) error {
 	o := b.options(ctx)
 	defer out.Watch(o.Where())()
 	cfg, err := o.Config(ctx)
@@ -70,7 +81,7 @@ func (b *budgetCmd) with(ctx context.Context, out *term.Output, run func(*budget
 		err = keeper.CreateTables(ctx)
 	}
 	if err == nil {
-		err = run(keeper.As(who))
+		err = run(client, who, keeper.As(who))
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
@@ -108,6 +119,8 @@ func (b *budgetCmd) explain(err error) error {
 			next = "it is what " + flag + " says, or does not say; "
 		}
 		next += "correct it and try again; --help has an example"
+	case errors.Is(err, credentials.ErrConflict): // it says what to do
+		return &failure{exitConflict, err}
 	case errors.Is(err, budget.ErrConflict):
 		next = "somebody else changed it at the same time: try again"
 	case errors.Is(err, syscall.ECONNREFUSED):

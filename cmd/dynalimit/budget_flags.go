@@ -60,6 +60,7 @@ var flags = map[string]string{
 	"quota_scope": "--scope", "enforcement": "--enforcement", "agg_shard_count": "--shards", "org_name": "--name", "app_name": "--name",
 	"tight_mode_threshold_pct": "--tight", "day": "--day", "until": "--for", "reason": "--reason", "delta_micros": "--charge or --credit",
 	"id": "--id", "from": "--to and --days", "to": "--to and --days",
+	"name": "NAME", "grace_period_hours": "--grace", "keys": "--keyset",
 	"principal": "--principal", "accept": "--accept", "list": "--list",
 }
 

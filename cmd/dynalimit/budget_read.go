@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
@@ -165,7 +166,7 @@ func (c tagsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error 
 
 type eventsCmd struct {
 	Org string `arg:"" help:"The organisation's id."`
-	App string `arg:"" help:"The app's id."`
+	App string `arg:"" optional:"" help:"An app's id. Default: all apps of the organisation."`
 }
 
 // Help is shown by --help.
@@ -174,7 +175,8 @@ func (eventsCmd) Help() string {
 40 days; those of the organisation if its quotas are one for all apps.
 
 Examples:
-  dynalimit budget events 550e8400-e29b-41d4-a716-446655440000 chat`
+  dynalimit budget events 550e8400-e29b-41d4-a716-446655440000 chat
+  dynalimit budget events 550e8400-e29b-41d4-a716-446655440000 --json`
 }
 
 type eventJSON struct {
@@ -198,6 +200,9 @@ func (e eventJSON) text() string {
 	if label == "" {
 		label = "all labels"
 	}
+	if e.App != "" {
+		label = e.App + ": " + label
+	}
 	return fmt.Sprintf("%s at %d %%: %s of %s", label, e.Percent, dollars(e.SpendMicros), dollars(e.QuotaMicros))
 }
 
@@ -207,11 +212,13 @@ func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
 		}
-		all, err := collect(k.Events(ctx, c.Org, c.App), func(e budget.Event) eventJSON {
-			return eventJSON{e.ID, e.Kind, e.PeriodKey, e.App, e.Label, e.From, e.Percent, e.QuotaMicros, e.SpendMicros, e.At.UTC()}
-		})
+		found, err := c.find(ctx, k)
 		if err != nil {
 			return err
+		}
+		all := []eventJSON{}
+		for _, e := range found {
+			all = append(all, eventJSON{e.ID, e.Kind, e.PeriodKey, e.App, e.Label, e.From, e.Percent, e.QuotaMicros, e.SpendMicros, e.At.UTC()})
 		}
 		return out.Show(all, func() {
 			if len(all) == 0 {
@@ -222,6 +229,38 @@ func (c eventsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 			}
 		})
 	})
+}
+
+// find are the events of an app, or of all apps in the order of their times: each says whose
+// it is then, unless the organisation's quotas are one for all apps.
+func (c eventsCmd) find(ctx context.Context, k *budget.Keeper) ([]budget.Event, error) {
+	if c.App != "" {
+		return collect(k.Events(ctx, c.Org, c.App), func(e budget.Event) budget.Event { return e })
+	}
+	org, err := k.GetOrg(ctx, c.Org)
+	if err != nil {
+		return nil, err
+	}
+	var all []budget.Event
+	for app, err := range k.Apps(ctx, c.Org) {
+		if err != nil {
+			return nil, err
+		}
+		for e, err := range k.Events(ctx, c.Org, app.ID) {
+			if err != nil {
+				return nil, err
+			}
+			if org.Scope != budget.ScopeOrg {
+				e.App = app.ID
+			}
+			all = append(all, e)
+		}
+		if org.Scope == budget.ScopeOrg { // one has those of all
+			break
+		}
+	}
+	slices.SortStableFunc(all, func(a, b budget.Event) int { return a.At.Compare(b.At) })
+	return all, nil
 }
 
 // known says that an organisation, and an app of it that is named, exist.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,7 @@ func TestBudgetReadTranscript(t *testing.T) {
 		{"events", acme, "chat"},
 		{"events", acme, "chat", "--json"},
 		{"events", acme, "imports"},
+		{"events", acme},
 		{"prices", "list", "nova-micro"},
 		{"prices", "list", "acme-9"},
 		{"orgs", "put", acme, "--ordering", "premium,standard,bare", "--quota", "bare=1", "--model", "bare=acme-9"},
@@ -124,6 +127,38 @@ func TestAChargeIsSeenAtOnce(t *testing.T) {
 	s.must("adjust", acme, "chat", "premium", "--charge", "3", "--reason", "x")
 	assert.Contains(t, s.must("today", acme), "$3.00 of $10.00")
 	assert.Contains(t, s.must("today", acme, "chat"), "$3.00 of $10.00")
+}
+
+// TestEventsOfAllApps are in the order of their times, and those that apps share come once.
+func TestEventsOfAllApps(t *testing.T) {
+	const shared = "660e8400-e29b-41d4-a716-446655440000"
+	s := newShell(t, "budget")
+	s.acme()
+	s.must("orgs", "put", shared, "--scope", "org", "--ordering", "premium", "--quota", "premium=1", "--model", "premium=anthropic.claude-3-5-sonnet-20241022-v2:0")
+	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{Now: s.clock, OnEvent: func(context.Context, budget.Event) {}})
+	require.NoError(t, err)
+	for n, call := range []struct{ org, app string }{{acme, "later"}, {acme, "chat"}, {shared, "chat"}, {shared, "batch"}} {
+		s.now = s.now.Add(time.Minute)
+		_, err = keeper.Submit(t.Context(), call.org, call.app, budget.Usage{
+			RequestID: fmt.Sprintf("00000000-0000-4000-8000-%012d", 200+n), Label: "premium", Tokens: budget.Tokens{Input: 2_000_000},
+		})
+		require.NoError(t, err)
+	}
+	require.NoError(t, keeper.Close(t.Context()))
+	apps := func(org string) (all []string) {
+		var events []eventJSON
+		require.NoError(t, json.Unmarshal([]byte(s.must("events", org, "--json")), &events))
+		for i, e := range events {
+			assert.False(t, i > 0 && e.At.Before(events[i-1].At), "in their order")
+			all = append(all, e.App)
+		}
+		return slices.Compact(all)
+	}
+	assert.Equal(t, []string{"later", "chat"}, apps(acme))
+	assert.Equal(t, []string{""}, apps(shared))
+	text := s.must("events", shared)
+	assert.Equal(t, 1, strings.Count(text, "premium at 100 %"), text)
+	assert.Contains(t, s.must("events", acme), "  later: premium at 50 %: ")
 }
 
 // TestDaysAreTypedAsTheyArePrinted: by people and by programs.

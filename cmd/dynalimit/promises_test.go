@@ -25,7 +25,9 @@ var changing = map[string]string{
 
 	"budget orgs put": "", "budget apps put": "", "budget quotas set": "", "budget override": "",
 	"budget adjust": "", "budget prices set": "", "budget prices reset": "", "budget prices import": "", "budget prices about": "",
-	"budget sweep": "",
+	"budget sweep":              "",
+	"budget credentials create": "", "budget credentials rotate": "", "budget credentials revoke": "", "budget keys create": "", "budget keys revoke": "",
+	"budget keyset create": "", "budget keyset rotate": "",
 	"usage repair": "",
 	"local":        "it serves until it is stopped",
 	"tail":         "it follows until it is stopped",
@@ -34,6 +36,7 @@ var changing = map[string]string{
 // destroying are the commands after which something is gone: they ask.
 var destroying = []string{
 	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "manifest apply", "block set", "usage repair",
+	"budget credentials revoke", "budget keys revoke",
 }
 
 // TestCommandsThatChangeSomethingSayWhatWould: each has --dry-run, and those that destroy

@@ -135,6 +135,7 @@ func (s *shell) golden(file string, commands [][]string) {
 	text = strings.NewReplacer(version.Current().String(), "dynalimit devel (go1.26.0, linux/amd64)",
 		runtime.Version(), "go1.26.0", runtime.GOOS+"/"+runtime.GOARCH, "linux/amd64").Replace(text)
 	text = drawn.ReplaceAllString(text, `"id": "00000000000000000000000000"`)
+	text = aSecret.ReplaceAllStringFunc(text, func(s string) string { return s[:4] + strings.Repeat("x", 43) })
 	text = ignored.ReplaceAllString(text, `"ignored":${1}40`)
 	assert.NotContains(s.t, text, "\x1b", "colour outside a terminal")
 	compareGolden(s.t, filepath.Join("testdata", file), text)

@@ -70,7 +70,7 @@ func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		if c.Output == "" {
 			return c.write(out, all, tally)
 		}
-		if err := wholeFile(c.Output, func(to io.Writer) error { return c.write(to, all, tally) }); err != nil {
+		if err := wholeFile(c.Output, 0o644, func(to io.Writer) error { return c.write(to, all, tally) }); err != nil {
 			return err
 		}
 		return out.Show(done, func() {
@@ -139,7 +139,7 @@ func (c usageExportCmd) format(to io.Writer) (add func(aggregator.Usage) error, 
 }
 
 // wholeFile writes a file, which takes the place of one of its name only when it is whole.
-func wholeFile(path string, write func(io.Writer) error) (err error) {
+func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
 	if err != nil {
 		return notWritten(path, err)
@@ -153,7 +153,7 @@ func wholeFile(path string, write func(io.Writer) error) (err error) {
 	if err := write(f); err != nil {
 		return err
 	}
-	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
+	if err := errors.Join(f.Chmod(mode), f.Close()); err != nil {
 		return notWritten(path, err)
 	}
 	if err := os.Rename(f.Name(), path); err != nil {

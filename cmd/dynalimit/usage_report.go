@@ -107,7 +107,7 @@ func suits(length time.Duration) aggregator.Window {
 // put writes the page, and tells of it.
 func (c usageReportCmd) put(out *term.Output, a asked, page report.Report) error {
 	if c.Output != "" {
-		if err := wholeFile(c.Output, func(to io.Writer) error { return report.Write(to, page) }); err != nil {
+		if err := wholeFile(c.Output, 0o644, func(to io.Writer) error { return report.Write(to, page) }); err != nil {
 			return err
 		}
 	}

@@ -20,13 +20,15 @@ import (
 
 // asksNobody are commands that need no table, and why.
 var asksNobody = map[string]string{
-	"local":             "it serves",
-	"manifest schema":   "it prints what it holds",
-	"manifest validate": "it reads a file",
-	"cfn":               "it prints a template",
-	"terraform":         "it prints a template",
-	"completion":        "it prints a script",
-	"version":           "it prints what was stamped",
+	"local":                "it serves",
+	"manifest schema":      "it prints what it holds",
+	"manifest validate":    "it reads a file",
+	"cfn":                  "it prints a template",
+	"terraform":            "it prints a template",
+	"completion":           "it prints a script",
+	"budget keyset create": "it writes a file",
+	"budget keyset rotate": "it writes a file",
+	"version":              "it prints what was stamped",
 }
 
 // told passes notes on to whoever waits for one.

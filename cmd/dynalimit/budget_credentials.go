@@ -1,0 +1,354 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+type credentialsCmd struct {
+	Show   credentialsShowCmd   `cmd:"" help:"Show what may be seen of somebody's credentials."`
+	Create credentialsCreateCmd `cmd:"" help:"Give an organisation or an app a client id and a secret."`
+	Rotate credentialsRotateCmd `cmd:"" help:"Give an organisation or an app another secret."`
+	Revoke credentialsRevokeCmd `cmd:"" help:"End the credentials of an organisation or an app, and the tokens they got."`
+}
+
+// account is who logs in.
+type account struct {
+	Org string `arg:"" help:"The organisation's id."`
+	App string `arg:"" optional:"" help:"An app's id. Default: the organisation itself."`
+}
+
+// words name the client on a command line.
+func (c account) words() string {
+	if c.App == "" {
+		return term.Plain(c.Org)
+	}
+	return term.Plain(c.Org + " " + c.App)
+}
+
+// who names the client to a person.
+func (c account) who() string {
+	if c.App == "" {
+		return "the organisation " + term.Plain(c.Org)
+	}
+	return "the app " + term.Plain(c.App)
+}
+
+// without says what to do about a client without credentials.
+func (c account) without(err error) error {
+	if errors.Is(err, credentials.ErrNotFound) {
+		return fmt.Errorf("%w; give it some with 'dynalimit budget credentials create %s'", err, c.words())
+	}
+	return err
+}
+
+// onCredentials runs a command on the credentials in the control table. Keys are nil where
+// nothing is hashed.
+func (b *budgetCmd) onCredentials(
+	ctx context.Context, out *term.Output, keys *credentials.KeySet, run func(*budget.Keeper, *credentials.Store) error,
+) error {
+	if keys == nil {
+		var err error
+		if keys, err = credentials.NewKeySet(nil, now(ctx)); err != nil {
+			return err
+		}
+	}
+	return b.on(ctx, out, func(db *dynamodb.Client, who string, k *budget.Keeper) error {
+		store, err := credentials.New(db, b.Control, &credentials.Options{Keys: keys, Now: clockOf(ctx), Principal: who})
+		if err != nil {
+			return err
+		}
+		return run(k, store)
+	})
+}
+
+// checked reports whether a dry run came to its first write: all checks were made then.
+func checked(err error) bool {
+	_, ok := errors.AsType[*dryRunEnd](err)
+	return ok
+}
+
+// credentialsJSON are credentials, for programs.
+type credentialsJSON struct {
+	ClientID   string     `json:"client_id"`
+	Org        string     `json:"org_id"`
+	App        string     `json:"app_id,omitempty"`
+	Version    int64      `json:"version,omitempty"`
+	Secret     string     `json:"client_secret,omitempty"`
+	File       string     `json:"file,omitempty"`
+	Created    *time.Time `json:"created_at,omitempty"`
+	Issued     *time.Time `json:"issued_at,omitempty"`
+	GraceUntil *time.Time `json:"grace_until,omitempty"`
+	Dropped    bool       `json:"oldest_dropped,omitempty"`
+	Revoked    *time.Time `json:"revoked_at,omitempty"`
+	DryRun     bool       `json:"dry_run,omitempty"`
+}
+
+func (c account) json() credentialsJSON {
+	return credentialsJSON{ClientID: credentials.ClientID(c.Org, c.App), Org: c.Org, App: c.App}
+}
+
+// moment is a time, for programs and people; nil and "" for none.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func momentText(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Format(time.RFC3339)
+}
+
+type credentialsShowCmd struct{ account }
+
+// Help is shown by --help.
+func (credentialsShowCmd) Help() string {
+	return `Nobody can read a secret again: who lost it gets another with 'rotate'.
+
+Examples:
+  dynalimit budget credentials show 550e8400-e29b-41d4-a716-446655440000 chat
+  dynalimit budget credentials show 550e8400-e29b-41d4-a716-446655440000 --json`
+}
+
+// Run shows them.
+func (c credentialsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
+		status, err := store.Status(ctx, c.Org, c.App)
+		if err != nil {
+			return c.without(err)
+		}
+		j := c.json()
+		j.Version, j.Created, j.Issued = status.Version, moment(status.Created), moment(status.Issued)
+		j.GraceUntil, j.Revoked = moment(status.GraceUntil), moment(status.RevokedAt)
+		return out.Show(j, func() {
+			state := "good"
+			if j.Revoked != nil {
+				state = "revoked since " + momentText(j.Revoked)
+			}
+			fmt.Fprintln(out, out.Bold(j.ClientID))
+			fields(out, "credentials", state, "since", momentText(j.Created), "secret since", momentText(j.Issued),
+				"one before until", momentText(j.GraceUntil))
+		})
+	})
+}
+
+type credentialsCreateCmd struct {
+	account
+	handover
+	keysetFlag
+	changes
+}
+
+// Help is shown by --help.
+func (credentialsCreateCmd) Help() string {
+	return `The secret is what POST /auth/token of the REST API takes, with the client id. It is
+handed out here, once: into a file with --out, as the body of that request, or onto the
+screen with --show. It is hashed under the newest pepper of the keeper's keys.
+
+Examples:
+  dynalimit budget credentials create 550e8400-e29b-41d4-a716-446655440000 chat --keyset keys.json --out chat.json
+  dynalimit budget credentials create 550e8400-e29b-41d4-a716-446655440000 --keyset keys.json --show --json`
+}
+
+// Run makes them.
+func (c credentialsCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
+	return c.issue(ctx, b, out, c.handover, c.keysetFlag, c.DryRun, func(k *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
+		if err := known(ctx, k, c.Org, c.App); err != nil {
+			return credentials.Issued{}, err
+		}
+		issued, err := store.Create(ctx, c.Org, c.App)
+		if err == nil && !issued.Created {
+			err = &failure{exitConflict, fmt.Errorf("%s has credentials already; give it another secret with 'dynalimit budget credentials rotate %s'", c.who(), c.words())}
+		}
+		return issued, err
+	})
+}
+
+// graceFlag is a time in whole hours.
+type graceFlag int
+
+// UnmarshalText reads 24h, 7d or 0.
+func (g *graceFlag) UnmarshalText(text []byte) error {
+	if string(text) == "0" {
+		*g = 0
+		return nil
+	}
+	d, err := notation.Period(string(text))
+	if err != nil || d%time.Hour != 0 || d > credentials.MaxGraceHours*time.Hour {
+		return fmt.Errorf("%q is not 0 to 168 whole hours: write it like 24h or 7d, or 0 for none", text)
+	}
+	*g = graceFlag(d / time.Hour)
+	return nil
+}
+
+type credentialsRotateCmd struct {
+	account
+	Grace graceFlag `help:"How long the secret works that it has, in whole hours up to 168. 0: no longer, and nobody can renew a token that it got. Default: 24h." default:"24h" placeholder:"TIME"`
+	handover
+	keysetFlag
+	changes
+}
+
+// Help is shown by --help.
+func (credentialsRotateCmd) Help() string {
+	return `Both secrets work until the grace is over; at most two do. Where a secret became known,
+give --grace 0. One that was revoked gets a secret again.
+
+Examples:
+  dynalimit budget credentials rotate 550e8400-e29b-41d4-a716-446655440000 chat --keyset keys.json --out chat.json
+  dynalimit budget credentials rotate 550e8400-e29b-41d4-a716-446655440000 --grace 0 --keyset keys.json --show`
+}
+
+// Run rotates them.
+func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
+	return c.issue(ctx, b, out, c.handover, c.keysetFlag, c.DryRun, func(_ *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
+		rotation, err := store.Rotate(ctx, c.Org, c.App, int(c.Grace))
+		j.GraceUntil, j.Dropped = moment(rotation.GraceUntil), rotation.OldestDropped
+		return rotation.Issued, c.without(err)
+	})
+}
+
+// issue has a secret made, hands it over, and tells of it.
+func (c account) issue(
+	ctx context.Context, b *budgetCmd, out *term.Output, to handover, with keysetFlag, dryRun bool,
+	do func(*budget.Keeper, *credentials.Store, *credentialsJSON) (credentials.Issued, error),
+) error {
+	keys, err := with.keys(ctx)
+	if err != nil {
+		return err
+	}
+	receive, err := to.prepare(dryRun)
+	if err != nil {
+		return err
+	}
+	defer receive.drop()
+	return b.onCredentials(ctx, out, keys, func(k *budget.Keeper, store *credentials.Store) error {
+		j := c.json()
+		issued, err := do(k, store, &j)
+		if dryRun && checked(err) {
+			j.DryRun = true
+			return out.Show(j, func() {
+				fmt.Fprintf(out, "Would make a secret for %s.\nDry run: nothing was changed.\n", c.who())
+			})
+		}
+		if err != nil {
+			return c.undecided(err)
+		}
+		handed, err := c.fetch(ctx, store, issued.Token, receive)
+		if err != nil {
+			return err
+		}
+		j.Version, j.Secret = issued.Version, receive.shown(handed)
+		if j.Secret == "" {
+			j.File = receive.Out
+		}
+		return out.Show(j, func() { c.print(out, j, receive.line(handed)) })
+	})
+}
+
+// undecided says what to do where nobody knows whether a secret was made.
+func (c account) undecided(err error) error {
+	if errors.Is(err, credentials.ErrUnavailable) {
+		return fmt.Errorf("%w; look at it with 'dynalimit budget credentials show %s': where a secret was made all the same, nobody has it, and 'rotate' makes another", err, c.words())
+	}
+	return err
+}
+
+// fetch hands the secret over.
+func (c account) fetch(ctx context.Context, store *credentials.Store, token credentials.Secret, to *receiver) (credentials.Secret, error) {
+	got, err := store.Retrieve(context.WithoutCancel(ctx), c.Org, c.App, token)
+	if err == nil {
+		var body []byte
+		if body, err = json.Marshal(map[string]string{"client_id": got.ClientID, "client_secret": got.Secret.Reveal()}); err == nil {
+			err = to.keep(string(body) + "\n")
+		}
+	}
+	if err != nil {
+		return credentials.Secret{}, fmt.Errorf("the secret was made, and not handed over: %w; make another with 'dynalimit budget credentials rotate %s --grace 0'", err, c.words())
+	}
+	return got.Secret, nil
+}
+
+func (c account) print(out *term.Output, j credentialsJSON, secret string) {
+	fmt.Fprintf(out, "Made a secret for %s. Nobody can read it again.\n", out.Bold(c.who()))
+	fields(out, "client id", j.ClientID, "secret", secret, "one before until", momentText(j.GraceUntil))
+	if j.Dropped {
+		fmt.Fprintln(out, out.Yellow("The secret before the last one works no longer: at most two do."))
+	}
+}
+
+type credentialsRevokeCmd struct {
+	account
+	destroys
+}
+
+// Help is shown by --help.
+func (credentialsRevokeCmd) Help() string {
+	return `No secret of it works then, and no token that it got: other processes follow within
+30 s. Its configuration stays; 'rotate' gives it a secret again. It asks before, or
+wants --yes.
+
+Examples:
+  dynalimit budget credentials revoke 550e8400-e29b-41d4-a716-446655440000 chat
+  dynalimit budget credentials revoke 550e8400-e29b-41d4-a716-446655440000 chat --dry-run
+  dynalimit budget credentials revoke 550e8400-e29b-41d4-a716-446655440000 --yes --json`
+}
+
+// Run revokes them.
+func (c credentialsRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = c.DryRun
+	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
+		before, err := store.Status(ctx, c.Org, c.App)
+		if err != nil {
+			return c.without(err)
+		}
+		j := c.json()
+		if !before.RevokedAt.IsZero() {
+			j.Revoked = moment(before.RevokedAt)
+			return out.Show(j, func() { fmt.Fprintf(out, "Nothing to change: %s has none since %s.\n", c.who(), momentText(j.Revoked)) })
+		}
+		if err := c.end(ctx, out, store); err != nil {
+			return err
+		}
+		j.Revoked, j.DryRun = moment(now(ctx).Truncate(time.Second)), c.DryRun
+		return out.Show(j, func() {
+			if j.DryRun {
+				fmt.Fprintf(out, "Would end all credentials and tokens of %s.\nDry run: nothing was changed.\n", c.who())
+				return
+			}
+			fmt.Fprintf(out, "Ended all credentials and tokens of %s; other processes follow within 30 s.\n", c.who())
+		})
+	})
+}
+
+// end ends them once somebody agreed, or checks in a dry run that it could.
+func (c credentialsRevokeCmd) end(ctx context.Context, out *term.Output, store *credentials.Store) error {
+	if c.DryRun {
+		if err := store.Revoke(ctx, c.Org, c.App); !checked(err) {
+			return err
+		}
+		return nil
+	}
+	if err := c.confirm(ctx, out, "Its calls fail within 30 s. End all credentials and tokens of "+c.who()+"?", cmp.Or(c.App, c.Org)); err != nil {
+		return err
+	}
+	return store.Revoke(ctx, c.Org, c.App)
+}

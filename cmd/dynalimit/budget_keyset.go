@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/notation"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+type keysetCmd struct {
+	Create keysetCreateCmd `cmd:"" help:"Make a file of keys."`
+	Rotate keysetRotateCmd `cmd:"" help:"Put a new signing key and a new pepper into a file of keys."`
+}
+
+// keysetJSON is a file of keys, for programs, without its keys.
+type keysetJSON struct {
+	File    string     `json:"file"`
+	Signing string     `json:"signing_key"`
+	Pepper  string     `json:"pepper"`
+	From    *time.Time `json:"from,omitempty"`
+	DryRun  bool       `json:"dry_run,omitempty"`
+}
+
+type keysetCreateCmd struct {
+	Out string `help:"The file, which only you may read. It must not be there yet." placeholder:"FILE" required:""`
+	changes
+}
+
+// Help is shown by --help.
+func (keysetCreateCmd) Help() string {
+	return `Secrets are hashed under its pepper, which the table never sees, and tokens are signed
+with its other key. Every process of the keeper needs it, as a file or in the environment,
+and so do the commands that make secrets. Keep a copy: without it every secret has to be
+made anew.
+
+Examples:
+  dynalimit budget keyset create --out keys.json
+  dynalimit budget keyset create --out keys.json --dry-run`
+}
+
+// Run makes it.
+func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
+	keys, err := credentials.NewKeySet(nil, now(ctx))
+	if err != nil {
+		return err
+	}
+	receive, err := handover{Out: c.Out}.prepare(c.DryRun)
+	if err != nil {
+		return err
+	}
+	defer receive.drop()
+	if err := receive.keep(keys.Document().Reveal() + "\n"); err != nil {
+		return err
+	}
+	j := keysetJSON{File: c.Out, Signing: keys.Signer(now(ctx)).ID, Pepper: keys.Pepper(now(ctx)).ID, DryRun: c.DryRun}
+	return out.Show(j, func() {
+		if c.DryRun {
+			fmt.Fprintf(out, "Would make %s.\nDry run: nothing was changed.\n", term.Plain(c.Out))
+			return
+		}
+		fmt.Fprintf(out, "Made %s, which only you may read.\n", out.Bold(term.Plain(c.Out)))
+		fields(out, "signs with", j.Signing, "hashes under", j.Pepper)
+	})
+}
+
+type keysetRotateCmd struct {
+	File    string `arg:"" help:"The file."`
+	Longest string `help:"How long the longest token is good: signing keys that were replaced before that are left out. Default: 30d." default:"30d" placeholder:"TIME"`
+	changes
+}
+
+// Help is shown by --help.
+func (keysetRotateCmd) Help() string {
+	return `The new keys are used 5 minutes later: until then every process that reads the file has
+them, and recognises what they signed. Peppers are kept: hashes name theirs, and each is
+replaced at the next login. The file is replaced as a whole.
+
+Examples:
+  dynalimit budget keyset rotate keys.json
+  dynalimit budget keyset rotate keys.json --longest 7d --json`
+}
+
+// Run rotates it.
+func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
+	longest, err := notation.Period(c.Longest)
+	if err != nil {
+		return badInput("--longest %w", err)
+	}
+	old, err := keysetFlag{c.File}.keys(ctx)
+	if err != nil {
+		return err
+	}
+	at := now(ctx)
+	keys, err := old.Rotated(nil, at, longest)
+	if err != nil {
+		return badInput("%w", err)
+	}
+	if !c.DryRun {
+		if err := wholeFile(c.File, 0o600, func(to io.Writer) error {
+			_, err := io.WriteString(to, keys.Document().Reveal()+"\n")
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	from := at.Add(credentials.KeyDelay)
+	j := keysetJSON{File: c.File, Signing: keys.Signer(from).ID, Pepper: keys.Pepper(from).ID, From: moment(from.Truncate(time.Second)), DryRun: c.DryRun}
+	return out.Show(j, func() {
+		if c.DryRun {
+			fmt.Fprintf(out, "Would put new keys into %s.\nDry run: nothing was changed.\n", term.Plain(c.File))
+			return
+		}
+		fmt.Fprintf(out, "Put new keys into %s, in use from %s on.\n", out.Bold(term.Plain(c.File)), momentText(j.From))
+		fields(out, "signs with", j.Signing, "hashes under", j.Pepper)
+	})
+}
