@@ -38,7 +38,7 @@ func (k *closing) sumDay(ctx context.Context, day time.Time) error {
 	for shard := range schema.UsageShards {
 		var lists []table.Query
 		for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
-			lists = append(lists, indexed(k.keys.UsageHour(hour, shard)))
+			lists = append(lists, indexed(opClose, k.keys.UsageHour(hour, shard)))
 		}
 		snapshots, err := k.listed(ctx, lists...)
 		if err != nil {
@@ -139,7 +139,7 @@ func (k *closing) ofDay(ctx context.Context, p pair, day time.Time, denied []sch
 
 // whole are the items of a range of keys.
 func (k *closing) whole(ctx context.Context, first, last schema.Key) (items []schema.Item, err error) {
-	q := table.Query{Op: opClose, Hash: schema.PK, Value: first.PK, From: first.SK, To: last.SK, Whole: true}
+	q := keyRange(opClose, first.PK, first, last)
 	err = table.Patiently(ctx, func() error {
 		items = nil
 		for item, err := range k.table.Items(ctx, q) {

@@ -69,10 +69,9 @@ func (p *past) note(item schema.Item) {
 // earlier are the snapshots of the same entity and resource before an item, the latest first.
 func (k *closing) earlier(h hourly) table.Query {
 	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: h.entity, Resource: h.resource, Window: schema.UsageHourly}
-	return table.Query{
-		Op: opClose, Hash: schema.PK, Value: h.key.PK, From: series.Prefix(), To: series.Key(k.keys, h.hour.Add(-time.Hour)).SK,
-		Newest: true, Whole: true, Page: lookPage,
-	}
+	q := keyRange(opClose, h.key.PK, schema.Key{SK: series.Prefix()}, series.Key(k.keys, h.hour.Add(-time.Hour)))
+	q.Newest, q.Page = true, lookPage
+	return q
 }
 
 // gaps are those of a snapshot, and between it and the one before. What is missing within an

@@ -128,14 +128,14 @@ func (k *closing) writeTotals(ctx context.Context, sums *usage.Sums) error {
 func (k *closing) partitions(hour time.Time) []table.Query {
 	all := make([]table.Query, schema.UsageShards)
 	for shard := range all {
-		all[shard] = indexed(k.keys.UsageHour(hour, shard))
+		all[shard] = indexed(opClose, k.keys.UsageHour(hour, shard))
 	}
 	return all
 }
 
 // indexed is a list in the index of entity configurations.
-func indexed(partition string) table.Query {
-	return table.Query{Op: opClose, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: partition}
+func indexed(op, partition string) table.Query {
+	return table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: partition}
 }
 
 // deniedIn is the list of an hour's denials.

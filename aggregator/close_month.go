@@ -34,7 +34,7 @@ func (k *closing) sumMonth(ctx context.Context, month time.Time) error {
 func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]schema.UsageSeries, error) {
 	var lists []table.Query
 	for day := month; day.Before(schema.UsageMonthly.Next(month)); day = schema.UsageDaily.Next(day) {
-		lists = append(lists, indexed(k.keys.UsageDay(day, shard)))
+		lists = append(lists, indexed(opClose, k.keys.UsageDay(day, shard)))
 	}
 	keys, err := k.listed(ctx, lists...)
 	found := maps.Clone(k.days[shard])

@@ -42,7 +42,7 @@ func (r *Reader) indexedIn(ctx context.Context, a ask, start, end time.Time) lis
 	for hour.Before(after) {
 		if day := schema.UsageDaily.Next(hour); a.window != Hour && a.utc && hour.Equal(schema.UsageDaily.Floor(hour)) && !day.After(a.closed) {
 			for shard := range schema.UsageShards {
-				q := indexed(r.keys.UsageDay(hour, shard))
+				q := indexed(opUsage, r.keys.UsageDay(hour, shard))
 				q.Sort, q.Prefix = schema.GSI3SK, r.keys.Entity("")
 				add(q)
 			}
@@ -50,7 +50,7 @@ func (r *Reader) indexedIn(ctx context.Context, a ask, start, end time.Time) lis
 			continue
 		}
 		for shard := range schema.UsageShards {
-			add(indexed(r.keys.UsageHour(hour, shard)))
+			add(indexed(opUsage, r.keys.UsageHour(hour, shard)))
 		}
 		add(table.Query{Op: opDenials, Index: schema.IndexResource, Hash: schema.GSI2PK, Value: r.keys.DeniedHour(hour)})
 		hour = hour.Add(time.Hour)

@@ -67,11 +67,17 @@ type liveHour struct {
 	seen map[schema.Key]bool
 }
 
+// summing sums as a Closer does, and stores nothing.
+func (r *Reader) summing() *closing {
+	c := &Closer{table: r.table, options: CloserOptions{Writers: readers, Now: r.now}}
+	return c.closing(r.keys)
+}
+
 // sumHour adds an hour to the live ones of a query.
 func (r *Reader) sumHour(ctx context.Context, a *ask, hour time.Time) error {
 	l := &liveHour{
-		closing: &closing{Closer: &Closer{table: r.table, options: CloserOptions{Writers: readers}}, keys: r.keys, records: map[string]*schema.EntityRecord{}},
-		reader:  r, ask: a, hour: hour, sums: usage.NewSums(schema.UsageHourly, hour), seen: map[schema.Key]bool{},
+		closing: r.summing(), reader: r, ask: a, hour: hour,
+		sums: usage.NewSums(schema.UsageHourly, hour), seen: map[schema.Key]bool{},
 	}
 	l.sums.Asked = func(s schema.UsageSeries) bool { return s.Kind == a.Kind && s.ID == a.ID }
 	keys, err := l.listed(ctx, append(l.partitions(hour), l.deniedIn(hour))...)

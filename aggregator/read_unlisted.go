@@ -50,7 +50,7 @@ func (l *liveHour) candidates(ctx context.Context) list[string] {
 	default:
 		shards := make([]list[string], schema.EntityShards)
 		for shard := range shards {
-			shards[shard] = l.named(ctx, indexed(l.keys.Entities(shard)), schema.ListedEntity)
+			shards[shard] = l.named(ctx, indexed(opUsage, l.keys.Entities(shard)), schema.ListedEntity)
 		}
 		return merged(strings.Compare, shards...)
 	}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/table"
 )
 
 // looking bounds how many partitions are looked through at once.
@@ -102,7 +101,7 @@ type search struct {
 func (s *search) day(ctx context.Context, day time.Time) error {
 	none := true
 	for shard := range schema.UsageShards {
-		err := each(s.table.Items(ctx, used(s.keys.UsageDay(day, shard))), func(item schema.Item) bool {
+		err := each(s.table.Items(ctx, indexed(opUsage, s.keys.UsageDay(day, shard))), func(item schema.Item) bool {
 			none = false
 			if series, ok := s.keys.SeriesOf(schema.KeyOf(item)); ok && series.Kind == schema.UsageOfEntity {
 				s.add(Used{series.Resource, series.ID})
@@ -125,19 +124,12 @@ func (s *search) day(ctx context.Context, day time.Time) error {
 
 // hour looks through the snapshots of an hour, in one of its partitions.
 func (s *search) hour(ctx context.Context, hour time.Time, shard int) error {
-	return each(s.table.Items(ctx, used(s.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
+	return each(s.table.Items(ctx, indexed(opUsage, s.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
 		if _, entity, resource, _, ok := schema.UsageOf(schema.KeyOf(item)); ok {
 			s.add(Used{resource, entity})
 		}
 		return true
 	})
-}
-
-// used lists a partition of the index.
-func used(partition string) table.Query {
-	q := indexed(partition)
-	q.Op = opUsage
-	return q
 }
 
 func (s *search) add(u Used) {
