@@ -145,3 +145,14 @@ func TestCapacityWhereParentsHaveOtherLimits(t *testing.T) {
 		{Name: "tpm", Capacity: 3000, Burst: 3000, Remaining: 2280, Used: 720, Entities: 3}, // free-key, few-key, org
 	}, c.Limits)
 }
+
+// TestCapacityOfEntitiesAboveEachOther: who was moved while records were read may be found
+// above another that is above it; one of the two counts.
+func TestCapacityOfEntitiesAboveEachOther(t *testing.T) {
+	rpm := []LimitCapacity{{Name: "rpm", Capacity: 10, Used: 3, Entities: 1}}
+	c := &ResourceCapacity{Entities: []EntityCapacity{{EntityID: "a", Limits: rpm}, {EntityID: "b", Limits: rpm}, {EntityID: "key", Limits: rpm}}}
+	c.sum(map[string]schema.EntityRecord{
+		"a": {ParentID: "b", Cascade: true}, "b": {ParentID: "a", Cascade: true}, "key": {ParentID: "a", Cascade: true},
+	})
+	assert.Equal(t, rpm, c.Limits)
+}
