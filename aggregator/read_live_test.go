@@ -164,7 +164,7 @@ func TestReadersOfANamespace(t *testing.T) {
 	_, err := o.closer.Close(t.Context(), noon.Add(-12*time.Hour), noon.Add(2*time.Hour))
 	require.NoError(t, err)
 	own("made anew")
-	done, err := o.closer.Repair(t.Context(), aggregator.RepairOptions{From: noon.Add(-24 * time.Hour), First: true})
+	done, err := o.closer.Repair(t.Context(), aggregator.RepairOptions{Principal: "ops", From: noon.Add(-24 * time.Hour), First: true})
 	require.NoError(t, err)
 	for _, b := range done.Bookings {
 		assert.Equal(t, "eu", b.Namespace, fmt.Sprint(b))
