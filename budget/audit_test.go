@@ -59,7 +59,7 @@ func TestEventsSayWhatChanged(t *testing.T) {
 		put(ann, func(*Org) {})
 		put(bob, func(*Org) {})
 		put(bob, func(o *Org) {
-			o.Name, o.Enforcement, o.Sticky = "", Hard, false
+			o.Name, o.Enforcement, o.NoSticky = "", Hard, true
 			o.Quotas["economy"] = 3_000_000
 			o.Limits = []PeriodQuota{{Period: Week, Micros: 9}}
 		})

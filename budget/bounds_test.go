@@ -1,6 +1,8 @@
 package budget
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +23,65 @@ func TestStickyMovesForwardWithinAConfiguration(t *testing.T) {
 	assert.True(t, s.needsWrite(2, "economy", 5))
 	assert.True(t, s.needsWrite(0, "premium", 6))
 	assert.False(t, s.needsWrite(2, "economy", 4))
+}
+
+// Sixty-four labels are as many as an ordering has: the choice passes over all but the
+// last, each is counted, in soft and in hard mode, and a batch of all fits.
+func TestSixtyFourLabels(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	o := manyLabels(64)
+	o.Limits = []PeriodQuota{{Day, "", maxQuota}, {Week, "", maxQuota}, {Month, "", maxQuota}}
+	for _, l := range o.Ordering {
+		o.Limits = append(o.Limits, PeriodQuota{Week, l, maxQuota})
+	}
+	for _, enforcement := range []Enforcement{Soft, Hard} {
+		o.Enforcement, o.ID = enforcement, map[Enforcement]string{Soft: orgO, Hard: otherOrg}[enforcement]
+		w.org(o)
+		usages := make([]Usage, 100)
+		for i := range usages {
+			usages[i] = call(i)
+			usages[i].Label, usages[i].Model = o.Ordering[i%64], ""
+		}
+		results, err := w.a.SubmitBatch(ctx, o.ID, appA, usages)
+		require.NoError(t, err)
+		for _, r := range results {
+			require.NoError(t, r.Err)
+		}
+		h, err := w.a.Reserve(ctx, o.ID, appA, o.Ordering[63], 1000, time.Minute)
+		require.NoError(t, err)
+		_, err = h.Settle(ctx, Usage{RequestID: uuid(500), Label: o.Ordering[63], Tokens: Tokens{Input: 1}})
+		require.NoError(t, err)
+		for _, l := range o.Ordering[:63] {
+			require.NoError(t, adjust(ctx, w.a, o.ID, appA, Adjustment{Label: l, DeltaMicros: 10_000_000, Reason: "test"}))
+		}
+		w.clock.advance(6 * time.Second)
+		rec, err := w.b.Recommend(ctx, o.ID, appA)
+		require.NoError(t, err)
+		assert.Equal(t, o.Ordering[63], rec.Label)
+		assert.Len(t, rec.Labels, 64)
+		totals, err := w.b.Totals(ctx, o.ID, appA, "")
+		require.NoError(t, err)
+		var requests int64
+		for _, l := range totals.Labels {
+			requests += l.Requests
+		}
+		assert.Equal(t, int64(101), requests)
+	}
+	_, err := w.a.PutOrg(ctx, manyLabels(65))
+	requireCode(t, err, CodeInvalidConfig)
+}
+
+// manyLabels is an organisation with so many labels of one model, each with the longest
+// name.
+func manyLabels(n int) Org {
+	o := fixtureOrg()
+	o.Ordering, o.Quotas, o.Models = nil, map[string]int64{}, map[string]string{}
+	for i := range n {
+		label := fmt.Sprintf("%02d", i) + strings.Repeat("l", 62)
+		o.Ordering, o.Quotas[label], o.Models[label] = append(o.Ordering, label), 10_000_000, premiumModel
+	}
+	return o
 }
 
 // A record is known for as long as the same one may come again: accepted a day

@@ -46,7 +46,7 @@ type Org struct {
 	Name     string // free text for people, at most 256 bytes. Defaults to none
 	Timezone string // IANA name; its local date is the organisation's day; needed
 	Scope    Scope  // Defaults to ScopeApp
-	// Ordering is the labels from the preferred to the last resort, 1 to 16.
+	// Ordering is the labels from the preferred to the last resort, 1 to 64.
 	Ordering []string
 	// Quotas are in µ$ per day, 0 to 10^12, one for every label of Ordering; at most 128.
 	Quotas map[string]int64
@@ -61,8 +61,11 @@ type Org struct {
 	// Shards is how many counters a soft day is spread over, 1 to 256. Defaults
 	// to 8.
 	Shards int
-	// Sticky keeps a record of the label in use and one event per change. Defaults to
-	// false.
+	// NoSticky keeps no record of the label in use, and no event of each change of it.
+	// Defaults to false: there is one.
+	NoSticky bool
+	// Sticky says that there is such a record. It is the opposite of NoSticky, and is set by
+	// the keeper: PutOrg ignores it.
 	Sticky bool
 	// Enforcement defaults to Soft.
 	Enforcement Enforcement
@@ -104,7 +107,7 @@ type App struct {
 
 const (
 	maxQuota  = 1_000_000_000_000
-	maxLabels = 16
+	maxLabels = 64
 	maxParts  = 128 // quotas, limits or models: an event has those before and after
 	maxShards = 256
 	maxName   = 256
@@ -153,6 +156,7 @@ func validDay(field, day string) (time.Time, error) {
 // withDefaults fills what Org leaves open.
 func (o Org) withDefaults() Org {
 	o.Scope = cmp.Or(o.Scope, ScopeApp)
+	o.Sticky = !o.NoSticky
 	o.Enforcement = cmp.Or(o.Enforcement, Soft)
 	o.TightPercent = cmp.Or(o.TightPercent, 95)
 	o.Shards = cmp.Or(o.Shards, 8)

@@ -124,7 +124,7 @@ func (i orgItem) org(id string, now time.Time) Org {
 	f := i.fields()
 	o := Org{
 		ID: id, Name: i.Name, Timezone: i.Zone, Scope: i.Scope, Ordering: f.Ordering, Quotas: f.Quotas,
-		Limits: f.Limits, Models: f.Models, TightPercent: f.TightPercent, Shards: i.Shards, Sticky: i.Sticky,
+		Limits: f.Limits, Models: f.Models, TightPercent: f.TightPercent, Shards: i.Shards, Sticky: i.Sticky, NoSticky: !i.Sticky,
 		Enforcement: i.Enforcement, RefreshNormal: f.RefreshNormal, RefreshTight: f.RefreshTight,
 		Version: f.Version, CreatedAt: f.CreatedAt, UpdatedAt: f.UpdatedAt,
 	}

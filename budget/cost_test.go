@@ -41,6 +41,26 @@ func TestCostOfOperations(t *testing.T) {
 		{"recommend, cold", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			return func() { w.recommend(w.b, appA) }
 		}, cost{6, 0, 13}},
+		{"recommend of 64 labels, cold", MeteringStrict, manyLabels(64), func(w *world) func() {
+			return func() { w.recommend(w.b, appA) }
+		}, cost{67, 0, 74}},
+		{"recommend of 64 labels, spend older than 5 s", MeteringStrict, manyLabels(64), func(w *world) func() {
+			w.recommend(w.a, appA)
+			w.clock.advance(6 * time.Second)
+			return func() { w.recommend(w.a, appA) }
+		}, cost{64, 0, 64}},
+		{"reserve of 64 labels, warm", MeteringStrict, hardMany(), func(w *world) func() {
+			label := hardMany().Ordering[0]
+			_, err := w.a.Reserve(ctx, orgO, appA, label, 1, time.Minute)
+			require.NoError(t, err)
+			return func() {
+				_, err := w.a.Reserve(ctx, orgO, appA, label, 1, time.Minute)
+				require.NoError(t, err)
+			}
+		}, cost{1, 4, 0}},
+		{"put an organisation of 64 labels", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			return func() { w.org(manyLabels(64)) }
+		}, cost{3, 72, 2}},
 		{"recommend, spend older than 5 s", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.recommend(w.a, appA)
 			w.clock.advance(6 * time.Second)
@@ -226,6 +246,13 @@ func TestCostOfOperations(t *testing.T) {
 			t.Logf("%-40s %d requests, %v write units, %v read units", tc.name, got.requests, got.writes, got.reads)
 		})
 	}
+}
+
+// hardMany has 64 labels under hard enforcement.
+func hardMany() Org {
+	o := manyLabels(64)
+	o.Enforcement = Hard
+	return o
 }
 
 // hundredModels is a list of as many models.

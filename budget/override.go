@@ -15,13 +15,21 @@ import (
 type override struct {
 	label string
 	until time.Time
+	since time.Time // the zero time of one that an older version stored
 }
 
-const attrUntil = "until_epoch_ms"
+const (
+	attrUntil = "until_epoch_ms"
+	attrSince = "since_epoch_ms"
+)
 
 func decodeOverride(item store.Item) (override, error) {
 	var d store.Decoder
-	return override{d.String(item, store.AttrLabel), time.UnixMilli(d.Int(item, attrUntil))}, d.Err
+	o := override{label: d.String(item, store.AttrLabel), until: time.UnixMilli(d.Int(item, attrUntil))}
+	if ms := d.Int(item, attrSince); ms != 0 {
+		o.since = time.UnixMilli(ms)
+	}
+	return o, d.Err
 }
 
 // Override forces an app's recommendation to one label of its ordering until an
@@ -56,7 +64,7 @@ func (adm *administration) override(ctx context.Context, by, org, app, label str
 	if _, _, err := t.cost(label, Tokens{}, now); err != nil {
 		return err
 	}
-	return adm.setOverride(ctx, "Override", AuditEvent{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label, until})
+	return adm.setOverride(ctx, "Override", AuditEvent{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label: label, until: until})
 }
 
 // ClearOverride ends an override; there need not be one. It writes an AuditEvent if there
@@ -103,7 +111,7 @@ func (adm *administration) decideOverride(ctx context.Context, e AuditEvent, nex
 	if next.label != "" {
 		item := key.Attributes()
 		item[store.AttrLabel], item[attrUntil] = store.String(next.label), store.Int(next.until.UnixMilli())
-		item[store.AttrTTL] = store.Int(next.until.Unix() + 1)
+		item[attrSince], item[store.AttrTTL] = store.Int(now.UnixMilli()), store.Int(next.until.Unix()+1)
 		return &change{[]types.TransactWriteItem{adm.putAsSeen(item, seen, store.AttrLabel, attrUntil)}, event}, nil
 	}
 	condition, names, values := asSeen(seen, store.AttrLabel, attrUntil)

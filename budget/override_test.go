@@ -46,11 +46,38 @@ func TestStickySaysOverride(t *testing.T) {
 		got, err := w.a.Sticky(t.Context(), orgO, appA)
 		require.NoError(t, err)
 		assert.Equal(t, []any{"economy", 2, "standard", ReasonManualOverride}, []any{got.Label, got.Index, got.Previous, got.Reason})
+		assert.True(t, until.Add(-time.Hour).Equal(got.At), "when it was set")
+		assert.Equal(t, ReasonManualOverride, w.recommend(w.a, appA).Reason)
 		w.clock.set(until)
 		got, err = w.a.Sticky(t.Context(), orgO, appA)
 		require.NoError(t, err)
 		assert.Equal(t, []any{"standard", 1, "premium", ReasonQuotaExceeded}, []any{got.Label, got.Index, got.Previous, got.Reason})
 	})
+}
+
+// TestTheStickyRecordIsKept unless an organisation has it off.
+func TestTheStickyRecordIsKept(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		w := newWorld(t)
+		o := fixtureOrg()
+		o.Sticky, o.NoSticky = false, off
+		w.org(o)
+		for range 2 { // as it was read, it is put again
+			got, err := w.b.GetOrg(t.Context(), orgO)
+			require.NoError(t, err)
+			assert.Equal(t, []bool{!off, off}, []bool{got.Sticky, got.NoSticky})
+			w.org(got)
+		}
+		w.spend(appA, "premium", 10_000_000)
+		assert.Equal(t, "standard", w.recommend(w.a, appA).Label)
+		got, err := w.b.Sticky(t.Context(), orgO, appA)
+		if off {
+			require.ErrorIs(t, err, ErrNotFound)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, "standard", got.Label)
+	}
 }
 
 // TestHardOverrideWithRoom: while its label has room, an override is followed.

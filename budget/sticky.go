@@ -21,10 +21,13 @@ type Sticky struct {
 	Label    string    // in use
 	Index    int       // in the ordering
 	Previous string    // the label before
-	Reason   string    // QUOTA_EXCEEDED, CONFIG_CHANGED when a PUT moved it back, MANUAL_OVERRIDE
+	Reason   string    // ReasonQuotaExceeded, ReasonConfigChanged when a PUT moved it back, ReasonManualOverride
 	Version  int64     // of the configuration, organisation's and app's together
-	At       time.Time // of the last change
+	At       time.Time // of the last change, or when the override was set
 }
+
+// ReasonConfigChanged is a Sticky's alone: a PUT moved the label back.
+const ReasonConfigChanged = "CONFIG_CHANGED"
 
 // stickyView is the record as it was last seen.
 type stickyView struct {
@@ -86,7 +89,7 @@ func (s *standing) overrideInUse(ctx context.Context, t *tenant) (Sticky, bool) 
 	if out == nil || !out.override {
 		return Sticky{}, false
 	}
-	return Sticky{Label: out.labels[out.index].label, Index: out.index, Reason: ReasonManualOverride}, true
+	return Sticky{Label: out.labels[out.index].label, Index: out.index, Reason: ReasonManualOverride, At: t.override.since}, true
 }
 
 // moveSticky records the label that spend leads to, if it differs from the record:
@@ -144,7 +147,7 @@ func (s *standing) writeSticky(ctx context.Context, t *tenant, v *view, out *out
 		Version: t.version, At: time.Unix(now.Unix(), 0),
 	}, exists: true, read: now}
 	if v.sticky.exists && index < v.sticky.Index {
-		next.Reason = "CONFIG_CHANGED"
+		next.Reason = ReasonConfigChanged
 	}
 	key := stickyKey(t.org, t.app, out.day)
 	put := &types.Put{

@@ -240,7 +240,7 @@ type orgsPutCmd struct {
 	Scope       scopeFlag       `help:"Whose spend a quota counts: the organisation's (org) or each app's (app)." placeholder:"org|app"`
 	Enforcement enforcementFlag `help:"soft: callers move on to the next label; hard: money is reserved before a call." placeholder:"soft|hard"`
 	Shards      int             `help:"How many counters a soft day is spread over."`
-	Sticky      *bool           `help:"Keep a record of the label in use." negatable:""`
+	Sticky      *bool           `help:"Keep a record of the label in use. Default: it is kept." negatable:""`
 	changes
 }
 
@@ -271,7 +271,7 @@ func (c orgsPutCmd) change(org *budget.Org) {
 		org.Shards = c.Shards
 	}
 	if c.Sticky != nil {
-		org.Sticky = *c.Sticky
+		org.NoSticky = !*c.Sticky
 	}
 }
 

@@ -79,7 +79,7 @@ func (s *simulation) setUp(ctx context.Context) error {
 		return err
 	}
 	_, err := s.keeper.PutOrg(ctx, budget.Org{
-		ID: org, Timezone: "America/New_York", Sticky: true,
+		ID: org, Timezone: "America/New_York",
 		Ordering: []string{"premium", "standard"},
 		Quotas:   map[string]int64{"premium": 4_000_000, "standard": 2_000_000}, // µ$ a day
 		Models: map[string]string{
