@@ -140,7 +140,7 @@ func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 	if day > today {
 		return "", invalid("day", "%s is in the future: today is %s", day, today)
 	}
-	return day, nil
+	return day, t.notRetired("day", day)
 }
 
 // Adjustments lists what was credited and charged by hand to an app, oldest

@@ -52,6 +52,8 @@ type orgItem struct {
 	Calendar    []regimeItem `dynamodbav:"calendar"`
 	Labels      []string     `dynamodbav:"labels,stringset,omitempty"` // ever used in an ordering
 	AppsVersion int64        `dynamodbav:"apps_version"`               // rises with every app PUT
+	Retired     string       `dynamodbav:"retired_before,omitempty"`   // the first day that is kept; empty: all are
+	RetiredAt   int64        `dynamodbav:"retired_at_epoch_ms,omitempty"`
 }
 
 type regimeItem struct {

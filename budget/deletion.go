@@ -12,8 +12,11 @@ import (
 )
 
 // purgeAfter is how long after a deletion no process counts for the tenant any more: a
-// configuration is used for usableFor at most, and a write takes a while.
+// configuration is used for usableFor at most, or Options.ConfigTTL if that is longer, and a
+// write takes a while.
 const purgeAfter = usableFor + time.Minute
+
+func (c *charges) purgeAfter() time.Duration { return max(purgeAfter, c.opts.ConfigTTL+time.Minute) }
 
 // Deletion says how an organisation or an app is deleted. The zero value keeps what was
 // counted and leaves credentials alone.
@@ -133,7 +136,23 @@ func (d *deletion) deleteApps(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return d.endOverrides(ctx)
+}
+
+// endOverrides ends those of apps that have no item: no app was there to end them with.
+func (d *deletion) endOverrides(ctx context.Context) error {
+	var apps []string
+	err := d.store.Query(ctx, d.store.Control, orgKey(d.org).PK, overPrefix, overPrefix+"~", func(item store.Item) error {
+		apps = append(apps, store.KeyOf(item).SK[len(overPrefix):])
+		return nil
+	})
+	for _, app := range apps {
+		if err == nil {
+			e := AuditEvent{Principal: d.by, Action: actionOverrideCleared, Target: d.org, Resource: app}
+			err = d.admin.setOverride(ctx, "DeleteOrg", e, override{})
+		}
+	}
+	return err
 }
 
 // revoke ends credentials: those of the apps first.
@@ -192,7 +211,7 @@ func (d *deletion) purge(ctx context.Context) error {
 	if d.work.none() || !d.work.Purge {
 		return nil
 	}
-	over := d.work.since().Add(purgeAfter)
+	over := d.work.since().Add(d.purgeAfter())
 	began := d.now()
 	if err := d.purgeItems(ctx); err != nil {
 		return err

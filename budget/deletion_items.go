@@ -125,7 +125,9 @@ func (adm *administration) decideOrgDeletion(ctx context.Context, by, org string
 	if gone {
 		last.Deleted, before = seen.Deleted, nil
 	}
+	last.Retired, last.RetiredAt = seen.Retired, seen.RetiredAt
 	if purge {
+		last.Retired, last.RetiredAt = "", 0
 		last.Calendar, last.Labels, last.Purges, last.Purged = nil, nil, seen.Purges+1, true
 	}
 	return adm.deletionChange(e, before, purge, func() ([]types.TransactWriteItem, error) {

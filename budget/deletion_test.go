@@ -210,6 +210,23 @@ func TestADeletionNeedsAPrincipal(t *testing.T) {
 	assert.Zero(t, m.Requests())
 }
 
+// TestNothingOfADeletedOrganisationIsAdmittedAgain: neither an id that was admitted under
+// soft enforcement, nor an override of an app that never made a call.
+func TestNothingOfADeletedOrganisationIsAdmittedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	ctx := t.Context()
+	_, err := reserveAs(t, w.a, uuid(1), 1)
+	require.NoError(t, err)
+	require.NoError(t, w.a.Override(ctx, orgO, "new", "economy", w.clock.now().Add(time.Hour)))
+	_, err = w.a.DeleteOrg(ctx, orgO, Deletion{})
+	require.NoError(t, err)
+	_, err = reserveAs(t, w.a, uuid(1), 1)
+	require.ErrorIs(t, err, ErrNotFound)
+	w.org(fixtureOrg())
+	assert.Equal(t, "premium", w.recommend(w.b, "new").Label)
+}
+
 // belonging are the items of the usage table that are a tenant's.
 func belonging(w *world, org, app string) (keys []store.Key) {
 	for _, item := range w.items("") {
@@ -357,7 +374,7 @@ func TestADeletionThatIsKilledAnywhereIsCompleted(t *testing.T) {
 // killed deletes an organisation with a fault at one request, and reports whether that was
 // reached.
 func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (reached bool) {
-	w := newWorld(t, func(o *Options) { o.Timeout = 300 * time.Millisecond })
+	w := newWorld(t)
 	w.org(hardOrg())
 	ctx := t.Context()
 	for i, app := range []string{appA, appB} {

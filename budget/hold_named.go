@@ -97,7 +97,7 @@ func (c *charges) nameSoft(ctx context.Context, h *Hold, expires time.Time, ttl 
 // it would be refused now.
 func (c *charges) reserveOnce(ctx context.Context, h *Hold, lease time.Duration) (*Hold, error) {
 	held, err := c.reserveOrCheck(ctx, h, lease)
-	if err == nil || !h.named || unavailable(err) {
+	if err == nil || !h.named || unavailable(err) || errors.Is(err, ErrNotFound) { // of a tenant that is none
 		return held, err
 	}
 	var before *sentBefore

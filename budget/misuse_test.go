@@ -54,6 +54,7 @@ func TestMisuseIsSaid(t *testing.T) {
 			"PutPrices":      func() error { return k.PutPrices(ctx, premiumModel) },
 			"Recommend":      func() error { _, err := k.Recommend(ctx, orgO, appA); return err },
 			"RecommendFresh": func() error { _, err := k.RecommendFresh(ctx, orgO, appA); return err },
+			"Retire":         func() error { _, err := k.Retire(ctx, orgO, Retirement{}); return err },
 			"Replay":         func() error { return k.Replay(ctx) },
 			"Reserve":        func() error { _, err := k.Reserve(ctx, orgO, appA, "premium", 1, time.Minute); return err },
 			"ReserveAs":      func() error { _, err := k.ReserveAs(ctx, orgO, appA, uuid(1), "premium", 1, time.Minute); return err },

@@ -26,6 +26,7 @@ type tenant struct {
 	version  int64             // organisation's and app's together
 	loaded   time.Time
 	purges   struct{ org, app int64 } // how often what was counted was removed
+	retired  string                   // the first day that is kept; empty: all are
 }
 
 // policy is what is in effect at an instant.
@@ -75,7 +76,7 @@ func (adm *administration) loadTenant(ctx context.Context, org, app string) (*te
 	if err != nil {
 		return nil, err
 	}
-	t.config, t.calendar, t.labels, t.purges.org = o.org(org, t.loaded), o.calendar(), o.Labels, o.Purges
+	t = t.withOrg(o, t.loaded)
 	if item := items[appKey(org, app)]; app != "" && item != nil {
 		a, err := decodeApp(item)
 		if err != nil {
@@ -123,6 +124,7 @@ func (t *tenant) priced() []string {
 func (t *tenant) withOrg(o orgItem, now time.Time) *tenant {
 	newer := *t
 	newer.config, newer.calendar, newer.labels = o.org(t.org, now), o.calendar(), o.Labels
+	newer.purges.org, newer.retired = o.Purges, o.Retired
 	newer.version = newer.config.Version + newer.own.Version
 	return &newer
 }

@@ -127,7 +127,7 @@ func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 	if last.Before(first) || last.Sub(first).Hours() > 24*maxHistory {
 		return "", invalid("to", "%s is not 0 to %d days after %s", to, maxHistory, from)
 	}
-	return min(to, t.calendar.Day(now)), nil
+	return min(to, t.calendar.Day(now)), t.notRetired("from", from)
 }
 
 // target is the configuration for a read of what is stored; the app may be empty. It

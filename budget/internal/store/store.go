@@ -110,6 +110,28 @@ func (s *Store) Keys(ctx context.Context, table, text string) iter.Seq2[Page, er
 	}
 }
 
+// Lasting scans a table for the items without a time to live whose partition key contains a
+// text, page by page.
+func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Item, error] {
+	return func(yield func([]Item, error) bool) {
+		pages := dynamodb.NewScanPaginator(s.Client, &dynamodb.ScanInput{
+			TableName: &table, ConsistentRead: aws.Bool(true),
+			FilterExpression:         aws.String("contains(#pk, :text) AND attribute_not_exists(#ttl)"),
+			ExpressionAttributeNames: map[string]string{"#pk": "PK", "#ttl": AttrTTL}, ExpressionAttributeValues: Item{":text": String(text)},
+		})
+		for pages.HasMorePages() {
+			out, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(nil, Reading(err))
+				return
+			}
+			if !yield(out.Items, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Put writes an item if cond holds (empty: always).
 func (s *Store) Put(ctx context.Context, table string, item Item, cond string, names map[string]string, values Item) error {
 	in := &dynamodb.PutItemInput{TableName: &table, Item: item}

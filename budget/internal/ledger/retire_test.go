@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// TestPeriodsAreBeforeADay if they are over before it.
+func TestPeriodsAreBeforeADay(t *testing.T) {
+	const org = "550e8400-e29b-41d4-a716-446655440000"
+	scope := ScopeKey(calendar.ScopeApp, org, "app")
+	adjusted := func(day string) store.Item {
+		item := (&Adjustment{ID: "x", App: "app", Day: day}).item(store.Key{PK: AuditPartition(org), SK: "APP#app#x"})
+		return item
+	}
+	item := func(pk, sk string) store.Item { return store.Key{PK: pk, SK: sk}.Attributes() }
+	for _, tc := range []struct {
+		item store.Item
+		want bool
+	}{
+		{item(LabelPartition(scope, "l"), "DAY#20260113#SH#3"), true},
+		{item(LabelPartition(scope, "l"), "DAY#20260114#SH#3"), false},
+		{item(LabelPartition(scope, "l"), "WEEK#2026-W02#SH#0"), true},
+		{item(LabelPartition(scope, "l"), "WEEK#2025-W52#SH#0"), true},
+		{item(LabelPartition(scope, "l"), "WEEK#2026-W03#SH#0"), false}, // the 12th to the 18th
+		{item(TotalPartition(scope), "MONTH#202512#SH#0"), true},
+		{item(TotalPartition(scope), "MONTH#202601#SH#0"), false},
+		{item(TagPartition(scope, "user"), "DAY#20260113#u1#SH#0"), true},
+		{item(closedPK(scope), "20260113#l"), true},
+		{item(closedPK(scope), "20260114#l"), false},
+		{adjusted("20260113"), true},
+		{adjusted("20260114"), false},
+		{item("EVENT#"+scope, "DAY#20260113"), false},
+		{item("STICKY#"+scope, "DAY#20260113"), false},
+		{item(LabelPartition(ScopeKey(calendar.ScopeOrg, "650e8400-e29b-41d4-a716-446655440000", ""), "l"), "DAY#20260113#SH#3"), false},
+		{item(LabelPartition(scope, "l"), "SOMETHING"), false},
+		{item(LabelPartition(scope, "l"), "DAY#2026"), false},
+	} {
+		assert.Equal(t, tc.want, IsBefore(tc.item, org, "20260114"), tc.item)
+	}
+	line, err := Line(store.Item{"PK": store.String("<a>"), "n": store.Int(3), "x": store.Bool(true)})
+	require.NoError(t, err)
+	assert.Equal(t, `{"PK":"<a>","n":3,"x":true}`+"\n", string(line))
+}
