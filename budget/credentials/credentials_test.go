@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -327,23 +328,25 @@ func second[T any](_ T, err error) error { return err }
 
 // A store that does not answer is never a wrong secret, and never a good token.
 func TestStoreThatDoesNotAnswer(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Timeout, o.RequestTimeout = 50*time.Millisecond, 20*time.Millisecond })
-	c := w.create(w.a, orgO, "")
-	w.db.SetFaults(silent)
-	for name, err := range map[string]error{
-		"Verify":        second(w.a.Verify(t.Context(), c.ClientID, c.Secret)),
-		"Lookup":        second(w.a.Lookup(t.Context(), c.ClientID)),
-		"Retrieve":      second(w.a.Retrieve(t.Context(), orgO, "", NewSecret("x"))),
-		"Revoked":       second(w.a.Revoked(t.Context(), TokenRef{ID: "x"})),
-		"RevokeToken":   w.a.RevokeToken(t.Context(), "x", w.clock.now().Add(time.Hour)),
-		"RevokeSession": w.a.RevokeSession(t.Context(), "x", w.clock.now().Add(time.Hour)),
-		"VerifyKey":     second(w.a.VerifyKey(t.Context(), NewSecret("x"))),
-		"Rotate":        second(w.a.Rotate(t.Context(), orgO, "", 0)),
-		"Create":        second(w.a.Create(t.Context(), orgP, "")),
-	} {
-		require.ErrorIs(t, err, ErrUnavailable, name)
-		assert.False(t, errors.Is(err, ErrInvalidCredentials), name)
-	}
-	revoked, _ := w.a.Revoked(t.Context(), TokenRef{ID: "x"})
-	assert.True(t, revoked, "whoever looks at the answer alone refuses too")
+	synctest.Test(t, func(t *testing.T) { // whose time stands while something is done
+		w := newWorld(t, func(o *Options) { o.Timeout, o.RequestTimeout = 50*time.Millisecond, 20*time.Millisecond })
+		c := w.create(w.a, orgO, "")
+		w.db.SetFaults(silent)
+		for name, err := range map[string]error{
+			"Verify":        second(w.a.Verify(t.Context(), c.ClientID, c.Secret)),
+			"Lookup":        second(w.a.Lookup(t.Context(), c.ClientID)),
+			"Retrieve":      second(w.a.Retrieve(t.Context(), orgO, "", NewSecret("x"))),
+			"Revoked":       second(w.a.Revoked(t.Context(), TokenRef{ID: "x"})),
+			"RevokeToken":   w.a.RevokeToken(t.Context(), "x", w.clock.now().Add(time.Hour)),
+			"RevokeSession": w.a.RevokeSession(t.Context(), "x", w.clock.now().Add(time.Hour)),
+			"VerifyKey":     second(w.a.VerifyKey(t.Context(), NewSecret("x"))),
+			"Rotate":        second(w.a.Rotate(t.Context(), orgO, "", 0)),
+			"Create":        second(w.a.Create(t.Context(), orgP, "")),
+		} {
+			require.ErrorIs(t, err, ErrUnavailable, name)
+			assert.False(t, errors.Is(err, ErrInvalidCredentials), name)
+		}
+		revoked, _ := w.a.Revoked(t.Context(), TokenRef{ID: "x"})
+		assert.True(t, revoked, "whoever looks at the answer alone refuses too")
+	})
 }

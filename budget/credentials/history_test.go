@@ -1,7 +1,10 @@
 package credentials
 
 import (
+	"cmp"
 	"errors"
+	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -157,8 +160,9 @@ func (h *history) check(*rapid.T) {
 
 // Whatever is done with a client's credentials, in whichever order, at whichever node and
 // with whichever answers lost: exactly those secrets work that should, and each is handed
-// out once.
+// out once. DYNALIMIT_HISTORIES says how many histories (25).
 func TestHistoriesOfAClient(t *testing.T) {
+	require.NoError(t, flag.Set("rapid.checks", cmp.Or(os.Getenv("DYNALIMIT_HISTORIES"), "25")))
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		defer w.db.Close()

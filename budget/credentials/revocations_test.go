@@ -3,6 +3,7 @@ package credentials
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -67,24 +68,28 @@ func TestGoodTokensAreRemembered(t *testing.T) {
 
 // While the store does not answer, what is remembered holds for its time and no longer.
 func TestRevocationFailsClosed(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Timeout, o.RequestTimeout = 50*time.Millisecond, 20*time.Millisecond })
-	token := TokenRef{ID: "one"}
-	w.revoked(w.a, token)
-	w.db.SetFaults(silent)
-	assert.False(t, w.revoked(w.a, token), "remembered")
-	w.clock.advance(CacheTTL)
-	revoked, err := w.a.Revoked(t.Context(), token)
-	require.ErrorIs(t, err, ErrUnavailable)
-	assert.True(t, revoked)
+	synctest.Test(t, func(t *testing.T) { // whose time stands while something is done
+		w := newWorld(t, func(o *Options) { o.Timeout, o.RequestTimeout = 50*time.Millisecond, 20*time.Millisecond })
+		token := TokenRef{ID: "one"}
+		w.revoked(w.a, token)
+		w.db.SetFaults(silent)
+		assert.False(t, w.revoked(w.a, token), "remembered")
+		w.clock.advance(CacheTTL)
+		revoked, err := w.a.Revoked(t.Context(), token)
+		require.ErrorIs(t, err, ErrUnavailable)
+		assert.True(t, revoked)
+	})
 }
 
 // A part of an answer is no answer: what is left out is not taken for good.
 func TestRevocationThatIsLeftOutOfAnAnswer(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Timeout = 50 * time.Millisecond })
-	require.NoError(t, w.a.RevokeSession(t.Context(), "s", w.clock.now().Add(time.Hour)))
-	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Unprocessed: 1} })
-	_, err := w.b.Revoked(t.Context(), TokenRef{ID: "one", Session: "s"})
-	require.ErrorIs(t, err, ErrUnavailable)
+	synctest.Test(t, func(t *testing.T) { // whose time stands while something is done
+		w := newWorld(t, func(o *Options) { o.Timeout = 50 * time.Millisecond })
+		require.NoError(t, w.a.RevokeSession(t.Context(), "s", w.clock.now().Add(time.Hour)))
+		w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Unprocessed: 1} })
+		_, err := w.b.Revoked(t.Context(), TokenRef{ID: "one", Session: "s"})
+		require.ErrorIs(t, err, ErrUnavailable)
+	})
 }
 
 // Revoking what has expired writes nothing; a revocation goes after its token.

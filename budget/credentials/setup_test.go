@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -136,6 +137,7 @@ func engines(t *testing.T, test func(t *testing.T, w *world)) {
 		w := &world{t: t, clock: newClock(), client: dynamodb.New(dynamodb.Options{
 			BaseEndpoint: &endpoint, Region: "us-east-1",
 			Credentials: awscredentials.NewStaticCredentialsProvider("x", "x", ""),
+			HTTPClient:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, // nothing outlives the tests
 		})}
 		w.start()
 		test(t, w)
