@@ -76,7 +76,7 @@ func appToJSON(org string, a budget.App) appJSON {
 func (p policyJSON) rows(out *term.Output) {
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-12s", name)), value)
+			fmt.Fprintf(out, "  %s %s\n", out.Dim(fmt.Sprintf("%-12s", name)), term.Plain(value))
 		}
 	}
 	row("name", p.Name)
@@ -119,7 +119,7 @@ func named(out *term.Output, name string) string {
 	if name == "" {
 		return ""
 	}
-	return "  " + out.Dim(name)
+	return "  " + out.Dim(term.Plain(name))
 }
 
 func joined[V any](values map[string]V, show func(V) string) string {

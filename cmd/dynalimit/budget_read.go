@@ -49,8 +49,9 @@ type recommendJSON struct {
 	ResetAt time.Time    `json:"reset_at"`
 }
 
-// Run shows it.
+// Run shows it. A service that asks remembers the label for the day; who looks does not.
 func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
+	b.dryRun = !b.CreateTables
 	return b.with(ctx, out, func(k *budget.Keeper) error {
 		if err := known(ctx, k, c.Org, c.App); err != nil {
 			return err
@@ -61,7 +62,7 @@ func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 		}
 		j := recommendJSON{c.Org, c.App, r.Label, r.Model, r.Mode, r.Reason, r.Price, r.ResetAt.UTC()}
 		return out.Show(j, func() {
-			fmt.Fprintf(out, "%s  %s, %s\n", out.Bold(j.Label), j.Model, j.Reason)
+			fmt.Fprintf(out, "%s  %s, %s\n", out.Bold(j.Label), term.Plain(j.Model), j.Reason)
 			for _, l := range r.Labels {
 				labelJSON{
 					Label: l.Label, CostMicros: l.SpendMicros, HeldMicros: l.HeldMicros, QuotaMicros: l.QuotaMicros, Percent: l.Percent, Status: l.Status,
@@ -111,7 +112,7 @@ func (c adjustmentsCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 				fmt.Fprintln(out, "Nothing was charged or credited by hand.")
 			}
 			for _, a := range all {
-				fmt.Fprintf(out, "%s  %-12s %-12s %12s  %s\n", out.Dim(dayName(a.Day)), a.App, a.Label, dollars(a.DeltaMicros), a.Reason)
+				fmt.Fprintf(out, "%s  %-12s %-12s %12s  %s\n", out.Dim(dayName(a.Day)), a.App, a.Label, dollars(a.DeltaMicros), term.Plain(a.Reason))
 			}
 		})
 	})

@@ -244,3 +244,43 @@ func TestSlowEndpointIsNamed(t *testing.T) {
 func loseWrites(r *ddbmem.Request) ddbmem.Fault {
 	return ddbmem.Fault{Lose: r.Operation == "TransactWriteItems"}
 }
+
+// TestHostileBudgetsDoNotReachTheTerminal: what a client of the budgets, or whoever names them,
+// has put there obeys nothing on the terminal of who looks.
+func TestHostileBudgetsDoNotReachTheTerminal(t *testing.T) {
+	const hostile = "a\u009b31m\u202eb\x1b]0;x\x07"
+	s := newShell(t, "budget")
+	s.acme()
+	s.width = 80
+	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{Now: s.clock, AllowAnonymous: true})
+	require.NoError(t, err)
+	_, err = keeper.Adjust(t.Context(), acme, "chat", budget.Adjustment{Label: "premium", DeltaMicros: 1, Reason: hostile})
+	require.NoError(t, err)
+	_, err = keeper.PutApp(t.Context(), acme, budget.App{ID: "named", Name: hostile, Models: map[string]string{"premium": "model-\u009b2J"}})
+	require.NoError(t, err)
+	require.NoError(t, keeper.Close(t.Context()))
+	for _, args := range [][]string{
+		{"tags", acme, hostile},
+		{"adjustments", acme},
+		{"apps", "list", acme},
+		{"apps", "show", acme, "named"},
+		{"apps", "put", acme, "named", "--name", hostile, "--dry-run"},
+		{"orgs", "put", acme, "--name", hostile},
+		{"orgs", "show", acme},
+		{"orgs", "list"},
+		{"recommend", acme, "named"},
+		{"prices", "list", hostile},
+		{"prices", "about", "model-1", "--description", hostile},
+		{"prices", "about", "model-1"},
+		{"events", acme},
+		{"credentials", "show", acme, hostile},
+		{"keys", "revoke", hostile},
+	} {
+		for _, args := range [][]string{args, append(args[:len(args):len(args)], "--json")} {
+			_, stdout, stderr := s.run(args...)
+			for _, r := range stdout + stderr {
+				assert.False(t, r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 || r == '\u202e', "%v: %q", args, r)
+			}
+		}
+	}
+}
