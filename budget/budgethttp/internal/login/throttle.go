@@ -23,6 +23,10 @@ const (
 	nobodyLimit = 1_000_000_000
 )
 
+// closed refuses a login while failures cannot be counted, whatever the limiter does for
+// others then.
+var closed = dynalimit.WithOnUnavailable(dynalimit.Block)
+
 // one is a failed login.
 var one = dynalimit.Amounts{failures: 1}
 
@@ -72,7 +76,7 @@ type attempt struct {
 
 // begin lets a login be looked at. Errors: *ThrottledError, *dynalimit.UnavailableError.
 func (t *throttle) begin(ctx context.Context, from netip.Addr, clientID string) (*attempt, error) {
-	lease, err := t.limiter.Acquire(ctx, addressOf(from), resource, one, t.perAddress)
+	lease, err := t.limiter.Acquire(ctx, addressOf(from), resource, one, t.perAddress, closed)
 	if err != nil {
 		return nil, refusal(err)
 	}
@@ -92,12 +96,12 @@ func (a *attempt) checkClient(ctx context.Context) error {
 	if wait := a.recent.wait(a.client, a.opts.Store.Now()); wait > 0 {
 		return &ThrottledError{RetryAfter: wait}
 	}
-	report, err := a.limiter.Check(ctx, clientPrefix+a.client, resource, one, a.perClient)
+	report, err := a.limiter.Check(ctx, clientPrefix+a.client, resource, one, a.perClient, closed)
 	switch {
 	case err != nil:
 		return refusal(err)
 	case !report.Allowed:
-		return &ThrottledError{RetryAfter: report.RetryAfter}
+		return &ThrottledError{RetryAfter: min(report.RetryAfter, time.Minute)}
 	}
 	return nil
 }
@@ -133,11 +137,15 @@ func (a *attempt) undone(ctx context.Context) {
 	}
 }
 
-// refusal is a denial of the limiter as a login's.
+// refusal is a denial of the limiter as a login's; one without an end, such as a
+// configuration that admits nothing, is asked about again in a minute.
 func refusal(err error) error {
-	if !errors.Is(err, dynalimit.ErrLimitExceeded) {
+	if !errors.Is(err, dynalimit.ErrLimitExceeded) && !errors.As(err, new(*dynalimit.BlockedError)) {
 		return err
 	}
-	wait, _ := dynalimit.RetryAfter(err)
-	return &ThrottledError{RetryAfter: wait}
+	wait, known := dynalimit.RetryAfter(err)
+	if !known {
+		wait = time.Minute
+	}
+	return &ThrottledError{RetryAfter: min(wait, time.Minute)}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -169,6 +170,21 @@ func TestAddressesOfIPv6AreTakenTogether(t *testing.T) {
 	assertThrottled(t, w.try(w.a, netip.MustParseAddr("2001:db8:0:1:8000::"), credentials.ClientID(orgO, "y"), wrong), "the same /64")
 	require.ErrorIs(t, w.try(w.a, netip.MustParseAddr("2001:db8:0:2::"), credentials.ClientID(orgO, "y"), wrong), ErrUnauthorized)
 	require.ErrorIs(t, w.try(w.a, netip.Addr{}, credentials.ClientID(orgO, "z"), wrong), ErrUnauthorized, "no address at all")
+}
+
+// While failures cannot be counted nobody logs in, also by a limiter that admits others
+// then.
+func TestNobodyLogsInWhileFailuresCannotBeCounted(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(orgO, appA)
+	limiter, err := dynalimit.New(w.repository(), &dynalimit.Options{OnUnavailable: dynalimit.Allow, Timeout: 100 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, limiter.Close(t.Context())) }()
+	open := w.node(func(o *Options) { o.Limiter = limiter })
+	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Table == "limits"} })
+	require.ErrorIs(t, w.try(open, home, c.ClientID, c.Secret), dynalimit.ErrUnavailable)
+	require.ErrorIs(t, w.try(open, address(1), c.ClientID, c.Secret), dynalimit.ErrUnavailable, "an address of which nothing is known")
+	w.db.SetFaults(nil)
 }
 
 // A login that nobody could look at does not count as failed, and is not let in.
