@@ -184,6 +184,7 @@ func TestNobodyLogsInWhileFailuresCannotBeCounted(t *testing.T) {
 	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Table == "limits"} })
 	require.ErrorIs(t, w.try(open, home, c.ClientID, c.Secret), dynalimit.ErrUnavailable)
 	require.ErrorIs(t, w.try(open, address(1), c.ClientID, c.Secret), dynalimit.ErrUnavailable, "an address of which nothing is known")
+	require.ErrorIs(t, w.try(open, home, "nobody's id", wrong), dynalimit.ErrUnavailable, "the address comes before whatever is said of the client")
 	w.db.SetFaults(nil)
 }
 

@@ -210,6 +210,13 @@ func TestNoByteOfATokenCanBeChanged(t *testing.T) {
 			require.Equal(t, ErrInvalid, err, "byte %d", i)
 		}
 	}
+	last := len(good) - 1
+	for _, letter := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" {
+		if byte(letter) != good[last] {
+			_, err := b.Parse(credentials.NewSecret(good[:last] + string(letter)))
+			require.Equal(t, ErrInvalid, err, "the last letter as %c", letter)
+		}
+	}
 }
 
 // Tokens of a key that no longer signs are good for as long as the key is there.
