@@ -163,6 +163,9 @@ func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 	for _, sum := range sums {
 		sum.Final, sum.Made = k.final, k.made
 		sum.Expires = k.options.Retention.expires(sum.Window, sum.Start)
+		if err := usage.CheckSum(&sum); err != nil {
+			k.skip(err)
+		}
 		group.Go(func() error {
 			later, err := k.put(ctx, k.keys, sum)
 			if later > 0 {

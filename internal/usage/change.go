@@ -49,6 +49,9 @@ func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item)
 	if err == nil && after != nil {
 		c.New, err = schema.Counters(after)
 	}
+	if err == nil {
+		err = cmp.Or(inBounds(c.Old), inBounds(c.New))
+	}
 	if err != nil {
 		err = fmt.Errorf("record %s: %w", seq, err)
 	}

@@ -3,6 +3,7 @@ package usage
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,8 @@ type Fold struct {
 	schema.UsageFold
 	// Changes are those that it sums, in their order.
 	Changes []Change
+	// moved is how far counters moved in all, up or down, or the most that 64 bits hold.
+	moved int64
 }
 
 // Folds sums changes per bucket and hour; those of one bucket come one after the other, each
@@ -50,11 +53,11 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 const mostSpans = 24
 
 // parts are the fold, or, where that has too many limits for one write, those of its
-// changes in pieces. A single change fits: it has at most MaxStored limits, and misses
+// changes in pieces, and so where 64 bits may not hold their sum. A single change fits: it has at most MaxStored limits, and misses
 // nothing in between.
 func (f Fold) parts() []Fold {
 	half := len(f.Changes) / 2
-	if len(f.Spans) <= mostSpans || half == 0 {
+	if len(f.Spans) <= mostSpans && f.moved < math.MaxInt64 || half == 0 {
 		return []Fold{f}
 	}
 	return append(f.of(f.Changes[:half]).parts(), f.of(f.Changes[half:]).parts()...)
@@ -110,7 +113,7 @@ func (f Fold) of(changes []Change) Fold {
 		t.at = edgesAt(t.edges, f.Hour, c.At)
 		t.add(c)
 	}
-	f.Spans, f.Edges = nil, t.edges
+	f.Spans, f.Edges, f.moved = nil, t.edges, t.moved
 	for _, name := range slices.Sorted(maps.Keys(t.spans)) {
 		f.Spans = append(f.Spans, *t.spans[name])
 	}
@@ -125,6 +128,8 @@ type folding struct {
 	// edges are what was consumed at full hours, and at those of them that a change is at.
 	edges schema.UsageEdges
 	at    []map[string]int64
+	// moved is how far counters moved in all.
+	moved int64
 }
 
 // anew ends all counters whose ends nobody saw: the bucket is another.
@@ -167,8 +172,10 @@ func (t *folding) consume(next schema.UsageSpan) {
 
 func (t *folding) follow(next schema.UsageSpan) {
 	s := t.spans[next.Limit]
+	t.moved = added(t.moved, added(magnitude(next.Net), magnitude(next.Dropped)))
 	switch {
 	case s != nil:
+		t.moved = added(t.moved, magnitude(next.First-s.Last))
 		*s = s.Then(next)
 	case t.other:
 		next = next.FromZero()

@@ -17,6 +17,9 @@ type Bucket struct {
 // DecodeBucket reads the counters of a bucket; nil is none.
 func DecodeBucket(item schema.Item) (Bucket, error) {
 	counters, err := schema.Counters(item)
+	if err == nil {
+		err = inBounds(counters)
+	}
 	return Bucket{counters, schema.BucketIncarnation(item)}, err
 }
 

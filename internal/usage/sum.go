@@ -49,7 +49,7 @@ func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.Usage
 	}
 	for _, b := range breaks {
 		if b.Kind == Between {
-			e.Missing[b.Limit] += b.Missing
+			e.Missing[b.Limit] = added(e.Missing[b.Limit], b.Missing)
 			e.Unseen[b.Limit] += b.Unseen
 			e.Ended[b.Limit] = false
 		}
@@ -61,7 +61,7 @@ func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.Usage
 func (e Entry) With(pending map[string]int64) Entry {
 	e.Net, e.Pending = maps.Clone(e.Net), pending
 	for name, n := range pending {
-		e.Net[name] += n
+		e.Net[name] = added(e.Net[name], n)
 		e.Ended[name] = e.Ended[name] && n == 0
 	}
 	return e
@@ -275,6 +275,6 @@ func (s *Sums) Take() []schema.UsageSum {
 
 func plus(to, from map[string]int64) {
 	for name := range maps.Keys(from) {
-		to[name] += from[name]
+		to[name] = added(to[name], from[name])
 	}
 }

@@ -13,7 +13,7 @@ func NewTally() schema.UsageSum {
 // caller.
 func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	for name, s := range u.Spans {
-		to.Net[name] += s.Net
+		to.Net[name] = added(to.Net[name], s.Net)
 		addTo(to.Missing, name, s.Missing)
 		addTo(to.Unseen, name, s.Unseen)
 	}
@@ -23,7 +23,7 @@ func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 // AddSum adds what another sum holds.
 func AddSum(to, more *schema.UsageSum) {
 	for name, n := range more.Net {
-		to.Net[name] += n
+		to.Net[name] = added(to.Net[name], n)
 	}
 	AddCounts(to.Repaired, more.Repaired)
 	AddCounts(to.Denied, more.Denied)
@@ -40,6 +40,6 @@ func AddCounts(to, more map[string]int64) {
 
 func addTo(to map[string]int64, name string, n int64) {
 	if n != 0 {
-		to[name] += n
+		to[name] = added(to[name], n)
 	}
 }

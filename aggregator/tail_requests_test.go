@@ -1,0 +1,86 @@
+package aggregator_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// chance is what differs from one run to another, and what it is written as.
+var chance = []struct {
+	pattern *regexp.Regexp
+	as      string
+}{
+	{regexp.MustCompile(`tail [A-Z2-7]{8}`), "tail ME"},
+	{regexp.MustCompile(`"[A-Z2-7]{26}"`), `"TOKEN"`},
+	{regexp.MustCompile(`"ClientRequestToken": "[^"]*"`), `"ClientRequestToken": "REQUEST"`},
+	{regexp.MustCompile(`[0-9-]+T[0-9:.]+`), "STREAM"},
+	{regexp.MustCompile(`shardId-[0-9a-z-]+`), "shardId-1"},
+	{regexp.MustCompile(`"N": "9[0-9]{8}"`), `"N": "SECONDS"`},
+	{regexp.MustCompile(`"N": "9[0-9]{11}"`), `"N": "MILLISECONDS"`},
+	{regexp.MustCompile(`"S": "0[0-9]{39}"`), `"S": "NUMBER OF 40 DIGITS"`},
+	{regexp.MustCompile(`"S": "[0-9]+"`), `"S": "NUMBER"`},
+}
+
+// TestTailRequests: the whole requests by which a Tail remembers how far shards were read and
+// who reads them, each form of them once.
+func TestTailRequests(t *testing.T) {
+	var mu sync.Mutex
+	var shapes []string
+	inHarbor(t, func(t *testing.T, h *harbor) {
+		h.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if !bytes.Contains(r.Body, []byte("TAIL#")) {
+				return ddbmem.Fault{}
+			}
+			var body any
+			if !assert.NoError(t, json.Unmarshal(r.Body, &body)) {
+				return ddbmem.Fault{}
+			}
+			sorted, err := json.MarshalIndent(body, "", "  ")
+			assert.NoError(t, err)
+			shape := strings.ReplaceAll(string(sorted), `\u003c`, "<")
+			for _, c := range chance {
+				shape = c.pattern.ReplaceAllString(shape, c.as)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if shape = r.Operation + "\n" + shape + "\n"; !slices.Contains(shapes, shape) {
+				shapes = append(shapes, shape)
+			}
+			return ddbmem.Fault{}
+		})
+		h.spend(1)
+		x := h.tail(aggregator.TailOptions{FoldEvery: -1})
+		after(5 * time.Second)
+		require.NoError(t, h.db.SplitStream("limits", 1))
+		after(time.Minute)
+		x.end(t)
+		assert.EqualValues(t, 1, h.total())
+	})
+	slices.Sort(shapes) // those of a follower and of its shards are made beside each other
+	path := filepath.Join("testdata", "tail_requests.txt")
+	got := strings.Join(shapes, "\n")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))         //nolint:gosec // a folder of files that are shown
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644)) //nolint:gosec // a file that is shown
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got)
+}

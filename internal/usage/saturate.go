@@ -1,0 +1,61 @@
+package usage
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// maxCounter bounds a counter that is read, on both sides: then the difference of two is
+// exact. A limiter gives out at most 2^50 millitokens at once.
+const maxCounter = 1 << 62
+
+// inBounds fails for counters whose difference 64 bits may not hold.
+func inBounds(counters map[string]int64) error {
+	for name, n := range counters {
+		if n > maxCounter || n < -maxCounter {
+			return fmt.Errorf("the counter of limit %q is %d: more than 2^62 millitokens cannot be summed", name, n)
+		}
+	}
+	return nil
+}
+
+// added is the sum of two numbers, or the most, or the least, that 64 bits hold.
+func added(a, b int64) int64 {
+	sum := a + b
+	switch {
+	case a > 0 && b > 0 && sum < 0:
+		return math.MaxInt64
+	case a < 0 && b < 0 && sum >= 0:
+		return math.MinInt64
+	}
+	return sum
+}
+
+// magnitude is a number without its sign.
+func magnitude(n int64) int64 {
+	switch {
+	case n == math.MinInt64:
+		return math.MaxInt64
+	case n < 0:
+		return -n
+	}
+	return n
+}
+
+// CheckSum fails for a sum that has more of a limit than 64 bits hold: it has the most that
+// they do.
+func CheckSum(s *schema.UsageSum) error {
+	for _, counts := range amounts(s) {
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			if n := counts[name]; n == math.MaxInt64 || n == math.MinInt64 {
+				return fmt.Errorf("the sum of limit %q of %s %q on %q since %s is beyond 64 bits: it is written as %d",
+					name, s.Kind, s.ID, s.Resource, s.Start.UTC().Format("2006-01-02T15:04Z"), n)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package usage
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+// TestSumsStayAtTheirEnds: a sum that 64 bits do not hold is the most that they do, as exact
+// arithmetic says.
+func TestSumsStayAtTheirEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")
+		exact := new(big.Int).Add(big.NewInt(a), big.NewInt(b))
+		want := a + b
+		switch {
+		case exact.Cmp(big.NewInt(math.MaxInt64)) > 0:
+			want = math.MaxInt64
+		case exact.Cmp(big.NewInt(math.MinInt64)) < 0:
+			want = math.MinInt64
+		}
+		assert.Equal(t, want, added(a, b))
+		assert.GreaterOrEqual(t, magnitude(a), int64(0))
+	})
+	assert.EqualValues(t, math.MaxInt64, magnitude(math.MinInt64))
+}
+
+// TestCountersAreBounded: one whose difference to another 64 bits may not hold is refused.
+func TestCountersAreBounded(t *testing.T) {
+	image := func(n int64) schema.Item { return schema.Item{"b_rpm_tc": schema.Number(n)} }
+	for n, ok := range map[int64]bool{
+		maxCounter: true, -maxCounter: true, maxCounter + 1: false, -maxCounter - 1: false, math.MaxInt64: false, math.MinInt64: false,
+	} {
+		for _, images := range [][2]schema.Item{{image(n), image(0)}, {image(0), image(n)}} {
+			c, _, err := Decode(key, "1", noon, images[0], images[1])
+			if ok {
+				require.NoError(t, err)
+				assert.Len(t, Folds([]Change{c}, 0), 1)
+				continue
+			}
+			assert.ErrorContains(t, err, `"rpm"`)
+		}
+		_, err := DecodeBucket(image(n))
+		assert.Equal(t, ok, err == nil, n)
+	}
+}
+
+// TestFoldsThat64BitsDoNotHold are written in pieces, each of which they hold; together they
+// are what was consumed.
+func TestFoldsThat64BitsDoNotHold(t *testing.T) {
+	var changes []Change
+	want := new(big.Int)
+	for i := range 5 { // a bucket that is made anew again and again
+		changes = append(changes, change(2*i, time.Duration(i), nil, counters{"rpm": maxCounter}), change(2*i+1, time.Duration(i), counters{"rpm": maxCounter}, nil))
+		want.Add(want, big.NewInt(maxCounter))
+	}
+	got, events := new(big.Int), int64(0)
+	for _, f := range Folds(changes, 0) {
+		require.Len(t, f.Spans, 1)
+		assert.GreaterOrEqual(t, f.Spans[0].Net, int64(0))
+		got.Add(got, big.NewInt(f.Spans[0].Net))
+		events += f.Events
+	}
+	assert.Equal(t, want.String(), got.String())
+	assert.EqualValues(t, 10, events)
+
+	gaps := Folds([]Change{
+		change(1, 0, counters{"rpm": -maxCounter}, counters{"rpm": -maxCounter + 1}),
+		change(2, 0, counters{"rpm": maxCounter}, counters{"rpm": maxCounter - 1}), change(3, 0, counters{"rpm": -maxCounter}, counters{"rpm": 0}),
+	}, 0)
+	assert.Greater(t, len(gaps), 1)
+}
+
+// TestTotalsThat64BitsDoNotHold are the most that they do, and said to be.
+func TestTotalsThat64BitsDoNotHold(t *testing.T) {
+	for sign, want := range map[int64]int64{1: math.MaxInt64, -1: math.MinInt64} {
+		s := NewSums(schema.UsageHourly, noon)
+		for i := range 3 {
+			s.AddGroups(used(fmt.Sprint("key-", i), "", counts{"rpm": sign * maxCounter, "tpm": 1}))
+		}
+		sums := s.Take()
+		require.Len(t, sums, 1)
+		assert.Equal(t, want, sums[0].Net["rpm"])
+		assert.EqualValues(t, 3, sums[0].Net["tpm"])
+		assert.ErrorContains(t, CheckSum(&sums[0]), `"rpm" of resource "gpt-4"`)
+	}
+	to, more := NewTally(), schema.UsageSum{Net: counts{"rpm": math.MaxInt64 - 1}, Missing: counts{"rpm": math.MaxInt64 - 1}}
+	AddSum(&to, &more)
+	require.NoError(t, CheckSum(&to))
+	AddSum(&to, &more)
+	assert.EqualValues(t, math.MaxInt64, to.Net["rpm"])
+	assert.EqualValues(t, math.MaxInt64, to.Missing["rpm"])
+	AddSnapshot(&to, &schema.UsageSnapshot{Spans: map[string]schema.UsageSpan{"rpm": {Net: maxCounter}}})
+	assert.EqualValues(t, math.MaxInt64, to.Net["rpm"])
+}
