@@ -2,6 +2,7 @@ package aggregator
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -49,29 +50,24 @@ type booked struct {
 }
 
 // bookWithEvent books in one transaction with the event of it, so that there is none without
-// the other; false if a counter is not what it was. Where no answer came the event tells
-// whether it was booked.
+// the other; false if a counter is not what it was. All tries have one token, by which DynamoDB
+// knows what it has done already, for ten minutes.
 func (r *repair) bookWithEvent(ctx context.Context, of schema.UsageRepair) (bool, error) {
 	what := booked{of.Hour.UTC().Format(time.RFC3339), map[string]int64{}}
 	for _, b := range of.Bookings {
 		what.Booked[b.Limit] = b.Net
 	}
-	event, proof, err := r.trail(r.keys, r.AuditRetention).Record(admin.Deed{
+	event, key, err := r.trail(r.keys, r.AuditRetention).Record(admin.Deed{
 		By: r.Principal, Action: usageRepaired, Target: of.Entity, Resource: of.Resource, After: audit.Fields{"usage": what},
 	})
 	if err != nil {
 		return false, err
 	}
-	in := &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{r.table.Update(of.Key(), of.Statement()), event}}
-	tried := 0
-	landed, err := r.write(ctx, func() error {
-		tried++
-		_, err := r.store.TransactWriteItems(ctx, in, ddb.WithoutRetries)
+	token := strings.TrimPrefix(key.SK, audit.SortPrefix)
+	return r.write(ctx, func() error {
+		_, err := r.store.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
+			ClientRequestToken: &token, TransactItems: []types.TransactWriteItem{r.table.Update(of.Key(), of.Statement()), event},
+		}, ddb.WithoutRetries)
 		return err
 	})
-	if landed || err != nil || tried == 1 {
-		return landed, err
-	}
-	item, err := r.table.Get(ctx, opRepair, proof)
-	return item != nil, err
 }
