@@ -88,6 +88,9 @@ func (s *Server) shape(ctx huma.Context, _ string, v any) (any, error) {
 			found[i] = d
 		}
 		out := refused(e.Status, e.Detail, found)
+		if code, ok := ctx.Operation().Metadata[invalidKey].(wire.Code); ok && code != "" && e.Status == http.StatusUnprocessableEntity {
+			out.Code = code
+		}
 		s.stamp(x, out)
 		return out, nil
 	}

@@ -41,3 +41,29 @@ var (
 )
 
 type example map[string]any
+
+// Examples of what an administrator sends.
+var (
+	exampleOrg = example{
+		"org_name": "sample_corp", "timezone": "America/New_York", "quota_scope": "APP",
+		"model_ordering": []any{"premium", "standard", "economy"},
+		"quotas":         example{"premium": 10000000, "standard": 5000000, "economy": 2000000},
+		"models": example{
+			"premium":  "anthropic.claude-3-5-sonnet-20241022-v2:0",
+			"standard": "anthropic.claude-3-5-haiku-20241022-v1:0",
+			"economy":  "anthropic.claude-3-haiku-20240307-v1:0",
+		},
+		"tight_mode_threshold_pct": 95, "agg_shard_count": 8, "sticky_fallback_enabled": true,
+	}
+	exampleApp = example{
+		"app_name": "Production API", "model_ordering": []any{"premium", "standard"},
+		"quotas": example{"premium": 5000000, "standard": 2000000}, "tight_mode_threshold_pct": 90,
+	}
+	exampleRetrieve   = example{"token": "the retrieval_token of a PUT or a rotation"}
+	exampleRotate     = example{"grace_hours": 24}
+	exampleAdjustment = example{
+		"id": "0f8fad5b-d9cb-469f-a165-70867728950e", "model_label": "premium", "day": "20260123",
+		"delta_usd_micros": -16500, "reason": "counted twice by the batch job",
+	}
+	exampleOverride = example{"model_label": "standard", "until": "2026-01-24T05:00:00Z"}
+)

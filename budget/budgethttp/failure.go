@@ -20,6 +20,9 @@ func (s *Server) failure(err error, x *exchange, conflict wire.Code) *wire.Error
 		bad      *budget.ValidationError
 		exceeded *budget.QuotaExceededError
 	)
+	if e := ofCredentials(err); e != nil {
+		return e
+	}
 	switch {
 	case errors.As(err, &shaped):
 		return shaped

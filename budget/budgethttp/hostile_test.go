@@ -104,13 +104,11 @@ func TestHostileRecordsFailInBatches(t *testing.T) {
 // Hostile ids are refused before anything is read.
 func TestHostilePathsAreRefused(t *testing.T) {
 	w := newWorld(t)
-	bearers := w.options()
-	bearers.Authenticate = func(r *http.Request) (Claims, error) { // everything is theirs
-		return Claims{Kind: Access, Org: r.PathValue("org_id"), App: r.PathValue("app_id")}, nil
-	}
-	s, err := New(w.a.keeper, bearers)
-	require.NoError(t, err)
-	n := serve(t, w.a.keeper, s, s)
+	n := w.with(func(o *Options) {
+		o.Authenticate = func(r *http.Request) (Claims, error) { // everything is theirs
+			return Claims{Kind: Access, Org: r.PathValue("org_id"), App: r.PathValue("app_id")}, nil
+		}
+	})
 	for _, id := range []string{
 		"%23", "a%23b", "..%2F", "%2e%2e", ".", "..", "a%20b", "a%2Fb", "%00", "%0a", "%ff", strings.Repeat("a", 129), strings.Repeat("a", 65), "a%3Fb", "%25", "é", "ORG%23x", "$", "a;b",
 	} {

@@ -1,6 +1,7 @@
 package budgethttp
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -16,12 +17,14 @@ func (s *Server) examples(r route) {
 	if r.request != nil {
 		op.RequestBody.Content["application/json"].Example = r.request
 	}
+	success := op.Responses[strconv.Itoa(cmp.Or(r.status, http.StatusOK))]
 	if r.response != nil {
-		status := r.status
-		if status == 0 {
-			status = http.StatusOK
-		}
-		op.Responses[strconv.Itoa(status)].Content["application/json"].Example = r.response
+		success.Content["application/json"].Example = r.response
+	}
+	if r.created {
+		created := *success
+		created.Description = http.StatusText(http.StatusCreated)
+		op.Responses[strconv.Itoa(http.StatusCreated)] = &created
 	}
 }
 

@@ -24,8 +24,8 @@ type Options struct {
 	// *budget.UnavailableError with 503, anything else with 500. New refuses nil.
 	Authenticate func(*http.Request) (Claims, error)
 	// Administrator says in whose name a request to a route that needs a provisioning
-	// key makes changes; it fails as Authenticate does. Defaults to nobody: every such
-	// request is answered with 401.
+	// key makes changes; it fails as Authenticate does. Defaults to the provisioning keys
+	// of the store, as key: and their name.
 	Administrator func(*http.Request) (principal string, err error)
 	// Prefix is the path that the handler is mounted at, such as /budget. Defaults to
 	// none; with http.StripPrefix leave it empty.
@@ -77,9 +77,6 @@ func (o *Options) withDefaults() Options {
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)
-	}
-	if out.Administrator == nil {
-		out.Administrator = func(*http.Request) (string, error) { return "", ErrUnauthorized }
 	}
 	return out
 }

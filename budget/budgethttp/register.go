@@ -19,26 +19,31 @@ const (
 
 // route is one operation of the API.
 type route struct {
-	id          string   // of the operation
-	method      string   // of HTTP
-	path        string   // below /api/v1
-	aliases     []string // other paths for the same, whole
-	root        bool     // it is at the root too
-	tag         string   // what it is about
-	summary     string   // in one line
-	description string   // in full
-	needs       need     // the credential
-	status      int      // of a success. Defaults to 200
-	limit       int      // bytes of the body. Defaults to maxBody
-	unread      bool     // the body is not looked at before the handler does
-	headless    bool     // HEAD is refused: the route changes something
-	conflict    wire.Code
-	errors      []int // statuses of errors beside those of every such route
-	request     any   // an example of the body
-	response    any   // an example of the answer
+	id          string    // of the operation
+	method      string    // of HTTP
+	path        string    // below /api/v1
+	aliases     []string  // other paths for the same, whole
+	root        bool      // it is at the root too
+	tag         string    // what it is about
+	summary     string    // in one line
+	description string    // in full
+	needs       need      // the credential
+	status      int       // of a success. Defaults to 200
+	limit       int       // bytes of the body. Defaults to maxBody
+	unread      bool      // the body is not looked at before the handler does
+	created     bool      // a success may be 201 too
+	headless    bool      // HEAD is refused: the route changes something
+	conflict    wire.Code // of 409
+	invalid     wire.Code // of values out of bounds. Defaults to InvalidRequest
+	errors      []int     // statuses of errors beside those of every such route
+	request     any       // an example of the body
+	response    any       // an example of the answer
 }
 
-const base = "/api/v1"
+const (
+	base       = "/api/v1"
+	invalidKey = "invalid" // of an operation's metadata: a wire.Code
+)
 
 // register makes a route of a handler. What the handler fails with is answered in the one
 // shape of errors.
@@ -82,6 +87,7 @@ func (s *Server) operation(r route) huma.Operation {
 		OperationID: r.id, Method: r.method, Path: r.paths()[0], Tags: []string{r.tag},
 		Summary: r.summary, Description: r.description, DefaultStatus: r.status,
 		SkipValidateBody: r.unread, RejectUnknownQueryParameters: r.needs != nobody,
+		Metadata:        map[string]any{invalidKey: r.invalid},
 		BodyReadTimeout: -1, // the body is read before huma does
 		MaxBodyBytes:    -1,
 		Middlewares:     huma.Middlewares{s.guard(r)},

@@ -10,5 +10,9 @@ func (s *Server) routes() {
 	s.usageRoutes()
 	s.selectionRoutes()
 	s.aggregateRoutes()
+	s.historyRoutes()
+	s.configRoutes()
+	s.credentialRoutes()
+	s.adjustmentRoutes()
 	s.healthRoutes()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
@@ -21,11 +20,11 @@ type (
 	}
 	dayInput struct {
 		wire.OrgPath
-		Day string `path:"date" pattern:"^([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$" patternDescription:"a date like 2026-01-23" doc:"The organisation's day" example:"2026-01-23"`
+		wire.DayPath
 	}
 	appDayInput struct {
 		wire.AppPath
-		Day string `path:"date" pattern:"^([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$" patternDescription:"a date like 2026-01-23" doc:"The organisation's day" example:"2026-01-23"`
+		wire.DayPath
 	}
 	totalsOutput struct{ Body wire.Totals }
 )
@@ -80,7 +79,7 @@ func (s *Server) aggregateRoutes() {
 
 // totals sums a day; an empty one is today.
 func (s *Server) totals(ctx context.Context, org, app, day string) (*totalsOutput, error) {
-	sums, err := s.keeper.Totals(ctx, org, app, strings.ReplaceAll(day, "-", ""))
+	sums, err := s.keeper.Totals(ctx, org, app, wire.Day(day))
 	if err != nil {
 		return nil, err
 	}

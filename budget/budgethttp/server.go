@@ -18,12 +18,14 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/budget/credentials"
 )
 
 // Server serves a keeper. Make one with New. It is safe for concurrent use, starts no
 // goroutine and need not be closed; the keeper is its maker's to close.
 type Server struct {
 	keeper   *budget.Keeper
+	store    *credentials.Store
 	opts     Options
 	mux      *http.ServeMux
 	api      huma.API
@@ -32,12 +34,16 @@ type Server struct {
 	names    map[string]string // ids of operations by pattern
 }
 
-// New makes a handler for a keeper. It makes no request. Errors: a *budget.ValidationError
-// for no keeper, no Options.Authenticate, and a prefix that is no path.
-func New(keeper *budget.Keeper, options *Options) (*Server, error) {
+// New makes a handler for a keeper, and a store of credentials on its control table. It
+// makes no request. Errors: a *budget.ValidationError for no keeper or store, no
+// Options.Authenticate, and a prefix that is no path.
+func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Server, error) {
 	s := &Server{
-		keeper: keeper, opts: options.withDefaults(), mux: http.NewServeMux(),
+		keeper: keeper, store: store, opts: options.withDefaults(), mux: http.NewServeMux(),
 		headless: map[string]bool{}, names: map[string]string{},
+	}
+	if s.opts.Administrator == nil {
+		s.opts.Administrator = s.holder
 	}
 	if err := s.validate(); err != nil {
 		return nil, err
@@ -58,6 +64,8 @@ func (s *Server) validate() error {
 	switch {
 	case s.keeper == nil:
 		return bad("keeper", "is nil: make one with budget.New")
+	case s.store == nil:
+		return bad("store", "is nil: make one with credentials.New")
 	case s.opts.Authenticate == nil:
 		return bad("Authenticate", "is nil: nobody could be told from anybody")
 	case p != "" && (!strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/"):

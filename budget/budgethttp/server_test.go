@@ -59,11 +59,9 @@ func TestTokensOpenWhatIsTheirs(t *testing.T) {
 // An authenticator that fails for another reason lets nobody in.
 func TestAuthenticatorThatFailsLetsNobodyIn(t *testing.T) {
 	w := newWorld(t)
-	o := w.options()
-	o.Authenticate = func(*http.Request) (Claims, error) { return bearers["org"], errSecret }
-	s, err := New(w.a.keeper, o)
-	require.NoError(t, err)
-	serve(t, w.a.keeper, s, s).get(pathA+"/model-selection").fails(http.StatusInternalServerError, wire.InternalError)
+	w.with(func(o *Options) {
+		o.Authenticate = func(*http.Request) (Claims, error) { return bearers["org"], errSecret }
+	}).get(pathA+"/model-selection").fails(http.StatusInternalServerError, wire.InternalError)
 	assert.Contains(t, w.log.String(), "secret-of-the-inside", "the operator is told")
 }
 
@@ -124,11 +122,9 @@ func TestRequestsHaveIDs(t *testing.T) {
 // A panic is an answer and a line in the log, not the end of the connection.
 func TestPanicIsAnswered(t *testing.T) {
 	w := newWorld(t)
-	o := w.options()
-	o.Authenticate = func(*http.Request) (Claims, error) { panic(errSecret) }
-	s, err := New(w.a.keeper, o)
-	require.NoError(t, err)
-	n := serve(t, w.a.keeper, s, s)
+	n := w.with(func(o *Options) {
+		o.Authenticate = func(*http.Request) (Claims, error) { panic(errSecret) }
+	})
 	n.get(pathA+"/model-selection").fails(http.StatusInternalServerError, wire.InternalError)
 	assert.Contains(t, w.log.String(), "secret-of-the-inside")
 	n.get("/health").is(http.StatusOK)
@@ -150,11 +146,9 @@ func TestLogHasNoQueries(t *testing.T) {
 func TestServedRequestsAreTold(t *testing.T) {
 	w := newWorld(t)
 	var told []Served
-	o := w.options()
-	o.OnServed = func(_ context.Context, e Served) { told = append(told, e) }
-	s, err := New(w.a.keeper, o)
-	require.NoError(t, err)
-	n := serve(t, w.a.keeper, s, s)
+	n := w.with(func(o *Options) {
+		o.OnServed = func(_ context.Context, e Served) { told = append(told, e) }
+	})
 	r := n.get(pathA + "/model-selection").is(http.StatusOK)
 	n.get("/nowhere").is(http.StatusNotFound)
 	require.Len(t, told, 2)
@@ -167,14 +161,14 @@ func TestHandlerMountsAnywhere(t *testing.T) {
 	w := newWorld(t)
 	o := w.options()
 	o.Prefix = "/money/keeper"
-	s, err := New(w.a.keeper, o)
+	s, err := New(w.a.keeper, w.a.store, o)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/money/keeper/", s)
-	plain, err := New(w.a.keeper, w.options())
+	plain, err := New(w.a.keeper, w.a.store, w.options())
 	require.NoError(t, err)
 	mux.Handle("/plain/", http.StripPrefix("/plain", plain))
-	n := serve(t, w.a.keeper, s, mux)
+	n := w.serve(s, mux)
 	for _, prefix := range []string{"/money/keeper", "/plain"} {
 		n.get(prefix + pathA + "/model-selection").is(http.StatusOK)
 		n.get(prefix + pathO + "/apps/a%2Fb/model-selection").is(http.StatusBadRequest)
@@ -183,19 +177,20 @@ func TestHandlerMountsAnywhere(t *testing.T) {
 		n.get(prefix + "/nowhere").is(http.StatusNotFound)
 	}
 	assert.Equal(t, "/money/keeper", n.get("/money/keeper/openapi.json").is(http.StatusOK).at("servers.0.url"))
-	serve(t, w.a.keeper, s, s).get(pathA + "/model-selection").is(http.StatusNotFound)
-	serve(t, w.a.keeper, s, s).get("/money/keeperx/health").is(http.StatusNotFound)
+	w.serve(s, s).get(pathA + "/model-selection").is(http.StatusNotFound)
+	w.serve(s, s).get("/money/keeperx/health").is(http.StatusNotFound)
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	for field, make := range map[string]func() (*Server, error){
-		"keeper":       func() (*Server, error) { return New(nil, w.options()) },
-		"Authenticate": func() (*Server, error) { return New(w.a.keeper, nil) },
+		"keeper":       func() (*Server, error) { return New(nil, w.a.store, w.options()) },
+		"store":        func() (*Server, error) { return New(w.a.keeper, nil, w.options()) },
+		"Authenticate": func() (*Server, error) { return New(w.a.keeper, w.a.store, nil) },
 		"Prefix": func() (*Server, error) {
 			o := w.options()
 			o.Prefix = "keeper/"
-			return New(w.a.keeper, o)
+			return New(w.a.keeper, w.a.store, o)
 		},
 	} {
 		_, err := make()

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/credentials"
+	awscredentials "github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,6 +28,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/tokens"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -109,17 +110,21 @@ type world struct {
 	tables budget.Tables
 	a, b   *node
 	log    *journal
+	keys   *credentials.KeySet // of every node
+	key    string              // a provisioning key
 }
 
 // node is one process.
 type node struct {
 	t      testing.TB
 	keeper *budget.Keeper
+	store  *credentials.Store
 	server *Server
 	url    string
 	client *http.Client
 	// token is who asks, unless a request says otherwise.
 	token string
+	key   string // what is sent for the token "key"
 }
 
 // journal keeps what is logged.
@@ -165,13 +170,6 @@ func authenticate(r *http.Request) (Claims, error) {
 	return c, nil
 }
 
-func administrator(r *http.Request) (string, error) {
-	if r.Header.Get("X-Api-Key") != "key" {
-		return "", ErrUnauthorized
-	}
-	return "key:tests", nil
-}
-
 // errSecret is what no client may read.
 var errSecret = fmt.Errorf("dial tcp 10.1.2.3: secret-of-the-inside")
 
@@ -195,7 +193,7 @@ func engines(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Run("endpoint", func(t *testing.T) {
 		client := dynamodb.New(dynamodb.Options{
 			BaseEndpoint: &endpoint, Region: "us-east-1",
-			Credentials: credentials.NewStaticCredentialsProvider("x", "x", ""),
+			Credentials: awscredentials.NewStaticCredentialsProvider("x", "x", ""),
 			HTTPClient:  engineHTTP,
 		})
 		w := &world{t: t, client: client, clock: &clock{}, log: &journal{}}
@@ -247,8 +245,14 @@ func (w *world) start(adapt ...func(*budget.Options)) {
 	w.tables = budget.Tables{
 		Control: fmt.Sprintf("control-http-%d-%d", os.Getpid(), id), Usage: fmt.Sprintf("usage-http-%d-%d", os.Getpid(), id),
 	}
+	var err error
+	w.keys, err = credentials.NewKeySet(&counting{}, fixtureNow)
+	require.NoError(w.t, err)
 	first := w.keeper(adapt...)
 	require.NoError(w.t, first.CreateTables(w.t.Context()))
+	key, err := w.store().CreateKey(w.t.Context(), "tests")
+	require.NoError(w.t, err)
+	w.key = key.Secret.Reveal()
 	w.a, w.b = w.node(first), w.node(w.keeper(adapt...))
 	w.org(fixtureOrg())
 	other := fixtureOrg()
@@ -272,7 +276,7 @@ func (w *world) keeper(adapt ...func(*budget.Options)) *budget.Keeper {
 
 func (w *world) options() *Options {
 	return &Options{
-		Authenticate: authenticate, Administrator: administrator, Now: w.clock.now,
+		Authenticate: authenticate, Now: w.clock.now,
 		Random: &counting{}, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	}
 }
@@ -287,19 +291,37 @@ func (c *counting) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (w *world) node(k *budget.Keeper) *node {
-	s, err := New(k, w.options())
+// store is a store of credentials with a memory of its own.
+func (w *world) store() *credentials.Store {
+	store, err := credentials.New(w.client, w.tables.Control, &credentials.Options{
+		Keys: w.keys, Now: w.clock.now, Principal: "ann@example.com", RequestTimeout: 10 * time.Second, Timeout: 20 * time.Second,
+	})
 	require.NoError(w.t, err)
-	return serve(w.t, k, s, s)
+	return store
+}
+
+func (w *world) node(k *budget.Keeper) *node {
+	s, err := New(k, w.store(), w.options())
+	require.NoError(w.t, err)
+	return w.serve(s, s)
+}
+
+// with is node a with other options.
+func (w *world) with(adapt func(*Options)) *node {
+	o := w.options()
+	adapt(o)
+	s, err := New(w.a.keeper, w.a.store, o)
+	require.NoError(w.t, err)
+	return w.serve(s, s)
 }
 
 // serve makes a node of a handler.
-func serve(t testing.TB, k *budget.Keeper, s *Server, h http.Handler) *node {
+func (w *world) serve(s *Server, h http.Handler) *node {
 	web := httptest.NewServer(h)
-	t.Cleanup(web.Close)
+	w.t.Cleanup(web.Close)
 	client := web.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &node{t: t, keeper: k, server: s, url: web.URL, client: client, token: "org"}
+	return &node{t: w.t, keeper: s.keeper, store: s.store, server: s, url: web.URL, client: client, token: "org", key: w.key}
 }
 
 // org puts an organisation.
@@ -348,7 +370,7 @@ func (n *node) send(method, path string, body []byte, headers ...string) *reply 
 	switch n.token {
 	case "":
 	case "key":
-		r.Header.Set("X-Api-Key", "key")
+		r.Header.Set("X-Api-Key", n.key)
 	default:
 		r.Header.Set("Authorization", "Bearer "+n.token)
 	}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/dynalimit/dynalimit/budget"
@@ -99,6 +100,9 @@ func NewSelection(org, app string, r budget.Recommendation) Selection {
 		CacheDurationSecs: int64(r.CacheFor / time.Second), ResetAt: instant(r.ResetAt), Stale: r.Stale,
 	}
 }
+
+// Day is a date as the keeper has it, of one with or without hyphens.
+func Day(date string) string { return strings.ReplaceAll(date, "-", "") }
 
 // Totals is one day, label by label.
 type Totals struct {

@@ -1,0 +1,96 @@
+package budgethttp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+)
+
+type (
+	orgInput struct {
+		wire.OrgPath
+		Body wire.Org
+	}
+	orgOutput struct {
+		Status int
+		Body   wire.StoredOrg
+	}
+	appInput struct {
+		wire.AppPath
+		Body wire.App
+	}
+	appOutput struct {
+		Status int
+		Body   wire.StoredApp
+	}
+)
+
+func (s *Server) configRoutes() {
+	put := route{
+		method: http.MethodPut, tag: "administration", needs: provider, created: true, invalid: wire.InvalidConfig,
+		conflict: wire.ConcurrentModification, errors: []int{http.StatusConflict},
+		description: "Creates it, with credentials whose secret retrieval_token fetches once (201), or replaces its configuration and leaves its credentials alone (200). Of several that create it at once, one is told the token.",
+	}
+	org, app := put, put
+	org.id, org.path, org.summary, org.request = "putOrg", orgRoute, "Create or replace an organisation", exampleOrg
+	app.id, app.path, app.summary, app.request = "putApp", appRoute, "Create or replace an app", exampleApp
+	register(s, org, s.putOrg)
+	register(s, app, s.putApp)
+
+	get := route{method: http.MethodGet, tag: "administration", needs: provider, description: "As it was put, without its credentials."}
+	org, app = get, get
+	org.id, org.path, org.summary = "getOrg", orgRoute, "Show an organisation's configuration"
+	app.id, app.path, app.summary = "getApp", appRoute, "Show an app's configuration"
+	register(s, org, func(ctx context.Context, _ *exchange, in *wire.OrgPath) (*orgOutput, error) {
+		o, err := s.keeper.GetOrg(ctx, in.Org)
+		if err != nil {
+			return nil, err
+		}
+		return &orgOutput{http.StatusOK, wire.NewOrg(o)}, nil
+	})
+	register(s, app, func(ctx context.Context, _ *exchange, in *wire.AppPath) (*appOutput, error) {
+		a, err := s.keeper.GetApp(ctx, in.Org, in.App)
+		if err != nil {
+			return nil, err
+		}
+		return &appOutput{http.StatusOK, wire.NewApp(in.Org, a)}, nil
+	})
+}
+
+// putOrg configures before it issues credentials: if the second fails, the same PUT again
+// gets them.
+func (s *Server) putOrg(ctx context.Context, x *exchange, in *orgInput) (*orgOutput, error) {
+	stored, err := s.keeper.As(x.principal).PutOrg(ctx, in.Body.Budget(in.Org))
+	if err != nil {
+		return nil, err
+	}
+	issued, err := s.store.As(x.principal).Create(ctx, in.Org, "")
+	if err != nil {
+		return nil, err
+	}
+	out := &orgOutput{put(issued.Created), wire.NewOrg(stored)}
+	out.Body.Issued = wire.NewIssued(issued)
+	return out, nil
+}
+
+func (s *Server) putApp(ctx context.Context, x *exchange, in *appInput) (*appOutput, error) {
+	stored, err := s.keeper.As(x.principal).PutApp(ctx, in.Org, in.Body.Budget(in.App))
+	if err != nil {
+		return nil, err
+	}
+	issued, err := s.store.As(x.principal).Create(ctx, in.Org, in.App)
+	if err != nil {
+		return nil, err
+	}
+	out := &appOutput{put(issued.Created), wire.NewApp(in.Org, stored)}
+	out.Body.Issued = wire.NewIssued(issued)
+	return out, nil
+}
+
+func put(created bool) int {
+	if created {
+		return http.StatusCreated
+	}
+	return http.StatusOK
+}

@@ -1,0 +1,113 @@
+package strict
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+type inner struct {
+	Count int64 `json:"count,omitempty"`
+}
+
+type document struct {
+	inner
+	Name  string            `json:"name"`
+	At    time.Time         `json:"at"`
+	Inner inner             `json:"inner"`
+	Many  []inner           `json:"many"`
+	Map   map[string]inner  `json:"map"`
+	Tags  map[string]string `json:"tags"`
+	Raw   json.RawMessage   `json:"raw"`
+	Kept  string            `json:"-"`
+}
+
+func TestWhatCanBeReadInOneWayIsRead(t *testing.T) {
+	for _, text := range []string{
+		`{}`, ` {"name":"x"} `, "{\"name\":\"x\"}\n", `{"tags":{"a":"1","A":"2"}}`, `{"count":1,"inner":{"count":2}}`,
+		`{"many":[{"count":1},{}],"map":{"x":{"count":1}}}`, `{"raw":{"anything":[1,{"count":"x"}]}}`, `{"at":"2026-01-23T15:30:45Z"}`,
+		`{"raw":` + strings.Repeat("[", MaxDepth-1) + strings.Repeat("]", MaxDepth-1) + `}`,
+	} {
+		var d document
+		assert.NoError(t, Unmarshal([]byte(text), &d), text)
+	}
+	var d document
+	require.NoError(t, Unmarshal([]byte(`{"name":"x","inner":{"count":7},"tags":{"a":"1","A":"2"}}`), &d))
+	assert.Equal(t, document{Name: "x", Inner: inner{7}, Tags: map[string]string{"a": "1", "A": "2"}}, d)
+}
+
+func TestWhatCanBeReadInTwoWaysIsRefused(t *testing.T) {
+	for text, reason := range map[string]string{
+		``:                                   "is no JSON",
+		` `:                                  "is no JSON",
+		`{`:                                  "is no JSON",
+		`{"name":"x"`:                        "is no JSON",
+		`{"name":"x",}`:                      "is no JSON",
+		`{'name':'x'}`:                       "is no JSON",
+		`{"name":"x"}{}`:                     "after its end",
+		`{"name":"x"}]`:                      "after its end",
+		`{"name":"x"} x`:                     "after its end",
+		"\xef\xbb\xbf{}":                     "byte order mark",
+		"{\"name\":\"\xff\"}":                "not UTF-8",
+		`null`:                               "is null",
+		`{"name":null}`:                      "name is null",
+		`{"many":[null]}`:                    "many[0] is null",
+		`{"name":"x","name":"y"}`:            "name is there twice",
+		`{"name":"x","n\u0061me":"y"}`:       "name is there twice",
+		`{"inner":{"count":1,"count":1}}`:    "inner.count is there twice",
+		`{"tags":{"a":"1","a":"1"}}`:         "tags.a is there twice",
+		`{"raw":{"a":1,"a":2}}`:              "raw.a is there twice",
+		`{"Name":"x"}`:                       "Name is not known",
+		`{"NAME":"x"}`:                       "NAME is not known",
+		`{"inner":{"Count":1}}`:              "inner.Count is not known",
+		`{"many":[{"count":1},{"COUNT":1}]}`: "many[1].COUNT is not known",
+		`{"map":{"x":{"x":1}}}`:              "map.x.x is not known",
+		`{"Kept":"x"}`:                       "Kept is not known",
+		`{"-":"x"}`:                          "- is not known",
+		`{"name":1}`:                         "name cannot be number",
+		`{"inner":{"count":1.5}}`:            "inner.count cannot be number 1.5",
+		`{"inner":{"count":9223372036854775808}}`: "inner.count cannot be number",
+		`{"inner":[]}`:       "inner cannot be array",
+		`{"many":{"a":1}}`:   "many cannot be object",
+		`{"at":"yesterday"}`: "cannot be read",
+		strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1):           "deeper than 16",
+		strings.Repeat(`{"a":`, MaxDepth+1) + "1" + strings.Repeat("}", MaxDepth+1): "deeper than 16",
+		strings.Repeat("[", 1_000_000):                                              "deeper than 16",
+	} {
+		var d document
+		err := Unmarshal([]byte(text), &d)
+		shown := text[:min(len(text), 60)]
+		if assert.Error(t, err, shown) {
+			assert.Contains(t, err.Error(), reason, shown)
+			assert.NotContains(t, err.Error(), "document", "no name of Go's: %s", shown)
+		}
+	}
+}
+
+// What is read means the same to encoding/json, and to a reader that looks at nothing but
+// the tree.
+func FuzzUnmarshal(f *testing.F) {
+	for _, text := range []string{`{"name":"x","inner":{"count":7},"tags":{"a":"1"}}`, `{"name":"x","Name":"y"}`, `[[[`, `{"raw":1e400}`, "\xef\xbb\xbf{}", `{"a":1,"a":2}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var d, again document
+		if Unmarshal(data, &d) != nil {
+			return
+		}
+		require.True(t, json.Valid(data))
+		dec := json.NewDecoder(strings.NewReader(string(data)))
+		dec.DisallowUnknownFields()
+		require.NoError(t, dec.Decode(&again))
+		require.Equal(t, d, again)
+		var tree map[string]any
+		require.NoError(t, json.Unmarshal(data, &tree))
+		if name, ok := tree["name"]; ok {
+			require.Equal(t, name, d.Name)
+		}
+	})
+}

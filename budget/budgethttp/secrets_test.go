@@ -1,0 +1,252 @@
+package budgethttp
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+)
+
+// text is a text of the body.
+func (r *reply) text(path string) string {
+	r.t.Helper()
+	s, ok := r.at(path).(string)
+	require.True(r.t, ok, "%s of %s", path, r.raw)
+	return s
+}
+
+// secretOf is the secret that a retrieval token fetches.
+func (n *node) secretOf(path, token string) string {
+	n.t.Helper()
+	r := n.as("key").do(http.MethodPost, path+"/credentials/secret", example{"token": token}).is(http.StatusOK)
+	assert.Equal(n.t, "no-store", r.header.Get("Cache-Control"))
+	return r.text("client_secret")
+}
+
+// good reports whether a secret is a client's, by both nodes.
+func (w *world) good(client, secret string) bool {
+	w.t.Helper()
+	_, err := w.a.store.Verify(w.t.Context(), client, credentials.NewSecret(secret))
+	_, other := w.b.store.Verify(w.t.Context(), client, credentials.NewSecret(secret))
+	assert.Equal(w.t, err == nil, other == nil)
+	return err == nil
+}
+
+// The first PUT creates with credentials, the next leaves them alone.
+func TestFirstPutIssuesCredentials(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		for path, body := range map[string]example{"/api/v1/orgs/" + orgNone: exampleOrg, pathA: exampleApp} {
+			first := w.a.as("key").do(http.MethodPut, path, body).is(http.StatusCreated)
+			client, secret := first.text("client_id"), w.b.secretOf(path, first.text("retrieval_token"))
+			assert.True(t, w.good(client, secret))
+			again := w.b.as("key").do(http.MethodPut, path, body.but(example{"tight_mode_threshold_pct": 80})).is(http.StatusOK)
+			assert.NotContains(t, again.body, "retrieval_token")
+			assert.Equal(t, client, again.text("client_id"))
+			assert.Greater(t, again.number("version"), first.number("version"))
+			assert.True(t, w.good(client, secret), "a PUT leaves the secret alone")
+			shown := w.a.as("key").get(path).is(http.StatusOK)
+			assert.Equal(t, int64(80), shown.number("config.tight_mode_threshold_pct"))
+			assert.NotContains(t, string(shown.raw), "secret")
+		}
+	})
+}
+
+// Of those that create an organisation at once, one gets its token; the others updated it.
+func TestOneOfManyFirstPutsIssuesCredentials(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		var statuses []int
+		together(6, 6, func(i int) {
+			n := []*node{w.a, w.b}[i%2]
+			r := n.as("key").do(http.MethodPut, pathA, exampleApp)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses = append(statuses, r.status)
+		})
+		created := slices.DeleteFunc(slices.Clone(statuses), func(s int) bool { return s != http.StatusCreated })
+		assert.Len(t, created, 1, "%v", statuses)
+	})
+}
+
+func TestBadConfigurationIsRefused(t *testing.T) {
+	w := newWorld(t)
+	admin := w.a.as("key")
+	for name, values := range map[string]example{
+		"a label without a quota": {"quotas": example{"premium": 1}},
+		"a negative quota":        {"quotas": example{"premium": -1, "standard": 1, "economy": 1}},
+		"a quota too high":        {"quotas": example{"premium": 1_000_000_000_001, "standard": 1, "economy": 1}},
+		"a label twice":           {"model_ordering": []any{"premium", "premium"}},
+		"no label":                {"model_ordering": []any{}},
+		"a list as a label":       {"model_ordering": []any{[]any{"premium"}}},
+		"a label with a hash":     {"model_ordering": []any{"a#b"}, "quotas": example{"a#b": 1}},
+		"an unknown zone":         {"timezone": "Mars/Olympus"},
+		"no zone":                 {"timezone": nil},
+		"an unknown scope":        {"quota_scope": "TEAM"},
+		"a low threshold":         {"tight_mode_threshold_pct": 49},
+		"a high threshold":        {"tight_mode_threshold_pct": 101},
+		"no shards":               {"agg_shard_count": -1},
+		"too many shards":         {"agg_shard_count": 257},
+		"an unknown period":       {"limits": []any{example{"period": "year", "quota_usd_micros": 1}}},
+	} {
+		r := admin.do(http.MethodPut, pathO, exampleOrg.but(values))
+		require.Equal(t, http.StatusBadRequest, r.status, "%s: %s", name, r.raw)
+		assert.Equal(t, string(wire.InvalidConfig), r.at("error"), name)
+	}
+	for _, attribute := range []string{"client_id", "client_secret_hash", "provisioning_api_key_hash", "PK", "version", "created_at_epoch"} {
+		for _, path := range []string{pathO, pathA} {
+			body := exampleOrg
+			if path == pathA {
+				body = exampleApp
+			}
+			r := admin.do(http.MethodPut, path, body.but(example{attribute: "x"})).is(http.StatusBadRequest)
+			assert.Contains(t, r.text("message"), attribute)
+		}
+	}
+	admin.do(http.MethodPut, "/api/v1/orgs/"+orgNone+"/apps/"+appA, exampleApp).fails(http.StatusNotFound, wire.NotFound)
+	admin.do(http.MethodPut, pathA, exampleApp.but(example{"model_ordering": []any{"gold"}})).fails(http.StatusBadRequest, wire.InvalidConfig)
+	w.a.do(http.MethodPut, pathO, exampleOrg).fails(http.StatusUnauthorized, wire.Unauthorized)
+	w.a.as("").do(http.MethodPut, pathO, exampleOrg).fails(http.StatusUnauthorized, wire.Unauthorized)
+	w.a.as("").send(http.MethodPut, pathO, nil, "X-Api-Key", strings.Repeat("k", 129)).fails(http.StatusUnauthorized, wire.Unauthorized)
+	w.a.as("").send(http.MethodPut, pathO, nil, "X-Api-Key", "wrong").fails(http.StatusUnauthorized, wire.Unauthorized)
+}
+
+// A secret is fetched once; what fails consumes nothing.
+func TestSecretIsFetchedOnce(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		admin := w.a.as("key")
+		org := admin.do(http.MethodPut, pathO, exampleOrg).is(http.StatusCreated)
+		app := admin.do(http.MethodPut, pathA, exampleApp).is(http.StatusCreated)
+		token := app.text("retrieval_token")
+		query := "/credentials/secret?token=" + token
+		for _, path := range []string{pathO, pathB, "/api/v1/orgs/" + orgOther + "/apps/" + appA} {
+			admin.do(http.MethodPost, path+"/credentials/secret", example{"token": token}).fails(http.StatusUnauthorized, wire.Unauthorized)
+			admin.get(path+query).fails(http.StatusUnauthorized, wire.Unauthorized)
+		}
+		admin.do(http.MethodPost, pathA+"/credentials/secret", example{"token": org.text("retrieval_token")}).fails(http.StatusUnauthorized, wire.Unauthorized)
+		admin.do(http.MethodPost, pathA+"/credentials/secret", example{"token": strings.Repeat("x", 129)}).fails(http.StatusBadRequest, wire.InvalidRequest)
+		w.a.get(pathA+query).fails(http.StatusUnauthorized, wire.Unauthorized)
+		head := admin.send(http.MethodHead, pathA+query, nil)
+		assert.Equal(t, http.StatusMethodNotAllowed, head.status, "HEAD consumes no secret")
+
+		got := admin.get(pathA + query).is(http.StatusOK)
+		assert.Equal(t, "no-store", got.header.Get("Cache-Control"))
+		assert.True(t, w.good(got.text("client_id"), got.text("client_secret")))
+		admin.get(pathA+query).fails(http.StatusNotFound, wire.NotFound)
+		w.clock.advance(11 * time.Minute)
+		w.b.as("key").get(pathA+query).fails(http.StatusNotFound, wire.NotFound)
+		admin.do(http.MethodPost, pathO+"/credentials/secret", example{"token": org.text("retrieval_token")}).fails(http.StatusUnauthorized, wire.Unauthorized)
+		assert.NotContains(t, w.log.String(), token)
+		assert.NotContains(t, w.log.String(), got.text("client_secret"))
+		assert.NotContains(t, w.log.String(), w.key)
+	})
+}
+
+// With a grace two secrets work, until its end to the second; without one, one.
+func TestRotationKeepsTheSecretBeforeForItsGrace(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		admin := w.a.as("key")
+		put := admin.do(http.MethodPut, pathA, exampleApp).is(http.StatusCreated)
+		client, first := put.text("client_id"), w.a.secretOf(pathA, put.text("retrieval_token"))
+		rotate := func(hours any) *reply {
+			return admin.do(http.MethodPost, pathA+"/credentials/rotate", example{"grace_hours": hours})
+		}
+		for _, bad := range []any{-1, 169, "24", 1.5, nil, true, 1e18} {
+			rotate(bad).fails(http.StatusBadRequest, wire.InvalidRequest)
+		}
+		admin.do(http.MethodPost, pathA+"/credentials/rotate", example{}).fails(http.StatusBadRequest, wire.InvalidRequest)
+
+		r := rotate(24).is(http.StatusOK)
+		assert.Equal(t, fixtureNow.Add(24*time.Hour).Format(time.RFC3339), r.at("grace_until"))
+		second := w.b.secretOf(pathA, r.text("retrieval_token"))
+		assert.True(t, w.good(client, first))
+		assert.True(t, w.good(client, second))
+		w.clock.set(fixtureNow.Add(86_399 * time.Second))
+		assert.True(t, w.good(client, first))
+		admin.do(http.MethodPut, pathA, exampleApp).is(http.StatusOK)
+		assert.True(t, w.good(client, first), "a PUT leaves both alone")
+
+		again := rotate(1).is(http.StatusOK)
+		assert.Equal(t, true, again.at("oldest_dropped"))
+		third := w.a.secretOf(pathA, again.text("retrieval_token"))
+		assert.Equal(t, []bool{false, true, true}, []bool{w.good(client, first), w.good(client, second), w.good(client, third)})
+		w.clock.advance(time.Hour)
+		assert.Equal(t, []bool{false, true}, []bool{w.good(client, second), w.good(client, third)})
+
+		fourth := w.a.secretOf(pathA, rotate(0).is(http.StatusOK).text("retrieval_token"))
+		assert.Equal(t, []bool{false, true}, []bool{w.good(client, third), w.good(client, fourth)})
+	})
+}
+
+// An adjustment is applied once under its id, in the name of the key.
+func TestAdjustmentIsAppliedOnce(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		adjust := func(n *node, values example) *reply {
+			return n.as("key").do(http.MethodPost, pathA+"/adjustments", exampleAdjustment.but(example{"delta_usd_micros": 1_000_000}).but(values))
+		}
+		first := adjust(w.a, nil).is(http.StatusOK)
+		assert.Equal(t, []any{"accepted", "20260123"}, []any{first.at("status"), first.at("day")})
+		again := adjust(w.b, nil).is(http.StatusOK)
+		assert.Equal(t, "true", again.header.Get("Idempotent-Replay"))
+		assert.Equal(t, "duplicate", again.at("status"))
+		adjust(w.b, example{"delta_usd_micros": 2}).fails(http.StatusConflict, wire.IdempotencyConflict)
+		assert.Equal(t, int64(1_000_000), w.total("premium", "").number("cost_usd_micros"))
+		for _, bad := range []example{{"id": nil}, {"id": "1"}, {"delta_usd_micros": 0}, {"delta_usd_micros": 1.5}, {"delta_usd_micros": 1e18}, {"reason": ""}, {"reason": nil}, {"day": "2026-02-30"}, {"model_label": "gold"}} {
+			values := example{"id": uuid(9)}
+			maps.Copy(values, bad)
+			r := adjust(w.a, values)
+			assert.Equal(t, http.StatusBadRequest, r.status, "%v: %s", bad, r.raw)
+			r.shaped()
+		}
+		var by []string
+		for e, err := range w.a.keeper.Audit(t.Context(), orgO, time.Time{}, time.Time{}) {
+			require.NoError(t, err)
+			if e.Action == "adjusted" {
+				by = append(by, e.Principal)
+			}
+		}
+		assert.Equal(t, []string{"key:tests"}, by)
+	})
+}
+
+// An override forces a label until its end, or until it is cleared.
+func TestOverrideForcesALabel(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		admin := w.a.as("key")
+		admin.do(http.MethodPut, pathA+"/override", exampleOverride).is(http.StatusOK)
+		r := w.a.get(pathA + "/model-selection").is(http.StatusOK)
+		assert.Equal(t, []any{"standard", "MANUAL_OVERRIDE"}, []any{r.at("recommended_model.label"), r.at("reason")})
+		cleared := admin.do(http.MethodDelete, pathA+"/override", nil).is(http.StatusNoContent)
+		assert.Empty(t, cleared.raw)
+		admin.do(http.MethodDelete, pathA+"/override", nil).is(http.StatusNoContent)
+		assert.Equal(t, "premium", w.a.get(pathA+"/model-selection").is(http.StatusOK).at("recommended_model.label"))
+		admin.do(http.MethodPut, pathA+"/override", exampleOverride.but(example{"until": "2026-01-23T15:30:44Z"})).fails(http.StatusBadRequest, wire.InvalidRequest)
+		admin.do(http.MethodPut, pathA+"/override", exampleOverride.but(example{"model_label": "gold"})).fails(http.StatusBadRequest, wire.InvalidModelLabel)
+		w.a.do(http.MethodPut, pathA+"/override", exampleOverride).fails(http.StatusUnauthorized, wire.Unauthorized)
+	})
+}
+
+func TestHistoryIsDayByDay(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.a.submit(call(1)).is(http.StatusAccepted)
+		w.a.submit(call(2).but(example{"timestamp": "2026-01-22T20:00:00Z"})).is(http.StatusAccepted)
+		for _, path := range []string{pathA, pathO} {
+			r := w.b.get(path + "/history?from=2026-01-21&to=20260130").is(http.StatusOK)
+			assert.Len(t, r.at("days"), 3)
+			assert.Equal(t, []any{"20260121", "20260122", "20260123"}, []any{r.at("days.0.day"), r.at("days.1.day"), r.at("days.2.day")})
+			assert.Equal(t, []int64{0, 16500, 16500}, []int64{r.number("days.0.cost_usd_micros"), r.number("days.1.cost_usd_micros"), r.number("days.2.cost_usd_micros")})
+		}
+		for _, bad := range []string{"", "?from=2026-01-21", "?from=2026-01-21&to=x", "?from=2026-01-23&to=2026-01-21", "?from=2024-01-01&to=2026-01-01", "?from=2026-02-30&to=2026-03-01", "?from=20260101&to=20260102&app=x"} {
+			w.b.get(pathA+"/history"+bad).fails(http.StatusBadRequest, wire.InvalidRequest)
+		}
+		assert.Len(t, w.b.get(pathA+"/history?from=20270101&to=20270102").is(http.StatusOK).at("days"), 0)
+	})
+}
