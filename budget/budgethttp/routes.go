@@ -14,5 +14,6 @@ func (s *Server) routes() {
 	s.configRoutes()
 	s.credentialRoutes()
 	s.adjustmentRoutes()
+	s.priceRoutes()
 	s.healthRoutes()
 }

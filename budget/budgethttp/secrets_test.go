@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 )
@@ -248,5 +249,22 @@ func TestHistoryIsDayByDay(t *testing.T) {
 			w.b.get(pathA+"/history"+bad).fails(http.StatusBadRequest, wire.InvalidRequest)
 		}
 		assert.Len(t, w.b.get(pathA+"/history?from=20270101&to=20270102").is(http.StatusOK).at("days"), 0)
+	})
+}
+
+func TestPricesAreListed(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		from := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
+		require.NoError(t, w.a.keeper.PutPrices(t.Context(), microModel, budget.Price{Model: microModel, EffectiveFrom: from, Rates: budget.Rates{Input: 35, Output: 140, CacheRead: budget.FreeRate}}))
+		require.NoError(t, w.a.keeper.PutModelInfo(t.Context(), microModel, budget.ModelInfo{Tier: "micro", Family: "nova"}))
+		r := w.b.as("key").get("/api/v1/prices").is(http.StatusOK)
+		require.Len(t, r.at("stored"), 1)
+		assert.Equal(t, []any{strings.TrimSuffix(microModel, ":0"), "micro", "2026-09-01T00:00:00Z"}, []any{r.at("stored.0.model_id"), r.at("stored.0.tier"), r.at("stored.0.prices.0.effective_from")})
+		assert.Equal(t, []int64{35, 140, -1}, []int64{
+			r.number("stored.0.prices.0.input_usd_micros_per_1m"), r.number("stored.0.prices.0.output_usd_micros_per_1m"), r.number("stored.0.prices.0.cache_read_usd_micros_per_1m"),
+		})
+		assert.Len(t, r.at("catalog"), len(budget.Catalog()))
+		assert.NotEmpty(t, r.text("catalog.0.source"))
+		w.b.get("/api/v1/prices").fails(http.StatusUnauthorized, wire.Unauthorized)
 	})
 }

@@ -35,7 +35,7 @@ type Org struct {
 	Timezone      string            `json:"timezone" minLength:"1" maxLength:"64" doc:"An IANA name. Its local date is the organisation's day" example:"America/New_York"`
 	Scope         string            `json:"quota_scope,omitempty" enum:"ORG,APP" doc:"ORG: one total for all apps. APP: each app has its own. Defaults to APP"`
 	Ordering      []string          `json:"model_ordering" minItems:"1" maxItems:"64" nullable:"false" doc:"Labels from the preferred to the last resort, each once; each has a quota"`
-	Quotas        map[string]int64  `json:"quotas" maxProperties:"128" doc:"In millionths of a dollar per day, by label: 0 to 10^12"`
+	Quotas        map[string]Micros `json:"quotas" maxProperties:"128" doc:"In millionths of a dollar per day, by label: 0 to 10^12"`
 	Limits        []Quota           `json:"limits,omitempty" maxItems:"128" nullable:"false" doc:"Further quotas; all must pass"`
 	Models        map[string]string `json:"models,omitempty" maxProperties:"128" doc:"Model ids by label. Labels that are left out have the keeper's"`
 	TightPercent  int               `json:"tight_mode_threshold_pct,omitempty" minimum:"50" maximum:"100" doc:"Where mode TIGHT begins. Defaults to 95"`
@@ -49,7 +49,7 @@ type Org struct {
 // Budget is the configuration as the keeper takes it.
 func (o Org) Budget(id string) budget.Org {
 	return budget.Org{
-		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: o.Quotas,
+		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, micros),
 		Limits: budgetQuotas(o.Limits), Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards,
 		Sticky: o.Sticky == nil || *o.Sticky, Enforcement: budget.Enforcement(o.Enforcement),
 		RefreshNormal: seconds(o.RefreshNormal), RefreshTight: seconds(o.RefreshTight),
@@ -81,7 +81,7 @@ func NewOrg(o budget.Org) StoredOrg {
 		ID:       o.ID,
 		Versions: Versions{o.Version, instant(o.CreatedAt), instant(o.UpdatedAt), instant(o.ChangesAt)},
 		Config: Org{
-			Name: o.Name, Timezone: o.Timezone, Scope: string(o.Scope), Ordering: o.Ordering, Quotas: o.Quotas,
+			Name: o.Name, Timezone: o.Timezone, Scope: string(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, bounded),
 			Limits: newQuotas(o.Limits), Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards, Sticky: &sticky,
 			Enforcement: string(o.Enforcement), RefreshNormal: int64(o.RefreshNormal / time.Second), RefreshTight: int64(o.RefreshTight / time.Second),
 		},
@@ -92,7 +92,7 @@ func NewOrg(o budget.Org) StoredOrg {
 type App struct {
 	Name          string            `json:"app_name,omitempty" maxLength:"256" doc:"For people" example:"Production API"`
 	Ordering      []string          `json:"model_ordering,omitempty" maxItems:"64" nullable:"false" doc:"Labels from the preferred to the last resort"`
-	Quotas        map[string]int64  `json:"quotas,omitempty" maxProperties:"128" doc:"In millionths of a dollar per day, by label: 0 to 10^12; inherited as a whole"`
+	Quotas        map[string]Micros `json:"quotas,omitempty" maxProperties:"128" doc:"In millionths of a dollar per day, by label: 0 to 10^12; inherited as a whole"`
 	Limits        []Quota           `json:"limits,omitempty" maxItems:"128" nullable:"false" doc:"Further quotas; inherited as a whole"`
 	Models        map[string]string `json:"models,omitempty" maxProperties:"128" doc:"Model ids by label; inherited as a whole"`
 	TightPercent  int               `json:"tight_mode_threshold_pct,omitempty" minimum:"50" maximum:"100" doc:"Where mode TIGHT begins"`
@@ -103,7 +103,7 @@ type App struct {
 // Budget is the configuration as the keeper takes it.
 func (a App) Budget(id string) budget.App {
 	return budget.App{
-		ID: id, Name: a.Name, Ordering: a.Ordering, Quotas: a.Quotas, Limits: budgetQuotas(a.Limits), Models: a.Models,
+		ID: id, Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, micros), Limits: budgetQuotas(a.Limits), Models: a.Models,
 		TightPercent: a.TightPercent, RefreshNormal: seconds(a.RefreshNormal), RefreshTight: seconds(a.RefreshTight),
 	}
 }
@@ -123,7 +123,7 @@ func NewApp(org string, a budget.App) StoredApp {
 		Org: org, ID: a.ID,
 		Versions: Versions{Version: a.Version, CreatedAt: instant(a.CreatedAt), UpdatedAt: instant(a.UpdatedAt)},
 		Config: App{
-			Name: a.Name, Ordering: a.Ordering, Quotas: a.Quotas, Limits: newQuotas(a.Limits), Models: a.Models,
+			Name: a.Name, Ordering: a.Ordering, Quotas: plain(a.Quotas, bounded), Limits: newQuotas(a.Limits), Models: a.Models,
 			TightPercent: a.TightPercent, RefreshNormal: int64(a.RefreshNormal / time.Second), RefreshTight: int64(a.RefreshTight / time.Second),
 		},
 	}
