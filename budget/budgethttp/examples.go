@@ -67,3 +67,17 @@ var (
 	}
 	exampleOverride = example{"model_label": "standard", "until": "2026-01-24T05:00:00Z"}
 )
+
+// Examples of who logs in.
+var (
+	exampleLogin = example{
+		"client_id": "org-550e8400-e29b-41d4-a716-446655440000-app-app-production-api", "client_secret": "the client_secret that was fetched",
+	}
+	exampleRefresh = example{"refresh_token": "the refresh_token of a login"}
+	exampleRevoke  = example{"token": "the refresh_token of a login"}
+	exampleGranted = example{
+		"access_token": "eyJhbGciOiJFZERTQSIs…", "token_type": "Bearer", "expires_in": 3600,
+		"refresh_token": "eyJhbGciOiJFZERTQSIs…", "refresh_expires_in": 604800,
+		"scope": "app", "org_id": "550e8400-e29b-41d4-a716-446655440000", "app_id": "app-production-api",
+	}
+)

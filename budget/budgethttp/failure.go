@@ -1,6 +1,7 @@
 package budgethttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -20,7 +21,7 @@ func (s *Server) failure(err error, x *exchange, conflict wire.Code) *wire.Error
 		bad      *budget.ValidationError
 		exceeded *budget.QuotaExceededError
 	)
-	if e := ofCredentials(err); e != nil {
+	if e := cmp.Or(ofLogin(err), ofCredentials(err)); e != nil {
 		return e
 	}
 	switch {

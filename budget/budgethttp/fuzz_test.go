@@ -15,6 +15,7 @@ import (
 func fuzzBody(f *testing.F, method, path, token string, seeds ...any) {
 	f.Helper()
 	w := newWorld(f)
+	bearer := w.bearer(token)
 	for _, seed := range seeds {
 		raw, err := wireJSON(seed)
 		require.NoError(f, err)
@@ -28,7 +29,7 @@ func fuzzBody(f *testing.F, method, path, token string, seeds ...any) {
 		if token == "key" {
 			r.Header.Set("X-Api-Key", w.key)
 		} else {
-			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("Authorization", "Bearer "+bearer)
 		}
 		rec := httptest.NewRecorder()
 		w.a.server.ServeHTTP(rec, r)

@@ -165,6 +165,7 @@ func TestExamplesRun(t *testing.T) {
 			raw = []byte(`{"token":"` + token + `"}`)
 		}
 		n.token = credentialOf(op)
+		raw = loggedIn(n, raw)
 		r := n.send(method, filled(path)+query(op, token), raw)
 		require.Less(t, r.status, 300, "%s: %s", op.OperationID, r.raw)
 		status := strconv.Itoa(r.status)
@@ -190,6 +191,9 @@ func credentialOf(op *describedOperation) string {
 	if _, ok := op.Security[0]["key"]; ok {
 		return "key"
 	}
+	if op.OperationID == "revoke" {
+		return "a"
+	}
 	return "org"
 }
 
@@ -203,6 +207,22 @@ func prepared(n *node, path string) string {
 		return app.at("retrieval_token").(string)
 	}
 	return org.at("retrieval_token").(string)
+}
+
+// loggedIn is a body with what a login of app A answers.
+func loggedIn(n *node, body []byte) []byte {
+	if !bytes.Contains(body, []byte("that was fetched")) && !bytes.Contains(body, []byte("of a login")) {
+		return body
+	}
+	rotated := n.as("key").do(http.MethodPost, pathA+"/credentials/rotate", exampleRotate).is(http.StatusOK)
+	secret := n.secretOf(pathA, rotated.text("retrieval_token"))
+	grant := n.as("").do(http.MethodPost, "/auth/token", exampleLogin.but(example{"client_secret": secret})).is(http.StatusOK)
+	for text, value := range map[string]string{
+		"the client_secret that was fetched": secret, "the refresh_token of a login": grant.text("refresh_token"),
+	} {
+		body = bytes.ReplaceAll(body, []byte(text), []byte(value))
+	}
+	return body
 }
 
 // query is the parameters that an operation needs in its query.

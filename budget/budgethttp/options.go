@@ -1,13 +1,16 @@
 package budgethttp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/tokens"
 )
 
@@ -17,11 +20,33 @@ type Claims = tokens.Claims
 // Access is the Kind of Claims that authorise requests.
 const Access = tokens.Access
 
-// Options configure a Server.
+// Options configure a Server. All are optional but Limiter.
 type Options struct {
-	// Authenticate says who sent a request to a route that needs an access token.
-	// ErrUnauthorized, or an error that wraps it, is answered with 401, an
-	// *budget.UnavailableError with 503, anything else with 500. New refuses nil.
+	// Limiter counts failed logins, in its resource "login", for all servers that share
+	// its table. Defaults to nil, which New refuses unless Authenticate is set.
+	Limiter *dynalimit.RateLimiter
+	// Issuer is what tokens say of who issued them, iss. Defaults to "dynalimit".
+	Issuer string
+	// Audience is what tokens say of whom they are for, aud. Defaults to "budget".
+	Audience string
+	// AccessTTL is how long an access token is good. Defaults to 1 h.
+	AccessTTL time.Duration
+	// RefreshTTL is how long a refresh token is good; together with AccessTTL at most the
+	// store's LongestToken. Defaults to 7 days.
+	RefreshTTL time.Duration
+	// FailuresPerAddress is how many logins of an address may fail in a minute. Defaults
+	// to 10.
+	FailuresPerAddress int64
+	// FailuresPerClient is how many logins of a client may fail in a minute. Defaults to 10.
+	FailuresPerClient int64
+	// Address is where a request is from, for FailuresPerAddress: behind a proxy, what the
+	// proxy says. Defaults to the address of the connection.
+	Address func(*http.Request) netip.Addr
+	// Authenticate says who sent a request to a route that needs an access token, in the
+	// place of the tokens that the server issues: there are no routes of authentication
+	// then. ErrUnauthorized, or an error that wraps it, is answered with 401, an
+	// *budget.UnavailableError with 503, anything else with 500. Defaults to nil: the
+	// server issues tokens.
 	Authenticate func(*http.Request) (Claims, error)
 	// Administrator says in whose name a request to a route that needs a provisioning
 	// key makes changes; it fails as Authenticate does. Defaults to the provisioning keys
@@ -33,9 +58,9 @@ type Options struct {
 	// BodyTimeout is how long a client may take to send a body. Below zero: the server's
 	// own timeouts alone. Defaults to 5 s.
 	BodyTimeout time.Duration
-	// Now is the clock of answers. Defaults to time.Now.
+	// Now is the clock of answers; tokens go by the store's. Defaults to time.Now.
 	Now func() time.Time
-	// Random is where request ids come from. Defaults to crypto/rand.
+	// Random is where the ids of requests and tokens come from. Defaults to crypto/rand.
 	Random io.Reader
 	// Logger gets one record for each request, without its query string, and what went
 	// wrong inside. Defaults to discarding.
@@ -68,6 +93,10 @@ func (o *Options) withDefaults() Options {
 	}
 	if out.BodyTimeout == 0 {
 		out.BodyTimeout = 5 * time.Second
+	}
+	out.Issuer, out.Audience = cmp.Or(out.Issuer, "dynalimit"), cmp.Or(out.Audience, "budget")
+	if out.Address == nil {
+		out.Address = peer
 	}
 	if out.Now == nil {
 		out.Now = time.Now

@@ -7,6 +7,7 @@ const (
 
 // routes registers every route there is.
 func (s *Server) routes() {
+	s.authRoutes()
 	s.usageRoutes()
 	s.selectionRoutes()
 	s.aggregateRoutes()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"path"
 	"regexp"
 	"runtime/debug"
@@ -17,6 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/login"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 )
@@ -26,6 +28,7 @@ import (
 type Server struct {
 	keeper   *budget.Keeper
 	store    *credentials.Store
+	login    *login.Service // nil with Options.Authenticate
 	opts     Options
 	mux      *http.ServeMux
 	api      huma.API
@@ -35,18 +38,23 @@ type Server struct {
 }
 
 // New makes a handler for a keeper, and a store of credentials on its control table. It
-// makes no request. Errors: a *budget.ValidationError for no keeper or store, no
-// Options.Authenticate, and a prefix that is no path.
+// makes no request. Errors: a *budget.ValidationError for no keeper or store, and for
+// options that cannot be.
 func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Server, error) {
 	s := &Server{
 		keeper: keeper, store: store, opts: options.withDefaults(), mux: http.NewServeMux(),
 		headless: map[string]bool{}, names: map[string]string{},
 	}
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
 	if s.opts.Administrator == nil {
 		s.opts.Administrator = s.holder
 	}
-	if err := s.validate(); err != nil {
-		return nil, err
+	if s.opts.Authenticate == nil {
+		if err := s.logIn(); err != nil {
+			return nil, err
+		}
 	}
 	s.api = s.newAPI()
 	s.routes()
@@ -56,18 +64,34 @@ func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Se
 	return s, nil
 }
 
-func (s *Server) validate() error {
-	bad := func(field, reason string) error {
-		return &budget.ValidationError{Package: "budgethttp", Field: field, Code: budget.CodeInvalidRequest, Reason: reason}
+// logIn makes what logs clients in.
+func (s *Server) logIn() (err error) {
+	s.login, err = login.New(login.Options{
+		Store: s.store, Limiter: s.opts.Limiter, Issuer: s.opts.Issuer, Audience: s.opts.Audience,
+		AccessTTL: s.opts.AccessTTL, RefreshTTL: s.opts.RefreshTTL,
+		PerAddress: s.opts.FailuresPerAddress, PerClient: s.opts.FailuresPerClient,
+		Random: s.opts.Random, Logger: s.opts.Logger,
+	})
+	if err != nil {
+		return bad("options", err.Error())
 	}
+	s.opts.Authenticate = s.carrier
+	return nil
+}
+
+func bad(field, reason string) error {
+	return &budget.ValidationError{Package: "budgethttp", Field: field, Code: budget.CodeInvalidRequest, Reason: reason}
+}
+
+func (s *Server) validate() error {
 	p := s.opts.Prefix
 	switch {
 	case s.keeper == nil:
 		return bad("keeper", "is nil: make one with budget.New")
 	case s.store == nil:
 		return bad("store", "is nil: make one with credentials.New")
-	case s.opts.Authenticate == nil:
-		return bad("Authenticate", "is nil: nobody could be told from anybody")
+	case s.opts.Authenticate == nil && s.opts.Limiter == nil:
+		return bad("Limiter", "is nil: failed logins could not be counted; give a limiter, or Authenticate")
 	case p != "" && (!strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/"):
 		return bad("Prefix", fmt.Sprintf("%q is no path like /budget", p))
 	}
@@ -79,6 +103,7 @@ type exchange struct {
 	id        string // of the request
 	route     string // the operation's id
 	began     time.Time
+	from      netip.Addr
 	claims    Claims // of a route that needs a token
 	principal string // of a route that needs a key
 }
@@ -92,7 +117,7 @@ func exchangeOf(ctx context.Context) *exchange {
 
 // ServeHTTP answers a request, whatever becomes of it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{id: s.requestID(r), began: s.opts.Now()}
+	x := &exchange{id: s.requestID(r), began: s.opts.Now(), from: s.opts.Address(r)}
 	out := &answer{ResponseWriter: w}
 	header := w.Header()
 	header.Set("X-Request-Id", x.id)

@@ -30,7 +30,6 @@ func TestTokensOpenWhatIsTheirs(t *testing.T) {
 		{"unknown", app(orgO, appA), 401},
 		{"refresh", app(orgO, appA), 401},
 		{"key", app(orgO, appA), 401},
-		{"down", app(orgO, appA), 503},
 		{"a", app(orgO, appA), 200},
 		{"org", app(orgO, appA), 200},
 		{"org", app(orgO, appB), 200},
@@ -50,6 +49,7 @@ func TestTokensOpenWhatIsTheirs(t *testing.T) {
 		r := w.a.as(test.token).get(test.path).is(test.status)
 		assert.Equal(t, test.status == 401, r.header.Get("WWW-Authenticate") != "", "%s", test.path)
 	}
+	w.a.as("other").get(org(orgOther)).is(http.StatusOK) // that it was not revoked is known
 	meter := w.db.Meter()
 	w.a.as("other").do(http.MethodPost, pathA+"/usage", example{"nonsense": true}).is(http.StatusForbidden)
 	w.a.as("").do(http.MethodPost, pathA+"/usage", call(2)).is(http.StatusUnauthorized)
@@ -60,7 +60,7 @@ func TestTokensOpenWhatIsTheirs(t *testing.T) {
 func TestAuthenticatorThatFailsLetsNobodyIn(t *testing.T) {
 	w := newWorld(t)
 	w.with(func(o *Options) {
-		o.Authenticate = func(*http.Request) (Claims, error) { return bearers["org"], errSecret }
+		o.Authenticate = func(*http.Request) (Claims, error) { return Claims{Org: orgO, Kind: Access}, errSecret }
 	}).get(pathA+"/model-selection").fails(http.StatusInternalServerError, wire.InternalError)
 	assert.Contains(t, w.log.String(), "secret-of-the-inside", "the operator is told")
 }
@@ -184,9 +184,14 @@ func TestHandlerMountsAnywhere(t *testing.T) {
 func TestBadOptionsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	for field, make := range map[string]func() (*Server, error){
-		"keeper":       func() (*Server, error) { return New(nil, w.a.store, w.options()) },
-		"store":        func() (*Server, error) { return New(w.a.keeper, nil, w.options()) },
-		"Authenticate": func() (*Server, error) { return New(w.a.keeper, w.a.store, nil) },
+		"keeper":  func() (*Server, error) { return New(nil, w.a.store, w.options()) },
+		"store":   func() (*Server, error) { return New(w.a.keeper, nil, w.options()) },
+		"Limiter": func() (*Server, error) { return New(w.a.keeper, w.a.store, nil) },
+		"options": func() (*Server, error) {
+			o := w.options()
+			o.RefreshTTL = 60 * 24 * time.Hour
+			return New(w.a.keeper, w.a.store, o)
+		},
 		"Prefix": func() (*Server, error) {
 			o := w.options()
 			o.Prefix = "keeper/"

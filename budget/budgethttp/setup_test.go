@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/tokens"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
@@ -105,9 +106,10 @@ func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 type world struct {
 	t      testing.TB
 	db     *ddbmem.DB // nil on a third-party engine
-	client budget.Client
+	client *dynamodb.Client
 	clock  *clock
 	tables budget.Tables
+	limits string // the limiter's table
 	a, b   *node
 	log    *journal
 	keys   *credentials.KeySet // of every node
@@ -122,9 +124,9 @@ type node struct {
 	server *Server
 	url    string
 	client *http.Client
+	world  *world
 	// token is who asks, unless a request says otherwise.
 	token string
-	key   string // what is sent for the token "key"
 }
 
 // journal keeps what is logged.
@@ -145,29 +147,30 @@ func (j *journal) String() string {
 	return j.buf.String()
 }
 
-// bearers are the tokens that the tests' authenticator knows.
+// bearers are who may ask.
 var bearers = map[string]Claims{
-	"org":     {ClientID: "org", Org: orgO, Kind: tokens.Access, ID: "1", Session: "1"},
-	"a":       {ClientID: "a", Org: orgO, App: appA, Kind: tokens.Access, ID: "2", Session: "2"},
-	"b":       {ClientID: "b", Org: orgO, App: appB, Kind: tokens.Access, ID: "3", Session: "3"},
-	"other":   {ClientID: "other", Org: orgOther, Kind: tokens.Access, ID: "4", Session: "4"},
-	"refresh": {ClientID: "a", Org: orgO, App: appA, Kind: tokens.Refresh, ID: "5", Session: "2"},
-	"gone":    {ClientID: "gone", Org: orgNone, Kind: tokens.Access, ID: "6", Session: "6"},
+	"org":     {Org: orgO, Kind: tokens.Access},
+	"a":       {Org: orgO, App: appA, Kind: tokens.Access},
+	"b":       {Org: orgO, App: appB, Kind: tokens.Access},
+	"other":   {Org: orgOther, Kind: tokens.Access},
+	"refresh": {Org: orgO, App: appA, Kind: tokens.Refresh},
+	"gone":    {Org: orgNone, Kind: tokens.Access},
 }
 
-func authenticate(r *http.Request) (Claims, error) {
-	name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+// bearer is a token, as of a login a moment ago; one that nobody knows is sent as it is.
+func (w *world) bearer(name string) string {
+	w.t.Helper()
+	claims, ok := bearers[name]
 	if !ok {
-		return Claims{}, ErrUnauthorized
+		return name
 	}
-	if name == "down" {
-		return Claims{}, &budget.UnavailableError{Package: "budget", Op: "Revoked", Err: errSecret}
-	}
-	c, ok := bearers[name]
-	if !ok {
-		return Claims{}, fmt.Errorf("%w: unknown token", ErrUnauthorized)
-	}
-	return c, nil
+	codec, err := tokens.New(tokens.Options{Keys: w.keys, Issuer: "dynalimit", Audience: "budget", Now: w.clock.now})
+	require.NoError(w.t, err)
+	claims.ClientID, claims.ID, claims.Session, claims.Version = credentials.ClientID(claims.Org, claims.App), name, "session of "+name, 1
+	claims.Issued, claims.Expires = w.clock.now().Truncate(time.Second), w.clock.now().Add(time.Hour)
+	text, err := codec.Sign(claims)
+	require.NoError(w.t, err)
+	return text.Reveal()
 }
 
 // errSecret is what no client may read.
@@ -245,7 +248,10 @@ func (w *world) start(adapt ...func(*budget.Options)) {
 	w.tables = budget.Tables{
 		Control: fmt.Sprintf("control-http-%d-%d", os.Getpid(), id), Usage: fmt.Sprintf("usage-http-%d-%d", os.Getpid(), id),
 	}
-	var err error
+	w.limits = fmt.Sprintf("limits-http-%d-%d", os.Getpid(), id)
+	repo, err := dynalimit.NewRepository(w.client, w.limits, &dynalimit.RepositoryOptions{Principal: "ann@example.com", Now: w.clock.now})
+	require.NoError(w.t, err)
+	require.NoError(w.t, repo.CreateTable(w.t.Context()))
 	w.keys, err = credentials.NewKeySet(&counting{}, fixtureNow)
 	require.NoError(w.t, err)
 	first := w.keeper(adapt...)
@@ -276,7 +282,7 @@ func (w *world) keeper(adapt ...func(*budget.Options)) *budget.Keeper {
 
 func (w *world) options() *Options {
 	return &Options{
-		Authenticate: authenticate, Now: w.clock.now,
+		Limiter: w.limiter(), Now: w.clock.now,
 		Random: &counting{}, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	}
 }
@@ -289,6 +295,16 @@ func (c *counting) Read(b []byte) (int, error) {
 		b[i] = byte(c.n.Add(1))
 	}
 	return len(b), nil
+}
+
+// limiter is one of a process of its own.
+func (w *world) limiter() *dynalimit.RateLimiter {
+	repo, err := dynalimit.NewRepository(w.client, w.limits, &dynalimit.RepositoryOptions{Principal: "ann@example.com", Now: w.clock.now})
+	require.NoError(w.t, err)
+	limiter, err := dynalimit.New(repo, &dynalimit.Options{Timeout: 20 * time.Second})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { assert.NoError(w.t, limiter.Close(context.Background())) })
+	return limiter
 }
 
 // store is a store of credentials with a memory of its own.
@@ -321,7 +337,7 @@ func (w *world) serve(s *Server, h http.Handler) *node {
 	w.t.Cleanup(web.Close)
 	client := web.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &node{t: w.t, keeper: s.keeper, store: s.store, server: s, url: web.URL, client: client, token: "org", key: w.key}
+	return &node{t: w.t, keeper: s.keeper, store: s.store, server: s, url: web.URL, client: client, token: "org", world: w}
 }
 
 // org puts an organisation.
@@ -370,9 +386,9 @@ func (n *node) send(method, path string, body []byte, headers ...string) *reply 
 	switch n.token {
 	case "":
 	case "key":
-		r.Header.Set("X-Api-Key", n.key)
+		r.Header.Set("X-Api-Key", n.world.key)
 	default:
-		r.Header.Set("Authorization", "Bearer "+n.token)
+		r.Header.Set("Authorization", "Bearer "+n.world.bearer(n.token))
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
