@@ -21,7 +21,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, wire.NewError(http.StatusUnsupportedMediaType, wire.InvalidRequest, "the body is not application/json, in UTF-8")
 	}
-	tooLarge := wire.NewError(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit))
+	tooLarge := wire.NewError(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit)).
+		With("Connection", "close") // else net/http waits for the rest, to read the next request behind it
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge
 	}
@@ -33,9 +34,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]
 	var slow net.Error
 	switch {
 	case errors.As(err, &slow) && slow.Timeout():
-		return nil, wire.NewError(http.StatusRequestTimeout, wire.InvalidRequest, "the body took too long")
+		return nil, wire.NewError(http.StatusRequestTimeout, wire.InvalidRequest, "the body took too long").With("Connection", "close")
 	case err != nil:
-		return nil, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, "the body ended early or is not framed as HTTP has it")
+		return nil, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, "the body ended early or is not framed as HTTP has it").With("Connection", "close")
 	case len(body) > limit:
 		return nil, tooLarge
 	}

@@ -28,7 +28,7 @@ type (
 
 func (s *Server) configRoutes() {
 	put := route{
-		method: http.MethodPut, tag: "administration", needs: provider, created: true, invalid: wire.InvalidConfig,
+		method: http.MethodPut, tag: "administration", needs: provider, also: http.StatusCreated, invalid: wire.InvalidConfig,
 		conflict: wire.ConcurrentModification, errors: []int{http.StatusConflict},
 		description: "Creates it, with credentials whose secret retrieval_token fetches once (201), or replaces its configuration and leaves its credentials alone (200). Of several that create it at once, one is told the token.",
 	}

@@ -17,6 +17,15 @@ var (
 		"accepted": 1, "duplicate": 0, "failed": 0,
 		"results": []any{example{"index": 0, "status": "accepted", "receipt": exampleReceipt}},
 	}
+	exampleReserve = example{
+		"hold_id": "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "model_label": "premium", "estimate_usd_micros": 100000, "lease_secs": 60,
+	}
+	exampleExtend = example{"lease_secs": 60}
+	exampleHold   = example{
+		"hold_id": "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "model_label": "premium",
+		"model_id": "anthropic.claude-3-5-sonnet-20241022-v2:0", "day": "20260123", "estimate_usd_micros": 100000,
+		"holds": "money", "expires_at": "2026-01-23T15:31:45Z",
+	}
 	exampleLabel = example{
 		"label": "premium", "model_id": "anthropic.claude-3-5-sonnet-20241022-v2:0", "spend_usd_micros": 16500,
 		"held_usd_micros": 0, "quota_usd_micros": 10000000, "quota_pct": 0.2, "status": "NORMAL",

@@ -21,10 +21,10 @@ func (s *Server) examples(r route) {
 	if r.response != nil {
 		success.Content["application/json"].Example = r.response
 	}
-	if r.created {
-		created := *success
-		created.Description = http.StatusText(http.StatusCreated)
-		op.Responses[strconv.Itoa(http.StatusCreated)] = &created
+	if r.also != 0 {
+		other := *success
+		other.Description = http.StatusText(r.also)
+		op.Responses[strconv.Itoa(r.also)] = &other
 	}
 }
 

@@ -203,6 +203,9 @@ func prepared(n *node, path string) string {
 	n = n.as("key")
 	org := n.do(http.MethodPut, pathO, exampleOrg).is(http.StatusCreated)
 	app := n.do(http.MethodPut, pathA, exampleApp).is(http.StatusCreated)
+	if strings.Contains(path, "{hold_id}") {
+		n.as("a").do(http.MethodPost, pathA+"/holds", exampleReserve).is(http.StatusCreated)
+	}
 	if strings.Contains(path, "{app_id}") {
 		return app.at("retrieval_token").(string)
 	}
@@ -241,7 +244,7 @@ func query(op *describedOperation, token string) string {
 
 // filled is a path with the fixture's ids.
 func filled(path string) string {
-	return strings.NewReplacer("{org_id}", orgO, "{app_id}", appA, "{date}", "2026-01-23").Replace(path)
+	return strings.NewReplacer("{org_id}", orgO, "{app_id}", appA, "{date}", "2026-01-23", "{hold_id}", exampleHold["hold_id"].(string)).Replace(path)
 }
 
 // The page names every operation, and takes nothing from elsewhere.

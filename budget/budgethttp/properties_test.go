@@ -172,7 +172,11 @@ func (m *maker) request(path, method string, op *describedOperation) madeUp {
 		switch p.In {
 		case "path":
 			if p.Name != "date" && m.chance(90) {
-				value = map[string]string{"org_id": orgO, "app_id": appA}[p.Name]
+				org := orgO
+				if method == http.MethodDelete && op.OperationID != "clearOverride" {
+					org = orgOther // which nobody else needs
+				}
+				value = map[string]string{"org_id": org, "app_id": appA, "hold_id": uuid(m.rng.IntN(50))}[p.Name]
 			}
 			r.url = strings.ReplaceAll(r.url, "{"+p.Name+"}", url.PathEscape(value))
 		case "query":

@@ -31,7 +31,7 @@ type route struct {
 	status      int       // of a success. Defaults to 200
 	limit       int       // bytes of the body. Defaults to maxBody
 	unread      bool      // the body is not looked at before the handler does
-	created     bool      // a success may be 201 too
+	also        int       // another status of a success; 0: none
 	headless    bool      // HEAD is refused: the route changes something
 	conflict    wire.Code // of 409
 	invalid     wire.Code // of values out of bounds. Defaults to InvalidRequest

@@ -9,12 +9,14 @@ const (
 func (s *Server) routes() {
 	s.authRoutes()
 	s.usageRoutes()
+	s.holdRoutes()
 	s.selectionRoutes()
 	s.aggregateRoutes()
 	s.historyRoutes()
 	s.configRoutes()
 	s.credentialRoutes()
 	s.adjustmentRoutes()
+	s.deletionRoutes()
 	s.priceRoutes()
 	s.healthRoutes()
 }

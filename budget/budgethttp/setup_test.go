@@ -523,3 +523,13 @@ func downFor(operations ...string) ddbmem.FaultFunc {
 		return ddbmem.Fault{Drop: slices.Contains(operations, r.Operation)}
 	}
 }
+
+// slow lets every write take its time.
+func slow(d time.Duration) ddbmem.FaultFunc {
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Operation == "TransactWriteItems" {
+			return ddbmem.Fault{Before: d}
+		}
+		return ddbmem.Fault{}
+	}
+}

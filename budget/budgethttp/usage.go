@@ -53,11 +53,16 @@ func (s *Server) submitUsage(ctx context.Context, _ *exchange, in *usageInput) (
 	if err != nil {
 		return nil, err
 	}
-	out := &usageOutput{Body: wire.NewReceipt(usage, receipt)}
-	if receipt.Duplicate {
+	return counted(wire.NewReceipt(usage, receipt)), nil
+}
+
+// counted answers with a receipt.
+func counted(r wire.Receipt) *usageOutput {
+	out := &usageOutput{Body: r}
+	if r.Status == wire.StatusDuplicate {
 		out.Replay = "true"
 	}
-	return out, nil
+	return out
 }
 
 func (s *Server) submitBatch(ctx context.Context, x *exchange, in *batchInput) (*batchOutput, error) {
