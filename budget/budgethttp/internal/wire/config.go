@@ -51,7 +51,7 @@ func (o Org) Budget(id string) budget.Org {
 	return budget.Org{
 		ID: id, Name: o.Name, Timezone: o.Timezone, Scope: budget.Scope(o.Scope), Ordering: o.Ordering, Quotas: plain(o.Quotas, micros),
 		Limits: budgetQuotas(o.Limits), Models: o.Models, TightPercent: o.TightPercent, Shards: o.Shards,
-		Sticky: o.Sticky == nil || *o.Sticky, Enforcement: budget.Enforcement(o.Enforcement),
+		NoSticky: o.Sticky != nil && !*o.Sticky, Enforcement: budget.Enforcement(o.Enforcement),
 		RefreshNormal: seconds(o.RefreshNormal), RefreshTight: seconds(o.RefreshTight),
 	}
 }
