@@ -78,6 +78,19 @@ func TestOneOfManyFirstPutsIssuesCredentials(t *testing.T) {
 	})
 }
 
+// The record of the label in use is kept, unless that is put otherwise.
+func TestStickyIsOnUnlessItIsPutOff(t *testing.T) {
+	w := newWorld(t)
+	for value, want := range map[any]bool{nil: true, true: true, false: false} {
+		r := w.a.as("key").do(http.MethodPut, pathO, exampleOrg.but(example{"sticky_fallback_enabled": value}))
+		assert.Less(t, r.status, 300, "%s", r.raw)
+		assert.Equal(t, want, r.at("config.sticky_fallback_enabled"))
+		stored, err := w.b.keeper.GetOrg(t.Context(), orgO)
+		require.NoError(t, err)
+		assert.Equal(t, want, stored.Sticky)
+	}
+}
+
 func TestBadConfigurationIsRefused(t *testing.T) {
 	w := newWorld(t)
 	admin := w.a.as("key")
