@@ -239,6 +239,12 @@ var importTable = []importRow{
 		reason:  "who may log in, with the cryptography of the standard library alone: it knows no keeper, token format or hash of another system",
 	},
 	{
+		folder:  "budget/budgetclient",
+		std:     append([]string{"context", "crypto/rand", "encoding/json", "io", "iter", "log/slog", "math/rand/v2", "mime", "net", "net/http", "net/url", "regexp"}, pureStd...),
+		project: []string{"budget", "budget/credentials", "budget/internal/money", "internal/ddb", "internal/problem"},
+		reason:  "a client over HTTP with the standard library alone: services without access to DynamoDB make no request of it",
+	},
+	{
 		folder: "budget/internal/background",
 		std:    []string{"context", "sync"},
 		reason: "what closing waits for, whoever began it",
@@ -331,6 +337,8 @@ func TestImportTableRefuses(t *testing.T) {
 		{"budget", module + "/ddbmem"},
 		{"budget/credentials", module + "/budget"},
 		{"budget/credentials", "net/http"},
+		{"budget/budgetclient", sdk + "/service/dynamodb"},
+		{"budget/budgetclient", module + "/llm"},
 		{"budget/internal/calendar", module + "/budget/internal/money"},
 		{"budget/internal/ledger", module + "/budget"},
 		{"budget/internal/money", module + "/budget"},

@@ -77,6 +77,13 @@ type QuotaExceededError struct {
 	made time.Time // when it was decided
 }
 
+// DecidedAt is the error as one that was decided at an instant, from which RetryIn counts:
+// for a client of a keeper elsewhere. It returns e.
+func (e *QuotaExceededError) DecidedAt(made time.Time) *QuotaExceededError {
+	e.made = made
+	return e
+}
+
 // RetryIn is the time from the decision to RetryAt; false when there is none.
 func (e *QuotaExceededError) RetryIn() (time.Duration, bool) {
 	if e.made.IsZero() || e.RetryAt.IsZero() {

@@ -35,6 +35,7 @@ type Hold struct {
 	Degraded bool
 
 	charges *charges
+	remote  HoldKeeper                  // in the place of charges: it is kept elsewhere
 	named   bool                        // its id was chosen by the caller of ReserveAs
 	since   time.Time                   // of the reservation: no price from before it holds for the call
 	mu      sync.Mutex                  // one of Settle, Release and Extend at a time
@@ -76,6 +77,9 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.remote != nil {
+		return h.settleRemote(ctx, usage)
+	}
 	ctx, cancel := h.charges.opts.patience(ctx)
 	defer cancel()
 	received := h.charges.now()
@@ -140,6 +144,9 @@ func (h *Hold) Release(ctx context.Context) error {
 	if ref == nil || h.ended {
 		return nil
 	}
+	if h.remote != nil {
+		return h.releaseRemote(ctx)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledger.WriteTimeout)
 	defer cancel()
 	if err := h.charges.giveBack(ctx, "Release", ref); err != nil {
@@ -174,6 +181,8 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 		return nil
 	case ref == nil: // see ResumeHold
 		return notFound("hold %s: its lease has ended", h.ID)
+	case h.remote != nil:
+		return h.extendRemote(ctx, d)
 	}
 	moved, err := h.charges.ledger.Move(ctx, ref, h.charges.now().Add(d))
 	h.ref.Store(moved)

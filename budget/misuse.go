@@ -16,7 +16,7 @@ func (k *Keeper) usable(ctx context.Context) error {
 
 // usable refuses calls of a hold that Reserve did not return, and without a context.
 func (h *Hold) usable(ctx context.Context) error {
-	if h == nil || h.charges == nil {
+	if h == nil || h.charges == nil && h.remote == nil {
 		return invalid("hold", "is none; look at the error of the Reserve that returned it before using it")
 	}
 	return problem.NoContext(ctx, pkg)

@@ -17,7 +17,8 @@ type Limiter interface {
 	Acquire(ctx context.Context, entity, resource string, amounts dynalimit.Amounts, opts ...dynalimit.AcquireOption) (*dynalimit.Lease, error)
 }
 
-// Keeper is what a Guard needs of a *budget.Keeper.
+// Keeper is what a Guard needs of a *budget.Keeper, or of a *budgetclient.Client where that
+// is reached over HTTP.
 type Keeper interface {
 	// Recommend says which label an app may use now, as budget.Keeper.Recommend
 	// does.

@@ -90,3 +90,5 @@ var (
 		"scope": "app", "org_id": "550e8400-e29b-41d4-a716-446655440000", "app_id": "app-production-api",
 	}
 )
+
+var exampleEstimate = example{"model_label": "premium", "estimate_usd_micros": 16500}

@@ -233,7 +233,7 @@ func query(op *describedOperation, token string) string {
 	out := url.Values{}
 	for _, p := range op.Parameters {
 		if p.In == "query" && p.Required {
-			out.Set(p.Name, map[string]string{"from": "2026-01-01", "to": "2026-01-23", "token": token}[p.Name])
+			out.Set(p.Name, map[string]string{"from": "2026-01-01", "to": "2026-01-23", "token": token, "model_label": "premium"}[p.Name])
 		}
 	}
 	if len(out) == 0 {

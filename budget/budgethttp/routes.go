@@ -11,6 +11,7 @@ func (s *Server) routes() {
 	s.usageRoutes()
 	s.holdRoutes()
 	s.selectionRoutes()
+	s.estimateRoutes()
 	s.aggregateRoutes()
 	s.historyRoutes()
 	s.configRoutes()

@@ -1,0 +1,127 @@
+package budgetclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// Submit counts what a call cost, once, under its request id, as budget.Keeper.Submit does:
+// what got no answer may be sent again.
+//
+// Errors: *budget.ValidationError, budget.ErrConflict, budget.ErrNotFound,
+// *budget.UnavailableError, *StatusError.
+func (c *Client) Submit(ctx context.Context, org, app string, usage budget.Usage) (budget.Receipt, error) {
+	path, err := c.admitted(ctx, org, app)
+	if err != nil {
+		return budget.Receipt{}, err
+	}
+	if err := usage.Validate(); err != nil {
+		return budget.Receipt{}, err
+	}
+	return c.record(ctx, "Submit", path, path+"/usage", usage)
+}
+
+// record sends one record.
+func (c *core) record(ctx context.Context, op, app, path string, usage budget.Usage) (budget.Receipt, error) {
+	var r receipt
+	_, err := c.do(ctx, &call{
+		op: op, method: http.MethodPost, path: path, body: usage, writes: true, into: &r,
+		check: func() error {
+			if r.RequestID != usage.RequestID || r.Status == "" {
+				return errors.New("it is of no record, or another's")
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return budget.Receipt{}, err
+	}
+	c.learn(app, r.RecommendedLabel, r.Status)
+	return r.budget(), nil
+}
+
+// learn asks anew for what to use, if a receipt says that it is another label than the
+// one that is known.
+func (c *core) learn(app, label, status string) {
+	known := c.choices.of(app)
+	if rec, ok := known.fresh(c.opts.Now()); ok && rec.Label != label && status != "spooled" && rec.Reason != budget.ReasonManualOverride {
+		known.outdate()
+	}
+}
+
+const maxBatch = 100
+
+// SubmitBatch submits 1 to 100 records, as budget.Keeper.SubmitBatch does: each has a
+// result or an error of its own, in their order.
+//
+// Errors as of Submit; then what became of the records is not known, and they may be sent
+// again.
+func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []budget.Usage) ([]budget.BatchResult, error) {
+	path, err := c.admitted(ctx, org, app)
+	if err != nil {
+		return nil, err
+	}
+	if len(usages) == 0 || len(usages) > maxBatch {
+		return nil, invalid("records", "%d are not 1 to %d", len(usages), maxBatch)
+	}
+	results := make([]budget.BatchResult, len(usages))
+	var good []budget.Usage
+	var places []int
+	for i, u := range usages {
+		if results[i].Err = u.Validate(); results[i].Err == nil {
+			good, places = append(good, u), append(places, i)
+		}
+	}
+	if len(good) == 0 {
+		return results, nil
+	}
+	counted, err := c.records(ctx, path, good)
+	if err != nil {
+		return nil, err
+	}
+	for k, r := range counted {
+		results[places[k]] = r
+	}
+	return results, nil
+}
+
+func (c *core) records(ctx context.Context, app string, usages []budget.Usage) ([]budget.BatchResult, error) {
+	var answer batchReceipt
+	_, err := c.do(ctx, &call{
+		op: "SubmitBatch", method: http.MethodPost, path: app + "/usage/batch", writes: true, into: &answer,
+		body:  map[string]any{"records": usages},
+		check: func() error { return answer.check(usages) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]budget.BatchResult, len(usages))
+	for i, r := range answer.Results {
+		if r.Receipt != nil {
+			out[i].Receipt = r.Receipt.budget()
+			c.learn(app, r.Receipt.RecommendedLabel, r.Receipt.Status)
+			continue
+		}
+		out[i].Err = r.Error.ofRecord(c.opts.Now())
+	}
+	return out, nil
+}
+
+func (b batchReceipt) check(usages []budget.Usage) error {
+	if len(b.Results) != len(usages) {
+		return fmt.Errorf("it has %d results for %d records", len(b.Results), len(usages))
+	}
+	for i, r := range b.Results {
+		switch {
+		case r.Index != i, r.Receipt == nil && r.Error == nil:
+			return errors.New("its results are not in their order, or say nothing")
+		case r.Receipt != nil && r.Receipt.RequestID != usages[i].RequestID:
+			return errors.New("a result is of another record")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,306 @@
+package budgethttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/budgetclient"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/llm"
+)
+
+// network is what lies between a client and a server: it may do what networks do.
+type network struct {
+	http.RoundTripper
+	mu    sync.Mutex
+	sent  []string // method and path of each request
+	fault func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)
+}
+
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.mu.Lock()
+	n.sent = append(n.sent, r.Method+" "+r.URL.Path)
+	fault := n.fault
+	n.mu.Unlock()
+	send := func() (*http.Response, error) { return n.RoundTripper.RoundTrip(r) }
+	if fault == nil {
+		return send()
+	}
+	return fault(r, send)
+}
+
+// loseFirst loses the answer to the first of each request, after the server acted.
+func (n *network) loseFirst() {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	n.fault = func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		res, err := send()
+		mu.Lock()
+		defer mu.Unlock()
+		if key := r.Method + r.URL.Path; err == nil && !seen[key] {
+			seen[key] = true
+			_, _ = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+			return nil, io.ErrUnexpectedEOF
+		}
+		return res, err
+	}
+}
+
+// remote is a client of node a with the credentials of a path.
+func (w *world) remote(path string, adapt ...func(*budgetclient.Options)) (*budgetclient.Client, *network) {
+	w.t.Helper()
+	login := w.login(path)
+	n := &network{RoundTripper: w.a.client.Transport}
+	o := &budgetclient.Options{
+		BaseURL: w.a.url, ClientID: login["client_id"].(string), Secret: credentials.NewSecret(login["client_secret"].(string)),
+		HTTPClient: &http.Client{Transport: n}, Now: w.clock.now, Timeout: 20 * time.Second, Retries: 8,
+	}
+	for _, f := range adapt {
+		f(o)
+	}
+	c, err := budgetclient.New(o)
+	require.NoError(w.t, err)
+	return c, n
+}
+
+// harden puts organisation O with hard quotas.
+func (w *world) harden() {
+	w.t.Helper()
+	o := fixtureOrg()
+	o.Enforcement, o.Shards = budget.Hard, 1
+	w.org(o)
+	w.clock.advance(25 * time.Hour) // in force from the next day on
+}
+
+func record(n int) budget.Usage {
+	return budget.Usage{RequestID: uuid(n), Label: "premium", Model: premiumModel, Tokens: budget.Tokens{Input: 1500, Output: 800}}
+}
+
+// What a client answers is what the library answers.
+func TestClientAnswersAsTheLibrary(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		c, n := w.remote(pathA)
+		ctx := t.Context()
+		got, err := c.Recommend(ctx, orgO, appA)
+		require.NoError(t, err)
+		want, err := w.a.keeper.Recommend(ctx, orgO, appA)
+		require.NoError(t, err)
+		assert.Equal(t, want.ResetAt.UTC(), got.ResetAt.UTC())
+		want.ResetAt = got.ResetAt
+		assert.Equal(t, want, got)
+
+		for _, label := range []string{"premium", "standard"} {
+			micros, err := c.Estimate(ctx, orgO, appA, label, 1501, 801)
+			require.NoError(t, err)
+			same, err := w.a.keeper.Estimate(ctx, orgO, appA, label, 1501, 801)
+			require.NoError(t, err)
+			assert.Equal(t, same, micros, label)
+		}
+		first, err := c.Submit(ctx, orgO, appA, record(1))
+		require.NoError(t, err)
+		assert.Equal(t, int64(16_500), first.CostMicros)
+		n.loseFirst()
+		again, err := c.Submit(ctx, orgO, appA, record(1))
+		require.NoError(t, err)
+		assert.True(t, again.Duplicate)
+		assert.Equal(t, first.Day, again.Day)
+		results, err := c.SubmitBatch(ctx, orgO, appA, []budget.Usage{record(2), record(2), {RequestID: "x"}, record(3)})
+		require.NoError(t, err)
+		var bad *budget.ValidationError
+		require.ErrorAs(t, results[2].Err, &bad)
+		assert.Equal(t, "request_id", bad.Field)
+		assert.True(t, results[1].Duplicate)
+		require.NoError(t, errors.Join(results[0].Err, results[1].Err, results[3].Err))
+
+		w.clock.advance(6 * time.Second)
+		sums, err := c.Totals(ctx, orgO, appA, "")
+		require.NoError(t, err)
+		same, err := w.a.keeper.Totals(ctx, orgO, appA, "")
+		require.NoError(t, err)
+		assert.Equal(t, same.CostMicros, sums.CostMicros)
+		assert.Equal(t, int64(3*16_500), sums.CostMicros)
+		assert.Equal(t, same.Labels[0].Tokens, sums.Labels[0].Tokens)
+		days := 0
+		for day, err := range c.History(ctx, orgO, appA, "20260120", "20260123") {
+			require.NoError(t, err)
+			assert.Equal(t, day.Day == "20260123", day.CostMicros > 0)
+			days++
+		}
+		assert.Equal(t, 4, days)
+	})
+}
+
+// The errors are the library's.
+func TestClientErrorsAreTheLibrarys(t *testing.T) {
+	w := newWorld(t)
+	w.harden()
+	c, _ := w.remote(pathA)
+	ctx := t.Context()
+	_, err := c.Submit(ctx, orgO, appA, record(1))
+	require.NoError(t, err)
+	other := record(1)
+	other.Tokens.Output++
+	_, err = c.Submit(ctx, orgO, appA, other)
+	require.ErrorIs(t, err, budget.ErrConflict)
+	other = record(2)
+	other.Label, other.Model = "nobody", ""
+	_, err = c.Submit(ctx, orgO, appA, other)
+	var bad *budget.ValidationError
+	require.ErrorAs(t, err, &bad)
+	assert.Equal(t, budget.CodeInvalidModelLabel, bad.Code)
+	_, err = c.Recommend(ctx, orgO, appB)
+	require.ErrorIs(t, err, budgetclient.ErrForbidden)
+
+	_, err = c.Reserve(ctx, orgO, appA, "premium", 20_000_000, time.Minute)
+	require.ErrorIs(t, err, budget.ErrQuotaExceeded)
+	_, ok := budget.RetryAfter(err)
+	assert.False(t, ok, "it never fits")
+	held, err := c.Reserve(ctx, orgO, appA, "premium", 4_900_000, time.Minute)
+	require.NoError(t, err)
+	_, err = c.Reserve(ctx, orgO, appA, "premium", 4_900_000, time.Minute)
+	require.ErrorIs(t, err, budget.ErrQuotaExceeded)
+	_, want := w.a.keeper.Reserve(ctx, orgO, appA, "premium", 4_900_000, time.Minute)
+	require.ErrorIs(t, want, budget.ErrQuotaExceeded)
+	wait, ok := budget.RetryAfter(err)
+	wantWait, _ := budget.RetryAfter(want)
+	assert.True(t, ok)
+	assert.Equal(t, wantWait, wait)
+	at, ok := budget.RetryAt(err)
+	wantAt, _ := budget.RetryAt(want)
+	assert.True(t, ok)
+	assert.Equal(t, wantAt.UTC(), at.UTC())
+	assert.Equal(t, want.Error(), err.Error())
+
+	kept, err := w.a.keeper.GetHold(ctx, orgO, appA, held.ID)
+	require.NoError(t, err)
+	require.NoError(t, kept.Release(ctx))
+	require.ErrorIs(t, held.Extend(ctx, 2*time.Minute), budget.ErrNotFound)
+	require.NoError(t, held.Release(ctx))
+	_, err = c.ReserveAs(ctx, orgO, appA, held.ID, "premium", 4_900_000, time.Minute)
+	require.ErrorIs(t, err, budget.ErrConflict)
+}
+
+// Every answer is lost once, after the server acted: nothing counts or is held twice.
+func TestClientHoldsSurviveLostAnswers(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.harden()
+		c, n := w.remote(pathA)
+		n.loseFirst()
+		ctx := t.Context()
+		held, err := c.Reserve(ctx, orgO, appA, "premium", 100_000, time.Minute)
+		require.NoError(t, err)
+		assert.Equal(t, premiumModel, held.Model)
+		assert.Equal(t, w.clock.now().Add(time.Minute), held.ExpiresAt().UTC())
+		assert.Equal(t, int64(100_000), w.heldNow("premium"))
+		require.NoError(t, held.Extend(ctx, 2*time.Minute))
+		assert.Equal(t, w.clock.now().Add(2*time.Minute), held.ExpiresAt().UTC())
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		receipt, err := held.Settle(ended, budget.Usage{RequestID: uuid(1), Tokens: budget.Tokens{Input: 1500, Output: 800}})
+		require.NoError(t, err, "what happened is counted, whoever waits")
+		assert.Equal(t, int64(16_500), receipt.CostMicros)
+		assert.Zero(t, w.heldNow("premium"))
+		require.NoError(t, held.Release(ctx))
+
+		other, err := c.Reserve(ctx, orgO, appA, "premium", 100_000, time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, other.Release(ended))
+		assert.Zero(t, w.heldNow("premium"))
+		sums, err := w.b.keeper.Totals(ctx, orgO, appA, "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(16_500), sums.CostMicros)
+	})
+}
+
+// heldNow is what is reserved of app A's label.
+func (w *world) heldNow(label string) int64 {
+	w.t.Helper()
+	sums, err := w.b.keeper.Totals(w.t.Context(), orgO, appA, "")
+	require.NoError(w.t, err)
+	for _, l := range sums.Labels {
+		if l.Label == label {
+			return l.HeldMicros
+		}
+	}
+	return 0
+}
+
+// The guard of package llm works over a client as over a keeper.
+func TestGuardOverAClient(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.harden()
+		c, n := w.remote(pathA)
+		n.loseFirst()
+		g, err := llm.New(&llm.Options{Keeper: c, Now: w.clock.now})
+		require.NoError(t, err)
+		request := llm.Request{Org: orgO, App: appA, RequestID: uuid(1), Estimate: llm.Estimate{InputTokens: 1500, MaxOutputTokens: 1000}}
+		err = g.Do(t.Context(), request, func(_ context.Context, call *llm.Call) (llm.Usage, error) {
+			assert.Equal(t, []string{"premium", premiumModel}, []string{call.Label, call.Model})
+			assert.Equal(t, int64(19_500), w.heldNow("premium"))
+			return llm.Usage{Tokens: budget.Tokens{Input: 1500, Output: 800}}, nil
+		})
+		require.NoError(t, err)
+		assert.Zero(t, w.heldNow("premium"))
+		sums, err := w.b.keeper.Totals(t.Context(), orgO, appA, "")
+		require.NoError(t, err)
+		assert.Equal(t, int64(16_500), sums.CostMicros)
+
+		request.RequestID = uuid(2)
+		failed := errors.New("refused")
+		require.ErrorIs(t, g.Do(t.Context(), request, func(context.Context, *llm.Call) (llm.Usage, error) { return llm.Usage{}, failed }), failed)
+		assert.Zero(t, w.heldNow("premium"))
+	})
+}
+
+// A token is renewed before it expires, and one that was revoked is replaced by one login.
+func TestClientKeepsLoggedIn(t *testing.T) {
+	w := newWorld(t)
+	c, n := w.remote(pathA)
+	count := func(path string) (times int) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, s := range n.sent {
+			if s == "POST /api/v1"+path {
+				times++
+			}
+		}
+		return times
+	}
+	ask := func() {
+		t.Helper()
+		_, err := c.RecommendFresh(t.Context(), orgO, appA)
+		require.NoError(t, err)
+	}
+	assert.Empty(t, n.sent, "nothing is asked before the first call")
+	together(8, 32, func(int) { ask() })
+	assert.Equal(t, []int{1, 0}, []int{count("/auth/token"), count("/auth/refresh")})
+	w.clock.advance(59 * time.Minute)
+	together(8, 32, func(int) { ask() })
+	assert.Equal(t, []int{1, 1}, []int{count("/auth/token"), count("/auth/refresh")})
+	w.clock.advance(8 * 24 * time.Hour)
+	ask()
+	assert.Equal(t, []int{2, 1}, []int{count("/auth/token"), count("/auth/refresh")})
+
+	var token string
+	n.fault = func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		token = r.Header.Get("Authorization")
+		return send()
+	}
+	ask()
+	body, err := wireJSON(example{"token": token[len("Bearer "):]})
+	require.NoError(t, err)
+	w.a.as("").send(http.MethodPost, "/auth/revoke", bytes.Clone(body), "Authorization", token).is(http.StatusNoContent)
+	ask()
+	assert.Equal(t, []int{3, 1}, []int{count("/auth/token"), count("/auth/refresh")})
+}
