@@ -281,24 +281,3 @@ func TestPricesAreListed(t *testing.T) {
 		w.b.get("/api/v1/prices").fails(http.StatusUnauthorized, wire.Unauthorized)
 	})
 }
-
-// The label in use is kept on record unless the configuration says otherwise, and an answer
-// says which.
-func TestPutSaysWhetherTheLabelInUseIsKept(t *testing.T) {
-	w := newWorld(t)
-	path := "/api/v1/orgs/" + orgNone
-	for _, test := range []struct {
-		body  example
-		keeps bool
-	}{
-		{exampleOrg.but(example{"sticky_fallback_enabled": false}), false},
-		{exampleOrg.but(example{"sticky_fallback_enabled": true}), true},
-		{exampleOrg.but(example{"sticky_fallback_enabled": nil}), true},
-	} {
-		w.a.as("key").do(http.MethodPut, path, test.body)
-		stored, err := w.b.keeper.GetOrg(t.Context(), orgNone)
-		require.NoError(t, err)
-		assert.Equal(t, test.keeps, !stored.NoSticky)
-		assert.Equal(t, test.keeps, w.a.as("key").get(path).is(http.StatusOK).at("config.sticky_fallback_enabled"))
-	}
-}
