@@ -23,5 +23,6 @@ func (e Served) attributes() []slog.Attr {
 	return []slog.Attr{
 		slog.String("request_id", e.RequestID), slog.String("method", e.Method), slog.String("route", e.Route),
 		slog.Int("status", e.Status), slog.Int64("bytes", e.Bytes), slog.Duration("took", e.Took),
+		slog.String("client", e.Client),
 	}
 }

@@ -84,6 +84,9 @@ type Served struct {
 	Took time.Duration
 	// RequestID is the id that the answer has in X-Request-Id.
 	RequestID string
+	// Client is who sent the request: a client's id, or who holds a provisioning key, such
+	// as key:operations. Empty: that is not known, or was not asked.
+	Client string
 }
 
 func (o *Options) withDefaults() Options {

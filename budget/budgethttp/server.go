@@ -1,6 +1,7 @@
 package budgethttp
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -151,7 +152,7 @@ func (s *Server) served(x *exchange, out *answer, r *http.Request) {
 	if status == 0 {
 		status = http.StatusOK
 	}
-	e := Served{Route: x.route, Method: r.Method, Status: status, Bytes: out.bytes, Took: s.opts.Now().Sub(x.began), RequestID: x.id}
+	e := Served{Route: x.route, Method: r.Method, Status: status, Bytes: out.bytes, Took: s.opts.Now().Sub(x.began), RequestID: x.id, Client: cmp.Or(x.claims.ClientID, x.principal)}
 	s.opts.Logger.LogAttrs(r.Context(), levelOf(status), "budgethttp: served", e.attributes()...)
 	if s.opts.OnServed != nil {
 		s.opts.OnServed(r.Context(), e)

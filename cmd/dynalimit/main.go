@@ -49,6 +49,7 @@ type commands struct {
 
 	Local  localCmd  `cmd:"" help:"Serve a DynamoDB in memory on this machine, for development and tests."`
 	Budget budgetCmd `cmd:"" help:"Show and change the budgets of organisations and their apps."`
+	Keeper keeperCmd `cmd:"" help:"Serve budgets over HTTP, for services without access to DynamoDB."`
 
 	Version         versionCmd         `cmd:"" help:"Show which release this is."`
 	Completion      completionCmd      `cmd:"" help:"Print what makes a shell complete commands and flags."`

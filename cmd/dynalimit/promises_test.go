@@ -30,6 +30,7 @@ var changing = map[string]string{
 	"budget keyset create": "", "budget keyset rotate": "",
 	"usage repair": "",
 	"local":        "it serves until it is stopped",
+	"keeper serve": "it serves until it is stopped",
 	"tail":         "it follows until it is stopped",
 }
 

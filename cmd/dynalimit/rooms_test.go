@@ -39,6 +39,10 @@ var roomTable = map[string]struct {
 		pure: true, ours: []string{project, project + "/budget", project + "/internal/schema"}, others: []string{sdk},
 		reason: "templates are values: the same options give the same text",
 	},
+	"keeper": {
+		ours:   []string{project, project + "/budget", project + "/budget/budgethttp", project + "/budget/credentials", project + "/budget/prices"},
+		others: []string{sdk, "github.com/goccy/go-yaml"}, reason: "serves with tables, keys and prices that it is given: it owns the process's listeners and its end",
+	},
 	"ledger": {
 		pure: true, ours: []string{project + "/aggregator", rooms + "notation"}, reason: "sums and writes usage that it is given",
 	},

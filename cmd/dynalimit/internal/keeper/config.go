@@ -1,0 +1,275 @@
+package keeper
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// Config is how a keeper serves. Its zero values stand for the defaults that its fields
+// name.
+type Config struct {
+	// Listen is the address of the API. Defaults to 127.0.0.1:8080.
+	Listen string `yaml:"listen"`
+	// Metrics is the address of metrics, /live and /ready; "off" for none. Defaults to
+	// 127.0.0.1:9090.
+	Metrics string `yaml:"metrics"`
+	// TLS has the files of a certificate. Defaults to none.
+	TLS TLS `yaml:"tls"`
+	// BehindProxy are the networks of proxies that speak TLS with the clients, and are
+	// believed about their addresses. Defaults to none.
+	BehindProxy []string `yaml:"behind_proxy"`
+	// ForwardedHeader is the header in which the proxies put the client's address:
+	// X-Forwarded-For or Forwarded. Defaults to X-Forwarded-For.
+	ForwardedHeader string `yaml:"forwarded_header"`
+	// CORSOrigins are the origins whose pages may ask from a browser. Defaults to none.
+	CORSOrigins []string `yaml:"cors_origins"`
+	// Keyset is the file of keys, which is read again while the keeper runs. Defaults to
+	// none: they are in the environment.
+	Keyset string `yaml:"keyset"`
+	// Shutdown says how the keeper ends.
+	Shutdown Shutdown `yaml:"shutdown"`
+	// Tokens says for how long clients are logged in.
+	Tokens Tokens `yaml:"tokens"`
+	// Defaults hold where an organisation's configuration says nothing.
+	Defaults Defaults `yaml:"defaults"`
+	// Prices are those of models, and where new ones come from.
+	Prices Prices `yaml:"prices"`
+	// Aggregation says how often days are closed, and expired holds given back.
+	Aggregation Aggregation `yaml:"aggregation"`
+}
+
+// TLS is where a certificate is. The files are read again when they change.
+type TLS struct {
+	// Cert is the file of the certificate with those that sign it, Key that of its key.
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// Shutdown says how a keeper ends.
+type Shutdown struct {
+	// Delay is how long requests are taken on after /ready says no, so that a load
+	// balancer notices. Defaults to none.
+	Delay time.Duration `yaml:"delay"`
+	// Time is how long requests under way, and what they have to write, may take.
+	// Defaults to 20 s.
+	Time time.Duration `yaml:"time"`
+}
+
+// Tokens says how long tokens are good.
+type Tokens struct {
+	// Access is how long an access token is good. Defaults to 1 h.
+	Access time.Duration `yaml:"access"`
+	// Refresh is how long a refresh token is good. Defaults to 7 days.
+	Refresh time.Duration `yaml:"refresh"`
+	// Issuer is their iss. Defaults to dynalimit.
+	Issuer string `yaml:"issuer"`
+	// Audience is their aud. Defaults to budget.
+	Audience string `yaml:"audience"`
+}
+
+// Defaults hold for organisations that say nothing else.
+type Defaults struct {
+	// Models are model ids by label.
+	Models map[string]string `yaml:"models"`
+	// Staleness is how old a known spend may be. Defaults to 5 s.
+	Staleness time.Duration `yaml:"staleness"`
+	// ConfigTTL is how long a configuration is used unread. Defaults to 30 s.
+	ConfigTTL time.Duration `yaml:"config_ttl"`
+}
+
+// Prices are those of models, and where new ones come from.
+type Prices struct {
+	// Default are prices by model id, which come after stored ones and before those built
+	// in. Defaults to none.
+	Default map[string]Rates `yaml:"default"`
+	// Refresh has prices imported again and again. Defaults to not at all.
+	Refresh Refresh `yaml:"refresh"`
+}
+
+// Rates are a model's prices, in µ$ per million tokens, as budget.Rates has them.
+type Rates struct {
+	// Input is the price of what is sent, Output of what is answered.
+	Input  int64 `yaml:"input"`
+	Output int64 `yaml:"output"`
+	// CacheRead, CacheWrite5m and CacheWrite1h are those of caches; 0 for what follows
+	// from Input.
+	CacheRead    int64 `yaml:"cache_read"`
+	CacheWrite5m int64 `yaml:"cache_write_5m"`
+	CacheWrite1h int64 `yaml:"cache_write_1h"`
+}
+
+// Refresh says where a price list is.
+type Refresh struct {
+	// From is a file, a URL, or s3://BUCKET/KEY. Defaults to none: no refresh.
+	From string `yaml:"from"`
+	// Every is the time between two refreshes, at least a minute. Defaults to a day.
+	Every time.Duration `yaml:"every"`
+	// Providers are those whose models are taken, as the list names them. Defaults to those
+	// of the catalogue.
+	Providers []string `yaml:"providers"`
+}
+
+// Aggregation says when days are closed.
+type Aggregation struct {
+	// Off has another process do it: `dynalimit budget sweep`.
+	Off bool `yaml:"off"`
+	// Every is the time between two sweeps, at least a second. Defaults to a minute.
+	Every time.Duration `yaml:"every"`
+}
+
+// Parse reads a configuration from YAML. A key that is none, or is there twice, is an
+// error, which names the file, the line and the column.
+func Parse(file string, text []byte) (Config, error) {
+	var c Config
+	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c)
+	if errors.Is(err, io.EOF) { // nothing but comments
+		return Config{}, nil
+	}
+	if bad := yaml.Error(nil); errors.As(err, &bad) {
+		at := ""
+		if tk := bad.GetToken(); tk != nil && tk.Position != nil {
+			at = fmt.Sprintf(":%d:%d", tk.Position.Line, tk.Position.Column)
+		}
+		return c, fmt.Errorf("%s%s: %s", file, at, bad.GetMessage())
+	}
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, nil
+}
+
+// withDefaults is the configuration with what it leaves out.
+func (c Config) withDefaults() Config {
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8080")
+	c.Metrics = cmp.Or(c.Metrics, "127.0.0.1:9090")
+	c.ForwardedHeader = cmp.Or(c.ForwardedHeader, "X-Forwarded-For")
+	c.Shutdown.Time = cmp.Or(c.Shutdown.Time, 20*time.Second)
+	c.Aggregation.Every = cmp.Or(c.Aggregation.Every, time.Minute)
+	return c
+}
+
+// noMetrics is what Config.Metrics is for no such address.
+const noMetrics = "off"
+
+// Check says what cannot be meant, by the names that the file has; flags are called alike.
+func (c Config) Check() error {
+	c = c.withDefaults()
+	return cmp.Or(
+		c.checkAddresses(), c.checkTLS(), c.checkProxies(), c.checkOrigins(), c.checkTimes(), c.checkRates(),
+	)
+}
+
+func (c Config) checkAddresses() error {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return fmt.Errorf("listen %q is no address: write it like 127.0.0.1:8080", c.Listen)
+	}
+	if c.Metrics == noMetrics {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(c.Metrics); err != nil {
+		return fmt.Errorf("metrics %q is no address: write it like 127.0.0.1:9090, or off", c.Metrics)
+	}
+	return nil
+}
+
+// checkTLS refuses to send secrets over a network as they are.
+func (c Config) checkTLS() error {
+	switch {
+	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
+		return errors.New("TLS needs both a certificate and its key: give --tls-cert and --tls-key")
+	case c.TLS.Cert != "" && len(c.BehindProxy) > 0:
+		return nil // TLS up to here
+	case c.TLS.Cert == "" && len(c.BehindProxy) == 0 && !loopback(c.Listen):
+		return fmt.Errorf("listen %s is not this machine alone, and secrets would be sent as they are: "+
+			"give --tls-cert and --tls-key, or --behind-proxy with the networks of the proxies that speak TLS", c.Listen)
+	}
+	return nil
+}
+
+// loopback reports whether an address is reached from this machine alone.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func (c Config) checkProxies() error {
+	if _, err := newProxies(c.BehindProxy, c.ForwardedHeader); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (c Config) checkOrigins() error {
+	for _, origin := range c.CORSOrigins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Scheme+"://"+u.Host != origin {
+			return fmt.Errorf("cors_origins: %q is no origin: write it like https://console.example.com", origin)
+		}
+	}
+	return nil
+}
+
+func (c Config) checkTimes() error {
+	for _, d := range []struct {
+		name        string
+		value       time.Duration
+		least, most time.Duration
+	}{
+		{"shutdown.delay", c.Shutdown.Delay, 0, 5 * time.Minute},
+		{"shutdown.time", c.Shutdown.Time, time.Second, 15 * time.Minute},
+		{"tokens.access", cmp.Or(c.Tokens.Access, time.Hour), time.Second, 24 * time.Hour},
+		{"tokens.refresh", cmp.Or(c.Tokens.Refresh, time.Hour), time.Second, 30 * 24 * time.Hour},
+		{"defaults.staleness", c.Defaults.Staleness, 0, time.Minute},
+		{"defaults.config_ttl", c.Defaults.ConfigTTL, 0, time.Hour},
+		{"aggregation.every", c.Aggregation.Every, time.Second, 24 * time.Hour},
+		{"prices.refresh.every", cmp.Or(c.Prices.Refresh.Every, time.Minute), time.Minute, 30 * 24 * time.Hour},
+	} {
+		if d.value < d.least || d.value > d.most {
+			return fmt.Errorf("%s is %v: give %v to %v", d.name, d.value, d.least, d.most)
+		}
+	}
+	return nil
+}
+
+func (c Config) checkRates() error {
+	for _, model := range slices.Sorted(maps.Keys(c.Prices.Default)) {
+		r := c.Prices.Default[model]
+		if model == "" || strings.TrimSpace(model) != model {
+			return fmt.Errorf("prices.default: %q is no model id", model)
+		}
+		if min(r.Input, r.Output, r.CacheRead, r.CacheWrite5m, r.CacheWrite1h) < 0 {
+			return fmt.Errorf("prices.default.%s has a price below zero: give µ$ per million tokens", model)
+		}
+	}
+	return nil
+}
+
+// prices are the default prices, as a keeper takes them.
+func (c Config) prices() []budget.Price {
+	var out []budget.Price
+	for _, model := range slices.Sorted(maps.Keys(c.Prices.Default)) {
+		r := c.Prices.Default[model]
+		out = append(out, budget.Price{Model: model, Source: "the keeper's configuration", Rates: budget.Rates{
+			Input: r.Input, Output: r.Output, CacheRead: r.CacheRead, CacheWrite5m: r.CacheWrite5m, CacheWrite1h: r.CacheWrite1h,
+		}})
+	}
+	return out
+}

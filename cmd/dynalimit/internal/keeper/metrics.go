@@ -1,0 +1,225 @@
+package keeper
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/budgethttp"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+)
+
+// metrics counts what the process did, and writes it in the text format of Prometheus.
+// Labels have few values: routes, methods and statuses, and never an organisation.
+type metrics struct {
+	now      func() time.Time
+	inFlight atomic.Int64
+
+	mu        sync.Mutex
+	served    map[servedKey]*histogram
+	denials   map[string]int64 // by kind
+	events    map[eventKey]int64
+	sweeps    map[string]int64 // by result
+	swept     time.Time        // when this process last swept
+	leading   bool             // this process is the one that sweeps
+	refreshes map[string]int64 // by result
+	refreshed time.Time        // when prices were last refreshed
+}
+
+type servedKey struct {
+	route, method string
+	status        int
+}
+
+type eventKey struct {
+	kind    budget.EventKind
+	percent int64
+}
+
+func newMetrics(now func() time.Time) *metrics {
+	return &metrics{
+		now: now, served: map[servedKey]*histogram{}, denials: map[string]int64{}, events: map[eventKey]int64{},
+		sweeps: map[string]int64{}, refreshes: map[string]int64{},
+	}
+}
+
+// methods are those that have a series of their own: a client may send any other.
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions}
+
+// onServed is for budgethttp.Options.OnServed.
+func (m *metrics) onServed(_ context.Context, s budgethttp.Served) {
+	key := servedKey{cmp.Or(s.Route, "none"), s.Method, s.Status}
+	if !slices.Contains(methods, s.Method) {
+		key.method = "other"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.served[key]
+	if h == nil {
+		h = &histogram{}
+		m.served[key] = h
+	}
+	h.observe(s.Took)
+	if s.Status == http.StatusTooManyRequests {
+		kind := "quota"
+		if s.Route == "login" {
+			kind = "login"
+		}
+		m.denials[kind]++
+	}
+}
+
+// onEvent counts a threshold or a change of label.
+func (m *metrics) onEvent(e budget.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.events[eventKey{e.Kind, e.Percent}]++
+}
+
+func result(err error) string {
+	if err != nil {
+		return "failed"
+	}
+	return "ok"
+}
+
+func (m *metrics) onSweep(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweeps[result(err)]++
+	if err == nil {
+		m.swept = m.now()
+	}
+}
+
+func (m *metrics) setLeading(leading bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leading = leading
+}
+
+func (m *metrics) onRefresh(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refreshes[result(err)]++
+	if err == nil {
+		m.refreshed = m.now()
+	}
+}
+
+// counting counts the requests under way.
+func (m *metrics) counting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.inFlight.Add(1)
+		defer m.inFlight.Add(-1)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// family is metrics of one name.
+type family struct{ name, kind, help string }
+
+func (f family) head(w io.Writer) {
+	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
+}
+
+func (f family) one(w io.Writer, value float64) {
+	f.head(w)
+	fmt.Fprintf(w, "%s %s\n", f.name, strconv.FormatFloat(value, 'g', -1, 64))
+}
+
+// by writes counters, one for each value of a label.
+func (f family) by(w io.Writer, label string, values map[string]int64) {
+	f.head(w)
+	for _, value := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(w, "%s{%s} %d\n", f.name, labelled(label, value), values[value])
+	}
+}
+
+// write writes everything.
+func (m *metrics) write(w io.Writer, ready bool, health budget.Health, stats credentials.Stats) {
+	family{"dynalimit_keeper_ready", "gauge", "1 while requests are taken and can be served."}.one(w, number(ready))
+	family{"dynalimit_keeper_requests_in_flight", "gauge", "Requests under way."}.one(w, float64(m.inFlight.Load()))
+	family{"dynalimit_keeper_store_open", "gauge", "1 while DynamoDB does not answer."}.one(w, number(health.Open))
+	family{"dynalimit_keeper_queued_operations", "gauge", "Operations that wait in this process to be written."}.one(w, float64(health.Queued))
+	family{"dynalimit_keeper_spooled_records", "gauge", "Records that wait in the spool."}.one(w, float64(health.Spooled))
+	m.writeOwn(w)
+	family{"dynalimit_keeper_logins_total", "counter", "Logins, by result."}.by(w, "result", map[string]int64{"ok": stats.Logins, "refused": stats.RefusedLogins})
+	family{"dynalimit_keeper_secrets_retrieved_total", "counter", "Secrets that were handed out."}.one(w, float64(stats.Retrievals))
+	family{"dynalimit_keeper_revocations_total", "counter", "Tokens, sessions, clients and keys that were ended."}.one(w, float64(stats.Revocations))
+	family{"dynalimit_keeper_revocation_checks_total", "counter", "Checks whether a token was ended, by where the answer came from."}.
+		by(w, "from", map[string]int64{"cache": stats.RevocationHits, "store": stats.RevocationReads})
+}
+
+// writeOwn writes what the process counted itself.
+func (m *metrics) writeOwn(w io.Writer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	seconds := family{"dynalimit_keeper_request_seconds", "histogram", "How long requests took, by route, method and status."}
+	seconds.head(w)
+	for _, k := range slices.SortedFunc(maps.Keys(m.served), func(a, b servedKey) int {
+		return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.method, b.method), cmp.Compare(a.status, b.status))
+	}) {
+		m.served[k].write(w, seconds.name, labelled("route", k.route, "method", k.method, "status", strconv.Itoa(k.status)))
+	}
+	family{"dynalimit_keeper_denials_total", "counter", "Requests that were answered with 429: for a quota, or for failed logins."}.by(w, "kind", m.denials)
+	thresholds, flips := map[string]int64{}, int64(0)
+	for k, n := range m.events {
+		if k.kind == budget.EventThreshold {
+			thresholds[strconv.FormatInt(k.percent, 10)] += n
+		} else {
+			flips += n
+		}
+	}
+	family{"dynalimit_keeper_quota_thresholds_total", "counter", "Quotas that were used to a percentage, as this process was told."}.by(w, "percent", thresholds)
+	family{"dynalimit_keeper_flips_total", "counter", "Apps that moved to another label, as this process was told."}.one(w, float64(flips))
+	family{"dynalimit_keeper_sweeping", "gauge", "1 in the one process that closes days and gives back expired holds."}.one(w, number(m.leading))
+	family{"dynalimit_keeper_sweeps_total", "counter", "Sweeps of this process, by result."}.by(w, "result", m.sweeps)
+	family{"dynalimit_keeper_price_refreshes_total", "counter", "Refreshes of prices, by result."}.by(w, "result", m.refreshes)
+	m.age(w, "dynalimit_keeper_sweep_lag_seconds", "Time since this process last swept; none if it never did.", m.swept)
+	m.age(w, "dynalimit_keeper_price_lag_seconds", "Time since this process last refreshed prices; none if it never did.", m.refreshed)
+}
+
+// age writes the time since something; nothing if it never was.
+func (m *metrics) age(w io.Writer, name, help string, since time.Time) {
+	if !since.IsZero() {
+		family{name, "gauge", help}.one(w, max(m.now().Sub(since).Seconds(), 0))
+	}
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// operations serves /metrics, /live and /ready.
+func (s *Service) operations() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		var text bytes.Buffer
+		s.metrics.write(&text, s.ready(), s.keeper.Health(), s.store.Stats())
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = text.WriteTo(w) // who asked may be gone
+	})
+	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
+		if s.ready() {
+			fmt.Fprintln(w, "ok")
+			return
+		}
+		http.Error(w, "not ready", http.StatusServiceUnavailable)
+	})
+	return mux
+}

@@ -1,0 +1,109 @@
+package keeper
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// The headers in which proxies say for whom they ask. One is believed: a proxy that writes
+// one passes on the other as its client wrote it.
+const (
+	forwardedFor = "X-Forwarded-For"
+	forwarded    = "Forwarded"
+)
+
+// proxies are those that are believed about the addresses of their clients.
+type proxies struct {
+	networks []netip.Prefix
+	header   string
+}
+
+func newProxies(networks []string, header string) (*proxies, error) {
+	p := &proxies{header: http.CanonicalHeaderKey(header)}
+	if p.header != forwardedFor && p.header != forwarded {
+		return nil, fmt.Errorf("forwarded_header %q is not known: give %s or %s, whichever the proxies write", header, forwardedFor, forwarded)
+	}
+	for _, text := range networks {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			address, bad := netip.ParseAddr(text)
+			if bad != nil {
+				return nil, fmt.Errorf("behind_proxy: %q is no network: write it like 10.0.0.0/8, or an address", text)
+			}
+			network = netip.PrefixFrom(address, address.BitLen())
+		}
+		if network.Bits() == 0 {
+			return nil, fmt.Errorf("behind_proxy: %s is everybody, who could then claim any address: name the networks of the proxies", text)
+		}
+		p.networks = append(p.networks, network.Masked())
+	}
+	return p, nil
+}
+
+func (p *proxies) trust(a netip.Addr) bool {
+	for _, network := range p.networks {
+		if network.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// address is where a request is from: the last one on its way that is no trusted proxy.
+// What is left of that, anybody may have written.
+func (p *proxies) address(r *http.Request) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	at := peer.Addr().Unmap()
+	hops := p.hops(r.Header)
+	for i := len(hops) - 1; i >= 0 && p.trust(at); i-- {
+		next, ok := hop(hops[i])
+		if !ok { // a proxy that hides its client, or wrote nonsense: it answers for it
+			break
+		}
+		at = next
+	}
+	return at
+}
+
+// hops are the addresses that the header has, from the client on.
+func (p *proxies) hops(h http.Header) []string {
+	all := strings.Join(h.Values(p.header), ",")
+	if all == "" {
+		return nil
+	}
+	parts := strings.Split(all, ",")
+	if p.header == forwardedFor {
+		return parts
+	}
+	for i, part := range parts {
+		parts[i] = forNode(part)
+	}
+	return parts
+}
+
+// forNode is who is named by for= in an element of Forwarded (RFC 7239); "" for nobody.
+func forNode(element string) string {
+	for pair := range strings.SplitSeq(element, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		if strings.EqualFold(name, "for") {
+			return strings.Trim(value, `"`)
+		}
+	}
+	return ""
+}
+
+// hop is an address as the headers write them: with a port or without, IPv6 in brackets or
+// without.
+func hop(text string) (netip.Addr, bool) {
+	text = strings.TrimSpace(text)
+	if withPort, err := netip.ParseAddrPort(text); err == nil {
+		return withPort.Addr().Unmap().WithZone(""), true
+	}
+	a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
+	return a.Unmap().WithZone(""), err == nil
+}

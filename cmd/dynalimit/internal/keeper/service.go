@@ -1,0 +1,294 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/budgethttp"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/budget/prices"
+)
+
+// Bounds of what a client may send, and how slowly.
+const (
+	headerTime  = 5 * time.Second
+	readTime    = 15 * time.Second
+	writeTime   = 30 * time.Second
+	idleTime    = time.Minute
+	headerBytes = 16 << 10
+)
+
+// Parts are what a service is made of; all but Prices are needed.
+type Parts struct {
+	// Client reaches the control and usage tables, which Tables names.
+	Client *dynamodb.Client
+	Tables budget.Tables
+	// Repository is the table of limits: it counts failed logins, and has the lease of the
+	// one process that sweeps.
+	Repository *dynalimit.Repository
+	// Keys sign tokens, and hash secrets.
+	Keys credentials.KeySource
+	// Prices is where new prices come from. Nil: from nowhere.
+	Prices prices.Source
+	// Principal is who makes changes that no request asked for.
+	Principal string
+	// Logger gets the access log, and what goes wrong.
+	Logger *slog.Logger
+	// Now is the clock. Defaults to the process's, corrected by DynamoDB's.
+	Now func() time.Time
+}
+
+// Service is a keeper that serves. Make one with Open, and Serve it.
+type Service struct {
+	config  Config
+	parts   Parts
+	keeper  *budget.Keeper
+	store   *credentials.Store
+	limiter *dynalimit.RateLimiter
+	metrics *metrics
+	now     func() time.Time
+
+	api, operating         *http.Server
+	apiListener, opsListen net.Listener // the latter nil for none
+	ending                 atomic.Bool
+}
+
+// Open makes a service and begins to listen. It is to be served or closed.
+func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	s := &Service{config: config.withDefaults(), parts: parts, now: parts.Now}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.metrics = newMetrics(s.now)
+	err := s.build()
+	if err == nil {
+		err = s.listen(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	return s, nil
+}
+
+func (s *Service) build() (err error) {
+	p, c := s.parts, s.config
+	s.keeper, err = budget.New(p.Client, p.Tables, &budget.Options{
+		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: c.Defaults.Staleness, ConfigTTL: c.Defaults.ConfigTTL,
+		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent,
+	})
+	if err != nil {
+		return err
+	}
+	s.store, err = credentials.New(p.Client, p.Tables.Control, &credentials.Options{
+		Keys: p.Keys, Now: p.Now, Principal: p.Principal, Logger: p.Logger, ImportedHash: budgethttp.VerifyBcrypt,
+	})
+	if err != nil {
+		return err
+	}
+	if s.limiter, err = dynalimit.New(p.Repository, &dynalimit.Options{Logger: p.Logger}); err != nil {
+		return err
+	}
+	trusted, err := newProxies(c.BehindProxy, c.ForwardedHeader)
+	if err != nil {
+		return err
+	}
+	handler, err := budgethttp.New(s.keeper, s.store, &budgethttp.Options{
+		Limiter: s.limiter, Issuer: c.Tokens.Issuer, Audience: c.Tokens.Audience, AccessTTL: c.Tokens.Access, RefreshTTL: c.Tokens.Refresh,
+		Address: trusted.address, Now: p.Now, Logger: p.Logger, OnServed: s.metrics.onServed,
+	})
+	if err != nil {
+		return err
+	}
+	s.api = s.server(cors(c.CORSOrigins, s.metrics.counting(handler)))
+	s.operating = s.server(s.operations())
+	return nil
+}
+
+func (s *Service) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: headerBytes, ErrorLog: slog.NewLogLogger(s.parts.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// onEvent tells the log, and counts.
+func (s *Service) onEvent(ctx context.Context, e budget.Event) {
+	s.metrics.onEvent(e)
+	s.parts.Logger.InfoContext(ctx, "keeper: "+e.Kind.String(), "event_id", e.ID, "org_id", e.Org, "app_id", e.App, "label", e.Label,
+		"from", e.From, "period", e.PeriodKey, "percent", e.Percent, "spend_usd_micros", e.SpendMicros, "quota_usd_micros", e.QuotaMicros)
+}
+
+func (s *Service) listen(ctx context.Context) (err error) {
+	if s.config.TLS.Cert != "" {
+		cert, err := newCertificate(s.config.TLS, s.now, s.parts.Logger)
+		if err != nil {
+			return err
+		}
+		s.api.TLSConfig = cert.config()
+	}
+	if s.apiListener, err = listenOn(ctx, s.config.Listen, "--listen"); err != nil {
+		return err
+	}
+	if s.config.Metrics != noMetrics {
+		s.opsListen, err = listenOn(ctx, s.config.Metrics, "--metrics")
+	}
+	return err
+}
+
+func listenOn(ctx context.Context, address, flag string) (net.Listener, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is in use: stop what listens there, or choose another address with %s", address, flag)
+	case err != nil:
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address with %s", address, err, flag)
+	}
+	return l, nil
+}
+
+// URL is where the API is.
+func (s *Service) URL() string {
+	scheme := "http://"
+	if s.config.TLS.Cert != "" {
+		scheme = "https://"
+	}
+	return scheme + s.apiListener.Addr().String()
+}
+
+// MetricsURL is where metrics are; "" for nowhere.
+func (s *Service) MetricsURL() string {
+	if s.opsListen == nil {
+		return ""
+	}
+	return "http://" + s.opsListen.Addr().String()
+}
+
+// ready reports whether requests are to be sent here.
+func (s *Service) ready() bool { return !s.ending.Load() && s.keeper.Health().Ready }
+
+// Serve serves until ctx ends, then takes no more requests, lets those under way end, and
+// writes what they have to write. It returns what went wrong; nothing if it ended in order.
+func (s *Service) Serve(ctx context.Context) error {
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var work sync.WaitGroup
+	if !s.config.Aggregation.Off {
+		work.Go(func() { s.sweepAlone(beside) })
+	}
+	if s.parts.Prices != nil {
+		work.Go(func() { s.refreshPrices(beside) })
+	}
+	served := make(chan error, 2)
+	listening := 1
+	go func() { served <- s.serveAPI() }()
+	if s.opsListen != nil {
+		listening++
+		go func() { served <- s.operating.Serve(s.opsListen) }()
+	}
+	var failed error
+	select {
+	case failed = <-served:
+		listening--
+	case <-ctx.Done():
+		s.drain()
+	}
+	s.ending.Store(true)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Shutdown.Time)
+	defer cancel()
+	err := s.finish(closing)
+	stop()
+	work.Wait()
+	err = errors.Join(err, s.closeParts(closing))
+	_ = s.operating.Close() // metrics are there to the last
+	for range listening {
+		if e := <-served; !errors.Is(e, http.ErrServerClosed) {
+			failed = cmp.Or(failed, e)
+		}
+	}
+	return errors.Join(failed, err)
+}
+
+func (s *Service) serveAPI() error {
+	if s.api.TLSConfig != nil {
+		return s.api.ServeTLS(s.apiListener, "", "")
+	}
+	return s.api.Serve(s.apiListener)
+}
+
+// drain says that this process is not ready, and takes requests until that is known.
+func (s *Service) drain() {
+	s.ending.Store(true)
+	if s.config.Shutdown.Delay > 0 {
+		<-time.After(s.config.Shutdown.Delay)
+	}
+}
+
+// finish lets requests under way end.
+func (s *Service) finish(ctx context.Context) error {
+	if err := s.api.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("requests were cut off after %v: give them longer with --shutdown-time", s.config.Shutdown.Time), s.api.Close())
+	}
+	return nil
+}
+
+// closeParts writes what has to be written.
+func (s *Service) closeParts(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Shutdown.Time)
+	defer cancel()
+	if s.keeper != nil {
+		err = s.keeper.Close(ctx)
+	}
+	if s.limiter != nil {
+		err = errors.Join(err, s.limiter.Close(ctx))
+	}
+	return err
+}
+
+// Close ends a service that was not served.
+func (s *Service) Close(ctx context.Context) error {
+	if s.apiListener != nil {
+		_ = s.apiListener.Close() // nobody was answered yet
+	}
+	if s.opsListen != nil {
+		_ = s.opsListen.Close()
+	}
+	return s.closeParts(ctx)
+}
+
+// CreateTables makes the tables that are missing.
+func (s *Service) CreateTables(ctx context.Context) error {
+	if err := s.keeper.CreateTables(ctx); err != nil {
+		return err
+	}
+	return s.parts.Repository.CreateTable(ctx)
+}
+
+// Look reads from the tables, so that wrong names and missing permissions are told before
+// anybody asks.
+func (s *Service) Look(ctx context.Context) error {
+	if _, err := s.store.ListKeys(ctx); err != nil {
+		return err
+	}
+	if _, err := s.keeper.Totals(ctx, demoOrg, "", ""); err != nil && !errors.Is(err, budget.ErrNotFound) {
+		return err
+	}
+	_, _, err := s.parts.Repository.GetSystemLimits(ctx)
+	return err
+}

@@ -1,0 +1,75 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/prices"
+)
+
+// sweepLease is the name of the lease of the one process that sweeps.
+const sweepLease = "keeper-sweep"
+
+// sweepAlone sweeps again and again until ctx ends, while no other process does.
+func (s *Service) sweepAlone(ctx context.Context) {
+	for {
+		err := s.parts.Repository.Alone(ctx, sweepLease, nil, s.sweepOften)
+		s.metrics.setLeading(false)
+		if ctx.Err() == nil && err != nil && !errors.Is(err, dynalimit.ErrHeld) {
+			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
+		}
+		if !wait(ctx, s.config.Aggregation.Every) {
+			return
+		}
+	}
+}
+
+// sweepOften sweeps until ctx ends: somebody else may then be the one that does.
+func (s *Service) sweepOften(ctx context.Context) error {
+	s.metrics.setLeading(true)
+	for {
+		report, err := s.keeper.Sweep(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s.metrics.onSweep(err)
+		if err != nil {
+			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
+		}
+		if report.Released > 0 || report.Events > 0 {
+			s.parts.Logger.InfoContext(ctx, "keeper: swept", "orgs", report.Orgs, "holds_released", report.Released, "events", report.Events)
+		}
+		if !wait(ctx, s.config.Aggregation.Every) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// wait waits, and reports whether ctx goes on.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// refreshPrices imports prices until ctx ends.
+func (s *Service) refreshPrices(ctx context.Context) {
+	r, err := prices.New(s.keeper, s.parts.Prices, &prices.Options{
+		Providers: s.config.Prices.Refresh.Providers, Every: s.config.Prices.Refresh.Every, Logger: s.parts.Logger,
+		OnReport: func(_ context.Context, _ budget.PriceReport, err error) { s.metrics.onRefresh(err) },
+	})
+	if err == nil {
+		err = r.Run(ctx)
+	}
+	if ctx.Err() == nil {
+		s.parts.Logger.ErrorContext(ctx, "keeper: prices are not refreshed", "error", err)
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/keeper"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+type keeperCmd struct {
+	Serve keeperServeCmd `cmd:"" help:"Serve budgets over HTTP: the REST API, with tokens, TLS and metrics."`
+}
+
+// keeperServeCmd serves the REST API. What a flag does not say, the environment does, and
+// then the file.
+type keeperServeCmd struct {
+	Config          string        `help:"YAML file with what flags do not say." env:"DYNALIMIT_KEEPER_CONFIG" placeholder:"FILE"`
+	Listen          string        `help:"Address of the API. Default: 127.0.0.1:8080." env:"DYNALIMIT_KEEPER_LISTEN" placeholder:"ADDRESS"`
+	Metrics         string        `help:"Address of /metrics, /live and /ready, or off. Default: 127.0.0.1:9090." env:"DYNALIMIT_KEEPER_METRICS" placeholder:"ADDRESS"`
+	TLSCert         string        `name:"tls-cert" help:"File of the certificate, read again when it changes." env:"DYNALIMIT_KEEPER_TLS_CERT" placeholder:"FILE"`
+	TLSKey          string        `name:"tls-key" help:"File of the certificate's key." env:"DYNALIMIT_KEEPER_TLS_KEY" placeholder:"FILE"`
+	BehindProxy     []string      `help:"Networks of the proxies in front, which speak TLS with the clients and are believed about their addresses." env:"DYNALIMIT_KEEPER_BEHIND_PROXY" placeholder:"CIDR"`
+	ForwardedHeader string        `help:"The header in which they put those: X-Forwarded-For or Forwarded. Default: X-Forwarded-For." env:"DYNALIMIT_KEEPER_FORWARDED_HEADER" placeholder:"NAME"`
+	CORSOrigin      []string      `name:"cors-origin" help:"Origins whose pages may ask from a browser. Default: none." env:"DYNALIMIT_KEEPER_CORS_ORIGIN" placeholder:"ORIGIN"`
+	ShutdownDelay   time.Duration `help:"How long requests are taken after /ready says no. Default: none." env:"DYNALIMIT_KEEPER_SHUTDOWN_DELAY" placeholder:"TIME"`
+	ShutdownTime    time.Duration `help:"How long requests under way may take to end. Default: 20s." env:"DYNALIMIT_KEEPER_SHUTDOWN_TIME" placeholder:"TIME"`
+	Control         string        `help:"Table of configuration, prices and credentials." default:"control" env:"DYNALIMIT_KEEPER_CONTROL"`
+	Usage           string        `help:"Table of counters, records and holds." default:"usage" env:"DYNALIMIT_KEEPER_USAGE"`
+	CreateTables    bool          `help:"Create tables that are missing."`
+	keysetFlag
+}
+
+// Help is shown by --help.
+func (keeperServeCmd) Help() string {
+	return `Without TLS, its own or that of proxies, it serves this machine alone. Of several, each
+serves, and one closes days and gives back expired holds. The log goes to stderr, an
+object on each line, with no secret, path or query in it. SIGTERM ends it: /ready says
+no, requests under way end, what waits is written. The table of --table counts failed
+logins, and has the lease of the one that closes days.
+
+With --local nothing else is needed: tables are in memory, with an organisation to try,
+and lines for a shell are printed that do. To use the engine that 'dynalimit local'
+serves, give --endpoint http://127.0.0.1:8000.
+
+Examples:
+  dynalimit keeper serve --local
+  dynalimit keeper serve --listen :8443 --tls-cert tls.crt --tls-key tls.key --keyset keys.json
+  dynalimit keeper serve --config keeper.yaml --listen :8080 --behind-proxy 10.0.0.0/8`
+}
+
+// config is what the flags, the environment and the file say.
+func (c keeperServeCmd) config() (keeper.Config, error) {
+	var config keeper.Config
+	if c.Config != "" {
+		text, err := os.ReadFile(c.Config)
+		if err != nil {
+			return config, badInput("%s cannot be read: %w; name the keeper's file with --config", term.Plain(c.Config), withoutPath(err))
+		}
+		if config, err = keeper.Parse(term.Plain(c.Config), text); err != nil {
+			return config, badInput("%w; correct the file and try again", err)
+		}
+	}
+	override(&config.Listen, c.Listen)
+	override(&config.Metrics, c.Metrics)
+	override(&config.TLS.Cert, c.TLSCert)
+	override(&config.TLS.Key, c.TLSKey)
+	override(&config.ForwardedHeader, c.ForwardedHeader)
+	override(&config.Shutdown.Delay, c.ShutdownDelay)
+	override(&config.Shutdown.Time, c.ShutdownTime)
+	override(&config.Keyset, c.Keyset)
+	if len(c.BehindProxy) > 0 {
+		config.BehindProxy = c.BehindProxy
+	}
+	if len(c.CORSOrigin) > 0 {
+		config.CORSOrigins = c.CORSOrigin
+	}
+	if err := config.Check(); err != nil {
+		return config, badInput("%w", err)
+	}
+	return config, nil
+}
+
+// override has what a flag says in the place of what the file does.
+func override[T comparable](config *T, flag T) {
+	var unsaid T
+	if flag != unsaid {
+		*config = flag
+	}
+}
+
+// Run serves until ctx ends.
+func (c keeperServeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	logger := slog.New(slog.NewJSONHandler(out.Notes, nil))
+	parts, closing, err := c.parts(ctx, g, config, logger)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	s, err := keeper.Open(ctx, config, parts)
+	if err != nil {
+		return err
+	}
+	banner, err := c.prepare(ctx, g, s)
+	if err != nil {
+		return c.explain(ctx, g, err, s.Close(ctx))
+	}
+	banner(out)
+	if err := s.Serve(ctx); err != nil {
+		return &failure{exitFailed, err}
+	}
+	fmt.Fprintln(out, out.Dim("Stopped."))
+	return nil
+}

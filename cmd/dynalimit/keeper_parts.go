@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/keeper"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// parts are what the service is made of; closing ends what has to be ended after it.
+func (c keeperServeCmd) parts(ctx context.Context, g *globals, config keeper.Config, logger *slog.Logger) (parts keeper.Parts, closing func(), err error) {
+	parts = keeper.Parts{Tables: budget.Tables{Control: c.Control, Usage: c.Usage}, Logger: logger, Now: clockOf(ctx)}
+	closing = func() {}
+	if g.Local {
+		closing, err = c.inMemory(ctx, g, &parts)
+	} else {
+		closing, err = c.stored(ctx, g, config, &parts)
+	}
+	if err != nil {
+		return parts, closing, err
+	}
+	parts.Repository, err = dynalimit.NewRepository(parts.Client, g.Table, &dynalimit.RepositoryOptions{
+		Namespace: g.Namespace, Principal: parts.Principal, Now: parts.Now, Logger: logger,
+	})
+	if from := config.Prices.Refresh.From; err == nil && from != "" {
+		parts.Prices, err = priceListFlags{Source: from}.source(ctx, g)
+	}
+	if err != nil {
+		closing()
+	}
+	return parts, closing, err
+}
+
+// inMemory is an engine of the process's own, with keys that nobody else has.
+func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, parts *keeper.Parts) (func(), error) {
+	if g.Endpoint != "" {
+		return nil, badInput("--local keeps the tables in memory: leave --endpoint out")
+	}
+	keys, err := credentials.NewKeySet(nil, now(ctx))
+	if err != nil {
+		return nil, err
+	}
+	db := ddbmem.New(ddbmem.WithExpiry())
+	parts.Client, parts.Keys, parts.Principal = db.Client(), keys, "keeper"
+	return db.Close, nil
+}
+
+// stored is DynamoDB, with keys from a file that is read again, or from the environment.
+func (c keeperServeCmd) stored(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
+	o := g.options(ctx)
+	cfg, err := o.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts.Client = o.ClientOf(cfg)
+	if parts.Principal, err = o.Identity(ctx, cfg); err != nil {
+		return nil, err
+	}
+	keys, err := keysetFlag{config.Keyset}.keys(ctx) // its errors say what to do
+	if err != nil {
+		return nil, err
+	}
+	if config.Keyset == "" {
+		parts.Keys = keys
+		return func() {}, nil
+	}
+	watched, err := credentials.WatchKeys(ctx, credentials.KeysFile(config.Keyset), &credentials.WatchOptions{Logger: parts.Logger})
+	if err != nil {
+		return nil, badInput("%s: %w", term.Plain(config.Keyset), err)
+	}
+	parts.Keys = watched
+	return watched.Close, nil
+}
+
+// prepare makes tables where that was asked for, and returns what tells of the service.
+func (c keeperServeCmd) prepare(ctx context.Context, g *globals, s *keeper.Service) (func(*term.Output), error) {
+	if c.CreateTables || g.Local {
+		if err := s.CreateTables(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !g.Local {
+		return func(out *term.Output) { listening(out, s) }, s.Look(ctx)
+	}
+	demo, err := s.Demo(ctx)
+	return func(out *term.Output) {
+		listening(out, s)
+		fmt.Fprintln(out, out.Dim("Tables in memory, this machine only. Ctrl-C stops it and drops them."))
+		fmt.Fprintf(out, "\n%s\n", out.Bold("Log in, ask for a model, say what a call cost, read the day, read the configuration"))
+		for _, line := range demo.Lines(s.URL()) {
+			fmt.Fprintln(out, line)
+		}
+	}, err
+}
+
+// listening says where the service is.
+func listening(out *term.Output, s *keeper.Service) {
+	fmt.Fprintf(out, "%s %s\n", out.Bold("Keeper:"), out.Cyan(s.URL()+"/docs"))
+	if at := s.MetricsURL(); at != "" {
+		fmt.Fprintf(out, "%s %s\n", out.Bold("Metrics:"), out.Cyan(at+"/metrics"))
+	}
+}
+
+// explain says what to do about an error of the beginning.
+func (c keeperServeCmd) explain(ctx context.Context, g *globals, err, closing error) error {
+	var missing *types.ResourceNotFoundException
+	if errors.As(err, &missing) {
+		err = fmt.Errorf("table %q or %q is missing: name yours with --control and --usage, or make them with --create-tables", c.Control, c.Usage)
+	}
+	return errors.Join(g.explain(ctx, err), closing)
+}
