@@ -69,8 +69,8 @@ func (c keeperServeCmd) config() (keeper.Config, error) {
 	override(&config.TLS.Cert, c.TLSCert)
 	override(&config.TLS.Key, c.TLSKey)
 	override(&config.ForwardedHeader, c.ForwardedHeader)
-	override(&config.Shutdown.Delay, c.ShutdownDelay)
-	override(&config.Shutdown.Time, c.ShutdownTime)
+	override(&config.Shutdown.Delay, keeper.Span(c.ShutdownDelay))
+	override(&config.Shutdown.Time, keeper.Span(c.ShutdownTime))
 	override(&config.Keyset, c.Keyset)
 	if len(c.BehindProxy) > 0 {
 		config.BehindProxy = c.BehindProxy
@@ -108,7 +108,9 @@ func (c keeperServeCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	if err != nil {
 		return err
 	}
+	over := out.Watch(g.options(ctx).Where())
 	banner, err := c.prepare(ctx, g, s)
+	over()
 	if err != nil {
 		return c.explain(ctx, g, err, s.Close(ctx))
 	}

@@ -113,7 +113,7 @@ func listening(out *term.Output, s *keeper.Service) {
 // explain says what to do about an error of the beginning.
 func (c keeperServeCmd) explain(ctx context.Context, g *globals, err, closing error) error {
 	var missing *types.ResourceNotFoundException
-	if errors.As(err, &missing) {
+	if errors.As(err, &missing) && !errors.Is(err, dynalimit.ErrTable) {
 		err = fmt.Errorf("table %q or %q is missing: name yours with --control and --usage, or make them with --create-tables", c.Control, c.Usage)
 	}
 	return errors.Join(g.explain(ctx, err), closing)

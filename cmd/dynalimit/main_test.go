@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
+	if os.Getenv(asCurl) != "" {
+		os.Exit(curl(os.Args[1:]))
+	}
 	debug.SetGCPercent(400) // every command makes a parser of 3 MB: a quarter of the time else
 	goleak.VerifyTestMain(m)
 }

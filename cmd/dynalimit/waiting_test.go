@@ -21,6 +21,7 @@ import (
 // asksNobody are commands that need no table, and why.
 var asksNobody = map[string]string{
 	"local":                "it serves",
+	"keeper serve":         "it serves",
 	"manifest schema":      "it prints what it holds",
 	"manifest validate":    "it reads a file",
 	"cfn":                  "it prints a template",

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 
 	"github.com/dynalimit/dynalimit/budget"
 )
@@ -63,18 +64,18 @@ type TLS struct {
 type Shutdown struct {
 	// Delay is how long requests are taken on after /ready says no, so that a load
 	// balancer notices. Defaults to none.
-	Delay time.Duration `yaml:"delay"`
+	Delay Span `yaml:"delay"`
 	// Time is how long requests under way, and what they have to write, may take.
 	// Defaults to 20 s.
-	Time time.Duration `yaml:"time"`
+	Time Span `yaml:"time"`
 }
 
 // Tokens says how long tokens are good.
 type Tokens struct {
 	// Access is how long an access token is good. Defaults to 1 h.
-	Access time.Duration `yaml:"access"`
+	Access Span `yaml:"access"`
 	// Refresh is how long a refresh token is good. Defaults to 7 days.
-	Refresh time.Duration `yaml:"refresh"`
+	Refresh Span `yaml:"refresh"`
 	// Issuer is their iss. Defaults to dynalimit.
 	Issuer string `yaml:"issuer"`
 	// Audience is their aud. Defaults to budget.
@@ -86,9 +87,9 @@ type Defaults struct {
 	// Models are model ids by label.
 	Models map[string]string `yaml:"models"`
 	// Staleness is how old a known spend may be. Defaults to 5 s.
-	Staleness time.Duration `yaml:"staleness"`
+	Staleness Span `yaml:"staleness"`
 	// ConfigTTL is how long a configuration is used unread. Defaults to 30 s.
-	ConfigTTL time.Duration `yaml:"config_ttl"`
+	ConfigTTL Span `yaml:"config_ttl"`
 }
 
 // Prices are those of models, and where new ones come from.
@@ -117,7 +118,7 @@ type Refresh struct {
 	// From is a file, a URL, or s3://BUCKET/KEY. Defaults to none: no refresh.
 	From string `yaml:"from"`
 	// Every is the time between two refreshes, at least a minute. Defaults to a day.
-	Every time.Duration `yaml:"every"`
+	Every Span `yaml:"every"`
 	// Providers are those whose models are taken, as the list names them. Defaults to those
 	// of the catalogue.
 	Providers []string `yaml:"providers"`
@@ -128,7 +129,20 @@ type Aggregation struct {
 	// Off has another process do it: `dynalimit budget sweep`.
 	Off bool `yaml:"off"`
 	// Every is the time between two sweeps, at least a second. Defaults to a minute.
-	Every time.Duration `yaml:"every"`
+	Every Span `yaml:"every"`
+}
+
+// Span is a time in the file: 90s, 15m, 24h.
+type Span time.Duration
+
+// UnmarshalYAML reads it. Errors say where it stands.
+func (s *Span) UnmarshalYAML(node ast.Node) error {
+	d, err := time.ParseDuration(node.GetToken().Value)
+	if err != nil {
+		return &yaml.SyntaxError{Message: fmt.Sprintf("%q is no time: write it like 90s, 15m or 24h", node.GetToken().Value), Token: node.GetToken()}
+	}
+	*s = Span(d)
+	return nil
 }
 
 // Parse reads a configuration from YAML. A key that is none, or is there twice, is an
@@ -157,8 +171,8 @@ func (c Config) withDefaults() Config {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8080")
 	c.Metrics = cmp.Or(c.Metrics, "127.0.0.1:9090")
 	c.ForwardedHeader = cmp.Or(c.ForwardedHeader, "X-Forwarded-For")
-	c.Shutdown.Time = cmp.Or(c.Shutdown.Time, 20*time.Second)
-	c.Aggregation.Every = cmp.Or(c.Aggregation.Every, time.Minute)
+	c.Shutdown.Time = cmp.Or(c.Shutdown.Time, Span(20*time.Second))
+	c.Aggregation.Every = cmp.Or(c.Aggregation.Every, Span(time.Minute))
 	return c
 }
 
@@ -230,20 +244,20 @@ func (c Config) checkOrigins() error {
 func (c Config) checkTimes() error {
 	for _, d := range []struct {
 		name        string
-		value       time.Duration
+		value       Span
 		least, most time.Duration
 	}{
 		{"shutdown.delay", c.Shutdown.Delay, 0, 5 * time.Minute},
 		{"shutdown.time", c.Shutdown.Time, time.Second, 15 * time.Minute},
-		{"tokens.access", cmp.Or(c.Tokens.Access, time.Hour), time.Second, 24 * time.Hour},
-		{"tokens.refresh", cmp.Or(c.Tokens.Refresh, time.Hour), time.Second, 30 * 24 * time.Hour},
+		{"tokens.access", cmp.Or(c.Tokens.Access, Span(time.Hour)), time.Second, 24 * time.Hour},
+		{"tokens.refresh", cmp.Or(c.Tokens.Refresh, Span(time.Hour)), time.Second, 30 * 24 * time.Hour},
 		{"defaults.staleness", c.Defaults.Staleness, 0, time.Minute},
 		{"defaults.config_ttl", c.Defaults.ConfigTTL, 0, time.Hour},
 		{"aggregation.every", c.Aggregation.Every, time.Second, 24 * time.Hour},
-		{"prices.refresh.every", cmp.Or(c.Prices.Refresh.Every, time.Minute), time.Minute, 30 * 24 * time.Hour},
+		{"prices.refresh.every", cmp.Or(c.Prices.Refresh.Every, Span(time.Minute)), time.Minute, 30 * 24 * time.Hour},
 	} {
-		if d.value < d.least || d.value > d.most {
-			return fmt.Errorf("%s is %v: give %v to %v", d.name, d.value, d.least, d.most)
+		if v := time.Duration(d.value); v < d.least || v > d.most {
+			return fmt.Errorf("%s is %v: give %v to %v", d.name, v, d.least, d.most)
 		}
 	}
 	return nil

@@ -13,7 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
@@ -89,7 +91,7 @@ func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
 func (s *Service) build() (err error) {
 	p, c := s.parts, s.config
 	s.keeper, err = budget.New(p.Client, p.Tables, &budget.Options{
-		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: c.Defaults.Staleness, ConfigTTL: c.Defaults.ConfigTTL,
+		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: time.Duration(c.Defaults.Staleness), ConfigTTL: time.Duration(c.Defaults.ConfigTTL),
 		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent,
 	})
 	if err != nil {
@@ -109,7 +111,8 @@ func (s *Service) build() (err error) {
 		return err
 	}
 	handler, err := budgethttp.New(s.keeper, s.store, &budgethttp.Options{
-		Limiter: s.limiter, Issuer: c.Tokens.Issuer, Audience: c.Tokens.Audience, AccessTTL: c.Tokens.Access, RefreshTTL: c.Tokens.Refresh,
+		Limiter: s.limiter, Issuer: c.Tokens.Issuer, Audience: c.Tokens.Audience,
+		AccessTTL: time.Duration(c.Tokens.Access), RefreshTTL: time.Duration(c.Tokens.Refresh),
 		Address: trusted.address, Now: p.Now, Logger: p.Logger, OnServed: s.metrics.onServed,
 	})
 	if err != nil {
@@ -210,7 +213,7 @@ func (s *Service) Serve(ctx context.Context) error {
 		s.drain()
 	}
 	s.ending.Store(true)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Shutdown.Time)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.config.Shutdown.Time))
 	defer cancel()
 	err := s.finish(closing)
 	stop()
@@ -236,21 +239,21 @@ func (s *Service) serveAPI() error {
 func (s *Service) drain() {
 	s.ending.Store(true)
 	if s.config.Shutdown.Delay > 0 {
-		<-time.After(s.config.Shutdown.Delay)
+		<-time.After(time.Duration(s.config.Shutdown.Delay))
 	}
 }
 
 // finish lets requests under way end.
 func (s *Service) finish(ctx context.Context) error {
 	if err := s.api.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("requests were cut off after %v: give them longer with --shutdown-time", s.config.Shutdown.Time), s.api.Close())
+		return errors.Join(fmt.Errorf("requests were cut off after %v: give them longer with --shutdown-time", time.Duration(s.config.Shutdown.Time)), s.api.Close())
 	}
 	return nil
 }
 
 // closeParts writes what has to be written.
 func (s *Service) closeParts(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Shutdown.Time)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.config.Shutdown.Time))
 	defer cancel()
 	if s.keeper != nil {
 		err = s.keeper.Close(ctx)
@@ -286,9 +289,14 @@ func (s *Service) Look(ctx context.Context) error {
 	if _, err := s.store.ListKeys(ctx); err != nil {
 		return err
 	}
-	if _, err := s.keeper.Totals(ctx, demoOrg, "", ""); err != nil && !errors.Is(err, budget.ErrNotFound) {
+	if _, err := s.parts.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(cmp.Or(s.parts.Tables.Usage, "usage")), Key: nothing}); err != nil {
 		return err
 	}
 	_, _, err := s.parts.Repository.GetSystemLimits(ctx)
 	return err
+}
+
+// nothing is a key that no item has.
+var nothing = map[string]types.AttributeValue{
+	"PK": &types.AttributeValueMemberS{Value: "NOTHING"}, "SK": &types.AttributeValueMemberS{Value: "#"},
 }

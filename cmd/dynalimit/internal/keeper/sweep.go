@@ -21,7 +21,7 @@ func (s *Service) sweepAlone(ctx context.Context) {
 		if ctx.Err() == nil && err != nil && !errors.Is(err, dynalimit.ErrHeld) {
 			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
 		}
-		if !wait(ctx, s.config.Aggregation.Every) {
+		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
 			return
 		}
 	}
@@ -42,7 +42,7 @@ func (s *Service) sweepOften(ctx context.Context) error {
 		if report.Released > 0 || report.Events > 0 {
 			s.parts.Logger.InfoContext(ctx, "keeper: swept", "orgs", report.Orgs, "holds_released", report.Released, "events", report.Events)
 		}
-		if !wait(ctx, s.config.Aggregation.Every) {
+		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
 			return context.Cause(ctx)
 		}
 	}
@@ -63,7 +63,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 // refreshPrices imports prices until ctx ends.
 func (s *Service) refreshPrices(ctx context.Context) {
 	r, err := prices.New(s.keeper, s.parts.Prices, &prices.Options{
-		Providers: s.config.Prices.Refresh.Providers, Every: s.config.Prices.Refresh.Every, Logger: s.parts.Logger,
+		Providers: s.config.Prices.Refresh.Providers, Every: time.Duration(s.config.Prices.Refresh.Every), Logger: s.parts.Logger,
 		OnReport: func(_ context.Context, _ budget.PriceReport, err error) { s.metrics.onRefresh(err) },
 	})
 	if err == nil {
