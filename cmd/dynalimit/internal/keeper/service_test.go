@@ -1,0 +1,371 @@
+package keeper
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// gate lets transactions through once it is open.
+type gate struct {
+	db      *ddbmem.DB
+	closed  chan struct{} // until it is closed, if it is not nil
+	waiting chan struct{}
+	once    sync.Once
+}
+
+// Do implements aws.HTTPClient.
+func (g *gate) Do(r *http.Request) (*http.Response, error) {
+	if g.closed != nil && strings.HasSuffix(r.Header.Get("X-Amz-Target"), "TransactWriteItems") {
+		g.once.Do(func() { close(g.waiting) })
+		select {
+		case <-g.closed:
+		case <-r.Context().Done():
+		}
+	}
+	return g.db.Do(r)
+}
+
+// running is a service under test.
+type running struct {
+	*Service
+	demo Demo
+	http *http.Client
+	gate *gate
+	stop func() error
+}
+
+// start serves on free ports, with a demo; change is made before.
+func start(t *testing.T, config Config, change func(*Service)) *running {
+	t.Helper()
+	g := &gate{db: ddbmem.New(), waiting: make(chan struct{})}
+	t.Cleanup(func() { g.db.Close() })
+	client := g.db.Client(func(o *dynamodb.Options) { o.HTTPClient = g })
+	repo, err := dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Principal: "keeper"})
+	require.NoError(t, err)
+	keys, err := credentials.NewKeySet(nil, time.Now().Add(-time.Hour))
+	require.NoError(t, err)
+	config.Listen, config.Metrics = "127.0.0.1:0", "127.0.0.1:0"
+	config.Aggregation.Off = true
+	s, err := Open(t.Context(), config, Parts{Client: client, Repository: repo, Keys: keys, Principal: "keeper", Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	if change != nil {
+		change(s)
+	}
+	require.NoError(t, s.CreateTables(t.Context()))
+	require.NoError(t, s.Look(t.Context()))
+	demo, err := s.Demo(t.Context())
+	require.NoError(t, err)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // its own certificate
+	ctx, interrupt := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx) }()
+	stop := sync.OnceValue(func() error {
+		interrupt()
+		err := <-served
+		transport.CloseIdleConnections()
+		return err
+	})
+	t.Cleanup(func() { assert.NoError(t, stop()) })
+	return &running{s, demo, &http.Client{Transport: transport}, g, stop}
+}
+
+// get is the status and the body at a URL.
+func (r *running) get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	answer, err := r.http.Get(url) //nolint:noctx // this machine
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(body)
+}
+
+func (r *running) post(url, token, body string) (int, string, error) {
+	q, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body)) //nolint:noctx // this machine
+	if err != nil {
+		return 0, "", err
+	}
+	q.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		q.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := r.http.Do(q)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(text), err
+}
+
+func (r *running) login(t *testing.T) string {
+	t.Helper()
+	status, body, err := r.post(r.URL()+"/auth/token", "",
+		fmt.Sprintf(`{"client_id":%q,"client_secret":%q}`, r.demo.Client.ClientID, r.demo.Client.Secret.Reveal()))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, body)
+	_, rest, _ := strings.Cut(body, `"access_token":"`)
+	token, _, _ := strings.Cut(rest, `"`)
+	return token
+}
+
+// TestServiceFinishesWhatIsUnderWay: after the signal /ready says no, and a call whose
+// write is under way is counted and answered.
+func TestServiceFinishesWhatIsUnderWay(t *testing.T) {
+	r := start(t, Config{}, nil)
+	token := r.login(t)
+	status, _ := r.get(t, r.MetricsURL()+"/ready")
+	require.Equal(t, http.StatusOK, status)
+
+	r.gate.closed = make(chan struct{})
+	type reply struct {
+		status int
+		body   string
+		err    error
+	}
+	answered := make(chan reply, 1)
+	go func() {
+		status, body, err := r.post(r.URL()+"/api/v1/orgs/"+demoOrg+"/apps/"+demoApp+"/usage", token, fmt.Sprintf(
+			`{"request_id":%q,"model_label":"premium","tokens":{"input":1,"output":1},"status":"OK","timestamp":%q}`, requestID(), time.Now().UTC().Format(time.RFC3339)))
+		answered <- reply{status, body, err}
+	}()
+	<-r.gate.waiting
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.stop() }()
+	require.Eventually(t, func() bool {
+		status, _ := r.get(t, r.MetricsURL()+"/ready")
+		return status == http.StatusServiceUnavailable
+	}, 10*time.Second, time.Millisecond)
+	status, _ = r.get(t, r.MetricsURL()+"/live")
+	assert.Equal(t, http.StatusOK, status, "it lives while it ends")
+	select {
+	case err := <-stopped:
+		assert.Fail(t, "it ended before its request", err)
+	default:
+	}
+	close(r.gate.closed)
+	got := <-answered
+	require.NoError(t, got.err)
+	assert.Equal(t, http.StatusAccepted, got.status, got.body)
+	require.NoError(t, <-stopped)
+}
+
+// TestServiceCutsSlowAndLargeHeaders: who does not send a header in time, or sends too
+// much of it, is cut off.
+func TestServiceCutsSlowAndLargeHeaders(t *testing.T) {
+	r := start(t, Config{}, func(s *Service) {
+		require.Equal(t, headerTime, s.api.ReadHeaderTimeout)
+		require.Equal(t, headerTime, s.operating.ReadHeaderTimeout)
+		s.api.ReadHeaderTimeout = 50 * time.Millisecond
+	})
+	dial := func() net.Conn {
+		var d net.Dialer
+		c, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(r.URL(), "http://"))
+		require.NoError(t, err)
+		require.NoError(t, c.SetDeadline(time.Now().Add(30*time.Second)))
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	slow := dial()
+	_, err := io.WriteString(slow, "GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+	require.NoError(t, err)
+	_, err = io.ReadAll(slow)
+	var late net.Error
+	assert.False(t, errorsAsTimeout(err, &late), "it is still open: %v", err)
+
+	large := dial()
+	_, err = io.WriteString(large, "GET /health HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("x", 2*headerBytes)+"\r\n\r\n")
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(bufio.NewReader(large), nil)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	assert.Equal(t, http.StatusRequestHeaderFieldsTooLarge, answer.StatusCode)
+}
+
+func errorsAsTimeout(err error, to *net.Error) bool {
+	e, ok := err.(net.Error) //nolint:errorlint // what a connection returns is not wrapped
+	*to = e
+	return ok && e.Timeout()
+}
+
+// TestServiceSpeaksTLS: with a certificate nothing is answered in the clear, and nothing
+// older than TLS 1.2.
+func TestServiceSpeaksTLS(t *testing.T) {
+	files := certificateFiles(t)
+	writeCertificate(t, files, 7)
+	r := start(t, Config{TLS: files}, nil)
+	require.True(t, strings.HasPrefix(r.URL(), "https://"))
+	status, _ := r.get(t, r.URL()+"/health")
+	assert.Equal(t, http.StatusOK, status)
+	status, body := r.get(t, strings.Replace(r.URL(), "https", "http", 1)+"/health")
+	assert.Equal(t, http.StatusBadRequest, status, body)
+
+	old := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}} //nolint:gosec // it is refused
+	_, err := old.DialContext(t.Context(), "tcp", strings.TrimPrefix(r.URL(), "https://"))
+	assert.ErrorContains(t, err, "protocol version")
+}
+
+// TestServiceThrottlesTheClientOfAProxy: failed logins count for the client that the proxy
+// names, and a client cannot choose whom they count for.
+func TestServiceThrottlesTheClientOfAProxy(t *testing.T) {
+	r := start(t, Config{BehindProxy: []string{"127.0.0.1"}}, nil)
+	attempt := func(claims, from string) int {
+		q, err := http.NewRequest(http.MethodPost, r.URL()+"/auth/token", strings.NewReader(`{"client_id":"org-`+demoOrg+`-app-nobody","client_secret":"wrong"}`)) //nolint:noctx // this machine
+		require.NoError(t, err)
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("X-Forwarded-For", claims+", "+from)
+		answer, err := r.http.Do(q)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		return answer.StatusCode
+	}
+	var statuses []int
+	for i := range 11 {
+		statuses = append(statuses, attempt("1.2.3."+strconv.Itoa(i), "198.51.100.1"))
+	}
+	assert.Equal(t, http.StatusUnauthorized, statuses[0])
+	assert.Equal(t, http.StatusTooManyRequests, statuses[10], "%v: it claimed another address each time", statuses)
+	text := r.scraped(t)
+	assert.GreaterOrEqual(t, text[`dynalimit_keeper_denials_total{kind="login"}`], 1.0)
+}
+
+// TestServiceSharesWithOriginsItIsToldOf: no other page may read an answer.
+func TestServiceSharesWithOriginsItIsToldOf(t *testing.T) {
+	const console = "https://console.example.com"
+	for name, test := range map[string]struct {
+		origins []string
+		origin  string
+		want    string
+	}{
+		"nobody":         {nil, console, ""},
+		"the one":        {[]string{console}, console, console},
+		"somebody else":  {[]string{console}, "https://evil.example.com", ""},
+		"another scheme": {[]string{console}, "http://console.example.com", ""},
+		"no page":        {[]string{console}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, Config{CORSOrigins: test.origins}, nil)
+			for _, method := range []string{http.MethodGet, http.MethodOptions} {
+				q, err := http.NewRequestWithContext(t.Context(), method, r.URL()+"/health", nil)
+				require.NoError(t, err)
+				q.Header.Set("Access-Control-Request-Method", http.MethodGet)
+				if test.origin != "" {
+					q.Header.Set("Origin", test.origin)
+				}
+				answer, err := r.http.Do(q)
+				require.NoError(t, err)
+				answer.Body.Close()
+				assert.Equal(t, test.want, answer.Header.Get("Access-Control-Allow-Origin"), method)
+				assert.NotContains(t, strings.ToLower(answer.Header.Get("Access-Control-Allow-Headers")), "x-api-key")
+			}
+		})
+	}
+}
+
+// scraped is every series with its value; it fails for text that Prometheus would refuse.
+func (r *running) scraped(t *testing.T) map[string]float64 {
+	t.Helper()
+	status, text := r.get(t, r.MetricsURL()+"/metrics")
+	require.Equal(t, http.StatusOK, status)
+	series, typed, family := map[string]float64{}, map[string]string{}, ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, kind, _ := strings.Cut(rest, " ")
+			require.NotContains(t, typed, name, "two groups of one family")
+			require.Contains(t, []string{"counter", "gauge", "histogram"}, kind)
+			typed[name], family = kind, name
+			continue
+		}
+		if strings.HasPrefix(line, "# HELP ") {
+			continue
+		}
+		at := strings.LastIndexByte(line, ' ')
+		value, err := strconv.ParseFloat(line[at+1:], 64)
+		require.NoError(t, err, line)
+		name, labels, _ := strings.Cut(line[:at], "{")
+		require.Regexp(t, `^[a-z_]+$`, name)
+		if labels != "" {
+			require.Regexp(t, `^[a-z_]+="[^"\\]*"(,[a-z_]+="[^"\\]*")*}$`, labels)
+		}
+		if typed[family] == "histogram" {
+			require.Contains(t, []string{family + "_bucket", family + "_sum", family + "_count"}, name)
+		} else {
+			require.Equal(t, family, name, "a series below another's TYPE")
+		}
+		require.NotContains(t, series, line[:at], "a series twice")
+		series[line[:at]] = value
+	}
+	return series
+}
+
+// TestServiceMeasuresItself: what was asked is in the metrics, once each.
+func TestServiceMeasuresItself(t *testing.T) {
+	r := start(t, Config{}, nil)
+	token := r.login(t)
+	for range 3 {
+		status, body, err := r.post(r.URL()+"/api/v1/orgs/"+demoOrg+"/apps/"+demoApp+"/usage", token, fmt.Sprintf(
+			`{"request_id":%q,"model_label":"premium","tokens":{"input":1,"output":1},"status":"OK","timestamp":%q}`, requestID(), time.Now().UTC().Format(time.RFC3339)))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusAccepted, status, body)
+	}
+	q, err := http.NewRequestWithContext(t.Context(), "BREW", r.URL()+"/no/such\"route", bytes.NewReader(nil))
+	require.NoError(t, err)
+	answer, err := r.http.Do(q)
+	require.NoError(t, err)
+	answer.Body.Close()
+
+	series := r.scraped(t)
+	const usage = `route="submitUsage",method="POST",status="202"`
+	for name, want := range map[string]float64{
+		"dynalimit_keeper_ready":                                                           1,
+		"dynalimit_keeper_store_open":                                                      0,
+		"dynalimit_keeper_requests_in_flight":                                              0,
+		"dynalimit_keeper_request_seconds_count{" + usage + "}":                            3,
+		"dynalimit_keeper_request_seconds_bucket{" + usage + `,le="+Inf"}`:                 3,
+		`dynalimit_keeper_logins_total{result="ok"}`:                                       1,
+		"dynalimit_keeper_secrets_retrieved_total":                                         1,
+		`dynalimit_keeper_request_seconds_count{route="none",method="other",status="404"}`: 1,
+	} {
+		assert.Contains(t, series, name)
+		assert.Equal(t, want, series[name], name)
+	}
+	assert.Greater(t, series["dynalimit_keeper_request_seconds_sum{"+usage+"}"], 0.0)
+	assert.GreaterOrEqual(t, series[`dynalimit_keeper_revocation_checks_total{from="cache"}`], 1.0)
+}
+
+// TestHistogramCountsEachOnce: a duration is in its bucket and in all above it.
+func TestHistogramCountsEachOnce(t *testing.T) {
+	var h histogram
+	for _, d := range []time.Duration{0, 500 * time.Microsecond, 501 * time.Microsecond, 5 * time.Second, time.Hour} {
+		h.observe(d)
+	}
+	var text bytes.Buffer
+	h.write(&text, "x", `a="b"`)
+	for _, line := range []string{`x_bucket{a="b",le="0.0005"} 2`, `x_bucket{a="b",le="0.001"} 3`, `x_bucket{a="b",le="5"} 4`, `x_bucket{a="b",le="+Inf"} 5`, `x_count{a="b"} 5`} {
+		assert.Contains(t, text.String(), line+"\n")
+	}
+}
