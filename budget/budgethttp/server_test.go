@@ -152,7 +152,7 @@ func TestServedRequestsAreTold(t *testing.T) {
 	r := n.get(pathA + "/model-selection").is(http.StatusOK)
 	n.get("/nowhere").is(http.StatusNotFound)
 	require.Len(t, told, 2)
-	assert.Equal(t, Served{Route: "selectModel", Method: "GET", Status: 200, Bytes: int64(len(r.raw)), RequestID: r.header.Get("X-Request-Id")}, told[0])
+	assert.Equal(t, Served{Route: "selectModel", Method: "GET", Status: 200, Bytes: int64(len(r.raw)), RequestID: r.header.Get("X-Request-Id"), Client: "org-" + orgO}, told[0])
 	assert.Equal(t, 404, told[1].Status)
 }
 

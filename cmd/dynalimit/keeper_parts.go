@@ -19,7 +19,6 @@ import (
 // parts are what the service is made of; closing ends what has to be ended after it.
 func (c keeperServeCmd) parts(ctx context.Context, g *globals, config keeper.Config, logger *slog.Logger) (parts keeper.Parts, closing func(), err error) {
 	parts = keeper.Parts{Tables: budget.Tables{Control: c.Control, Usage: c.Usage}, Logger: logger, Now: clockOf(ctx)}
-	closing = func() {}
 	if g.Local {
 		closing, err = c.inMemory(ctx, g, &parts)
 	} else {

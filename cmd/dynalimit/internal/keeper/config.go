@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,13 +105,13 @@ type Prices struct {
 // Rates are a model's prices, in µ$ per million tokens, as budget.Rates has them.
 type Rates struct {
 	// Input is the price of what is sent, Output of what is answered.
-	Input  int64 `yaml:"input"`
-	Output int64 `yaml:"output"`
+	Input  Micros `yaml:"input"`
+	Output Micros `yaml:"output"`
 	// CacheRead, CacheWrite5m and CacheWrite1h are those of caches; 0 for what follows
 	// from Input.
-	CacheRead    int64 `yaml:"cache_read"`
-	CacheWrite5m int64 `yaml:"cache_write_5m"`
-	CacheWrite1h int64 `yaml:"cache_write_1h"`
+	CacheRead    Micros `yaml:"cache_read"`
+	CacheWrite5m Micros `yaml:"cache_write_5m"`
+	CacheWrite1h Micros `yaml:"cache_write_1h"`
 }
 
 // Refresh says where a price list is.
@@ -142,6 +143,19 @@ func (s *Span) UnmarshalYAML(node ast.Node) error {
 		return &yaml.SyntaxError{Message: fmt.Sprintf("%q is no time: write it like 90s, 15m or 24h", node.GetToken().Value), Token: node.GetToken()}
 	}
 	*s = Span(d)
+	return nil
+}
+
+// Micros is an amount in the file: whole µ$.
+type Micros int64
+
+// UnmarshalYAML reads it: a part of a µ$ is refused, not cut off.
+func (m *Micros) UnmarshalYAML(node ast.Node) error {
+	n, err := strconv.ParseInt(node.GetToken().Value, 10, 64)
+	if err != nil {
+		return &yaml.SyntaxError{Message: fmt.Sprintf("%q is no price: give whole µ$ per million tokens, such as 3000000", node.GetToken().Value), Token: node.GetToken()}
+	}
+	*m = Micros(n)
 	return nil
 }
 
@@ -282,7 +296,8 @@ func (c Config) prices() []budget.Price {
 	for _, model := range slices.Sorted(maps.Keys(c.Prices.Default)) {
 		r := c.Prices.Default[model]
 		out = append(out, budget.Price{Model: model, Source: "the keeper's configuration", Rates: budget.Rates{
-			Input: r.Input, Output: r.Output, CacheRead: r.CacheRead, CacheWrite5m: r.CacheWrite5m, CacheWrite1h: r.CacheWrite1h,
+			Input: int64(r.Input), Output: int64(r.Output),
+			CacheRead: int64(r.CacheRead), CacheWrite5m: int64(r.CacheWrite5m), CacheWrite1h: int64(r.CacheWrite1h),
 		}})
 	}
 	return out

@@ -1,0 +1,68 @@
+package keeper
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget"
+)
+
+// TestParseReadsWhatIsDocumented: the file of docs/keeper.md has every key, and is read.
+func TestParseReadsWhatIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/keeper.md")
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(page), "```yaml\n")
+	require.True(t, ok)
+	text, _, _ := strings.Cut(rest, "```")
+	c, err := Parse("keeper.yaml", []byte(text))
+	require.NoError(t, err)
+	require.NoError(t, c.Check())
+	assert.Equal(t, TLS{"tls.crt", "tls.key"}, c.TLS)
+	assert.Equal(t, Span(168*time.Hour), c.Tokens.Refresh)
+	assert.Equal(t, Span(5*time.Second), c.Shutdown.Delay)
+	assert.Equal(t, "s3://acme-prices/data.json", c.Prices.Refresh.From)
+	prices := c.prices()
+	require.Len(t, prices, 1)
+	assert.Equal(t, "acme.own-model", prices[0].Model)
+	assert.Equal(t, budget.Rates{Input: 1_000_000, Output: 4_000_000}, prices[0].Rates)
+}
+
+// TestParseSaysWhere: an error has the line and the column of what is wrong.
+func TestParseSaysWhere(t *testing.T) {
+	for text, want := range map[string]string{
+		"nope: 1\n":                              "f.yaml:1:1",
+		"tls:\n  cert: a\n  ca: b\n":             "f.yaml:3:3",
+		"prices: {default: {m: {inputs: 1}}}\n":  "f.yaml:1:24",
+		"prices: {default: {m: {input: 1.5}}}\n": "f.yaml:1:31",
+		"aggregation: {every: 1 minute}\n":       "f.yaml:1:22",
+		"tokens: {access: [1h]}\n":               "f.yaml:1:18",
+		"listen: a\nlisten: b\n":                 "f.yaml:2:1",
+		"- listen\n":                             "f.yaml:1:",
+		"listen: [\n":                            "f.yaml:",
+	} {
+		_, err := Parse("f.yaml", []byte(text))
+		assert.ErrorContains(t, err, want, text)
+	}
+	for _, text := range []string{"", "# nothing\n", "---\n"} {
+		_, err := Parse("f.yaml", []byte(text))
+		assert.NoError(t, err, text)
+	}
+}
+
+// TestCheckListensWhereSecretsAreSafe: in the clear on this machine alone.
+func TestCheckListensWhereSecretsAreSafe(t *testing.T) {
+	for address, alone := range map[string]bool{
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true,
+		":1": false, "0.0.0.0:1": false, "[::]:1": false, "10.0.0.1:1": false, "example.com:1": false, "localhost.example.com:1": false,
+	} {
+		err := Config{Listen: address}.Check()
+		assert.Equal(t, alone, err == nil, "%s: %v", address, err)
+		assert.NoError(t, Config{Listen: address, TLS: TLS{"c", "k"}}.Check(), address)
+		assert.NoError(t, Config{Listen: address, BehindProxy: []string{"10.0.0.0/8"}}.Check(), address)
+	}
+}
