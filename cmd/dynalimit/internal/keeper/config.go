@@ -42,6 +42,10 @@ type Config struct {
 	// Keyset is the file of keys, which is read again while the keeper runs. Defaults to
 	// none: they are in the environment.
 	Keyset string `yaml:"keyset"`
+	// ImportedHashes says that clients may have bcrypt hashes of another system
+	// (credentials.Store.Import). Then each failed login takes the time of bcrypt, also of
+	// clients that have none, or nobody's. Defaults to false: such hashes fit no secret.
+	ImportedHashes bool `yaml:"imported_hashes"`
 	// Shutdown says how the keeper ends.
 	Shutdown Shutdown `yaml:"shutdown"`
 	// Tokens says for how long clients are logged in.

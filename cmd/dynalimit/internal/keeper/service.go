@@ -97,9 +97,11 @@ func (s *Service) build() (err error) {
 	if err != nil {
 		return err
 	}
-	s.store, err = credentials.New(p.Client, p.Tables.Control, &credentials.Options{
-		Keys: p.Keys, Now: p.Now, Principal: p.Principal, Logger: p.Logger, ImportedHash: budgethttp.VerifyBcrypt,
-	})
+	logins := &credentials.Options{Keys: p.Keys, Now: p.Now, Principal: p.Principal, Logger: p.Logger}
+	if c.ImportedHashes {
+		logins.ImportedHash, logins.ImportedDecoy = budgethttp.VerifyBcrypt, credentials.NewSecret(decoy)
+	}
+	s.store, err = credentials.New(p.Client, p.Tables.Control, logins)
 	if err != nil {
 		return err
 	}
@@ -300,3 +302,7 @@ func (s *Service) Look(ctx context.Context) error {
 var nothing = map[string]types.AttributeValue{
 	"PK": &types.AttributeValueMemberS{Value: "NOTHING"}, "SK": &types.AttributeValueMemberS{Value: "#"},
 }
+
+// decoy is a bcrypt hash of nobody's, of the cost that most systems use: it makes the time
+// of a failed login say nothing of who has an imported hash.
+const decoy = "$2a$12$D58QqvvhlEqXbdO6x5wtkecUHsMeZtyRZtA71YJ./ekLS.yvSnj4q"

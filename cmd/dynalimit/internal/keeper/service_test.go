@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget/budgethttp"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -367,5 +368,17 @@ func TestHistogramCountsEachOnce(t *testing.T) {
 	h.write(&text, "x", `a="b"`)
 	for _, line := range []string{`x_bucket{a="b",le="0.0005"} 2`, `x_bucket{a="b",le="0.001"} 3`, `x_bucket{a="b",le="5"} 4`, `x_bucket{a="b",le="+Inf"} 5`, `x_count{a="b"} 5`} {
 		assert.Contains(t, text.String(), line+"\n")
+	}
+}
+
+// TestServiceTakesImportedHashesWhereItIsToldOf: and then the decoy takes bcrypt's time.
+func TestServiceTakesImportedHashesWhereItIsToldOf(t *testing.T) {
+	assert.True(t, budgethttp.VerifyBcrypt(credentials.NewSecret(decoy), credentials.NewSecret("nobody")), "it is a hash")
+	for _, told := range []bool{false, true} {
+		r := start(t, Config{ImportedHashes: told}, nil)
+		require.NoError(t, r.store.Import(t.Context(), demoOrg, "", credentials.NewSecret(decoy)))
+		status, body, err := r.post(r.URL()+"/auth/token", "", `{"client_id":"org-`+demoOrg+`","client_secret":"nobody"}`)
+		require.NoError(t, err)
+		assert.Equal(t, told, status == http.StatusOK, "%d %s", status, body)
 	}
 }
