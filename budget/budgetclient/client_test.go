@@ -415,8 +415,10 @@ func TestTokensAreRenewedBeforeTheyExpire(t *testing.T) {
 		assert.Equal(t, 1, f.logins)
 		elapse(55 * time.Minute)
 		f.first("/auth/refresh", func() (*http.Response, error) { return html(502), nil })
+		began := time.Now()
 		submit()
-		assert.Equal(t, []int{1, 1}, []int{f.logins, f.count("/auth/refresh")}, "the old one is good")
+		assert.Zero(t, time.Since(began), "nobody waits: the old one is good")
+		assert.Equal(t, []int{1, 1}, []int{f.logins, f.count("/auth/refresh")})
 		elapse(6 * time.Second)
 		submit()
 		assert.Equal(t, []int{2, 2}, []int{f.logins, f.count("/auth/refresh")})
@@ -442,7 +444,9 @@ func TestSecretsAreNotShown(t *testing.T) {
 			o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		})
 		_, err := c.Submit(t.Context(), org, app, usage())
-		require.ErrorIs(t, err, budget.ErrUnavailable)
+		var lost *budget.UnavailableError
+		require.ErrorAs(t, err, &lost)
+		assert.False(t, lost.Unconfirmed, "the record was not sent")
 		f.answer = nil
 		_, again := c.Submit(t.Context(), org, app, usage())
 		require.NoError(t, again)
@@ -560,6 +564,16 @@ func TestStaleAnswers(t *testing.T) {
 		c := newClient(t, f, func(o *Options) { o.OnUnavailable.Reserve = budget.Allow })
 		_, err := c.Recommend(t.Context(), org, app)
 		require.ErrorIs(t, err, budget.ErrUnavailable, "nothing is known yet")
+		f.answer = func(r *http.Request, _ []byte) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/model-selection") {
+				return html(503), nil
+			}
+			return nil, nil
+		}
+		_, err = c.Recommend(t.Context(), org, app)
+		var lost *budget.UnavailableError
+		require.ErrorAs(t, err, &lost)
+		assert.False(t, lost.Unconfirmed, "it reads")
 		f.answer = nil
 		_, err = c.Recommend(t.Context(), org, app)
 		require.NoError(t, err)
