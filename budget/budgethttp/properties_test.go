@@ -107,14 +107,16 @@ func number(s map[string]any, name string, otherwise int64) int64 {
 	return otherwise
 }
 
-// strange are values of any type.
-var strange = []any{
-	nil, true, "", "12", "x#y", "../..", strings.Repeat("a", 129), -1, 1.5, 1e18, json.RawMessage("9223372036854775808"), json.RawMessage("1e400"), json.RawMessage("-0"),
-	[]any{},
-	[]any{[]any{1}},
-	map[string]any{},
-	map[string]any{"a": map[string]any{}},
-	"\u0000", "2026-01-23T15:30:45", orgO,
+// strange are values of any type, made anew: they are changed further.
+func strange() []any {
+	return []any{
+		nil, true, "", "12", "x#y", "../..", strings.Repeat("a", 129), -1, 1.5, 1e18, json.RawMessage("9223372036854775808"), json.RawMessage("1e400"), json.RawMessage("-0"),
+		[]any{},
+		[]any{[]any{1}},
+		map[string]any{},
+		map[string]any{"a": map[string]any{}},
+		"\u0000", "2026-01-23T15:30:45", orgO,
+	}
 }
 
 // near is a value with something in it that is not as it was.
@@ -122,7 +124,7 @@ func (m *maker) near(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if len(v) == 0 || m.chance(25) {
-			v[m.pick("unknown", "client_secret_hash", "PK", "").(string)] = m.pick(strange...)
+			v[m.pick("unknown", "client_secret_hash", "PK", "").(string)] = m.pick(strange()...)
 			return v
 		}
 		keys := slices.Sorted(maps.Keys(v))
@@ -138,13 +140,13 @@ func (m *maker) near(v any) any {
 		return v
 	case []any:
 		if len(v) == 0 || m.chance(30) {
-			return append(v, m.pick(strange...))
+			return append(v, m.pick(strange()...))
 		}
 		i := m.rng.IntN(len(v))
 		v[i] = m.near(v[i])
 		return v
 	}
-	return m.pick(strange...)
+	return m.pick(strange()...)
 }
 
 // madeUp is a request that was made up.
@@ -169,7 +171,7 @@ func (m *maker) request(path, method string, op *describedOperation) madeUp {
 	for _, p := range op.Parameters {
 		value := fmt.Sprint(m.ofSchema(p.Schema))
 		if m.chance(8) {
-			value = fmt.Sprint(m.pick(strange...))
+			value = fmt.Sprint(m.pick(strange()...))
 		}
 		switch p.In {
 		case "path":
