@@ -3,7 +3,6 @@ package budget
 import (
 	"bytes"
 	"context"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,8 +46,8 @@ func (h *hotItem) fault(r *ddbmem.Request) ddbmem.Fault {
 }
 
 // TestHardModeUnderContention has several processes reserve and settle on one
-// counter, as fast as they are answered, for a second, or ten when
-// DYNALIMIT_HISTORIES asks for thoroughness. Conflicts cost time, never a call.
+// counter, as fast as they are answered, for a second, or ten where more than 100
+// histories are asked for. Conflicts cost time, never a call.
 func TestHardModeUnderContention(t *testing.T) {
 	for _, processes := range []int{1, 2, 4, 8} {
 		synctest.Test(t, func(t *testing.T) {
@@ -69,7 +68,7 @@ func TestHardModeUnderContention(t *testing.T) {
 
 			const callers = 25 // a process
 			lasting := time.Second
-			if os.Getenv("DYNALIMIT_HISTORIES") != "" {
+			if histories(t) > 100 {
 				lasting = 10 * time.Second
 			}
 			var calls, slowest, ids atomic.Int64

@@ -343,17 +343,23 @@ func runHistory(t *testing.T, seed uint64) {
 	changes.check(t)
 }
 
+// histories are how many are played: DYNALIMIT_HISTORIES, or 100.
+func histories(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("DYNALIMIT_HISTORIES")
+	if text == "" {
+		return 100
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
+
 // TestHistories: at rest, used is what the calls cost, each counted once, no hold is
 // open, and every change has its event; whatever was lost, late, refused or killed on the
 // way.
 func TestHistories(t *testing.T) {
-	n := 100
-	if s := os.Getenv("DYNALIMIT_HISTORIES"); s != "" {
-		var err error
-		n, err = strconv.Atoi(s)
-		require.NoError(t, err)
-	}
-	for seed := range n {
+	for seed := range histories(t) {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { runHistory(t, uint64(seed)) })
 		}) {

@@ -3,6 +3,7 @@ package infra
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,11 +26,16 @@ func archivePolicy(t *testing.T, archiveKey string) iamPolicy {
 	return readPolicy(t, m.Policy(m.Roles[len(m.Roles)-1], at).JSON())
 }
 
-// puts records the calls of S3 that an archive makes.
-type puts struct{ calls []iamCall }
+// puts records the calls of S3 that an archive makes, several at a time.
+type puts struct {
+	mu    sync.Mutex
+	calls []iamCall
+}
 
 // Put implements archive.Writer, as package s3archive does.
 func (p *puts) Put(_ context.Context, name string, _ []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.calls = append(p.calls, iamCall{"s3:PutObject", bucketHere + name, nil})
 	return nil
 }
