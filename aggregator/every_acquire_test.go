@@ -90,7 +90,7 @@ func newCrowd(t *testing.T, most int64) *crowd {
 	c := &crowd{t: t, most: most}
 	c.db = ddbmem.New(ddbmem.WithClock(c.clock))
 	t.Cleanup(c.db.Close)
-	repo, err := dynalimit.NewRepository(c.db.Client(), "limits", &dynalimit.RepositoryOptions{Now: c.clock, Principal: "ann"})
+	repo, err := dynalimit.NewRepository(c.db.Client(), "limits", &dynalimit.RepositoryOptions{Now: c.clock, Principal: "ann", RequestTimeout: 5 * time.Minute})
 	require.NoError(t, err)
 	require.NoError(t, repo.CreateTable(t.Context()))
 	require.NoError(t, repo.SetSystemLimits(t.Context(), []dynalimit.Limit{dynalimit.PerDay("tpd", 1_000_000_000_000), dynalimit.PerDay("rpd", 1_000_000_000)}, nil))
