@@ -229,3 +229,28 @@ func TestAReservationUnderAnIDIsLeftToItsCaller(t *testing.T) {
 		assert.Zero(t, heldNow(t, k))
 	})
 }
+
+// TestOnlyAHoldThatIsThereIsExtended, also to the end that its lease had.
+func TestOnlyAHoldThatIsThereIsExtended(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(hardOrg())
+		ctx := t.Context()
+		for n, end := range []func(*Hold) error{
+			func(h *Hold) error { return h.Release(ctx) },
+			func(h *Hold) error { _, err := h.Settle(ctx, call(1)); return err },
+		} {
+			h, err := reserveAs(t, w.a, uuid(n), 1_000_000)
+			require.NoError(t, err)
+			lease := h.ExpiresAt()
+			require.NoError(t, h.Extend(ctx, time.Minute), "the clock has not moved")
+			assert.Equal(t, lease, h.ExpiresAt())
+			found, err := w.b.GetHold(ctx, orgO, appA, uuid(n))
+			require.NoError(t, err)
+			require.NoError(t, end(found))
+			require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotFound)
+			again, err := w.b.GetHold(ctx, orgO, appA, uuid(n))
+			require.NoError(t, err)
+			require.ErrorIs(t, again.Extend(ctx, time.Minute), ErrNotFound)
+		}
+	})
+}

@@ -137,9 +137,6 @@ func (l *Ledger) giveBack(holds []*Hold) (err error) {
 func (l *Ledger) Move(ctx context.Context, h *Hold, expires time.Time) (*Hold, error) {
 	moved := *h
 	moved.ExpireMs = expires.UnixMilli()
-	if moved.ExpireMs == h.ExpireMs {
-		return h, nil
-	}
 	to := holdKey(moved.Scope, moved.ExpireMs, moved.ID)
 	var err error
 	for _, from := range h.Keys {
@@ -152,15 +149,33 @@ func (l *Ledger) Move(ctx context.Context, h *Hold, expires time.Time) (*Hold, e
 		moved.Keys = []store.Key{to}
 	case errors.Is(err, ErrNoHold):
 		return h, err
+	case slices.Contains(h.Keys, to):
+		return h, err
 	default: // may have moved: both places are tried
 		moved.Keys = append(slices.Clone(h.Keys), to)
 	}
 	return &moved, err
 }
 
+// stillThere fails with ErrNoHold if there is no hold at a place.
+func (l *Ledger) stillThere(ctx context.Context, at store.Key) error {
+	item, err := l.Store.Get(ctx, l.Store.Usage, at)
+	if err != nil {
+		return err
+	}
+	if item == nil {
+		return ErrNoHold
+	}
+	h, err := decodeHold(item)
+	if err == nil && h.Estimate.IsZero() { // its id is barred
+		return ErrNoHold
+	}
+	return err
+}
+
 func (l *Ledger) moveTo(ctx context.Context, moved *Hold, from, to store.Key) error {
 	if from == to {
-		return nil
+		return l.stillThere(ctx, to)
 	}
 	token := store.NewID()
 	writes := []types.TransactWriteItem{
