@@ -33,8 +33,34 @@ func (e *Error) Error() string {
 	return e.Field + " " + e.Reason
 }
 
-func refused(field, format string, args ...any) error {
-	return &Error{field, fmt.Sprintf(format, args...)}
+func refused(at *place, format string, args ...any) error {
+	return &Error{at.String(), fmt.Sprintf(format, args...)}
+}
+
+// place is where in a document a value stands. It is written out for an error alone: a
+// document has more values than it has room for all their paths.
+type place struct {
+	above *place // nil: the whole document
+	name  string // of a field
+	index int    // of an element, if the place is one
+	array bool
+}
+
+func (p *place) field(name string) *place { return &place{above: p, name: name} }
+func (p *place) element(i int) *place     { return &place{above: p, index: i, array: true} }
+
+// String is the place as in tokens.input and many[1].count; empty for the whole document.
+func (p *place) String() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.array:
+		return fmt.Sprintf("%s[%d]", p.above.String(), p.index)
+	}
+	if above := p.above.String(); above != "" {
+		return above + "." + p.name
+	}
+	return p.name
 }
 
 // Unmarshal reads one document into v, a pointer. Beside what encoding/json refuses, it
@@ -48,9 +74,9 @@ func Unmarshal(data []byte, v any) error {
 	}
 	var tree any
 	if err := json.Unmarshal(data, &tree); err != nil {
-		return refused("", "is no JSON")
+		return refused(nil, "is no JSON")
 	}
-	if err := names(reflect.TypeOf(v), tree, ""); err != nil {
+	if err := names(reflect.TypeOf(v), tree, nil); err != nil {
 		return err
 	}
 	return typed(json.Unmarshal(data, v))
@@ -63,42 +89,42 @@ func typed(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
-		return refused(wrong.Field, "cannot be %s", wrong.Value)
+		return &Error{wrong.Field, "cannot be " + wrong.Value}
 	}
-	return refused("", "has a value that cannot be read")
+	return refused(nil, "has a value that cannot be read")
 }
 
 // Check refuses what Unmarshal refuses of any document, whatever it is read into.
 func Check(data []byte) error {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
-		return refused("", "begins with a byte order mark")
+		return refused(nil, "begins with a byte order mark")
 	case !utf8.Valid(data):
-		return refused("", "is not UTF-8")
+		return refused(nil, "is not UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	if err := value(dec, "", 0); err != nil {
+	if err := value(dec, nil, 0); err != nil {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return refused("", "has data after its end")
+		return refused(nil, "has data after its end")
 	}
 	return nil
 }
 
-func value(dec *json.Decoder, path string, depth int) error {
+func value(dec *json.Decoder, at *place, depth int) error {
 	token, err := next(dec)
 	if err != nil {
 		return err
 	}
 	switch token {
 	case nil:
-		return refused(path, "is null: leave it out instead")
+		return refused(at, "is null: leave it out instead")
 	case json.Delim('{'):
-		return object(dec, path, depth+1)
+		return object(dec, at, depth+1)
 	case json.Delim('['):
-		return array(dec, path, depth+1)
+		return array(dec, at, depth+1)
 	}
 	return nil
 }
@@ -106,14 +132,14 @@ func value(dec *json.Decoder, path string, depth int) error {
 func next(dec *json.Decoder) (json.Token, error) {
 	token, err := dec.Token()
 	if err != nil {
-		return nil, refused("", "is no JSON, from byte %d on", dec.InputOffset())
+		return nil, refused(nil, "is no JSON, from byte %d on", dec.InputOffset())
 	}
 	return token, nil
 }
 
-func object(dec *json.Decoder, path string, depth int) error {
+func object(dec *json.Decoder, at *place, depth int) error {
 	if depth > MaxDepth {
-		return refused("", "is nested deeper than %d", MaxDepth)
+		return refused(nil, "is nested deeper than %d", MaxDepth)
 	}
 	seen := map[string]bool{}
 	for dec.More() {
@@ -123,13 +149,13 @@ func object(dec *json.Decoder, path string, depth int) error {
 		}
 		name, ok := token.(string)
 		if !ok {
-			return refused(path, "has a name that is no string")
+			return refused(at, "has a name that is no string")
 		}
 		if seen[name] {
-			return refused(below(path, name), "is there twice")
+			return refused(at.field(name), "is there twice")
 		}
 		seen[name] = true
-		if err := value(dec, below(path, name), depth); err != nil {
+		if err := value(dec, at.field(name), depth); err != nil {
 			return err
 		}
 	}
@@ -137,30 +163,23 @@ func object(dec *json.Decoder, path string, depth int) error {
 	return err
 }
 
-func array(dec *json.Decoder, path string, depth int) error {
+func array(dec *json.Decoder, at *place, depth int) error {
 	if depth > MaxDepth {
-		return refused("", "is nested deeper than %d", MaxDepth)
+		return refused(nil, "is nested deeper than %d", MaxDepth)
 	}
 	for i := 0; dec.More(); i++ {
-		if err := value(dec, fmt.Sprintf("%s[%d]", path, i), depth); err != nil {
+		if err := value(dec, at.element(i), depth); err != nil {
 			return err
 		}
 	}
 	_, err := next(dec)
 	return err
-}
-
-func below(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 // names refuses names of objects that are no field of the type they are read into.
-func names(t reflect.Type, tree any, path string) error {
+func names(t reflect.Type, tree any, at *place) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -169,13 +188,13 @@ func names(t reflect.Type, tree any, path string) error {
 	}
 	switch tree := tree.(type) {
 	case map[string]any:
-		return objectNames(t, tree, path)
+		return objectNames(t, tree, at)
 	case []any:
 		if t.Kind() != reflect.Slice {
 			return nil
 		}
 		for i, element := range tree {
-			if err := names(t.Elem(), element, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			if err := names(t.Elem(), element, at.element(i)); err != nil {
 				return err
 			}
 		}
@@ -183,7 +202,7 @@ func names(t reflect.Type, tree any, path string) error {
 	return nil
 }
 
-func objectNames(t reflect.Type, tree map[string]any, path string) error {
+func objectNames(t reflect.Type, tree map[string]any, at *place) error {
 	for name, element := range tree {
 		var of reflect.Type
 		switch t.Kind() {
@@ -192,12 +211,12 @@ func objectNames(t reflect.Type, tree map[string]any, path string) error {
 		case reflect.Struct:
 			of = field(t, name)
 			if of == nil {
-				return refused(below(path, name), "is not known here")
+				return refused(at.field(name), "is not known here")
 			}
 		default:
 			return nil
 		}
-		if err := names(of, element, below(path, name)); err != nil {
+		if err := names(of, element, at.field(name)); err != nil {
 			return err
 		}
 	}

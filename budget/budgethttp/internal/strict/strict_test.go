@@ -2,6 +2,8 @@ package strict
 
 import (
 	"encoding/json"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +87,27 @@ func TestWhatCanBeReadInTwoWaysIsRefused(t *testing.T) {
 			assert.Contains(t, err.Error(), reason, shown)
 			assert.NotContains(t, err.Error(), "document", "no name of Go's: %s", shown)
 		}
+	}
+}
+
+// Where a value stands is not written out for each: a long name that many values are below
+// takes the room of one.
+func TestLongNamesTakeTheirRoomOnce(t *testing.T) {
+	const values = 10_000
+	name := strings.Repeat("x", 64<<10)
+	fields := make([]string, values)
+	for i := range fields {
+		fields[i] = fmt.Sprintf(`"f%d":1`, i)
+	}
+	for what, below := range map[string]string{
+		"elements": "[1" + strings.Repeat(",1", values-1) + "]", "fields": "{" + strings.Join(fields, ",") + "}",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var d document
+		require.NoError(t, Unmarshal([]byte(`{"raw":{"`+name+`":`+below+`}}`), &d), what)
+		runtime.ReadMemStats(&after)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20), what)
 	}
 }
 
