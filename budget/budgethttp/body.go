@@ -26,10 +26,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge
 	}
-	if s.opts.BodyTimeout > 0 {
-		// Not every ResponseWriter can: then the server's own timeouts hold.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyTimeout))
-	}
+	s.boundBody(w)
 	body, err := io.ReadAll(io.LimitReader(r.Body, int64(limit)+1))
 	var slow net.Error
 	switch {
@@ -41,6 +38,14 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]
 		return nil, tooLarge
 	}
 	return body, nil
+}
+
+// boundBody begins the time that a body may take.
+func (s *Server) boundBody(w http.ResponseWriter) {
+	if s.opts.BodyTimeout > 0 {
+		// Not every ResponseWriter can: then the server's own timeouts hold.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.BodyTimeout))
+	}
 }
 
 // isJSON reports whether a body says that it is JSON, or nothing.

@@ -23,6 +23,7 @@ func (n *node) raw(text string) *reply {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(n.url, "http://"))
 	require.NoError(n.t, err)
 	defer conn.Close()
+	require.NoError(n.t, conn.SetDeadline(time.Now().Add(time.Minute))) // else one without an answer would hang
 	_, err = io.WriteString(conn, text)
 	require.NoError(n.t, err)
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -70,4 +71,19 @@ func TestBodyTimeEndsWithTheBody(t *testing.T) {
 	w.db.SetFaults(slow(400 * time.Millisecond))
 	n.submit(call(1)).is(http.StatusAccepted)
 	w.db.SetFaults(nil)
+}
+
+// A request that is refused before its body is read waits for that no longer than one that
+// is read: whoever has no credentials, too, holds no connection for as long as they like.
+func TestRefusalWaitsForNoSlowBody(t *testing.T) {
+	w := newWorld(t)
+	n := w.with(func(o *Options) { o.BodyTimeout = 20 * time.Millisecond })
+	const unsent = " HTTP/1.1\r\nHost: keeper\r\nContent-Type: application/json\r\n"
+	for _, framing := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"r"} {
+		n.raw("POST "+pathA+"/usage"+unsent+framing).fails(http.StatusUnauthorized, wire.Unauthorized)
+		n.raw("PUT "+pathO+unsent+framing).fails(http.StatusUnauthorized, wire.Unauthorized)
+		n.raw("GET "+pathA+"/model-selection"+unsent+framing).fails(http.StatusUnauthorized, wire.Unauthorized)
+		n.raw("POST /nowhere"+unsent+framing).fails(http.StatusNotFound, wire.NotFound)
+		n.raw("PATCH "+pathA+"/usage"+unsent+framing).fails(http.StatusMethodNotAllowed, wire.InvalidRequest)
+	}
 }

@@ -127,6 +127,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	defer s.served(x, out, r)
 	defer s.recovered(x, out)
+	if r.ContentLength != 0 { // net/http waits for the body also before an answer that does not need it
+		s.boundBody(out)
+	}
 	s.route(out, r, x)
 }
 
