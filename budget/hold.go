@@ -14,6 +14,7 @@ const (
 	minLease   = time.Second
 	maxLease   = 24 * time.Hour
 	holdMargin = 49 * time.Hour // a hold's ttl after its longest period
+	keptLonger = time.Hour      // a record is known after the id of the hold that it settled
 )
 
 // Hold is money set aside for one call. Keeper.Reserve and ReserveAs make it, ResumeHold
@@ -38,6 +39,7 @@ type Hold struct {
 	remote  HoldKeeper                  // in the place of charges: it is kept elsewhere
 	named   bool                        // its id was chosen by the caller of ReserveAs
 	since   time.Time                   // of the reservation: no price from before it holds for the call
+	kept    int64                       // until when the id of a named hold is, in unix seconds; 0: not known
 	mu      sync.Mutex                  // one of Settle, Release and Extend at a time
 	ref     atomic.Pointer[ledger.Hold] // nil when nothing is held; changed under mu
 	ended   bool
@@ -85,7 +87,7 @@ func (h *Hold) Settle(ctx context.Context, usage Usage) (Receipt, error) {
 	received := h.charges.now()
 	ref := h.ref.Load()
 	entry := SpooledUsage{Org: h.Org, App: h.App, Usage: usage, Received: received, Hold: spooledHold(ref, h.Day)}
-	entry.Hold.Reserved = h.since
+	entry.Hold.Reserved, entry.Hold.Kept = h.since, h.kept
 	receipt, err := h.charges.settleHold(ctx, ref, entry)
 	receipt, err = h.charges.spoolIfUnavailable(receipt, err, entry)
 	if err == nil {
@@ -123,6 +125,7 @@ func (c *charges) settleHold(ctx context.Context, ref *ledger.Hold, entry Spoole
 	if err := c.admin.register(ctx, t); err != nil {
 		return Receipt{}, err
 	}
+	o.KeepRecord(time.Unix(entry.Hold.Kept, 0).Add(keptLonger))
 	if ref != nil {
 		o.Settles(ref)
 	}

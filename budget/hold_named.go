@@ -50,7 +50,7 @@ func (c *charges) getHold(ctx context.Context, org, app, id string) (*Hold, erro
 	if err != nil {
 		return nil, failure("GetHold", err)
 	}
-	if n == nil {
+	if n == nil || c.now().Unix() >= n.TTL { // DynamoDB removes it when it has time
 		return nil, notFound("hold %s of app %q", id, app)
 	}
 	return c.namedHold(org, app, id, n), nil
@@ -60,7 +60,7 @@ func (c *charges) getHold(ctx context.Context, org, app, id string) (*Hold, erro
 func (c *charges) namedHold(org, app, id string, n *ledger.Name) *Hold {
 	h := &Hold{
 		ID: id, Org: org, App: app, Label: n.Label, Model: n.Model, Day: n.Day, EstimateMicros: n.Estimate.Micros(),
-		Soft: n.Hold == nil, charges: c, named: true, since: time.UnixMilli(n.Reserved),
+		Soft: n.Hold == nil, charges: c, named: true, since: time.UnixMilli(n.Reserved), kept: n.TTL,
 	}
 	h.ref.Store(n.Hold)
 	return h
@@ -85,6 +85,7 @@ func (c *charges) nameSoft(ctx context.Context, h *Hold, expires time.Time, ttl 
 		return nil
 	}
 	n := h.name()
+	h.kept = ttl
 	n.ExpireMs, n.TTL = expires.UnixMilli(), ttl
 	before, err := c.ledger.PutName(ctx, n)
 	if err == nil && before != nil {

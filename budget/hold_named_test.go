@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -252,5 +254,76 @@ func TestOnlyAHoldThatIsThereIsExtended(t *testing.T) {
 			require.NoError(t, err)
 			require.ErrorIs(t, again.Extend(ctx, time.Minute), ErrNotFound)
 		}
+	})
+}
+
+// expire removes what has outlived its time to live, as DynamoDB does.
+func (w *world) expire() {
+	w.t.Helper()
+	for _, item := range w.items("") {
+		var d store.Decoder
+		if ends := d.Int(item, store.AttrTTL); ends != 0 && ends <= w.clock.now().Unix() {
+			require.NoError(w.t, w.a.store.Delete(w.t.Context(), w.tables.Usage, store.KeyOf(item)))
+		}
+	}
+}
+
+// TestASettlementSentAgainDaysLaterIsCountedOnce: as long as a hold is found under its id,
+// its record is known.
+func TestASettlementSentAgainDaysLaterIsCountedOnce(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		orgs := map[Enforcement]string{Hard: orgO, Soft: "650e8400-e29b-41d4-a716-446655440000"}
+		for _, org := range []Org{hardOrg(), fixtureOrg()} {
+			org.ID = orgs[org.Enforcement]
+			org.Limits = []PeriodQuota{{Period: Month, Micros: 1_000_000_000}}
+			w.org(org)
+			for n, settledBy := range []*Keeper{w.a, w.b} { // the process that reserved, and another
+				h, err := w.a.ReserveAs(ctx, org.ID, appA, uuid(n), "premium", 1_000_000, time.Minute)
+				require.NoError(t, err)
+				if settledBy == w.b {
+					h, err = w.b.GetHold(ctx, org.ID, appA, uuid(n))
+					require.NoError(t, err)
+				}
+				r, err := h.Settle(ctx, call(n))
+				require.NoError(t, err)
+				require.Equal(t, int64(16_500), r.CostMicros)
+			}
+		}
+		for _, later := range []time.Duration{time.Hour, 50 * time.Hour, 8 * 24 * time.Hour} {
+			w.clock.set(fixtureNow.Add(later))
+			w.expire()
+			for enforcement, org := range orgs {
+				for n := range 2 {
+					h, err := w.b.GetHold(ctx, org, appA, uuid(n))
+					if later > 50*time.Hour && errors.Is(err, ErrNotFound) {
+						continue
+					}
+					require.NoError(t, err)
+					r, err := h.Settle(ctx, call(n))
+					require.NoError(t, err)
+					assert.True(t, r.Duplicate, "%s, %v later", enforcement, later)
+				}
+				day, err := w.b.Totals(ctx, org, appA, "20260123")
+				require.NoError(t, err)
+				assert.Equal(t, int64(2), day.Labels[0].Requests, "%s, %v later", enforcement, later)
+			}
+		}
+	})
+}
+
+// TestAHoldIsFoundUnderItsIDForSoLong, whether or not DynamoDB has removed it yet.
+func TestAHoldIsFoundUnderItsIDForSoLong(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(hardOrg())
+		_, err := reserveAs(t, w.a, uuid(1), 1)
+		require.NoError(t, err)
+		end := at(t, "2026-01-24T05:00:00Z").Add(49 * time.Hour)
+		w.clock.set(end.Add(-time.Second))
+		_, err = w.b.GetHold(t.Context(), orgO, appA, uuid(1))
+		require.NoError(t, err)
+		w.clock.set(end)
+		_, err = w.b.GetHold(t.Context(), orgO, appA, uuid(1))
+		require.ErrorIs(t, err, ErrNotFound)
 	})
 }

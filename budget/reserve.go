@@ -140,6 +140,7 @@ func (c *charges) newReservation(ctx context.Context, t *tenant, h *Hold, expire
 	o := t.account(rule, h.Label, h.Day).Reservation(h.App, id, estimate, expires, t.keepHold(rule, h.Day))
 	if h.named {
 		o.Named(h.name())
+		h.kept = o.Hold.TTL
 	}
 	quota := money.FromMicros(p.quotas[h.Label])
 	o.Cap(ledger.LabelDay(o.Scope, h.Label, h.Day), quota, reset)

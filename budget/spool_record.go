@@ -33,6 +33,7 @@ type SpooledHold struct {
 	Lane       string           `json:"lane,omitempty"`           // which queue of the keeper writes it
 	HoldsMoney bool             `json:"holds_money"`              // false: nothing was held
 	Reserved   time.Time        `json:"reserved_at"`              // no older price holds for the call
+	Kept       int64            `json:"id_kept_epoch,omitempty"`  // until when its id can be settled by, in s since 1970; 0: it has none
 }
 
 type spooledCounter struct {

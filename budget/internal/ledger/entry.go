@@ -69,6 +69,11 @@ func (o *Operation) Settles(h *Hold) {
 	o.debits = append(slices.Clone(h.Debits), tags...)
 }
 
+// KeepRecord keeps the record of a submission until an instant, if it would go before.
+func (o *Operation) KeepRecord(until time.Time) {
+	o.record.Expires = max(o.record.Expires, until.Unix())
+}
+
 // GiveBack makes the operation that gives a hold back.
 func GiveBack(h *Hold) *Operation {
 	o := newOp(opRelease)
