@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -58,7 +59,7 @@ func (p *proxies) address(r *http.Request) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	at := peer.Addr().Unmap()
+	at := peer.Addr().Unmap().WithZone("") // of a proxy on the same link
 	hops := p.hops(r.Header)
 	for i := len(hops) - 1; i >= 0 && p.trust(at); i-- {
 		next, ok := hop(hops[i])
@@ -76,10 +77,10 @@ func (p *proxies) hops(h http.Header) []string {
 	if all == "" {
 		return nil
 	}
-	parts := strings.Split(all, ",")
 	if p.header == forwardedFor {
-		return parts
+		return strings.Split(all, ",")
 	}
+	parts := unquotedSplit(all, ',')
 	for i, part := range parts {
 		parts[i] = forNode(part)
 	}
@@ -88,13 +89,38 @@ func (p *proxies) hops(h http.Header) []string {
 
 // forNode is who is named by for= in an element of Forwarded (RFC 7239); "" for nobody.
 func forNode(element string) string {
-	for pair := range strings.SplitSeq(element, ";") {
+	for _, pair := range unquotedSplit(element, ';') {
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
 		if strings.EqualFold(name, "for") {
 			return strings.Trim(value, `"`)
 		}
 	}
 	return ""
+}
+
+// unquotedSplit parts a header's value where a separator is in no quoted string: a proxy
+// that says which host was asked for quotes what the client wrote. It reads from the end,
+// where the nearest proxy has written, so that a quote that a client left open ends nothing
+// of that.
+func unquotedSplit(text string, separator byte) []string {
+	var parts []string
+	end, quoted := len(text), false
+	for i := len(text) - 1; i >= 0; i-- {
+		switch {
+		case text[i] == '"' && !backslashed(text[:i]):
+			quoted = !quoted
+		case text[i] == separator && !quoted:
+			parts, end = append(parts, text[i+1:end]), i
+		}
+	}
+	parts = append(parts, text[:end])
+	slices.Reverse(parts)
+	return parts
+}
+
+// backslashed reports whether what follows a text in a quoted string stands for itself.
+func backslashed(before string) bool {
+	return (len(before)-len(strings.TrimRight(before, `\`)))%2 == 1
 }
 
 // hop is an address as the headers write them: with a port or without, IPv6 in brackets or

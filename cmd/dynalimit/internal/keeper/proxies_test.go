@@ -10,7 +10,7 @@ import (
 
 // TestAddress: what a header says counts as far as trusted proxies wrote it.
 func TestAddress(t *testing.T) {
-	trusted := []string{"10.0.0.0/8", "192.0.2.7", "fd00::/8"}
+	trusted := []string{"10.0.0.0/8", "192.0.2.7", "fd00::/8", "fe80::/10"}
 	for name, test := range map[string]struct {
 		header string // X-Forwarded-For unless it is said
 		peer   string
@@ -37,6 +37,12 @@ func TestAddress(t *testing.T) {
 		"Forwarded":                         {"Forwarded", "10.1.2.3:4000", []string{`for=1.2.3.4, for=198.51.100.1;proto=https;by=10.1.2.3`}, "", "198.51.100.1"},
 		"Forwarded, IPv6":                   {"Forwarded", "10.1.2.3:4000", []string{`For="[2001:db8::5]:4711"`}, "", "2001:db8::5"},
 		"Forwarded, hidden":                 {"Forwarded", "10.1.2.3:4000", []string{`for=1.2.3.4, for=_hidden`}, "", "10.1.2.3"},
+		"Forwarded, a host with a comma":    {"Forwarded", "10.1.2.3:4000", []string{`for=198.51.100.1;host="a,for=1.2.3.4"`}, "", "198.51.100.1"},
+		"Forwarded, a host with a for":      {"Forwarded", "10.1.2.3:4000", []string{`host="a;for=1.2.3.4";for=198.51.100.1`}, "", "198.51.100.1"},
+		"Forwarded, an escaped quote":       {"Forwarded", "10.1.2.3:4000", []string{`for=198.51.100.1;host="a\",for=1.2.3.4"`}, "", "198.51.100.1"},
+		"Forwarded, an open quote":          {"Forwarded", "10.1.2.3:4000", []string{`for=1.2.3.4;host="`, `for=198.51.100.1;host="b"`}, "", "198.51.100.1"},
+		"Forwarded, an open quote, no more": {"Forwarded", "10.1.2.3:4000", []string{`for=1.2.3.4;host="`, `for=198.51.100.1`}, "", "198.51.100.1"},
+		"a proxy on the same link":          {"", "[fe80::1%eth0]:4000", []string{"198.51.100.1"}, "", "198.51.100.1"},
 		"Forwarded, the other header":       {"Forwarded", "10.1.2.3:4000", []string{`for=198.51.100.1`}, "1.2.3.4", "198.51.100.1"},
 	} {
 		header, other := forwardedFor, forwarded
