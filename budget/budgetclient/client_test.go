@@ -430,6 +430,28 @@ func TestTokensAreRenewedBeforeTheyExpire(t *testing.T) {
 	})
 }
 
+// A proxy in the place of the keeper may ask for any wait: logins are tried again after a
+// minute.
+func TestLoginsArePausedForAMinuteAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := (&fake{}).first("/auth/token", func() (*http.Response, error) {
+			res := html(503)
+			res.Header.Set("Retry-After", "86400")
+			return res, nil
+		})
+		c := newClient(t, f)
+		_, err := c.Submit(t.Context(), org, app, usage())
+		require.ErrorIs(t, err, budget.ErrUnavailable)
+		elapse(59 * time.Second)
+		_, err = c.Submit(t.Context(), org, app, usage())
+		require.ErrorIs(t, err, budget.ErrUnavailable)
+		assert.Equal(t, 1, f.count("/auth/token"), "it is asked to wait")
+		elapse(time.Second)
+		_, err = c.Submit(t.Context(), org, app, usage())
+		require.NoError(t, err)
+	})
+}
+
 // The secret and tokens are in nothing that is printed, logged or returned.
 func TestSecretsAreNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -16,6 +16,11 @@ import (
 // counts those, and refuses to look at any more of a client that fails too often.
 const pauseAfterRefusal = 10 * time.Second
 
+// maxLoginPause bounds for how long no login is tried because an answer asked for that: a
+// keeper forgets failed logins within a minute, and what a proxy says in its place may be
+// over long before.
+const maxLoginPause = time.Minute
+
 // session is the tokens of a login.
 type session struct {
 	mu      sync.Mutex
@@ -132,7 +137,7 @@ func (c *core) refuse(op string, err error) error {
 	var f *fault
 	if errors.As(err, &f) {
 		f.sent = false // the call itself was not
-		c.pause(err, f.after)
+		c.pause(err, min(f.after, maxLoginPause))
 		return err
 	}
 	refusal := &StatusError{Op: op, Status: http.StatusBadRequest, Code: "INVALID_REQUEST"}
