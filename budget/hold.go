@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -187,10 +188,25 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
 	case h.remote != nil:
 		return h.extendRemote(ctx, d)
 	}
-	moved, err := h.charges.ledger.Move(ctx, ref, h.charges.now().Add(d))
+	moved, err := h.charges.extend(ctx, ref, h.charges.now().Add(d))
 	h.ref.Store(moved)
 	if errors.Is(err, ledger.ErrNoHold) {
 		return notFound("hold %s: its lease has ended", h.ID)
 	}
 	return failure("Extend", err)
+}
+
+// extend moves a hold, also one that was moved elsewhere since it was found: by the same
+// request, for one, that was sent again before it was answered.
+func (c *charges) extend(ctx context.Context, ref *ledger.Hold, expires time.Time) (*ledger.Hold, error) {
+	moved, err := c.ledger.Move(ctx, ref, expires)
+	if !errors.Is(err, ledger.ErrNoHold) {
+		return moved, err
+	}
+	found, findErr := c.ledger.Find(ctx, ref.Scope, ref.ExpireMs, ref.ID)
+	if findErr != nil || found == nil {
+		return ref, cmp.Or(findErr, err)
+	}
+	found.Name = ref.Name
+	return c.ledger.Move(ctx, found, expires)
 }

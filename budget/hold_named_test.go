@@ -257,6 +257,33 @@ func TestOnlyAHoldThatIsThereIsExtended(t *testing.T) {
 	})
 }
 
+// TestAHoldIsExtendedByTwoAtOnce, as when a request is sent again before it is answered:
+// the hold has not ended, whichever comes first.
+func TestAHoldIsExtendedByTwoAtOnce(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(hardOrg())
+		ctx := t.Context()
+		_, err := reserveAs(t, w.a, uuid(1), 1_000_000)
+		require.NoError(t, err)
+		one, err := w.a.GetHold(ctx, orgO, appA, uuid(1))
+		require.NoError(t, err)
+		other, err := w.b.GetHold(ctx, orgO, appA, uuid(1))
+		require.NoError(t, err)
+		require.NoError(t, one.Extend(ctx, 10*time.Minute))
+		require.NoError(t, other.Extend(ctx, 20*time.Minute))
+		require.NoError(t, one.Extend(ctx, 20*time.Minute), "it is there by now")
+		assert.Len(t, w.items("HOLD#"), 1)
+		found, err := w.b.GetHold(ctx, orgO, appA, uuid(1))
+		require.NoError(t, err)
+		assert.Equal(t, other.ExpiresAt(), found.ExpiresAt())
+		_, err = found.Settle(ctx, call(1))
+		require.NoError(t, err)
+		w.clock.advance(6 * time.Second)
+		w.requireNothingHeld(1)
+		require.ErrorIs(t, one.Extend(ctx, time.Hour), ErrNotFound)
+	})
+}
+
 // expire removes what has outlived its time to live, as DynamoDB does.
 func (w *world) expire() {
 	w.t.Helper()
