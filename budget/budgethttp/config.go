@@ -1,10 +1,14 @@
 package budgethttp
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 
+	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/budget/credentials"
 )
 
 type (
@@ -65,7 +69,7 @@ func (s *Server) putOrg(ctx context.Context, x *exchange, in *orgInput) (*orgOut
 	if err != nil {
 		return nil, err
 	}
-	issued, err := s.store.As(x.principal).Create(ctx, in.Org, "")
+	issued, err := s.issue(ctx, x, in.Org, "", func() error { _, err := s.keeper.GetOrg(ctx, in.Org); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -79,13 +83,28 @@ func (s *Server) putApp(ctx context.Context, x *exchange, in *appInput) (*appOut
 	if err != nil {
 		return nil, err
 	}
-	issued, err := s.store.As(x.principal).Create(ctx, in.Org, in.App)
+	issued, err := s.issue(ctx, x, in.Org, in.App, func() error { _, err := s.keeper.GetApp(ctx, in.Org, in.App); return err })
 	if err != nil {
 		return nil, err
 	}
 	out := &appOutput{put(issued.Created), wire.NewApp(in.Org, stored)}
 	out.Body.Issued = wire.NewIssued(issued)
 	return out, nil
+}
+
+// issue gives credentials to what was put. If somebody deleted that meanwhile, and ended
+// credentials that were not there yet, these end too: else they would be good again for
+// whoever puts the same id later.
+func (s *Server) issue(ctx context.Context, x *exchange, org, app string, look func() error) (credentials.Issued, error) {
+	store := s.store.As(x.principal)
+	issued, err := store.Create(ctx, org, app)
+	if err != nil || !issued.Created {
+		return issued, err
+	}
+	if gone := look(); errors.Is(gone, budget.ErrNotFound) {
+		return credentials.Issued{}, cmp.Or(store.Delete(ctx, org, app), gone)
+	}
+	return issued, nil
 }
 
 func put(created bool) int {

@@ -1,6 +1,7 @@
 package budgethttp
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 func (w *world) hard() {
@@ -188,4 +190,24 @@ func TestDeletionEndsEverything(t *testing.T) {
 		admin.do(http.MethodDelete, "/api/v1/orgs/"+orgNone, nil).fails(http.StatusNotFound, wire.NotFound)
 		w.a.do(http.MethodDelete, pathO, nil).fails(http.StatusUnauthorized, wire.Unauthorized)
 	})
+}
+
+// What is deleted while a PUT makes its credentials has none afterwards.
+func TestDeletionDuringAPutLeavesNoCredentials(t *testing.T) {
+	for path, body := range map[string]example{"/api/v1/orgs/" + orgNone: exampleOrg, pathA: exampleApp} {
+		w := newWorld(t)
+		var began atomic.Bool
+		var deleted atomic.Int64
+		w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if bytes.Contains(r.Body, []byte("CLIENT#")) && !began.Swap(true) { // the PUT asks whether it has any
+				deleted.Store(int64(w.b.as("key").do(http.MethodDelete, path, nil).status))
+			}
+			return ddbmem.Fault{}
+		})
+		w.a.as("key").do(http.MethodPut, path, body).fails(http.StatusNotFound, wire.NotFound)
+		w.db.SetFaults(nil)
+		assert.Equal(t, int64(http.StatusOK), deleted.Load())
+		w.a.as("key").do(http.MethodPost, path+"/credentials/rotate", example{"grace_hours": 0}).fails(http.StatusNotFound, wire.NotFound)
+		w.b.as("key").do(http.MethodPut, path, body).is(http.StatusCreated)
+	}
 }
