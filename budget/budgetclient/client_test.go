@@ -642,6 +642,29 @@ func TestStaleAnswers(t *testing.T) {
 	})
 }
 
+// A clock that is behind the keeper's takes no hold for longer than it lasts: whoever extends
+// it in time goes by that clock.
+func TestHoldsEndByTheClockThatIsBehind(t *testing.T) {
+	keeper := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // its holds end a minute later
+	for name, test := range map[string]struct{ skew, want time.Duration }{
+		"the same": {0, time.Minute}, "behind": {-40 * time.Second, 20 * time.Second}, "ahead": {40 * time.Second, time.Minute},
+	} {
+		f := &fake{}
+		c := newClient(t, f, func(o *Options) { o.Now = func() time.Time { return keeper.Add(test.skew) } })
+		held, err := c.Reserve(t.Context(), org, app, "premium", 1, time.Minute)
+		require.NoError(t, err)
+		assert.Equal(t, keeper.Add(test.want), held.ExpiresAt().UTC(), name)
+		f.answer = func(r *http.Request, _ []byte) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/extend") {
+				return reply(200, fmt.Sprintf(`{"hold_id":%q,"holds":"money","expires_at":"2000-01-01T00:05:00Z"}`, held.ID)), nil
+			}
+			return nil, nil
+		}
+		require.NoError(t, held.Extend(t.Context(), 5*time.Minute))
+		assert.Equal(t, keeper.Add(4*time.Minute+test.want), held.ExpiresAt().UTC(), name)
+	}
+}
+
 // What ends a call goes on when its ctx is cancelled, for as long as it may take.
 func TestEndsOfCallsOutliveTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,7 +60,7 @@ func (c *Client) ReserveAs(ctx context.Context, org, app, id, label string, micr
 	case err == nil:
 		r := budget.RemoteHold{
 			ID: id, Org: org, App: app, Label: label, Model: h.Model, Day: h.Day, EstimateMicros: micros,
-			Soft: h.nothing() && !h.Degraded, Degraded: h.Degraded, ExpiresAt: h.Expires, Reserved: reserved,
+			Soft: h.nothing() && !h.Degraded, Degraded: h.Degraded, ExpiresAt: ends(h.Expires, reserved, lease), Reserved: reserved,
 		}
 		if h.nothing() {
 			r.ExpiresAt = time.Time{}
@@ -145,6 +145,7 @@ func (h holds) ReleaseHold(ctx context.Context, held *budget.Hold) error {
 // ExtendHold extends over the API.
 func (h holds) ExtendHold(ctx context.Context, held *budget.Hold, d time.Duration) (time.Time, error) {
 	var answer heldAnswer
+	asked := h.opts.Now()
 	_, err := h.do(ctx, &call{
 		op: "Extend", method: http.MethodPost, path: h.path + "/holds/" + held.ID + "/extend", writes: true, into: &answer,
 		body: map[string]any{"lease_secs": seconds(d)},
@@ -155,7 +156,17 @@ func (h holds) ExtendHold(ctx context.Context, held *budget.Hold, d time.Duratio
 			return nil
 		},
 	})
-	return answer.Expires, err
+	return ends(answer.Expires, asked, d), err
+}
+
+// ends is when a lease ends that was asked for so long: as the keeper says, or sooner by the
+// clock here, which may be behind and is what whoever extends the hold in time goes by. The
+// zero time, of a hold of nothing, stays.
+func ends(expires, asked time.Time, lease time.Duration) time.Time {
+	if here := asked.Add(time.Duration(seconds(lease)) * time.Second); here.Before(expires) {
+		return here
+	}
+	return expires
 }
 
 // lasting is ctx without its cancellation, for what ends a call: it lasts until ctx's
