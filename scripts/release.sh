@@ -78,7 +78,7 @@ one_binary() {
   : "${VERSION:?say which release this is}" "${COMMIT:?say what it is built from}" "${SOURCE_DATE_EPOCH:?say when that was}"
   settle_environment
   workspace=$(mktemp -d)
-  release_workspace "$workspace" cmd/dynalimit budget/budgethttp
+  release_workspace "$workspace" cmd/dynalimit budget/budgethttp budget/secretsmanager
   mkdir -p "$1"
   name=$(binary_name)
   compile "$1/$name"
@@ -114,7 +114,7 @@ build_tree() {
   mkdir -p "$out" "$tree.bin"
   (
     cd "$tree"
-    release_workspace "$tree.bin" cmd/dynalimit budget/budgethttp
+    release_workspace "$tree.bin" cmd/dynalimit budget/budgethttp budget/secretsmanager
     unset GOOS GOARCH # of the machine itself
     go build -trimpath -o "$tree.bin/release" ./internal/release # from what the command compiles too
     for platform in "$@"; do

@@ -71,7 +71,10 @@ func validOwner(org, app string) error {
 	return nil
 }
 
-func clientKey(id string) store.Key { return store.Key{PK: "CLIENT#" + id, SK: rootSK} }
+// clientPrefix begins the partitions of clients.
+const clientPrefix = "CLIENT#"
+
+func clientKey(id string) store.Key { return store.Key{PK: clientPrefix + id, SK: rootSK} }
 
 // account is a client as it is stored. The zero account is none.
 type account struct {

@@ -112,7 +112,7 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 		return Rotation{}, conflict("the credentials of %s were changed by somebody else at the same time; look, and rotate again if they still need it", seen.id())
 	}
 	if err != nil {
-		return Rotation{}, failure("Rotate", err)
+		return rotation, failure("Rotate", err)
 	}
 	rotation.Issued = issued
 	return rotation, nil

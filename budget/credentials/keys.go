@@ -21,8 +21,9 @@ const KeyDelay = 5 * time.Minute
 // EdDSA is the algorithm of every signing key: Ed25519, as JWS names it.
 const EdDSA = "EdDSA"
 
-// maxKeys bounds the signing keys and the peppers of a set, each.
-const maxKeys = 16
+// MaxKeys bounds the signing keys and the peppers of a set, each: every login computes one
+// HMAC for each pepper.
+const MaxKeys = 16
 
 var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
@@ -135,8 +136,8 @@ func withoutText(err error) string {
 
 // eachKey checks a list of keys and walks it.
 func eachKey(field string, entries []keyEntry, each func(keyEntry, []byte)) error {
-	if len(entries) < 1 || len(entries) > maxKeys {
-		return invalid(field, "are %d; give 1 to %d keys", len(entries), maxKeys)
+	if len(entries) < 1 || len(entries) > MaxKeys {
+		return invalid(field, "are %d; give 1 to %d keys", len(entries), MaxKeys)
 	}
 	seen := map[string]bool{}
 	for i, e := range entries {
@@ -166,6 +167,10 @@ func NewKeySet(random io.Reader, now time.Time) (*KeySet, error) {
 // Rotated is the set with a new signing key and a new pepper, and without the signing keys
 // whose successors have signed for longer than the longest token is good. Peppers stay:
 // hashes name them. Nil takes crypto/rand.
+//
+// Errors: *ValidationError for a set that is full. One of MaxKeys peppers is until
+// WithoutPeppers takes out those that no hash names; one of as many signing keys until the
+// first of them has signed no token that is still good.
 func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration) (*KeySet, error) {
 	now = now.UTC().Truncate(time.Second)
 	id := now.Format("20060102T150405")
@@ -176,6 +181,12 @@ func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration)
 		}
 		doc.Signing = append(doc.Signing, s.entry())
 	}
+	switch {
+	case len(doc.Peppers) >= MaxKeys:
+		return nil, invalid("keys.peppers", "are %d, as many as there may be; take out those that no hash names: WithoutPeppers, with what Store.PepperUse counts", len(doc.Peppers))
+	case len(doc.Signing) >= MaxKeys:
+		return nil, invalid("keys.signing", "are %d, as many as there may be, and each may have signed a token that is good; rotate fewer than %d times in the time that the longest is", len(doc.Signing), MaxKeys)
+	}
 	for _, list := range []*[]keyEntry{&doc.Signing, &doc.Peppers} {
 		key, err := draw(random)
 		if err != nil {
@@ -184,6 +195,34 @@ func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration)
 		*list = append(*list, keyEntry{ID: id, Created: now, Key: base64.StdEncoding.EncodeToString(key)})
 	}
 	return doc.set()
+}
+
+// Peppers are all of the set, the oldest first.
+func (k *KeySet) Peppers() []Pepper { return slices.Clone(k.peppers) }
+
+// WithoutPeppers is the set without some peppers: secrets whose hashes name them log in no
+// more, see Store.PepperUse. It takes out those alone that no process hashes with any
+// longer: the pepper in their place must have been in use for a day.
+//
+// Errors: *ValidationError for a pepper that is not there or may still be used.
+func (k *KeySet) WithoutPeppers(now time.Time, ids ...string) (*KeySet, error) {
+	settled := k.Settled(now)
+	for _, id := range ids {
+		switch {
+		case !slices.ContainsFunc(k.peppers, func(p Pepper) bool { return p.ID == id }):
+			return nil, invalid("peppers", "%q is not among the keys", id)
+		case !slices.ContainsFunc(settled, func(p Pepper) bool { return p.ID == id }):
+			return nil, invalid("peppers", "%s may still be used: take it out when another has been in its place for a day", id)
+		}
+	}
+	return &KeySet{signing: k.signing, peppers: slices.DeleteFunc(k.Peppers(), func(p Pepper) bool { return slices.Contains(ids, p.ID) })}, nil
+}
+
+// Settled are the peppers that no process hashes with any longer, the oldest first: another
+// has been in the place of each for a day.
+func (k *KeySet) Settled(now time.Time) []Pepper {
+	i := slices.IndexFunc(k.peppers, func(p Pepper) bool { return p.ID == k.Pepper(now.Add(-24 * time.Hour)).ID })
+	return k.Peppers()[:i]
 }
 
 func entriesOf[K any](keys []K, entry func(K) keyEntry) []keyEntry {

@@ -1,6 +1,6 @@
 // Package secretsmanager reads the keys of a keeper from AWS Secrets Manager:
 //
-//	keys, err := credentials.WatchKeys(ctx, secretsmanager.Keys(secretsmanager.NewFromConfig(cfg), "keeper/keys"),
+//	keys, err := credentials.WatchKeys(ctx, secretsmanager.FromConfig(cfg, "keeper/keys"),
 //		&credentials.WatchOptions{Interval: time.Minute})
 //
 // The secret is a document as credentials.ParseKeySet reads it, as text or as bytes. It needs
@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
 
@@ -26,6 +28,16 @@ type Client interface {
 	GetSecretValue(
 		context.Context, *secretsmanager.GetSecretValueInput, ...func(*secretsmanager.Options),
 	) (*secretsmanager.GetSecretValueOutput, error)
+}
+
+// FromConfig is Keys with a client of an AWS configuration. A secret that is named by its
+// ARN is read in the region of that, another in the configuration's.
+func FromConfig(cfg aws.Config, secret string) func(context.Context) ([]byte, error) {
+	return Keys(secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
+		if named, err := arn.Parse(secret); err == nil && named.Region != "" {
+			o.Region = named.Region
+		}
+	}), secret)
 }
 
 // Keys reads the current version of a secret, by its name or ARN. It makes no request

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/stretchr/testify/assert"
@@ -52,6 +54,26 @@ func TestKeysAreReadFromTheSecret(t *testing.T) {
 		assert.JSONEq(t, `{"signing":[]}`, string(document))
 	}
 	assert.Equal(t, []map[string]any{{"SecretId": "keeper/keys"}, {"SecretId": "keeper/keys"}}, v.asked)
+}
+
+// A secret is read in the region of its ARN, or else in that of the configuration.
+func TestKeysAreReadInTheirRegion(t *testing.T) {
+	var scopes []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "/")
+		_, scope, _ = strings.Cut(scope, "/") // what is before is the day
+		scope, _, _ = strings.Cut(scope, "/")
+		scopes = append(scopes, scope)
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		_, _ = w.Write([]byte(`{"SecretString":"{}"}`))
+	}))
+	defer server.Close()
+	cfg := aws.Config{Region: "eu-west-1", BaseEndpoint: &server.URL, HTTPClient: server.Client(), Credentials: credentials.NewStaticCredentialsProvider("x", "y", "")}
+	for _, secret := range []string{"keeper/keys", "arn:aws:secretsmanager:us-east-2:123456789012:secret:keeper/keys-AbCdEf"} {
+		_, err := FromConfig(cfg, secret)(t.Context())
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{"eu-west-1", "us-east-2"}, scopes)
 }
 
 func TestSecretThatCannotBeRead(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,14 +23,15 @@ type budgetCmd struct {
 	Usage        string `help:"Table of counters, records and holds." default:"usage"`
 	CreateTables bool   `help:"Create the two tables if they are missing."`
 
-	Orgs     orgsCmd     `cmd:"" help:"List, show and configure organisations."`
-	Apps     appsCmd     `cmd:"" help:"List, show and configure the apps of an organisation."`
+	Orgs     orgsCmd     `cmd:"" help:"List, show, configure and delete organisations."`
+	Apps     appsCmd     `cmd:"" help:"List, show, configure and delete the apps of an organisation."`
 	Quotas   quotasCmd   `cmd:"" help:"Show or set what labels may cost."`
 	Today    todayCmd    `cmd:"" help:"Show what each label has cost today, as bars."`
 	History  historyCmd  `cmd:"" help:"Show what the last days cost, as a chart."`
 	Override overrideCmd `cmd:"" help:"Force an app's label for some time, or end that."`
 	Adjust   adjustCmd   `cmd:"" help:"Charge or credit a label's day by hand."`
 	Sweep    sweepCmd    `cmd:"" help:"Close days that are over and give back expired holds."`
+	Retire   retireCmd   `cmd:"" help:"Write an organisation's old days into files, and keep them no longer."`
 
 	Recommend   recommendCmd   `cmd:"" help:"Show which label an app may use now, and why."`
 	Adjustments adjustmentsCmd `cmd:"" help:"List what was charged and credited by hand."`
@@ -121,6 +123,8 @@ func (b *budgetCmd) explain(err error) error {
 		next += "correct it and try again; --help has an example"
 	case errors.Is(err, credentials.ErrConflict): // it says what to do
 		return &failure{exitConflict, err}
+	case errors.Is(err, budget.ErrConflict) && strings.Contains(err.Error(), "is being deleted"): // it says what to do
+		return err
 	case errors.Is(err, budget.ErrConflict):
 		next = "somebody else changed it at the same time: try again"
 	case errors.Is(err, syscall.ECONNREFUSED):

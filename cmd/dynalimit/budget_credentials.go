@@ -231,7 +231,7 @@ func (c account) issue(
 	ctx context.Context, b *budgetCmd, out *term.Output, to handover, with keysetFlag, dryRun bool,
 	do func(*budget.Keeper, *credentials.Store, *credentialsJSON) (credentials.Issued, error),
 ) error {
-	keys, err := with.keys(ctx)
+	keys, err := with.keys(ctx, b.globals)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,10 @@ func (c account) issue(
 		if dryRun && checked(err) {
 			j.DryRun = true
 			return out.Show(j, func() {
-				fmt.Fprintf(out, "Would make a secret for %s.\nDry run: nothing was changed.\n", c.who())
+				fmt.Fprintf(out, "Would make a secret for %s.\n", c.who())
+				fields(out, "one before until", momentText(j.GraceUntil))
+				j.printDropped(out, "would work no longer")
+				fmt.Fprintln(out, "Dry run: nothing was changed.")
 			})
 		}
 		if err != nil {
@@ -290,8 +293,13 @@ func (c account) fetch(ctx context.Context, store *credentials.Store, token cred
 func (c account) print(out *term.Output, j credentialsJSON, secret string) {
 	fmt.Fprintf(out, "Made a secret for %s. Nobody can read it again.\n", out.Bold(c.who()))
 	fields(out, "client id", j.ClientID, "secret", secret, "one before until", momentText(j.GraceUntil))
+	j.printDropped(out, "works no longer")
+}
+
+// printDropped tells of the third of three secrets.
+func (j credentialsJSON) printDropped(out *term.Output, what string) {
 	if j.Dropped {
-		fmt.Fprintln(out, out.Yellow("The secret before the last one works no longer: at most two do."))
+		fmt.Fprintln(out, out.Yellow("The secret before the last one "+what+": at most two do."))
 	}
 }
 

@@ -47,9 +47,12 @@ func TestBudgetCredentialsTranscript(t *testing.T) {
 		{"credentials", "show", acme, "chat"},
 		{"credentials", "show", acme, "chat", "--json"},
 		{"credentials", "rotate", acme, "chat", "--keyset", keyset, "--show", "--dry-run"},
+		{"credentials", "rotate", acme, "chat", "--keyset", keyset, "--show", "--dry-run", "--grace", "0", "--json"},
 		{"credentials", "rotate", acme, "chat", "--keyset", keyset, "--show"},
 		{"credentials", "rotate", acme, "chat", "--keyset", keyset, "--grace", "7d", "--out", "chat-2.json", "--json"},
 		{"credentials", "rotate", acme, "chat", "--keyset", keyset, "--grace", "7d", "--out", "chat-3.json"},
+		{"credentials", "rotate", acme, "chat", "--keyset", keyset, "--out", "chat-4.json", "--dry-run"},
+		{"credentials", "rotate", acme, "chat", "--keyset", keyset, "--out", "chat-4.json", "--dry-run", "--json"},
 		{"credentials", "rotate", acme, "chat", "--keyset", keyset, "--grace", "90m", "--show"},
 		{"credentials", "rotate", acme, "batch", "--keyset", keyset, "--show"},
 		{"credentials", "revoke", acme, "chat", "--dry-run"},
@@ -113,6 +116,28 @@ func TestBudgetKeysetTranscript(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, fs.FileMode(0o600), info.Mode())
 	}
+}
+
+// TestKeysThatCannotBeWrittenStay: the file has the keys that it had, and what to do is said
+// in words of this command.
+func TestKeysThatCannotBeWrittenStay(t *testing.T) {
+	s := newShell(t, "budget")
+	t.Chdir(t.TempDir())
+	s.must("keyset", "create", "--out", "keys.json")
+	was, err := os.ReadFile("keys.json")
+	require.NoError(t, err)
+	long := strings.Repeat("k", 250) // no name is left for a file beside it
+	require.NoError(t, os.WriteFile(long, was, 0o600))
+	s.now = s.now.Add(time.Hour)
+	code, stdout, stderr := s.run("keyset", "rotate", long)
+	assert.Equal(t, exitFailed, code)
+	assert.Empty(t, stdout)
+	assert.Contains(t, stderr, "cannot be written")
+	assert.Contains(t, stderr, "it has the keys that it had")
+	assert.NotContains(t, stderr, "-o")
+	is, err := os.ReadFile(long)
+	require.NoError(t, err)
+	assert.Equal(t, string(was), string(is))
 }
 
 // TestSecretsOutliveARotationOfKeys: what was hashed before logs in after, and what is

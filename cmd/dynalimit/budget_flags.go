@@ -61,7 +61,7 @@ var flags = map[string]string{
 	"tight_mode_threshold_pct": "--tight", "day": "--day", "until": "--for", "reason": "--reason", "delta_micros": "--charge or --credit",
 	"id": "--id", "from": "--to and --days", "to": "--to and --days",
 	"name": "NAME", "grace_period_hours": "--grace", "keys": "--keyset",
-	"principal": "--principal", "accept": "--accept", "list": "--list",
+	"before": "--before", "keep": "--keep", "principal": "--principal", "accept": "--accept", "list": "--list",
 }
 
 // flagOf is the flag or argument that an invalid field comes from.
@@ -94,7 +94,7 @@ func (e datedError) Unwrap() error { return e.error }
 
 // inDates writes the days of an invalid day as they are typed.
 func inDates(err error) error {
-	if slices.Contains([]string{"--day", "--to and --days"}, flagOf(err)) {
+	if slices.Contains([]string{"--day", "--before", "--to and --days"}, flagOf(err)) {
 		return datedError{err}
 	}
 	return err

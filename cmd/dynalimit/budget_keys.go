@@ -82,7 +82,7 @@ Examples:
 // Run makes one.
 func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.dryRun = c.DryRun
-	keys, err := c.keys(ctx)
+	keys, err := c.keys(ctx, b.globals)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 type keysetCmd struct {
 	Create keysetCreateCmd `cmd:"" help:"Make a file of keys."`
 	Rotate keysetRotateCmd `cmd:"" help:"Put a new signing key and a new pepper into a file of keys."`
+	Prune  keysetPruneCmd  `cmd:"" help:"Drop peppers from a file of keys that no secret is hashed under."`
 }
 
 // keysetJSON is a file of keys, for programs, without its keys.
@@ -67,6 +68,18 @@ func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
 	})
 }
 
+// writeKeys replaces a file of keys as a whole.
+func writeKeys(path string, keys *credentials.KeySet) error {
+	err := wholeFile(path, 0o600, func(to io.Writer) error {
+		_, err := io.WriteString(to, keys.Document().Reveal()+"\n")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%w; it has the keys that it had: have its folder writable, and try again", err)
+	}
+	return nil
+}
+
 type keysetRotateCmd struct {
 	File    string `arg:"" help:"The file."`
 	Longest string `help:"How long the longest token is good: signing keys that were replaced before that are left out. Default: 30d." default:"30d" placeholder:"TIME"`
@@ -76,8 +89,9 @@ type keysetRotateCmd struct {
 // Help is shown by --help.
 func (keysetRotateCmd) Help() string {
 	return `The new keys are used 5 minutes later: until then every process that reads the file has
-them, and recognises what they signed. Peppers are kept: hashes name theirs, and each is
-replaced at the next login. The file is replaced as a whole.
+them, and recognises what they signed. Peppers are kept, at most 16: hashes name theirs,
+and each is replaced at the next login; 'prune' drops those that none names any more. The
+file is replaced as a whole.
 
 Examples:
   dynalimit budget keyset rotate keys.json
@@ -90,9 +104,13 @@ func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
 	if err != nil {
 		return badInput("--longest %w", err)
 	}
-	old, err := keysetFlag{c.File}.keys(ctx)
+	old, err := keysOf(ctx, c.File)
 	if err != nil {
 		return err
+	}
+	if len(old.Peppers()) >= credentials.MaxKeys {
+		return badInput("%s has %d peppers, as many as there may be: drop those that no secret is hashed under with 'dynalimit budget keyset prune %s', and rotate it then",
+			term.Plain(c.File), credentials.MaxKeys, term.Plain(c.File))
 	}
 	at := now(ctx)
 	keys, err := old.Rotated(nil, at, longest)
@@ -100,10 +118,7 @@ func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
 		return badInput("%w", err)
 	}
 	if !c.DryRun {
-		if err := wholeFile(c.File, 0o600, func(to io.Writer) error {
-			_, err := io.WriteString(to, keys.Document().Reveal()+"\n")
-			return err
-		}); err != nil {
+		if err := writeKeys(c.File, keys); err != nil {
 			return err
 		}
 	}

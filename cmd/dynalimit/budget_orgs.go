@@ -18,12 +18,16 @@ type orgsCmd struct {
 	List orgsListCmd `cmd:"" help:"List the organisations."`
 	Show orgsShowCmd `cmd:"" help:"Show an organisation's configuration."`
 	Put  orgsPutCmd  `cmd:"" help:"Create an organisation, or change what is given."`
+
+	Delete orgsDeleteCmd `cmd:"" help:"Delete an organisation with its apps and credentials."`
 }
 
 type appsCmd struct {
 	List appsListCmd `cmd:"" help:"List an organisation's apps."`
 	Show appsShowCmd `cmd:"" help:"Show what an app does not inherit."`
 	Put  appsPutCmd  `cmd:"" help:"Create an app, or change what is given."`
+
+	Delete appsDeleteCmd `cmd:"" help:"Delete an app with its credentials."`
 }
 
 // policyJSON is what organisations and apps both have.

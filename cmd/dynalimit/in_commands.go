@@ -24,6 +24,10 @@ var commandOf = map[string]string{
 	"SetSystemLimits":    "system set",
 	"DeleteEntityLimits": "limits delete",
 	"SetBlocked":         "block set",
+	"PutOrg":             "budget orgs put",
+	"PutApp":             "budget apps put",
+	"DeleteOrg":          "budget orgs delete",
+	"DeleteApp":          "budget apps delete",
 }
 
 // method is a method as errors name one: "register it with Repository.RegisterNamespace",

@@ -31,8 +31,12 @@ type keeperServeCmd struct {
 	Control         string        `help:"Table of configuration, prices and credentials." default:"control" env:"DYNALIMIT_KEEPER_CONTROL"`
 	Usage           string        `help:"Table of counters, records and holds." default:"usage" env:"DYNALIMIT_KEEPER_USAGE"`
 	CreateTables    bool          `help:"Create tables that are missing."`
+	Spool           string        `help:"File of this process alone that keeps usage while DynamoDB does not take it. Default: none, then such usage is refused." env:"DYNALIMIT_KEEPER_SPOOL" placeholder:"FILE"`
 	keysetFlag
 }
+
+// keeperLocalHelp is what --local is here.
+const keeperLocalHelp = "Keep the tables in memory, with an organisation to try; nothing else is needed."
 
 // Help is shown by --help.
 func (keeperServeCmd) Help() string {
@@ -72,6 +76,7 @@ func (c keeperServeCmd) config() (keeper.Config, error) {
 	override(&config.Shutdown.Delay, keeper.Span(c.ShutdownDelay))
 	override(&config.Shutdown.Time, keeper.Span(c.ShutdownTime))
 	override(&config.Keyset, c.Keyset)
+	override(&config.Spool, c.Spool)
 	if len(c.BehindProxy) > 0 {
 		config.BehindProxy = c.BehindProxy
 	}

@@ -64,7 +64,8 @@ func (c keeperServeCmd) stored(ctx context.Context, g *globals, config keeper.Co
 	if parts.Principal, err = o.Identity(ctx, cfg); err != nil {
 		return nil, err
 	}
-	keys, err := keysetFlag{config.Keyset}.keys(ctx) // its errors say what to do
+	named := keysetFlag{config.Keyset}
+	keys, err := named.keys(ctx, g) // its errors say what to do
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,11 @@ func (c keeperServeCmd) stored(ctx context.Context, g *globals, config keeper.Co
 		parts.Keys = keys
 		return func() {}, nil
 	}
-	watched, err := credentials.WatchKeys(ctx, credentials.KeysFile(config.Keyset), &credentials.WatchOptions{Logger: parts.Logger})
+	load, every, err := named.loader(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	watched, err := credentials.WatchKeys(ctx, load, &credentials.WatchOptions{Interval: every, Logger: parts.Logger})
 	if err != nil {
 		return nil, badInput("%s: %w", term.Plain(config.Keyset), err)
 	}

@@ -303,6 +303,7 @@ func TestKeeperRefuses(t *testing.T) {
 		"twice.yaml":   "listen: 127.0.0.1:0\nlisten: 127.0.0.1:1\n",
 		"kind.yaml":    "shutdown:\n  time: soon\n",
 		"open.yaml":    "listen: 0.0.0.0:8080\n",
+		"lost.yaml":    "on_unavailable: {submit: allow}\n",
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
@@ -325,6 +326,8 @@ func TestKeeperRefuses(t *testing.T) {
 		{[]string{"--cors-origin", "*"}, []string{`"*"`, "https://"}},
 		{[]string{"--shutdown-time", "1h"}, []string{"shutdown.time", "15m"}},
 		{[]string{"--local", "--endpoint", "http://127.0.0.1:1"}, []string{"--local", "--endpoint"}},
+		{[]string{"--config", "lost.yaml"}, []string{"on_unavailable.submit", "--spool FILE"}},
+		{[]string{"--endpoint", "http://127.0.0.1:1", "--keyset", "secretsmanager:"}, []string{"names no secret", "secretsmanager:keeper/keys"}},
 		{[]string{"--endpoint", "http://127.0.0.1:1"}, []string{"--keyset", "DYNALIMIT_KEYSET"}},
 	} {
 		code, stdout, stderr := runPlain(t, append([]string{"keeper", "serve", "--as", "ann"}, test.args...)...)
@@ -362,4 +365,86 @@ func TestKeeperTakesFlagsBeforeEnvironmentBeforeFile(t *testing.T) {
 	assert.Equal(t, "127.0.0.1:3", config.Listen, "the flag")
 	assert.Equal(t, "off", config.Metrics, "the environment")
 	assert.EqualValues(t, 7*time.Second, config.Shutdown.Time, "the file")
+}
+
+// TestKeeperKeepsUsageWhileTheTableDoesNot: with a spool it acknowledges usage that DynamoDB
+// does not take, and counts it once when it does; two processes cannot share one.
+func TestKeeperKeepsUsageWhileTheTableDoesNot(t *testing.T) {
+	f := newFleet(t)
+	spool := filepath.Join(t.TempDir(), "keeper.spool")
+	k := f.start(t, "--spool", spool)
+	token := k.login(t, f.client)
+	status, body := k.ask(t, http.MethodPost, usageURL(k), token, aCall(1))
+	require.Equal(t, http.StatusAccepted, status, body)
+
+	code, _, stderr := runPlain(t, "keeper", "serve", "--endpoint", f.endpoint, "--as", "ann", "--keyset", f.keyset,
+		"--listen", "127.0.0.1:0", "--metrics", "off", "--spool", spool)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "another keeper's spool")
+	assert.Contains(t, stderr, "--spool")
+
+	f.db.SetFaults(loseUsage)
+	status, body = k.ask(t, http.MethodPost, usageURL(k), token, aCall(2))
+	require.Equal(t, http.StatusAccepted, status, body)
+	assert.Equal(t, "spooled", body["status"])
+	assert.InDelta(t, 1, k.scrape(t, "dynalimit_keeper_spooled_records"), 0)
+	f.db.SetFaults(nil)
+	require.Eventually(t, func() bool { return k.scrape(t, "dynalimit_keeper_spooled_records") == 0 }, 30*time.Second, 50*time.Millisecond, k.logged)
+	code, _ = k.stop()
+	assert.Equal(t, exitOK, code, k.logged())
+	day, err := f.keeper.Totals(t.Context(), fleetOrg, fleetApp, "")
+	require.NoError(t, err)
+	require.Len(t, day.Labels, 1)
+	assert.EqualValues(t, 2, day.Labels[0].Requests)
+}
+
+// loseUsage refuses what is written to the table of usage.
+func loseUsage(r *ddbmem.Request) ddbmem.Fault {
+	if r.Operation == "TransactWriteItems" || r.Operation == "UpdateItem" {
+		return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+	}
+	return ddbmem.Fault{}
+}
+
+// TestKeeperTakesKeysFromSecretsManager: a secret stands in the place of a file, also for
+// commands that make credentials.
+func TestKeeperTakesKeysFromSecretsManager(t *testing.T) {
+	f := newFleet(t)
+	document, err := os.ReadFile(f.keyset)
+	require.NoError(t, err)
+	var asked atomic.Int64
+	vault := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		var body struct{ SecretId string }
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&body))
+		assert.Equal(t, "secretsmanager.GetSecretValue", r.Header.Get("X-Amz-Target"))
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		if body.SecretId != "keeper/keys" {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"__type":"ResourceNotFoundException","Message":"no such secret"}`)
+			return
+		}
+		answer, _ := json.Marshal(map[string]string{"SecretString": string(document)})
+		_, _ = w.Write(answer)
+	}))
+	defer vault.Close()
+	t.Setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", vault.URL)
+	k := f.start(t, "--keyset", "secretsmanager:keeper/keys")
+	k.login(t, f.client)
+	assert.NotZero(t, asked.Load())
+	code, stdout, stderr := runPlain(t, "budget", "keys", "create", "deploy", "--show", "--endpoint", f.endpoint, "--as", "ann", "--keyset", "secretsmanager:keeper/keys")
+	assert.Equal(t, exitOK, code, stderr)
+	assert.Regexp(t, aSecret, stdout)
+	code, _, stderr = runPlain(t, "keeper", "serve", "--endpoint", f.endpoint, "--as", "ann", "--keyset", "secretsmanager:nowhere")
+	assert.Equal(t, exitFailed, code)
+	for _, want := range []string{"nowhere cannot be read", "ResourceNotFoundException", "secretsmanager:GetSecretValue"} {
+		assert.Contains(t, stderr, want)
+	}
+	code, _, stderr = runPlain(t, "budget", "keyset", "rotate", "secretsmanager:keeper/keys")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "is no file")
+	for _, key := range strings.Split(string(document), `"key": "`)[1:] {
+		secret, _, _ := strings.Cut(key, `"`)
+		assert.NotContains(t, k.logged()+stdout+stderr, secret)
+	}
 }

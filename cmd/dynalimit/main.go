@@ -108,6 +108,7 @@ func newParser(ctx context.Context, all *commands, out *term.Output, stderr io.W
 		kong.Writers(out, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Help(printHelp),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "where", Title: "Where the table is:"},
 			{Key: "how", Title: "Every command:"},
@@ -115,6 +116,20 @@ func newParser(ctx context.Context, all *commands, out *term.Output, stderr io.W
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(out, &all.globals),
 	)
+}
+
+// printHelp is kong's own, with what --local is for the command that has tables of its own.
+func printHelp(options kong.HelpOptions, c *kong.Context) error {
+	if node := c.Selected(); node != nil && node.FullPath() == "dynalimit keeper serve" {
+		for _, group := range node.AllFlags(true) {
+			for _, flag := range group {
+				if flag.Name == "local" {
+					flag.Help = keeperLocalHelp
+				}
+			}
+		}
+	}
+	return kong.DefaultHelpPrinter(options, c)
 }
 
 // helpHint names the help that explains the arguments err is about.

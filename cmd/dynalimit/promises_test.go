@@ -26,8 +26,9 @@ var changing = map[string]string{
 	"budget orgs put": "", "budget apps put": "", "budget quotas set": "", "budget override": "",
 	"budget adjust": "", "budget prices set": "", "budget prices reset": "", "budget prices import": "", "budget prices about": "",
 	"budget sweep":              "",
+	"budget orgs delete": "", "budget apps delete": "", "budget retire": "",
 	"budget credentials create": "", "budget credentials rotate": "", "budget credentials revoke": "", "budget keys create": "", "budget keys revoke": "",
-	"budget keyset create": "", "budget keyset rotate": "",
+	"budget keyset create": "", "budget keyset rotate": "", "budget keyset prune": "",
 	"usage repair": "",
 	"local":        "it serves until it is stopped",
 	"keeper serve": "it serves until it is stopped",
@@ -37,7 +38,8 @@ var changing = map[string]string{
 // destroying are the commands after which something is gone: they ask.
 var destroying = []string{
 	"entity delete", "namespace delete", "namespace purge", "table delete", "stack delete", "migrate", "manifest apply", "block set", "usage repair",
-	"budget credentials revoke", "budget keys revoke",
+	"budget credentials revoke", "budget keys revoke", "budget orgs delete", "budget apps delete", "budget retire",
+	"budget keyset prune",
 }
 
 // TestCommandsThatChangeSomethingSayWhatWould: each has --dry-run, and those that destroy

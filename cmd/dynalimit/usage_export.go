@@ -71,7 +71,7 @@ func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 			return c.write(out, all, tally)
 		}
 		if err := wholeFile(c.Output, 0o644, func(to io.Writer) error { return c.write(to, all, tally) }); err != nil {
-			return err
+			return orAnother(err)
 		}
 		return out.Show(done, func() {
 			fmt.Fprintf(out, "%s written to %s.\n", notation.Many(done.Windows, "window"), term.Plain(c.Output))
@@ -163,7 +163,24 @@ func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) (err 
 }
 
 func notWritten(path string, err error) error {
-	return fmt.Errorf("%s cannot be written: %w; name another file with -o", path, withoutPath(err))
+	return &unwrittenFile{path, withoutPath(err)}
+}
+
+// unwrittenFile says that a file could not be written.
+type unwrittenFile struct {
+	path string
+	err  error
+}
+
+func (e *unwrittenFile) Error() string { return term.Plain(e.path) + " cannot be written: " + e.err.Error() }
+func (e *unwrittenFile) Unwrap() error { return e.err }
+
+// orAnother says how to name another file, where the one that was named could not be written.
+func orAnother(err error) error {
+	if _, ok := errors.AsType[*unwrittenFile](err); ok {
+		return fmt.Errorf("%w; name another file with -o", err)
+	}
+	return err
 }
 
 // withoutPath is an error of a file without its name, where that is one that nobody gave.

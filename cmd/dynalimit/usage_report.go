@@ -108,7 +108,7 @@ func suits(length time.Duration) aggregator.Window {
 func (c usageReportCmd) put(out *term.Output, a asked, page report.Report) error {
 	if c.Output != "" {
 		if err := wholeFile(c.Output, 0o644, func(to io.Writer) error { return report.Write(to, page) }); err != nil {
-			return err
+			return orAnother(err)
 		}
 	}
 	return out.Show(page, func() {

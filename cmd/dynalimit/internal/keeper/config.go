@@ -3,6 +3,7 @@ package keeper
 import (
 	"bytes"
 	"cmp"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
@@ -39,9 +40,17 @@ type Config struct {
 	ForwardedHeader string `yaml:"forwarded_header"`
 	// CORSOrigins are the origins whose pages may ask from a browser. Defaults to none.
 	CORSOrigins []string `yaml:"cors_origins"`
-	// Keyset is the file of keys, which is read again while the keeper runs. Defaults to
-	// none: they are in the environment.
+	// Keyset is the file of keys, or "secretsmanager:" and the name or ARN of a secret. It is
+	// read again while the keeper runs. Defaults to none: they are in the environment.
 	Keyset string `yaml:"keyset"`
+	// Spool is a file of this process alone, which keeps usage while DynamoDB does not take
+	// it. Defaults to none: then such usage is refused.
+	Spool string `yaml:"spool"`
+	// Metering says how reliably usage is counted only once: strict, batch, window or none.
+	// Defaults to strict.
+	Metering Metering `yaml:"metering"`
+	// OnUnavailable says what is answered while DynamoDB does not.
+	OnUnavailable OnUnavailable `yaml:"on_unavailable"`
 	// ImportedHashes says that clients may have bcrypt hashes of another system
 	// (credentials.Store.Import). Then each failed login takes the time of bcrypt, also of
 	// clients that have none, or nobody's. Defaults to false: such hashes fit no secret.
@@ -63,6 +72,16 @@ type TLS struct {
 	// Cert is the file of the certificate with those that sign it, Key that of its key.
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
+}
+
+// OnUnavailable says what is answered while DynamoDB does not: allow or refuse.
+type OnUnavailable struct {
+	// Recommend defaults to allow: the last choice, marked stale.
+	Recommend Policy `yaml:"recommend"`
+	// Reserve defaults to refuse. Allow gives holds that hold nothing.
+	Reserve Policy `yaml:"reserve"`
+	// Submit defaults to allow where there is a spool, else to refuse.
+	Submit Policy `yaml:"submit"`
 }
 
 // Shutdown says how a keeper ends.
@@ -163,6 +182,27 @@ func (m *Micros) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
+// Metering in the file is its name.
+type Metering struct{ budget.Metering }
+
+// UnmarshalYAML reads it.
+func (m *Metering) UnmarshalYAML(node ast.Node) error { return named(node, &m.Metering) }
+
+// Policy in the file is its name.
+type Policy struct{ budget.Policy }
+
+// UnmarshalYAML reads it.
+func (p *Policy) UnmarshalYAML(node ast.Node) error { return named(node, &p.Policy) }
+
+// named reads a name. Errors say where it stands.
+func named(node ast.Node, to encoding.TextUnmarshaler) error {
+	err := to.UnmarshalText([]byte(node.GetToken().Value))
+	if bad, ok := errors.AsType[*budget.ValidationError](err); ok {
+		return &yaml.SyntaxError{Message: bad.Field + " " + bad.Reason, Token: node.GetToken()}
+	}
+	return err
+}
+
 // Parse reads a configuration from YAML. A key that is none, or is there twice, is an
 // error, which names the file, the line and the column.
 func Parse(file string, text []byte) (Config, error) {
@@ -201,7 +241,7 @@ const noMetrics = "off"
 func (c Config) Check() error {
 	c = c.withDefaults()
 	return cmp.Or(
-		c.checkAddresses(), c.checkTLS(), c.checkProxies(), c.checkOrigins(), c.checkTimes(), c.checkRates(),
+		c.checkAddresses(), c.checkTLS(), c.checkProxies(), c.checkOrigins(), c.checkTimes(), c.checkRates(), c.checkSpool(),
 	)
 }
 
@@ -277,6 +317,17 @@ func (c Config) checkTimes() error {
 		if v := time.Duration(d.value); v < d.least || v > d.most {
 			return fmt.Errorf("%s is %v: give %v to %v", d.name, v, d.least, d.most)
 		}
+	}
+	return nil
+}
+
+// checkSpool refuses what would count usage twice, or lose it.
+func (c Config) checkSpool() error {
+	switch {
+	case c.Spool != "" && (c.Metering.Metering == budget.MeteringWindow || c.Metering.Metering == budget.MeteringNone):
+		return fmt.Errorf("metering %s keeps no record by which a spool could tell what was counted already: give strict or batch, or no spool", c.Metering)
+	case c.Spool == "" && c.OnUnavailable.Submit.Policy == budget.Allow:
+		return errors.New("on_unavailable.submit: allow would lose usage without a spool: give --spool FILE")
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ func TestParseReadsWhatIsDocumented(t *testing.T) {
 	assert.Equal(t, Span(168*time.Hour), c.Tokens.Refresh)
 	assert.Equal(t, Span(5*time.Second), c.Shutdown.Delay)
 	assert.Equal(t, "s3://acme-prices/data.json", c.Prices.Refresh.From)
+	assert.Equal(t, "keeper.spool", c.Spool)
+	assert.Equal(t, OnUnavailable{Policy{budget.Allow}, Policy{budget.Refuse}, Policy{budget.Allow}}, c.OnUnavailable)
 	prices := c.prices()
 	require.Len(t, prices, 1)
 	assert.Equal(t, "acme.own-model", prices[0].Model)
@@ -40,6 +42,9 @@ func TestParseSaysWhere(t *testing.T) {
 		"prices: {default: {m: {inputs: 1}}}\n":  "f.yaml:1:24",
 		"prices: {default: {m: {input: 1.5}}}\n": "f.yaml:1:31",
 		"aggregation: {every: 1 minute}\n":       "f.yaml:1:22",
+		"metering: twice\n":                      "f.yaml:1:11",
+		"on_unavailable: {reserve: no}\n":        "f.yaml:1:27",
+		"on_unavailable: {submit: [allow]}\n":    "f.yaml:1:26",
 		"tokens: {access: [1h]}\n":               "f.yaml:1:18",
 		"listen: a\nlisten: b\n":                 "f.yaml:2:1",
 		"- listen\n":                             "f.yaml:1:",
@@ -64,5 +69,25 @@ func TestCheckListensWhereSecretsAreSafe(t *testing.T) {
 		assert.Equal(t, alone, err == nil, "%s: %v", address, err)
 		assert.NoError(t, Config{Listen: address, TLS: TLS{"c", "k"}}.Check(), address)
 		assert.NoError(t, Config{Listen: address, BehindProxy: []string{"10.0.0.0/8"}}.Check(), address)
+	}
+}
+
+// TestCheckLosesNoUsage: what would lose usage, or count it twice, is refused.
+func TestCheckLosesNoUsage(t *testing.T) {
+	for text, want := range map[string]string{
+		"spool: s\nmetering: window\n":                "metering window keeps no record",
+		"spool: s\nmetering: none\n":                  "metering none keeps no record",
+		"on_unavailable: {submit: allow}\n":           "--spool FILE",
+		"spool: s\nmetering: batch\n":                 "",
+		"metering: none\n":                            "",
+		"spool: s\non_unavailable: {submit: allow}\n": "",
+	} {
+		c, err := Parse("f.yaml", []byte(text))
+		require.NoError(t, err, text)
+		if err = c.Check(); want == "" {
+			assert.NoError(t, err, text)
+		} else {
+			assert.ErrorContains(t, err, want, text)
+		}
 	}
 }

@@ -92,8 +92,12 @@ func (s *Service) build() (err error) {
 	p, c := s.parts, s.config
 	s.keeper, err = budget.New(p.Client, p.Tables, &budget.Options{
 		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: time.Duration(c.Defaults.Staleness), ConfigTTL: time.Duration(c.Defaults.ConfigTTL),
-		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent,
+		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: c.Metering.Metering, Spool: c.Spool, OnRefused: s.onRefused,
+		OnUnavailable: budget.OnUnavailable{Recommend: c.OnUnavailable.Recommend.Policy, Reserve: c.OnUnavailable.Reserve.Policy, Submit: c.OnUnavailable.Submit.Policy},
 	})
+	if errors.Is(err, budget.ErrSpoolInUse) {
+		return fmt.Errorf("%s is another keeper's spool: give each process a file of its own with --spool", c.Spool)
+	}
 	if err != nil {
 		return err
 	}
@@ -137,6 +141,13 @@ func (s *Service) onEvent(ctx context.Context, e budget.Event) {
 	s.metrics.onEvent(e)
 	s.parts.Logger.InfoContext(ctx, "keeper: "+e.Kind.String(), "event_id", e.ID, "org_id", e.Org, "app_id", e.App, "label", e.Label,
 		"from", e.From, "period", e.PeriodKey, "percent", e.Percent, "spend_usd_micros", e.SpendMicros, "quota_usd_micros", e.QuotaMicros)
+}
+
+// onRefused tells the log of spooled usage that is counted no more; it stays in a file
+// beside the spool.
+func (s *Service) onRefused(u budget.SpooledUsage, err error) {
+	s.parts.Logger.Error("keeper: spooled usage was refused", "file", s.config.Spool+".refused",
+		"org_id", u.Org, "app_id", u.App, "request_id", u.Usage.RequestID, "error", err)
 }
 
 func (s *Service) listen(ctx context.Context) (err error) {

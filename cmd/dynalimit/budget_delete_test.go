@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// TestBudgetDeletionTranscript deletes an app and an organisation, keeping and removing
+// what was counted, and makes them again.
+func TestBudgetDeletionTranscript(t *testing.T) {
+	s := newShell(t, "budget")
+	s.acme()
+	s.step = time.Minute
+	s.must("apps", "put", acme, "batch", "--ordering", "standard", "--quota", "standard=1")
+	s.golden("budget_delete.txt", [][]string{
+		{"apps", "delete", acme, "batch", "--dry-run"},
+		{"apps", "delete", acme, "batch"},
+		{"apps", "delete", acme, "batch", "--yes"},
+		{"apps", "delete", acme, "batch", "--yes"},
+		{"apps", "delete", acme, "nobody", "--yes"},
+		{"apps", "show", acme, "batch"},
+		{"apps", "put", acme, "batch", "--ordering", "standard", "--quota", "standard=1"},
+		{"apps", "delete", acme, "chat", "--purge", "--dry-run", "--json"},
+		{"apps", "delete", acme, "chat", "--purge", "--yes"},
+		{"apps", "put", acme, "chat", "--ordering", "standard", "--quota", "standard=1"},
+		{"apps", "delete", acme, "chat", "--json"},
+		{"orgs", "delete", acme, "--dry-run"},
+		{"orgs", "delete", acme, "--purge", "--dry-run", "--json"},
+		{"orgs", "delete", acme},
+		{"orgs", "delete", "acme", "--yes"},
+		{"orgs", "delete", "660e8400-e29b-41d4-a716-446655440000"},
+		{"orgs", "delete", acme, "--yes", "--json"},
+		{"orgs", "delete", acme},
+		{"orgs", "delete", acme, "--purge"},
+		{"orgs", "delete", acme, "--purge", "--yes"},
+		{"orgs", "put", acme, "--ordering", "premium", "--quota", "premium=1"},
+		{"orgs", "delete", acme, "--dry-run"},
+		{"today", acme},
+		{"orgs", "list"},
+		{"orgs", "list"},
+		{"orgs", "list"},
+		{"orgs", "delete", acme},
+		{"orgs", "put", acme, "--ordering", "premium", "--quota", "premium=1"},
+	})
+}
+
+// TestDeletingAsks: with another answer everything stays, and what it says is what goes.
+func TestDeletingAsks(t *testing.T) {
+	s := newShell(t, "budget")
+	s.acme()
+	for _, try := range []struct {
+		args, says []string
+		word       string
+	}{
+		{[]string{"apps", "delete", acme, "chat"}, []string{"the app chat", "what was counted is kept"}, "chat"},
+		{[]string{"orgs", "delete", acme, "--purge"}, []string{"the organisation " + acme, "what was counted is removed for good"}, acme},
+	} {
+		before := s.db.Meter().WriteUnits()
+		s.answers = strings.NewReader("yes\n")
+		code, _, stderr := s.run(try.args...)
+		assert.Equal(t, exitFailed, code, stderr)
+		for _, want := range try.says {
+			assert.Contains(t, stderr, want)
+		}
+		assert.InDelta(t, before, s.db.Meter().WriteUnits(), 0)
+		s.answers = strings.NewReader(try.word + "\n")
+		code, _, stderr = s.run(try.args...)
+		assert.Equal(t, exitOK, code, stderr)
+		assert.Greater(t, s.db.Meter().WriteUnits(), before)
+	}
+}
+
+// TestDeletingEndsCredentials: those of the organisation and of its apps, in the name of who
+// deletes them.
+func TestDeletingEndsCredentials(t *testing.T) {
+	s := newShell(t, "budget")
+	s.acme()
+	t.Chdir(withTestdata(t))
+	s.must("credentials", "create", acme, "chat", "--keyset", keyset, "--out", "chat.json")
+	s.must("credentials", "create", acme, "--keyset", keyset, "--out", "acme.json")
+	s.must("orgs", "delete", acme, "--dry-run")
+	works := func(file string) bool {
+		id, secret := handedTo(t, file)
+		_, err := s.login(keyset).Verify(t.Context(), id, secret)
+		if err != nil {
+			require.ErrorIs(t, err, credentials.ErrInvalidCredentials)
+		}
+		return err == nil
+	}
+	assert.True(t, works("chat.json") && works("acme.json"), "a dry run ends nothing")
+	s.must("--as", "bob@example.com", "apps", "delete", acme, "chat", "--yes")
+	assert.False(t, works("chat.json"))
+	assert.True(t, works("acme.json"), "the organisation is still there")
+	s.must("--as", "bob@example.com", "orgs", "delete", acme, "--yes")
+	assert.False(t, works("acme.json"))
+	keeper, err := budget.New(s.db.Client(), budget.Tables{}, &budget.Options{Now: s.clock})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, keeper.Close(context.Background())) }()
+	var who []string
+	for event, err := range keeper.Audit(t.Context(), acme, s.now.Add(-time.Hour), s.now.Add(time.Hour)) {
+		require.NoError(t, err)
+		if strings.HasSuffix(event.Action, "_deleted") {
+			who = append(who, event.Principal)
+		}
+	}
+	require.NotEmpty(t, who)
+	for _, by := range who {
+		assert.Equal(t, "bob@example.com", by)
+	}
+}
+
+// TestADeletionThatFailedGoesOn: what was done stays done, it says so, and the same command
+// completes it without another question.
+func TestADeletionThatFailedGoesOn(t *testing.T) {
+	s := newShell(t, "budget")
+	s.acme()
+	t.Chdir(withTestdata(t))
+	s.must("credentials", "create", acme, "chat", "--keyset", keyset, "--out", "chat.json")
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { // all that comes after the marks
+		if r.Operation == "DeleteItem" {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+		}
+		return ddbmem.Fault{}
+	})
+	code, _, stderr := s.run("orgs", "delete", acme, "--yes")
+	s.db.SetFaults(nil)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "what was done stays done, and the same command goes on")
+	code, _, stderr = s.run("orgs", "put", acme, "--ordering", "premium", "--quota", "premium=1")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "complete that with 'dynalimit budget orgs delete' first")
+	assert.NotContains(t, stderr, "try again")
+	s.must("orgs", "delete", acme)
+	s.must("orgs", "put", acme, "--ordering", "premium", "--quota", "premium=1")
+}
+
+// TestPurgesTellHowFarTheyAre, beside the result.
+func TestPurgesTellHowFarTheyAre(t *testing.T) {
+	s := newShell(t, "budget")
+	s.acme()
+	var mu sync.Mutex
+	at := s.now
+	clock := func() time.Time { // each look at it takes three seconds
+		mu.Lock()
+		defer mu.Unlock()
+		at = at.Add(3 * time.Second)
+		return at
+	}
+	var out, notes bytes.Buffer
+	ctx := context.WithValue(t.Context(), clockKey{}, clock)
+	line := []string{"budget", "orgs", "delete", acme, "--purge", "--yes", "--endpoint", s.endpoint}
+	code := run(ctx, line, &term.Output{Writer: &out, Patience: time.Hour}, &notes)
+	require.Equal(t, exitOK, code, notes.String())
+	assert.Regexp(t, `pass 1: [1-9][0-9]* items read, [1-9][0-9]* removed`, notes.String())
+	assert.NotContains(t, out.String(), "pass 1")
+}
+
+// TestBudgetRetirementTranscript retires old days.
+func TestBudgetRetirementTranscript(t *testing.T) {
+	s := newShell(t, "budget")
+	t.Chdir(withTestdata(t))
+	now := s.now
+	s.now = now.AddDate(0, 0, -100)
+	s.acme()
+	s.now = now
+	s.must("sweep")
+	s.step = 2 * time.Minute
+	require.NoError(t, os.WriteFile("file", nil, 0o600))
+	s.golden("budget_retire.txt", [][]string{
+		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--dry-run"},
+		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--dry-run", "--json"},
+		{"retire", acme, "--before", "2025-11-01", "--archive", "days"},
+		{"retire", acme, "--before", "2026-01-01", "--archive", "days", "--yes"},
+		{"retire", acme, "--before", "soon", "--archive", "days", "--yes"},
+		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--keep", "0", "--yes"},
+		{"retire", acme, "--before", "2025-11-01", "--archive", "file", "--yes"},
+		{"retire", acme, "--before", "2025-11-01"},
+		{"retire", "660e8400-e29b-41d4-a716-446655440000", "--before", "2025-11-01", "--archive", "days", "--yes"},
+		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes"},
+		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes", "--json"},
+		{"today", acme, "chat", "--day", "2025-10-15"},
+		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--dry-run"},
+		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--keep", "1d", "--yes"},
+		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes"},
+		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes", "--json"},
+	})
+	files, err := filepath.Glob(filepath.Join("days", "budget", "org="+acme, "before=20251101", "*.jsonl"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	text, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	assert.Contains(t, string(text), acme)
+	assert.Contains(t, string(text), "20251015")
+}
+
+// TestADryRunOfRetirementWritesNoFile, and the question is asked before a folder is made.
+func TestADryRunOfRetirementWritesNoFile(t *testing.T) {
+	s := newShell(t, "budget")
+	t.Chdir(withTestdata(t))
+	now := s.now
+	s.now = now.AddDate(0, 0, -100)
+	s.acme()
+	s.now = now
+	retire := []string{"retire", acme, "--before", "2025-11-01", "--archive", "days"}
+	s.must(append(retire, "--dry-run")...)
+	s.answers = strings.NewReader("no\n")
+	code, _, stderr := s.run(retire...)
+	s.answers = nil
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "Write them into days and have them removed?")
+	assert.NoDirExists(t, "days")
+	s.must(append(retire, "--yes")...)
+	s.now = s.now.Add(10 * time.Minute)
+	s.must(append(retire, "--dry-run")...)
+	files, err := filepath.Glob(filepath.Join("days", "*"))
+	require.NoError(t, err)
+	assert.Empty(t, files, "a dry run writes no file")
+}
