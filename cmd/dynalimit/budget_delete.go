@@ -93,7 +93,7 @@ func (c deletes) run(ctx context.Context, b *budgetCmd, out *term.Output, of acc
 		}
 		report, err := d.delete(ctx, k, budget.Deletion{Purge: c.Purge, Revoke: store.Delete, Progress: b.purging(ctx, out)})
 		j := deletionJSON{of.Org, of.App, report.Complete, moment(report.Again), report.Apps, report.Released, report.Purged, c.DryRun}
-		if c.DryRun && checked(err) {
+		if c.DryRun && (checked(err) || err == nil && !report.Complete) {
 			j.Apps, j.Released, j.Purged = d.apps, 0, 0
 			return out.Show(j, func() {
 				fmt.Fprintf(out, "Would %s %s%s.\nDry run: nothing was changed.\n", d.verb("delete", "go on with the deletion of"), d.whole(), c.counted())
@@ -108,10 +108,10 @@ func (c deletes) run(ctx context.Context, b *budgetCmd, out *term.Output, of acc
 
 // undone says that a deletion which failed goes on where it stopped.
 func undone(err error) error {
-	if errors.Is(err, budget.ErrUnavailable) || errors.Is(err, credentials.ErrUnavailable) {
-		return fmt.Errorf("%w; what was done stays done, and the same command goes on", err)
+	if _, invalid := errors.AsType[*budget.ValidationError](err); invalid || errors.Is(err, budget.ErrNotFound) {
+		return err
 	}
-	return err
+	return fmt.Errorf("%w; what was done stays done, and the same command goes on", err)
 }
 
 // counted says what becomes of what was counted.

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/budget/secretsmanager"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
+)
+
+// keysetVariable is the environment's variable with the keys of the keeper.
+const keysetVariable = "DYNALIMIT_KEYSET"
+
+// keysetFlag says under which keys secrets are hashed.
+type keysetFlag struct {
+	Keyset string `help:"File with the keys of the keeper, its peppers among them, or secretsmanager:NAME for a secret of AWS Secrets Manager. Default: what DYNALIMIT_KEYSET in the environment says." placeholder:"FILE"`
+}
+
+// vaultPrefix begins the name or ARN of a secret of AWS Secrets Manager, where that of a
+// file may stand.
+const vaultPrefix = "secretsmanager:"
+
+// vaultTime bounds one read of such a secret.
+const vaultTime = 15 * time.Second
+
+// loader reads the document of --keyset, and says how often a service is to read it again:
+// what is read of a file costs nothing.
+func (f keysetFlag) loader(ctx context.Context, g *globals) (load credentials.KeyLoader, every time.Duration, err error) {
+	name, vault := strings.CutPrefix(f.Keyset, vaultPrefix)
+	switch {
+	case !vault:
+		return credentials.KeysFile(f.Keyset), 10 * time.Second, nil
+	case name == "":
+		return nil, 0, badInput("--keyset %s names no secret: write it like %skeeper/keys, or with its ARN", vaultPrefix, vaultPrefix)
+	}
+	cfg, err := g.options(ctx).Config(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	read := secretsmanager.FromConfig(cfg, name)
+	return func(ctx context.Context) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, vaultTime)
+		defer cancel()
+		return read(ctx)
+	}, time.Minute, nil
+}
+
+// keys reads them.
+func (f keysetFlag) keys(ctx context.Context, g *globals) (*credentials.KeySet, error) {
+	if f.Keyset == "" {
+		if os.Getenv(keysetVariable) == "" {
+			return nil, badInput("no keys of the keeper: name its file with --keyset, or have %s say what is in it", keysetVariable)
+		}
+		keys, err := credentials.KeysFromEnvironment(keysetVariable)
+		if err != nil {
+			return nil, badInput("%s: %w", keysetVariable, err)
+		}
+		return keys, nil
+	}
+	load, _, err := f.loader(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	document, err := load(ctx)
+	if err != nil {
+		return nil, f.unread(err)
+	}
+	keys, err := credentials.ParseKeySet(document)
+	if err != nil {
+		return nil, badInput("%s: %w", term.Plain(f.Keyset), err)
+	}
+	return keys, nil
+}
+
+// unread says what to do about keys that cannot be read.
+func (f keysetFlag) unread(err error) error {
+	if strings.HasPrefix(f.Keyset, vaultPrefix) {
+		return fmt.Errorf("%w; name the secret or give its ARN, and be allowed secretsmanager:GetSecretValue on it", err)
+	}
+	return badInput("%s cannot be read: %w; name the keeper's file of keys", term.Plain(f.Keyset), withoutPath(err))
+}
+
+// keysOf are the keys in a file.
+func keysOf(ctx context.Context, path string) (*credentials.KeySet, error) {
+	switch {
+	case path == "":
+		return nil, badInput("the file has no name: name the keeper's file of keys")
+	case strings.HasPrefix(path, vaultPrefix):
+		return nil, badInput("%s is no file: get the secret into one, change that, and put it back with 'aws secretsmanager put-secret-value'", term.Plain(path))
+	}
+	return keysetFlag{path}.keys(ctx, nil)
+}
