@@ -193,11 +193,14 @@ func (c deletes) agreed(ctx context.Context, out *term.Output, d doomed) error {
 	if c.DryRun || d.gone && !c.Purge {
 		return nil
 	}
-	question := "Its calls fail within 5 minutes, its credentials and tokens end, and what was counted is kept."
-	if c.Purge {
-		question = "Its calls fail within 5 minutes, its credentials and tokens end, and what was counted is removed for good."
+	question := "Its calls fail within 5 minutes, its credentials and tokens end, and what was counted is kept. Delete "
+	switch {
+	case d.gone:
+		question = "What is kept of what was counted is removed for good. Go on with the deletion of "
+	case c.Purge:
+		question = "Its calls fail within 5 minutes, its credentials and tokens end, and what was counted is removed for good. Delete "
 	}
-	return c.confirm(ctx, out, question+" Delete "+d.whole()+"?", cmp.Or(d.App, d.Org))
+	return c.confirm(ctx, out, question+d.whole()+"?", cmp.Or(d.App, d.Org))
 }
 
 // purging tells how far a purge is.

@@ -192,7 +192,7 @@ func TestBudgetRetirementTranscript(t *testing.T) {
 		{"retire", "660e8400-e29b-41d4-a716-446655440000", "--before", "2025-11-01", "--archive", "days", "--yes"},
 		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes"},
 		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes", "--json"},
-		{"today", acme, "chat", "--day", "2025-10-15"},
+		{"adjust", acme, "chat", "premium", "--credit", "1", "--day", "2025-10-15", "--reason", "late", "--id", "00000000-0000-4000-8000-00000000a001"},
 		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--dry-run"},
 		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--keep", "1d", "--yes"},
 		{"retire", acme, "--before", "2025-11-01", "--archive", "days", "--yes"},
