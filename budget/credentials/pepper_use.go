@@ -2,7 +2,6 @@ package credentials
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -30,12 +29,14 @@ func (s *Store) PepperUse(ctx context.Context) (map[string]PepperUse, error) {
 		return nil, err
 	}
 	cancel()
-	found := map[string]PepperUse{}
-	for a, err := range s.accounts(ctx) {
+	found, now := map[string]PepperUse{}, s.now()
+	for page, err := range s.items.Lasting(ctx, s.items.Control, clientPrefix) {
+		if err == nil {
+			err = addPepperUse(page, now, found)
+		}
 		if err != nil {
 			return nil, failure("PepperUse", err)
 		}
-		a.pepperUse(s.now(), found)
 	}
 	ring, err := s.ring.read(ctx)
 	if err != nil {
@@ -51,6 +52,21 @@ func (s *Store) PepperUse(ctx context.Context) (map[string]PepperUse, error) {
 	return found, nil
 }
 
+// addPepperUse adds the peppers of the clients among some items.
+func addPepperUse(items []store.Item, now time.Time, to map[string]PepperUse) error {
+	for _, item := range items {
+		if !strings.HasPrefix(store.KeyOf(item).PK, clientPrefix) {
+			continue
+		}
+		a, err := decodeAccount(item)
+		if err != nil {
+			return err
+		}
+		a.pepperUse(now, to)
+	}
+	return nil
+}
+
 // pepperUse adds the peppers of an account.
 func (a account) pepperUse(now time.Time, to map[string]PepperUse) {
 	for _, hash := range a.hashes(now) {
@@ -62,26 +78,5 @@ func (a account) pepperUse(now time.Time, to map[string]PepperUse) {
 		use.Clients = append(use.Clients, a.id())
 		slices.Sort(use.Clients)
 		to[pepper] = use
-	}
-}
-
-// accounts are all clients, of those that were ended too.
-func (s *Store) accounts(ctx context.Context) iter.Seq2[account, error] {
-	return func(yield func(account, error) bool) {
-		for page, err := range s.items.Lasting(ctx, s.items.Control, clientPrefix) {
-			if err != nil {
-				yield(account{}, err)
-				return
-			}
-			for _, item := range page {
-				if !strings.HasPrefix(store.KeyOf(item).PK, clientPrefix) {
-					continue
-				}
-				a, err := decodeAccount(item)
-				if !yield(a, err) || err != nil {
-					return
-				}
-			}
-		}
 	}
 }

@@ -123,10 +123,8 @@ func (b *budgetCmd) explain(err error) error {
 		next += "correct it and try again; --help has an example"
 	case errors.Is(err, credentials.ErrConflict): // it says what to do
 		return &failure{exitConflict, err}
-	case errors.Is(err, budget.ErrConflict) && strings.Contains(err.Error(), "is being deleted"): // it says what to do
-		return err
 	case errors.Is(err, budget.ErrConflict):
-		next = "somebody else changed it at the same time: try again"
+		return afterConflict(err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		next = "start an engine there with 'dynalimit local', or correct --endpoint"
 	case errors.As(err, &gone):
@@ -135,4 +133,12 @@ func (b *budgetCmd) explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; %s", err, next)
+}
+
+// afterConflict says what to do about a conflict, unless it does itself.
+func afterConflict(err error) error {
+	if strings.Contains(err.Error(), "is being deleted") {
+		return err
+	}
+	return fmt.Errorf("%w; somebody else changed it at the same time: try again", err)
 }

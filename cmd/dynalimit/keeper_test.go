@@ -415,11 +415,11 @@ func TestKeeperTakesKeysFromSecretsManager(t *testing.T) {
 	var asked atomic.Int64
 	vault := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		var body struct{ SecretId string }
+		var body map[string]string
 		assert.NoError(t, json.NewDecoder(r.Body).Decode(&body))
 		assert.Equal(t, "secretsmanager.GetSecretValue", r.Header.Get("X-Amz-Target"))
 		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
-		if body.SecretId != "keeper/keys" {
+		if body["SecretId"] != "keeper/keys" {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, `{"__type":"ResourceNotFoundException","Message":"no such secret"}`)
 			return
