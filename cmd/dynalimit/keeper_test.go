@@ -377,11 +377,16 @@ func TestKeeperKeepsUsageWhileTheTableDoesNot(t *testing.T) {
 	status, body := k.ask(t, http.MethodPost, usageURL(k), token, aCall(1))
 	require.Equal(t, http.StatusAccepted, status, body)
 
-	code, _, stderr := runPlain(t, "keeper", "serve", "--endpoint", f.endpoint, "--as", "ann", "--keyset", f.keyset,
-		"--listen", "127.0.0.1:0", "--metrics", "off", "--spool", spool)
+	ctx, enough := context.WithTimeout(t.Context(), 20*time.Second) // one that serves is not refused
+	defer enough()
+	var stderr bytes.Buffer
+	code := run(ctx, []string{
+		"keeper", "serve", "--endpoint", f.endpoint, "--as", "ann", "--keyset", f.keyset,
+		"--listen", "127.0.0.1:0", "--metrics", "off", "--spool", spool,
+	}, &term.Output{Writer: io.Discard, Patience: time.Hour}, &stderr)
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "another keeper's spool")
-	assert.Contains(t, stderr, "--spool")
+	assert.Contains(t, stderr.String(), "another keeper's spool")
+	assert.Contains(t, stderr.String(), "--spool")
 
 	f.db.SetFaults(loseUsage)
 	status, body = k.ask(t, http.MethodPost, usageURL(k), token, aCall(2))
