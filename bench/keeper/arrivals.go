@@ -1,0 +1,56 @@
+package main
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// kind is what a request asks for.
+type kind int
+
+const (
+	selection kind = iota
+	submission
+	kinds
+)
+
+// routes are the operations of the API, by kind.
+var routes = [kinds]string{selection: "selectModel", submission: "submitUsage"}
+
+// arrival is a request that is due, whether or not those before it were answered.
+type arrival struct {
+	kind   kind
+	number int           // among all of the schedule
+	due    time.Duration // since the start
+}
+
+// schedule draws arrivals at random instants. It is pure: the same seed draws the same.
+type schedule struct {
+	rng   *rand.Rand
+	rates [kinds]float64 // a second
+	until time.Duration
+	at    time.Duration
+	drawn int
+}
+
+func newSchedule(seed uint64, rates [kinds]float64, lasting time.Duration) *schedule {
+	return &schedule{rng: rand.New(rand.NewPCG(seed, 0)), rates: rates, until: lasting}
+}
+
+// next draws one; false at the end.
+func (s *schedule) next() (arrival, bool) {
+	sum := s.rates[selection] + s.rates[submission]
+	if sum <= 0 {
+		return arrival{}, false
+	}
+	s.at += time.Duration(s.rng.ExpFloat64() / sum * float64(time.Second))
+	if s.at >= s.until {
+		return arrival{}, false
+	}
+	a := arrival{kind: selection, number: s.drawn, due: s.at}
+	if s.rng.Float64()*sum >= s.rates[selection] {
+		a.kind = submission
+	}
+	s.drawn++
+	return a, true
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// hot is a store's latency, and its conflicts: a transaction that meets another on a
+// counter is refused, as DynamoDB does it. Each is on its counters for busy.
+type hot struct {
+	latency, busy time.Duration
+
+	mu           sync.Mutex
+	until        map[string]time.Time // by counter
+	transactions int64
+	conflicts    int64
+}
+
+func newHot(latency, busy time.Duration) *hot {
+	return &hot{latency: latency, busy: busy, until: map[string]time.Time{}}
+}
+
+// fault is for ddbmem.DB.SetFaults.
+func (h *hot) fault(r *ddbmem.Request) ddbmem.Fault {
+	f := ddbmem.Fault{Before: h.latency / 2, After: h.latency - h.latency/2}
+	if r.Operation != "TransactWriteItems" || h.busy == 0 {
+		return f
+	}
+	counters := countersOf(r.Body)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.transactions++
+	now := time.Now()
+	for _, c := range counters {
+		if now.Before(h.until[c]) {
+			h.conflicts++
+			f.Error = &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}}}
+			return f
+		}
+	}
+	for _, c := range counters {
+		h.until[c] = now.Add(h.busy)
+	}
+	return f
+}
+
+// read is what the store used.
+func (h *hot) read(db *ddbmem.DB) reading {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return reading{Meter: db.Meter(), Transactions: h.transactions, Conflicts: h.conflicts}
+}
+
+// countersOf names the counters that a transaction adds to.
+func countersOf(body []byte) []string {
+	var t struct {
+		TransactItems []struct {
+			Update struct {
+				Key struct {
+					PK, SK struct{ S string }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &t); err != nil {
+		return nil // ddbmem refuses it
+	}
+	var names []string
+	for _, item := range t.TransactItems {
+		if key := item.Update.Key; strings.Contains(key.SK.S, "#SH#") {
+			names = append(names, key.PK.S+" "+key.SK.S)
+		}
+	}
+	return names
+}

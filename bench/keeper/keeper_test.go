@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(processVariable) != "" { // keeper runs itself again
+		if err := work(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// outcomeOf is what a load prints with -json.
+func outcomeOf(t *testing.T, args ...string) report {
+	t.Helper()
+	var out, progress bytes.Buffer
+	require.NoError(t, run(t.Context(), append(args, "-json"), &out, &progress), progress.String())
+	var r report
+	require.NoError(t, json.Unmarshal(out.Bytes(), &r))
+	return r
+}
+
+// answered checks that all that was due was answered, whenever that was.
+func answered(t *testing.T, r report) {
+	t.Helper()
+	require.Len(t, r.Routes, int(kinds))
+	for _, a := range r.Routes {
+		assert.Zero(t, a.Failed, a.Error)
+		assert.Zero(t, a.Unsent)
+		assert.Positive(t, a.Answered, a.Route)
+		assert.EqualValues(t, a.Answered, a.Took.Count, a.Route)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	for name, args := range map[string][]string{
+		"one process":       {"-processes=0"},
+		"several processes": {"-processes=2", "-apps=2", "-sweep=100ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := outcomeOf(t, append(args, "-select=100", "-submit=100", "-clients=8", "-for=300ms", "-warm-up=100ms", "-latency=1ms")...)
+			answered(t, r)
+			assert.Positive(t, r.Requests)
+			assert.GreaterOrEqual(t, r.UnitsPerSubmission, 2.0, "a record has an item of its own, and a transaction costs twice")
+			assert.Positive(t, r.BytesPerSubmission)
+			assert.Positive(t, r.Month.Total)
+		})
+	}
+}
+
+// virtual is a load in virtual time, which a busy machine does not change.
+func virtual(t *testing.T, adapt func(*settings)) *report {
+	t.Helper()
+	s, err := parse([]string{"-virtual", "-select=50", "-submit=50", "-for=10s"}, t.Output())
+	require.NoError(t, err)
+	adapt(&s)
+	require.NoError(t, s.check())
+	r, err := inVirtualTime(t, s)
+	require.NoError(t, err)
+	return r
+}
+
+func TestAFewRecordsEachHaveATransaction(t *testing.T) {
+	r := virtual(t, func(s *settings) { s.Submit = 5 })
+	answered(t, *r)
+	assert.InDelta(t, 4, r.UnitsPerSubmission, .5)
+	a := r.route(submission)
+	assert.GreaterOrEqual(t, a.Took.P50, 4900*time.Microsecond, "it is the store's latency")
+	assert.Less(t, a.Took.P50, 6*time.Millisecond)
+	assert.Less(t, r.route(selection).Took.P50, time.Millisecond, "from memory")
+}
+
+func TestManyRecordsShareTransactions(t *testing.T) {
+	r := virtual(t, func(s *settings) { s.Submit, s.Clients = 500, 500 })
+	answered(t, *r)
+	assert.Less(t, r.UnitsPerSubmission, 2.5)
+	assert.Greater(t, r.PerTransaction, 5.0)
+}
+
+func TestShorterWaitsForCompany(t *testing.T) {
+	long := virtual(t, func(s *settings) { s.Submit, s.Clients = 500, 500 })
+	short := virtual(t, func(s *settings) { s.Submit, s.Clients, s.Linger = 500, 500, 10*time.Millisecond })
+	answered(t, *short)
+	assert.Less(t, short.route(submission).Took.P99, long.route(submission).Took.P99)
+	assert.Greater(t, short.UnitsPerSubmission, long.UnitsPerSubmission)
+}
+
+// TestTimeCountsFromWhenARequestWasDue has one client for more than it can ask: the later
+// requests wait for the earlier ones.
+func TestTimeCountsFromWhenARequestWasDue(t *testing.T) {
+	r := virtual(t, func(s *settings) { s.Clients, s.Submit, s.For = 1, 400, 2*time.Second })
+	assert.Greater(t, r.route(submission).Took.P99, 500*time.Millisecond)
+	assert.Less(t, r.route(submission).PerSecond, 250.0)
+}
+
+func TestMoreShardsMeetLess(t *testing.T) {
+	few := virtual(t, func(s *settings) {
+		s.Processes, s.Submit, s.Clients, s.Busy, s.Shards = 4, 400, 400, 4*time.Millisecond, 1
+	})
+	many := virtual(t, func(s *settings) {
+		s.Processes, s.Submit, s.Clients, s.Busy, s.Shards = 4, 400, 400, 4*time.Millisecond, 64
+	})
+	answered(t, *few)
+	answered(t, *many)
+	assert.Less(t, many.ConflictShare, few.ConflictShare/4)
+}
+
+func TestALoadEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := measure(ctx, settings{Processes: 0, Clients: 1, Apps: 1, Shards: 1, Select: 1, For: time.Millisecond})
+	require.Error(t, err)
+}
+
+func TestGoals(t *testing.T) {
+	s := settings{For: time.Second, goals: []goal{allAnswered, p99(selection, time.Millisecond), perSubmission(3), fromCache}}
+	r := newReport(s, newOutcome(), used{})
+	assert.Equal(t, []string{allAnswered.what, "p99 of selectModel at most 1ms"}, r.Missed, "nothing was asked")
+}
+
+func TestParse(t *testing.T) {
+	s, err := parse([]string{"-select=1", "-metering=batch"}, t.Output())
+	require.NoError(t, err)
+	require.Equal(t, "batch", s.Metering.String())
+	for name := range scenarios {
+		s, err := parse([]string{"-scenario=" + name}, t.Output())
+		require.NoError(t, err)
+		all := s.runs()
+		for _, one := range all {
+			require.Equal(t, all[0].Virtual, one.Virtual, "a scenario is in one time")
+			one.scenario = ""
+			require.NoError(t, one.check(), one.name)
+		}
+	}
+	for _, args := range [][]string{
+		nil, {"-select=-1"}, {"-select=1", "-clients=0"}, {"-select=1", "-for=0"}, {"-select=1", "-for=2h"},
+		{"-select=1", "-shards=257"}, {"-select=1", "-busy=-1s"}, {"-scenario=none"}, {"-select=1", "more"},
+	} {
+		_, err := parse(args, t.Output())
+		require.Error(t, err, args)
+		require.NotErrorIs(t, err, errMissed)
+	}
+}
+
+func TestEachReportsWhatWasMissed(t *testing.T) {
+	var out bytes.Buffer
+	report := func(missed ...string) func(settings) (*report, error) {
+		return func(s settings) (*report, error) {
+			r := newReport(s, newOutcome(), used{})
+			r.Missed = missed
+			return r, nil
+		}
+	}
+	require.NoError(t, each([]settings{{For: time.Second}}, &out, report()))
+	require.ErrorIs(t, each([]settings{{For: time.Second}}, &out, report("a goal")), errMissed)
+	broken := errors.New("no store")
+	require.ErrorIs(t, each([]settings{{}}, &out, func(settings) (*report, error) { return nil, broken }), broken)
+}

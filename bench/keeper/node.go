@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/budgethttp"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+)
+
+const (
+	principal   = "bench"
+	limitsTable = "limits"
+	label       = "premium"
+	model       = "anthropic.claude-3-5-sonnet-20241022-v2:0"
+	ample       = 1_000_000_000_000 // µ$ a day: no label is used up
+)
+
+var tables = budget.Tables{Control: "control", Usage: "usage"}
+
+// node is one process of the keeper: what dynalimit keeper serve makes its handler of,
+// with an access log that nobody reads.
+type node struct {
+	keeper  *budget.Keeper
+	limiter *dynalimit.RateLimiter
+	store   *credentials.Store
+	server  *budgethttp.Server
+	sweeps  sync.WaitGroup
+	end     context.CancelFunc
+}
+
+func openNode(client *dynamodb.Client, keys *credentials.KeySet, s settings) (_ *node, err error) {
+	n := &node{end: func() {}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.close(context.Background()))
+		}
+	}()
+	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
+	n.keeper, err = budget.New(client, tables, &budget.Options{
+		Principal: principal, Logger: log, Linger: s.Linger, Metering: s.Metering,
+		OnEvent: func(context.Context, budget.Event) {},
+	})
+	if err != nil {
+		return n, err
+	}
+	repo, err := dynalimit.NewRepository(client, limitsTable, &dynalimit.RepositoryOptions{Principal: principal})
+	if err != nil {
+		return n, err
+	}
+	if n.limiter, err = dynalimit.New(repo, nil); err != nil {
+		return n, err
+	}
+	if n.store, err = credentials.New(client, tables.Control, &credentials.Options{Keys: keys, Principal: principal, Logger: log}); err != nil {
+		return n, err
+	}
+	n.server, err = budgethttp.New(n.keeper, n.store, &budgethttp.Options{Limiter: n.limiter, Logger: log})
+	return n, err
+}
+
+// sweep sees to days and events every so often, until the node is closed.
+func (n *node) sweep(every time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	n.end = cancel
+	n.sweeps.Go(func() {
+		for wait(ctx, every) {
+			_, _ = n.keeper.Sweep(ctx) // again at the next
+		}
+	})
+}
+
+func (n *node) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	n.end()
+	n.sweeps.Wait()
+	var err error
+	if n.keeper != nil {
+		err = n.keeper.Close(ctx)
+	}
+	if n.limiter != nil {
+		err = errors.Join(err, n.limiter.Close(ctx))
+	}
+	return err
+}
+
+// target is an app, and what it logs in with.
+type target struct {
+	org, app, id, secret string
+	token                string // of its login
+}
+
+func (t target) path() string { return "/api/v1/orgs/" + t.org + "/apps/" + t.app }
+
+// prepare makes the tables, and an organisation whose apps have credentials.
+func prepare(ctx context.Context, client *dynamodb.Client, keys *credentials.KeySet, s settings) ([]target, error) {
+	n, err := openNode(client, keys, s)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := n.prepare(ctx, client, s)
+	return targets, errors.Join(err, n.close(ctx))
+}
+
+func (n *node) prepare(ctx context.Context, client *dynamodb.Client, s settings) ([]target, error) {
+	repo, err := dynalimit.NewRepository(client, limitsTable, &dynalimit.RepositoryOptions{Principal: principal})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(n.keeper.CreateTables(ctx), repo.CreateTable(ctx)); err != nil {
+		return nil, err
+	}
+	const org = "550e8400-e29b-41d4-a716-446655440000"
+	_, err = n.keeper.PutOrg(ctx, budget.Org{
+		ID: org, Name: "load", Timezone: "UTC", Scope: budget.ScopeApp, Shards: s.Shards,
+		Ordering: []string{label, "standard", "economy"},
+		Quotas:   map[string]int64{label: ample, "standard": ample, "economy": ample},
+		Models: map[string]string{
+			label: model, "standard": "anthropic.claude-3-5-haiku-20241022-v1:0", "economy": "anthropic.claude-3-haiku-20240307-v1:0",
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	targets := make([]target, s.Apps)
+	for i := range targets {
+		app := fmt.Sprintf("app-%d", i)
+		if _, err := n.keeper.PutApp(ctx, org, budget.App{ID: app}); err != nil {
+			return nil, err
+		}
+		issued, err := n.store.Create(ctx, org, app)
+		if err != nil {
+			return nil, err
+		}
+		got, err := n.store.Retrieve(ctx, org, app, issued.Token)
+		if err != nil {
+			return nil, err
+		}
+		targets[i] = target{org: org, app: app, id: got.ClientID, secret: got.Secret.Reveal()}
+	}
+	return targets, nil
+}
+
+// wait waits, and reports whether ctx goes on.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "time"
+
+// pause waits.
+func pause(d time.Duration) { idle(d) }

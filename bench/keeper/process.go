@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/dynalimit/dynalimit/bench/internal/program"
+	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// processVariable marks a process as one of a fleet. It reads its task, one JSON object,
+// says where it listens, answers each further line with what it used, and ends with its
+// input.
+const processVariable = "DYNALIMIT_KEEPER_PROCESS"
+
+// task is what a process is to be: the store, or without Store a keeper on it.
+type task struct {
+	Store    bool     `json:"store"`
+	Settings settings `json:"settings"`
+	Endpoint string   `json:"endpoint"` // of the store
+	Keys     string   `json:"keys"`     // as credentials.ParseKeySet reads them
+	Sweeps   bool     `json:"sweeps"`
+}
+
+// place says where a process listens.
+type place struct {
+	Address string `json:"address"`
+}
+
+func work(ctx context.Context, in io.Reader, out io.Writer) error {
+	orders, answers := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
+	var t task
+	if err := orders.Decode(&t); err != nil {
+		return err
+	}
+	if t.Store {
+		return t.store(ctx, orders, answers)
+	}
+	return t.keep(ctx, orders, answers)
+}
+
+// store serves ddbmem, without latency until the first order.
+func (t task) store(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
+	db := ddbmem.New()
+	defer db.Close()
+	address, end, err := listen(ctx, db)
+	if err != nil {
+		return err
+	}
+	err = answers.Encode(place{address})
+	h := newHot(t.Settings.Latency, t.Settings.Busy)
+	var order string
+	for err == nil && orders.Decode(&order) == nil {
+		db.SetFaults(h.fault)
+		r := h.read(db)
+		r.CPU = cpu()
+		err = answers.Encode(r)
+	}
+	return errors.Join(err, end())
+}
+
+// keep serves the API.
+func (t task) keep(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
+	keys, err := credentials.ParseKeySet([]byte(t.Keys))
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256}
+	defer transport.CloseIdleConnections()
+	n, err := openNode(remote(t.Endpoint, transport), keys, t.Settings)
+	if err != nil {
+		return err
+	}
+	if t.Sweeps && t.Settings.Sweep > 0 {
+		n.sweep(t.Settings.Sweep)
+	}
+	address, end, err := listen(ctx, n.server)
+	if err != nil {
+		return errors.Join(err, n.close(ctx))
+	}
+	err = answers.Encode(place{address})
+	var order string
+	for err == nil && orders.Decode(&order) == nil {
+		err = answers.Encode(reading{CPU: cpu()})
+	}
+	return errors.Join(err, end(), n.close(ctx))
+}
+
+// process is one of a fleet, in the hands of who started it.
+type process struct {
+	*program.Child
+	answers *json.Decoder
+	orders  *json.Encoder
+	address string
+}
+
+func start(ctx context.Context, t task) (*process, error) {
+	cmd, err := program.Again(ctx, processVariable)
+	if err != nil {
+		return nil, err
+	}
+	child, err := program.Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{Child: child, answers: json.NewDecoder(child.Out), orders: json.NewEncoder(child.In)}
+	var at place
+	if err := errors.Join(p.orders.Encode(t), p.answers.Decode(&at)); err != nil {
+		return nil, errors.Join(fmt.Errorf("a process did not start: %w", err), p.stop())
+	}
+	p.address = at.Address
+	return p, nil
+}
+
+func (p *process) read() (r reading, err error) {
+	if err := p.orders.Encode("read"); err != nil {
+		return r, err
+	}
+	return r, p.answers.Decode(&r)
+}
+
+// stop ends the process in order.
+func (p *process) stop() error { return errors.Join(p.In.Close(), p.Wait()) }
+
+// outside makes a fleet of processes of their own.
+func outside(ctx context.Context, s settings) (_ *fleet, err error) {
+	var all []*process // the store is the first, and the last to end
+	transport := &http.Transport{}
+	f := &fleet{stop: func(context.Context) error {
+		var errs []error
+		for i := len(all) - 1; i >= 0; i-- {
+			errs = append(errs, all[i].stop())
+		}
+		transport.CloseIdleConnections()
+		return errors.Join(errs...)
+	}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.stop(ctx))
+		}
+	}()
+	store, err := start(ctx, task{Store: true, Settings: s})
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, store)
+	endpoint := "http://" + store.address
+	keys, err := credentials.NewKeySet(nil, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if f.targets, err = prepare(ctx, remote(endpoint, transport), keys, s); err != nil {
+		return nil, err
+	}
+	if _, err := store.read(); err != nil { // from now on it has latency
+		return nil, err
+	}
+	for i := range s.Processes {
+		p, err := start(ctx, task{Settings: s, Endpoint: endpoint, Keys: keys.Document().Reveal(), Sweeps: i == 0})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	keepers := all[1:]
+	f.dial = func(process int) client { return &connection{address: keepers[process%len(keepers)].address} }
+	f.read = func() (used, sum reading, err error) {
+		if used, err = store.read(); err != nil {
+			return used, sum, err
+		}
+		for _, k := range keepers {
+			r, err := k.read()
+			if err != nil {
+				return used, sum, err
+			}
+			sum.CPU += r.CPU
+		}
+		return used, sum, nil
+	}
+	f.size = func(ctx context.Context) (int64, error) { return sizeOf(ctx, remote(endpoint, transport)) }
+	return f, nil
+}
