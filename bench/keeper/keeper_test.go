@@ -67,7 +67,7 @@ func TestLoad(t *testing.T) {
 // virtual is a load in virtual time, which a busy machine does not change.
 func virtual(t *testing.T, adapt func(*settings)) *report {
 	t.Helper()
-	s, err := parse([]string{"-virtual", "-select=50", "-submit=50", "-for=10s"}, t.Output())
+	s, err := parse([]string{"-virtual", "-select=50", "-submit=50", "-for=4s"}, t.Output())
 	require.NoError(t, err)
 	adapt(&s)
 	require.NoError(t, s.check())
@@ -160,15 +160,15 @@ func TestParse(t *testing.T) {
 
 func TestEachReportsWhatWasMissed(t *testing.T) {
 	var out bytes.Buffer
-	report := func(missed ...string) func(settings) (*report, error) {
+	missing := func(missed ...string) func(settings) (*report, error) {
 		return func(s settings) (*report, error) {
 			r := newReport(s, newOutcome(), used{})
 			r.Missed = missed
 			return r, nil
 		}
 	}
-	require.NoError(t, each([]settings{{For: time.Second}}, &out, report()))
-	require.ErrorIs(t, each([]settings{{For: time.Second}}, &out, report("a goal")), errMissed)
+	require.NoError(t, each([]settings{{For: time.Second}}, &out, missing()))
+	require.ErrorIs(t, each([]settings{{For: time.Second}}, &out, missing("a goal")), errMissed)
 	broken := errors.New("no store")
 	require.ErrorIs(t, each([]settings{{}}, &out, func(settings) (*report, error) { return nil, broken }), broken)
 }
