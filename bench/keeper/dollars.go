@@ -24,13 +24,13 @@ type bill struct {
 	Total   float64 `json:"total"`
 }
 
-// monthly is the bill of what is used a second: write and read units, and items of so
-// many bytes that are kept for as long as a record is.
-func monthly(writes, reads, items, bytesEach float64) bill {
+// monthly is the bill of what is used a second: write and read units, and items with their
+// bytes, which are kept for as long as a record is.
+func monthly(writes, reads, items, bytes float64) bill {
 	b := bill{
 		Writes:  writes * secondsOfMonth * dollarsPerWriteUnit,
 		Reads:   reads * secondsOfMonth * dollarsPerReadUnit,
-		Storage: items * secondsThatRecordsAre * (bytesEach + bytesOfIndexing) / bytesPerGB * dollarsPerGBMonth,
+		Storage: (bytes + items*bytesOfIndexing) * secondsThatRecordsAre / bytesPerGB * dollarsPerGBMonth,
 	}
 	b.Total = b.Writes + b.Reads + b.Storage
 	return b

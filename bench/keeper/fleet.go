@@ -31,8 +31,8 @@ type fleet struct {
 	dial func(process int) client
 	// read is what the store used, and the keepers together.
 	read func() (store, keepers reading, err error)
-	// size is how many bytes the table of usage has.
-	size func(ctx context.Context) (int64, error)
+	// size is how large the table of usage is.
+	size func(ctx context.Context) (size, error)
 	stop func(ctx context.Context) error
 }
 
@@ -86,7 +86,7 @@ func inside(ctx context.Context, s settings, tcp bool) (_ *fleet, err error) {
 		f.dial = func(int) client { return &connection{address: address} }
 	}
 	f.read = func() (store, keepers reading, err error) { return h.read(db), reading{CPU: cpu()}, nil }
-	f.size = func(ctx context.Context) (int64, error) { return sizeOf(ctx, db.Client()) }
+	f.size = func(ctx context.Context) (size, error) { return sizeOf(ctx, db.Client()) }
 	return f, nil
 }
 
@@ -118,16 +118,19 @@ func remote(endpoint string, transport http.RoundTripper) *dynamodb.Client {
 	})
 }
 
-// sizeOf is how many bytes the table of usage has.
-func sizeOf(ctx context.Context, client *dynamodb.Client) (int64, error) {
+// size is how large a table is.
+type size struct{ bytes, items int64 }
+
+// sizeOf is how large the table of usage is.
+func sizeOf(ctx context.Context, client *dynamodb.Client) (size, error) {
 	out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &tables.Usage})
 	if err != nil {
-		return 0, err
+		return size{}, err
 	}
-	if out.Table == nil || out.Table.TableSizeBytes == nil {
-		return 0, errors.New("the store does not say how large the table is")
+	if out.Table == nil || out.Table.TableSizeBytes == nil || out.Table.ItemCount == nil {
+		return size{}, errors.New("the store does not say how large the table is")
 	}
-	return *out.Table.TableSizeBytes, nil
+	return size{*out.Table.TableSizeBytes, *out.Table.ItemCount}, nil
 }
 
 // cpu is the time that this process has had of the processors.

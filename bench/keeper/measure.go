@@ -18,7 +18,7 @@ const (
 type used struct {
 	meter                   ddbmem.Meter
 	store, keepers, clients time.Duration // of the processors
-	bytes                   int64         // that the table of usage grew by
+	size                    size          // that the table of usage grew by
 	transactions, conflicts int64
 }
 
@@ -64,7 +64,7 @@ func open(ctx context.Context, s settings) (*fleet, error) {
 
 // look is what was used so far.
 func (f *fleet) look(ctx context.Context) (u used, err error) {
-	size, err := f.size(ctx)
+	large, err := f.size(ctx)
 	if err != nil {
 		return u, err
 	}
@@ -73,7 +73,7 @@ func (f *fleet) look(ctx context.Context) (u used, err error) {
 		return u, err
 	}
 	return used{
-		meter: store.Meter, store: store.CPU, keepers: keepers.CPU, clients: cpu(), bytes: size,
+		meter: store.Meter, store: store.CPU, keepers: keepers.CPU, clients: cpu(), size: large,
 		transactions: store.Transactions, conflicts: store.Conflicts,
 	}, nil
 }
@@ -81,6 +81,6 @@ func (f *fleet) look(ctx context.Context) (u used, err error) {
 func (u used) minus(o used) used {
 	return used{
 		meter: u.meter.Sub(o.meter), store: u.store - o.store, keepers: u.keepers - o.keepers, clients: u.clients - o.clients,
-		bytes: u.bytes - o.bytes, transactions: u.transactions - o.transactions, conflicts: u.conflicts - o.conflicts,
+		size: size{u.size.bytes - o.size.bytes, u.size.items - o.size.items}, transactions: u.transactions - o.transactions, conflicts: u.conflicts - o.conflicts,
 	}
 }

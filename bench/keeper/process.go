@@ -184,6 +184,6 @@ func outside(ctx context.Context, s settings) (_ *fleet, err error) {
 		}
 		return used, sum, nil
 	}
-	f.size = func(ctx context.Context) (int64, error) { return sizeOf(ctx, remote(endpoint, transport)) }
+	f.size = func(ctx context.Context) (size, error) { return sizeOf(ctx, remote(endpoint, transport)) }
 	return f, nil
 }

@@ -74,10 +74,10 @@ func newReport(s settings, came *outcome, u used) *report {
 	r.UnitsPerSubmission = ratio(u.meter.WriteUnits(), submitted)
 	r.PerTransaction = ratio(submitted, float64(u.meter.Operations["TransactWriteItems"].Requests-u.conflicts))
 	r.ReadsPerSelection = ratio(u.meter.ReadUnits(), selected)
-	r.BytesPerSubmission = ratio(float64(u.bytes), submitted)
+	r.BytesPerSubmission = ratio(float64(u.size.bytes), submitted)
 	r.RequestsPerThousand = ratio(1000*float64(r.Requests), submitted+selected)
 	r.ConflictShare = ratio(float64(u.conflicts), float64(u.transactions))
-	r.Month = monthly(r.WriteUnits, r.ReadUnits, submitted/seconds, r.BytesPerSubmission)
+	r.Month = monthly(r.WriteUnits, r.ReadUnits, float64(u.size.items)/seconds, float64(u.size.bytes)/seconds)
 	if !s.Virtual {
 		r.Processors = processors{Store: u.store.Seconds() / seconds, Keepers: u.keepers.Seconds() / seconds, Clients: u.clients.Seconds() / seconds}
 	}
