@@ -146,8 +146,15 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		nil, {"-select=-1"}, {"-select=1", "-clients=0"}, {"-select=1", "-for=0"}, {"-select=1", "-for=2h"},
-		{"-select=1", "-shards=257"}, {"-select=1", "-busy=-1s"}, {"-scenario=none"}, {"-select=1", "more"},
+		nil,
+		{"-select=-1"},
+		{"-select=1", "-clients=0"},
+		{"-select=1", "-for=0"},
+		{"-select=1", "-for=2h"},
+		{"-select=1", "-shards=257"},
+		{"-select=1", "-busy=-1s"},
+		{"-scenario=none"},
+		{"-select=1", "more"},
 	} {
 		_, err := parse(args, t.Output())
 		require.Error(t, err, args)

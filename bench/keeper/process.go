@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit/bench/internal/program"
@@ -129,61 +130,80 @@ func (p *process) read() (r reading, err error) {
 // stop ends the process in order.
 func (p *process) stop() error { return errors.Join(p.In.Close(), p.Wait()) }
 
+// crew are the processes of a fleet: the store is the first to start, and the last to end.
+type crew struct {
+	all       []*process
+	transport *http.Transport // to the store
+}
+
 // outside makes a fleet of processes of their own.
-func outside(ctx context.Context, s settings) (_ *fleet, err error) {
-	var all []*process // the store is the first, and the last to end
-	transport := &http.Transport{}
-	f := &fleet{stop: func(context.Context) error {
-		var errs []error
-		for i := len(all) - 1; i >= 0; i-- {
-			errs = append(errs, all[i].stop())
-		}
-		transport.CloseIdleConnections()
-		return errors.Join(errs...)
-	}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.stop(ctx))
-		}
-	}()
-	store, err := start(ctx, task{Store: true, Settings: s})
+func outside(ctx context.Context, s settings) (*fleet, error) {
+	c := &crew{transport: &http.Transport{}}
+	f, err := c.assemble(ctx, s)
+	if err != nil {
+		return nil, errors.Join(err, c.stop(ctx))
+	}
+	return f, nil
+}
+
+func (c *crew) assemble(ctx context.Context, s settings) (*fleet, error) {
+	store, err := c.start(ctx, task{Store: true, Settings: s})
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, store)
 	endpoint := "http://" + store.address
+	db := remote(endpoint, c.transport)
 	keys, err := credentials.NewKeySet(nil, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	if f.targets, err = prepare(ctx, remote(endpoint, transport), keys, s); err != nil {
+	targets, err := prepare(ctx, db, keys, s)
+	if err != nil {
 		return nil, err
 	}
 	if _, err := store.read(); err != nil { // from now on it has latency
 		return nil, err
 	}
 	for i := range s.Processes {
-		p, err := start(ctx, task{Settings: s, Endpoint: endpoint, Keys: keys.Document().Reveal(), Sweeps: i == 0})
-		if err != nil {
+		if _, err := c.start(ctx, task{Settings: s, Endpoint: endpoint, Keys: keys.Document().Reveal(), Sweeps: i == 0}); err != nil {
 			return nil, err
 		}
-		all = append(all, p)
 	}
-	keepers := all[1:]
-	f.dial = func(process int) client { return &connection{address: keepers[process%len(keepers)].address} }
-	f.read = func() (used, sum reading, err error) {
-		if used, err = store.read(); err != nil {
-			return used, sum, err
-		}
-		for _, k := range keepers {
-			r, err := k.read()
-			if err != nil {
-				return used, sum, err
-			}
-			sum.CPU += r.CPU
-		}
-		return used, sum, nil
+	return &fleet{
+		targets: targets, read: c.read, stop: c.stop,
+		dial: func(process int) client { return &connection{address: c.all[1+process%s.Processes].address} },
+		size: func(ctx context.Context) (size, error) { return sizeOf(ctx, db) },
+	}, nil
+}
+
+func (c *crew) start(ctx context.Context, t task) (*process, error) {
+	p, err := start(ctx, t)
+	if err == nil {
+		c.all = append(c.all, p)
 	}
-	f.size = func(ctx context.Context) (size, error) { return sizeOf(ctx, remote(endpoint, transport)) }
-	return f, nil
+	return p, err
+}
+
+// read is what the store used, and the keepers together.
+func (c *crew) read() (store, keepers reading, err error) {
+	if store, err = c.all[0].read(); err != nil {
+		return store, keepers, err
+	}
+	for _, k := range c.all[1:] {
+		r, err := k.read()
+		if err != nil {
+			return store, keepers, err
+		}
+		keepers.CPU += r.CPU
+	}
+	return store, keepers, nil
+}
+
+func (c *crew) stop(context.Context) error {
+	var errs []error
+	for _, p := range slices.Backward(c.all) {
+		errs = append(errs, p.stop())
+	}
+	c.transport.CloseIdleConnections()
+	return errors.Join(errs...)
 }
