@@ -221,7 +221,7 @@ func (k *KeySet) WithoutPeppers(now time.Time, ids ...string) (*KeySet, error) {
 // Settled are the peppers that no process hashes with any longer, the oldest first: another
 // has been in the place of each for a day.
 func (k *KeySet) Settled(now time.Time) []Pepper {
-	i := slices.IndexFunc(k.peppers, func(p Pepper) bool { return p.ID == k.Pepper(now.Add(-24 * time.Hour)).ID })
+	i := slices.IndexFunc(k.peppers, func(p Pepper) bool { return p.ID == k.Pepper(now.Add(-24*time.Hour)).ID })
 	return k.Peppers()[:i]
 }
 

@@ -25,7 +25,7 @@ var changing = map[string]string{
 
 	"budget orgs put": "", "budget apps put": "", "budget quotas set": "", "budget override": "",
 	"budget adjust": "", "budget prices set": "", "budget prices reset": "", "budget prices import": "", "budget prices about": "",
-	"budget sweep":              "",
+	"budget sweep":       "",
 	"budget orgs delete": "", "budget apps delete": "", "budget retire": "",
 	"budget credentials create": "", "budget credentials rotate": "", "budget credentials revoke": "", "budget keys create": "", "budget keys revoke": "",
 	"budget keyset create": "", "budget keyset rotate": "", "budget keyset prune": "",

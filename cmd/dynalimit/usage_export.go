@@ -172,7 +172,9 @@ type unwrittenFile struct {
 	err  error
 }
 
-func (e *unwrittenFile) Error() string { return term.Plain(e.path) + " cannot be written: " + e.err.Error() }
+func (e *unwrittenFile) Error() string {
+	return term.Plain(e.path) + " cannot be written: " + e.err.Error()
+}
 func (e *unwrittenFile) Unwrap() error { return e.err }
 
 // orAnother says how to name another file, where the one that was named could not be written.
