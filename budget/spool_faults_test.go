@@ -268,7 +268,7 @@ func TestSpoolMeteringsThatKeepRecords(t *testing.T) {
 func TestSpoolRefusesWhatMayHaveBeenForgotten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool")
 	var refused []string
-	opts := Options{Spool: path, SpoolInterval: time.Hour, OnRefused: func(u SpooledUsage, _ error) {
+	opts := Options{Spool: path, SpoolInterval: 200 * time.Hour, OnRefused: func(u SpooledUsage, _ error) {
 		refused = append(refused, u.Usage.RequestID)
 	}}
 	simulated(t, opts, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
@@ -281,7 +281,7 @@ func TestSpoolRefusesWhatMayHaveBeenForgotten(t *testing.T) {
 		r, err := hold.Settle(ctx, u)
 		require.NoError(t, err)
 		require.True(t, r.Spooled)
-		db.SetFaults(down)
+		db.SetFaults(nil)
 		pass(100 * time.Hour) // and the item's time is over
 		back(db, k)
 		require.NoError(t, k.Replay(ctx))
