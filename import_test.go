@@ -32,6 +32,7 @@ type importRow struct {
 	others  []string // other modules' packages and what lies below them
 	reason  string
 	future  bool // the folder may not exist yet
+	tests   bool // for tests: nothing that ships imports it
 }
 
 // pureStd is what values and their encoding need: no network, no files. Package
@@ -183,6 +184,7 @@ var importTable = []importRow{
 		std:    append([]string{"encoding/json"}, pureStd...),
 		others: []string{sdk + "/service/dynamodb/types"},
 		reason: "fixtures for tests, which every package's tests may share; nothing that ships imports it",
+		tests:  true,
 	},
 	{
 		folder: "internal/laws",
@@ -194,6 +196,7 @@ var importTable = []importRow{
 		},
 		others: []string{sdk, testify},
 		reason: "the harness of TestLaws, which plays limiters from outside and judges them from within: for tests, so that nothing that ships may import it",
+		tests:  true,
 	},
 	{
 		folder:  "internal/laws/rules",
@@ -201,6 +204,7 @@ var importTable = []importRow{
 		project: []string{"internal/ddb", "internal/lane", "internal/schema"},
 		others:  []string{sdk + "/service/dynamodb/types"},
 		reason:  "it changes what a lane sends, whoever owns the lane: the limiter's own tests use it, which cannot import what imports the limiter",
+		tests:   true,
 	},
 	{
 		folder: "internal/mutants",
@@ -243,6 +247,16 @@ var importTable = []importRow{
 		std:     append([]string{"context", "crypto/rand", "encoding/json", "io", "iter", "log/slog", "math/rand/v2", "mime", "net", "net/http", "net/url", "regexp"}, pureStd...),
 		project: []string{"budget", "budget/credentials", "budget/internal/money", "internal/ddb", "internal/problem"},
 		reason:  "a client over HTTP with the standard library alone: services without access to DynamoDB make no request of it",
+	},
+	{
+		folder: "budget/internal/fixture",
+		std: append([]string{
+			"context", "encoding/json", "io", "math/rand/v2", "net", "net/http", "os", "sync/atomic", "syscall", "testing",
+		}, pureStd...),
+		project: []string{"ddbmem"},
+		others:  []string{sdk},
+		reason:  "what the tests of budgets share: they are inside their packages, so that it may know none of them",
+		tests:   true,
 	},
 	{
 		folder: "budget/internal/background",
@@ -298,6 +312,9 @@ func TestImportTable(t *testing.T) {
 		}
 		covered[row.folder] = true
 		for _, imported := range imports {
+			if of, ok := rowOf(strings.TrimPrefix(imported, module+"/")); ok && within(imported, module) {
+				assert.True(t, row.tests || !of.tests, "%s imports %q, which is for tests", folder, imported)
+			}
 			assert.True(t, row.allows(imported), "%s imports %q, which its row does not allow: %s", folder, imported, row.reason)
 		}
 	}

@@ -49,7 +49,7 @@ func TestAdjustmentID(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, again.Duplicate)
 		assert.Equal(t, first.At.UnixMilli(), again.At.UnixMilli())
-		w.clock.advance(24 * time.Hour)
+		w.clock.Advance(24 * time.Hour)
 		again, err = w.b.Adjust(ctx, orgO, appA, a)
 		require.NoError(t, err)
 		assert.Equal(t, "20260123", again.Day, "the day it was applied on")

@@ -66,7 +66,7 @@ func TestEventsSayWhatChanged(t *testing.T) {
 		putApp(ann, App{ID: appA})
 		putApp(ann, App{ID: appA, Name: "Batch", Ordering: []string{"economy"}, TightPercent: 80, RefreshTight: 30 * time.Second})
 		putApp(bob, App{ID: appA, Name: "Batch", Ordering: []string{"economy"}, TightPercent: 80})
-		until := w.clock.now().Add(time.Hour)
+		until := w.clock.Now().Add(time.Hour)
 		for range 2 {
 			require.NoError(t, ann.Override(ctx, orgO, appA, "economy", until))
 		}
@@ -75,7 +75,7 @@ func TestEventsSayWhatChanged(t *testing.T) {
 			require.NoError(t, bob.ClearOverride(ctx, orgO, appA))
 		}
 		require.NoError(t, ann.Override(ctx, orgO, appA, "economy", until))
-		w.clock.set(until)
+		w.clock.Set(until)
 		require.NoError(t, ann.ClearOverride(ctx, orgO, appA))
 		require.NoError(t, ann.Override(ctx, orgO, appA, "economy", until.Add(time.Hour)))
 		for _, reason := range []string{"first", "first", "second"} {
@@ -191,7 +191,7 @@ func TestEventsAreListedByTime(t *testing.T) {
 			o.Models[fmt.Sprint("m", j)] = strings.Repeat(string(rune('a'+i%2)), maxName)
 		}
 		w.org(o)
-		w.clock.advance(time.Minute)
+		w.clock.Advance(time.Minute)
 	}
 	names := func(list iter.Seq2[AuditEvent, error], most int) (names []string) {
 		for e, err := range list {
@@ -261,15 +261,15 @@ func everyChange(ctx context.Context, now time.Time) map[string]func(*Keeper) er
 func TestChangesNeedAPrincipal(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
-	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.now().Add(time.Minute)))
-	nobody, err := New(w.client, w.tables, &Options{Now: w.clock.now})
+	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(time.Minute)))
+	nobody, err := New(w.client, w.tables, &Options{Now: w.clock.Now})
 	require.NoError(t, err)
 	keepers := map[string]*Keeper{"nobody": nobody}
 	for _, name := range []string{"", "a\nb", "\xff", "\u202eann", strings.Repeat("x", 257)} {
 		keepers[name] = w.a.As(name)
 	}
 	for name, k := range keepers {
-		for what, change := range everyChange(t.Context(), w.clock.now()) {
+		for what, change := range everyChange(t.Context(), w.clock.Now()) {
 			m := w.spentOn(func() { requireMisuse(t, "principal", what, func() error { return change(k) }) })
 			assert.Zero(t, m.Requests(), "%s as %q", what, name)
 		}
@@ -277,11 +277,11 @@ func TestChangesNeedAPrincipal(t *testing.T) {
 	assert.Len(t, eventsOf(t, w.a, orgO), 2)
 	require.NoError(t, nobody.Close(t.Context()))
 	requireMisuse(t, "options.principal", "New", func() error { _, err := New(w.client, w.tables, &Options{Principal: "a\tb"}); return err })
-	assert.ErrorContains(t, everyChange(t.Context(), w.clock.now())["PutOrg"](w.a.As("")), "keeper.As(name)", "it says what to do")
+	assert.ErrorContains(t, everyChange(t.Context(), w.clock.Now())["PutOrg"](w.a.As("")), "keeper.As(name)", "it says what to do")
 
-	anonymous, err := New(w.client, w.tables, &Options{Now: w.clock.now, Models: fixtureModels, AllowAnonymous: true})
+	anonymous, err := New(w.client, w.tables, &Options{Now: w.clock.Now, Models: fixtureModels, AllowAnonymous: true})
 	require.NoError(t, err)
-	for what, change := range everyChange(t.Context(), w.clock.now()) {
+	for what, change := range everyChange(t.Context(), w.clock.Now()) {
 		require.NoError(t, change(anonymous), what)
 		requireMisuse(t, "principal", what, func() error { return change(anonymous.As("a\nb")) })
 	}
@@ -305,7 +305,7 @@ func slicesOf[T any](list iter.Seq[T]) (all []T) {
 // Close is enough.
 func TestAsIsTheSameKeeper(t *testing.T) {
 	w := newWorld(t)
-	k, err := New(w.client, w.tables, &Options{Now: w.clock.now, Principal: "deploy", Models: fixtureModels})
+	k, err := New(w.client, w.tables, &Options{Now: w.clock.Now, Principal: "deploy", Models: fixtureModels})
 	require.NoError(t, err)
 	ann := k.As("ann")
 	o := fixtureOrg()
@@ -353,7 +353,7 @@ func TestEventsAreKeptForTheirTime(t *testing.T) {
 			assert.Equal(t, fixtureNow.Add(want).Unix(), d.Int(item, store.AttrTTL))
 		}
 		require.NoError(t, d.Err)
-		w.clock.advance(91 * 24 * time.Hour)
+		w.clock.Advance(91 * 24 * time.Hour)
 		w.db.ExpireNow()
 		left := 0
 		if want == 0 {

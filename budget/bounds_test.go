@@ -55,7 +55,7 @@ func TestSixtyFourLabels(t *testing.T) {
 		for _, l := range o.Ordering[:63] {
 			require.NoError(t, adjust(ctx, w.a, o.ID, appA, Adjustment{Label: l, DeltaMicros: 10_000_000, Reason: "test"}))
 		}
-		w.clock.advance(6 * time.Second)
+		w.clock.Advance(6 * time.Second)
 		rec, err := w.b.Recommend(ctx, o.ID, appA)
 		require.NoError(t, err)
 		assert.Equal(t, o.Ordering[63], rec.Label)

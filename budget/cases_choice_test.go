@@ -80,12 +80,12 @@ func TestCaseC23AllExceeded(t *testing.T) {
 		for label, micros := range map[string]int64{"premium": 10_000_000, "standard": 5_000_100, "economy": 2_000_000} {
 			w.spend(appA, label, micros)
 		}
-		w.clock.set(fixtureNow.Add(time.Minute))
+		w.clock.Set(fixtureNow.Add(time.Minute))
 		_, err := w.b.Recommend(t.Context(), orgO, appA)
 		var q *QuotaExceededError
 		require.ErrorAs(t, err, &q)
 		require.ErrorIs(t, err, ErrQuotaExceeded)
-		assert.Equal(t, 48_555*time.Second-time.Minute, q.RetryAt.Sub(w.clock.now()))
+		assert.Equal(t, 48_555*time.Second-time.Minute, q.RetryAt.Sub(w.clock.Now()))
 		assert.Equal(t, int64(100), q.OverageMicros)
 		assert.Len(t, q.Labels, 3)
 		assert.InDelta(t, 100, q.Labels[0].Percent, 0)
@@ -105,7 +105,7 @@ func TestCaseC25QuotaRaisedMidDay(t *testing.T) {
 		assert.Equal(t, "premium", rec.Label, "at once where it was put")
 		assert.Equal(t, ModeNormal, rec.Mode)
 		assert.InDelta(t, 50.0, rec.Labels[0].Percent, 0)
-		w.clock.advance(35 * time.Second)
+		w.clock.Advance(35 * time.Second)
 		assert.Equal(t, "premium", w.recommend(w.b, appA).Label)
 		sticky, err := w.b.Sticky(t.Context(), orgO, appA)
 		require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestCaseC25QuotaRaisedMidDay(t *testing.T) {
 
 		o.Quotas["premium"] = 9_000_000
 		w.org(o)
-		w.clock.advance(35 * time.Second)
+		w.clock.Advance(35 * time.Second)
 		assert.Equal(t, "standard", w.recommend(w.b, appA).Label)
 	})
 }
@@ -196,14 +196,14 @@ func TestOrgPutValidatesItsApps(t *testing.T) {
 func TestManualOverride(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.org(fixtureOrg())
-		until := w.clock.now().Add(time.Hour)
+		until := w.clock.Now().Add(time.Hour)
 		require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", until))
 		w.org(fixtureOrg()) // survives a PUT
 		rec := w.recommend(w.b, appA)
 		assert.Equal(t, "economy", rec.Label)
 		assert.Equal(t, ReasonManualOverride, rec.Reason)
 		assert.Equal(t, "premium", w.recommend(w.b, appB).Label)
-		w.clock.set(until)
+		w.clock.Set(until)
 		assert.Equal(t, "premium", w.recommend(w.b, appA).Label, "it has expired")
 
 		require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", until.Add(time.Hour)))
@@ -237,7 +237,7 @@ func TestCaseC29HardCap(t *testing.T) {
 		assert.Equal(t, 100, count)
 		got := w.total(appA, "premium", "")
 		assert.Equal(t, int64(10_000_000), got.CostMicros+got.HeldMicros)
-		w.clock.advance(6 * time.Second)
+		w.clock.Advance(6 * time.Second)
 		assert.Equal(t, "standard", w.recommend(w.b, appA).Label, "what is held counts")
 		_, err := w.b.Sticky(t.Context(), orgO, appA)
 		require.ErrorIs(t, err, ErrNotFound, "only spend moves the record")
@@ -273,20 +273,20 @@ func TestCaseC30HoldsHeal(t *testing.T) {
 		reserve(w.a, 9_959_998) // a client that dies
 		_, err = w.b.Reserve(t.Context(), orgO, appA, "premium", 1, time.Minute)
 		require.ErrorIs(t, err, ErrQuotaExceeded)
-		w.clock.advance(time.Minute + ledger.LeaseMargin)
+		w.clock.Advance(time.Minute + ledger.LeaseMargin)
 		assert.Equal(t, "premium", w.recommend(w.b, appA).Label, "no sweeper ran")
 		check(40_002, 0)
 		reserve(w.b, 1)
-		w.clock.advance(time.Minute + ledger.LeaseMargin)
+		w.clock.Advance(time.Minute + ledger.LeaseMargin)
 
 		r, err = settle(h, 1, 13_334)
 		require.NoError(t, err)
 		assert.True(t, r.Duplicate, "settled twice")
 		late := reserve(w.a, 100_000)
-		w.clock.advance(2 * time.Minute)
+		w.clock.Advance(2 * time.Minute)
 		_, err = w.b.Reserve(t.Context(), orgO, appA, "premium", 9_959_998, time.Minute) // releases both
 		require.NoError(t, err)
-		w.clock.advance(time.Minute + ledger.LeaseMargin)
+		w.clock.Advance(time.Minute + ledger.LeaseMargin)
 		r, err = settle(late, 2, 1000)
 		require.NoError(t, err)
 		assert.False(t, r.Duplicate, "after the lease it counts all the same")
@@ -304,10 +304,10 @@ func TestReleaseAndExtend(t *testing.T) {
 		w.org(hardOrg())
 		h, err := w.a.Reserve(t.Context(), orgO, appA, "premium", 100_000, time.Minute)
 		require.NoError(t, err)
-		w.clock.advance(50 * time.Second)
+		w.clock.Advance(50 * time.Second)
 		require.NoError(t, h.Extend(t.Context(), time.Minute))
-		assert.Equal(t, w.clock.now().Add(time.Minute).UnixMilli(), h.ExpiresAt().UnixMilli())
-		w.clock.advance(30 * time.Second)
+		assert.Equal(t, w.clock.Now().Add(time.Minute).UnixMilli(), h.ExpiresAt().UnixMilli())
+		w.clock.Advance(30 * time.Second)
 		w.recommend(w.b, appA)
 		assert.Equal(t, int64(100_000), w.total(appA, "premium", "").HeldMicros, "not expired")
 		require.NoError(t, h.Release(t.Context()))
@@ -317,7 +317,7 @@ func TestReleaseAndExtend(t *testing.T) {
 
 		gone, err := w.a.Reserve(t.Context(), orgO, appA, "premium", 100_000, time.Minute)
 		require.NoError(t, err)
-		w.clock.advance(time.Hour)
+		w.clock.Advance(time.Hour)
 		_, err = w.b.Sweep(t.Context(), orgO)
 		require.NoError(t, err)
 		require.ErrorIs(t, gone.Extend(t.Context(), time.Minute), ErrNotFound)

@@ -57,7 +57,7 @@ func TestCaseA3TokenClassesAreDisjoint(t *testing.T) {
 
 func TestCaseA4PriceFollowsTheEventsDate(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		w.clock.set(at(t, "2026-09-01T00:00:30Z"))
+		w.clock.Set(at(t, "2026-09-01T00:00:30Z"))
 		o := fixtureOrg()
 		o.Models = map[string]string{"premium": "us.anthropic.claude-sonnet-5", "standard": standardModel, "economy": economyModel}
 		w.org(o)
@@ -116,7 +116,7 @@ func TestCaseA6UnknownPriceFailsClosed(t *testing.T) {
 		require.NoError(t, w.a.PutPrices(t.Context(), "anthropic.claude-unheard-of",
 			Price{Model: "anthropic.claude-unheard-of", Rates: Rates{Input: 1_000_000, Output: 2_000_000}}))
 		assert.Equal(t, int64(3_100), w.submit(w.a, u).CostMicros, "a stored price")
-		w.clock.advance(31 * time.Second)
+		w.clock.Advance(31 * time.Second)
 		assert.Equal(t, "premium", w.recommend(w.b, appA).Label, "seen by the other node")
 		require.NoError(t, w.a.PutPrices(t.Context(), "anthropic.claude-unheard-of"))
 		assert.Equal(t, "standard", w.recommend(w.a, appA).Label)

@@ -13,9 +13,9 @@ func TestCaseD32Rollover(t *testing.T) {
 		w.org(fixtureOrg())
 		w.spend(appA, "premium", 10_000_000)
 		midnight := at(t, "2026-01-24T05:00:00Z")
-		w.clock.set(midnight.Add(-time.Second))
+		w.clock.Set(midnight.Add(-time.Second))
 		assert.Equal(t, "standard", w.recommend(w.a, appA).Label)
-		w.clock.set(midnight)
+		w.clock.Set(midnight)
 		for _, k := range []*Keeper{w.a, w.b} {
 			rec := w.recommend(k, appA)
 			assert.Equal(t, "premium", rec.Label)
@@ -44,13 +44,13 @@ func TestCaseD34ZoneChangeDoesNotRefund(t *testing.T) {
 		for _, k := range []*Keeper{w.a, w.b} {
 			assert.Equal(t, "standard", w.recommend(k, appA).Label)
 		}
-		w.clock.set(end.Add(-time.Second))
+		w.clock.Set(end.Add(-time.Second))
 		for _, k := range []*Keeper{w.a, w.b} {
 			rec := w.recommend(k, appA)
 			assert.Equal(t, "standard", rec.Label)
 			assert.Equal(t, "20260123", rec.Day)
 		}
-		w.clock.set(end)
+		w.clock.Set(end)
 		for _, k := range []*Keeper{w.a, w.b} {
 			rec := w.recommend(k, appA)
 			assert.Equal(t, "premium", rec.Label)
@@ -75,7 +75,7 @@ func TestScopeAndEnforcementChangeWithTheDay(t *testing.T) {
 		h, err := w.a.Reserve(t.Context(), orgO, appA, "premium", 1, time.Minute)
 		require.NoError(t, err)
 		assert.True(t, h.Soft, "still soft today")
-		w.clock.set(at(t, "2026-01-24T05:00:00Z"))
+		w.clock.Set(at(t, "2026-01-24T05:00:00Z"))
 		h, err = w.b.Reserve(t.Context(), orgO, appB, "premium", 10_000_000, time.Minute)
 		require.NoError(t, err)
 		assert.False(t, h.Soft)

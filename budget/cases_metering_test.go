@@ -65,7 +65,7 @@ func TestCountedRecordStaysADuplicate(t *testing.T) {
 		assert.True(t, w.submit(w.a, call(1)).Duplicate, "the label is gone")
 		_, err := w.a.Submit(t.Context(), orgO, appA, call(2))
 		requireCode(t, err, CodeInvalidModelLabel)
-		w.clock.advance(25 * time.Hour)
+		w.clock.Advance(25 * time.Hour)
 		r := w.submit(w.b, call(1))
 		assert.True(t, r.Duplicate, "the window is over")
 		assert.Equal(t, "20260123", r.Day)
@@ -173,9 +173,9 @@ func TestCaseB15LateAndEarlyTimestamps(t *testing.T) {
 func TestAClockAheadDoesNotSpendTomorrow(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
-	w.clock.set(at(t, "2026-01-24T04:58:00Z"))
+	w.clock.Set(at(t, "2026-01-24T04:58:00Z"))
 	u := call(1)
-	u.Time = w.clock.now().Add(300 * time.Second)
+	u.Time = w.clock.Now().Add(300 * time.Second)
 	assert.Equal(t, "20260123", w.submit(w.a, u).Day)
 }
 
@@ -266,9 +266,9 @@ func TestCaseB18MissingPagesAreNotZeros(t *testing.T) {
 		for i := range 64 {
 			w.submit(w.a, call(i))
 		}
-		w.clock.advance(48 * time.Hour)
+		w.clock.Advance(48 * time.Hour)
 		client := &pagedClient{Client: w.client, limit: 3}
-		k, err := New(client, w.tables, &Options{Now: w.clock.now, Models: fixtureModels})
+		k, err := New(client, w.tables, &Options{Now: w.clock.Now, Models: fixtureModels})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, k.Close(context.Background())) })
 		client.pages.Store(2)

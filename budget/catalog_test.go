@@ -113,7 +113,7 @@ func requireSameRates(t testing.TB, model string, a, b Rates) {
 // TestAnImportOfTheListsChangesLittle: the catalog is of their day.
 func TestAnImportOfTheListsChangesLittle(t *testing.T) {
 	w := newWorld(t)
-	w.clock.set(at(t, "2026-08-21T12:00:00Z"))
+	w.clock.Set(at(t, "2026-08-21T12:00:00Z"))
 	for _, file := range []string{"genai-prices.json", "litellm.json"} {
 		report := importing(t, w.a, loaded(t, file))
 		for _, c := range report.Accepted {

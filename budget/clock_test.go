@@ -18,7 +18,7 @@ func TestWrongClocksKeepLiveHolds(t *testing.T) {
 			w := newWorld(t)
 			w.org(hardOrg())
 			k, err := New(w.client, w.tables, &Options{
-				Models: fixtureModels, Now: func() time.Time { return w.clock.now().Add(wrong) }, CorrectClock: aws.Bool(true),
+				Models: fixtureModels, Now: func() time.Time { return w.clock.Now().Add(wrong) }, CorrectClock: aws.Bool(true),
 			})
 			require.NoError(t, err)
 			defer func() { assert.NoError(t, k.Close(context.Background())) }()
@@ -29,10 +29,10 @@ func TestWrongClocksKeepLiveHolds(t *testing.T) {
 			own, err := reserveFor(t, k, "premium", 4_000_000, time.Minute)
 			require.NoError(t, err)
 			assert.Equal(t, right.Day, own.Day)
-			w.clock.advance(58 * time.Second)
+			w.clock.Advance(58 * time.Second)
 			_, err = reserveFor(t, w.b, "premium", 1, time.Minute)
 			require.ErrorIs(t, err, ErrQuotaExceeded, "both leases run")
-			w.clock.advance(8 * time.Second)
+			w.clock.Advance(8 * time.Second)
 			_, err = reserveFor(t, w.b, "premium", 10_000_000, time.Minute)
 			require.NoError(t, err, "both have ended")
 		})

@@ -46,7 +46,7 @@ func TestCostOfOperations(t *testing.T) {
 		}, cost{67, 0, 74}},
 		{"recommend of 64 labels, spend older than 5 s", MeteringStrict, manyLabels(64), func(w *world) func() {
 			w.recommend(w.a, appA)
-			w.clock.advance(6 * time.Second)
+			w.clock.Advance(6 * time.Second)
 			return func() { w.recommend(w.a, appA) }
 		}, cost{64, 0, 64}},
 		{"reserve of 64 labels, warm", MeteringStrict, hardMany(), func(w *world) func() {
@@ -63,7 +63,7 @@ func TestCostOfOperations(t *testing.T) {
 		}, cost{3, 72, 2}},
 		{"recommend, spend older than 5 s", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.recommend(w.a, appA)
-			w.clock.advance(6 * time.Second)
+			w.clock.Advance(6 * time.Second)
 			return func() { w.recommend(w.a, appA) }
 		}, cost{3, 0, 3}},
 		{"submit strict, warm", MeteringStrict, fixtureOrg(), submitWarm, cost{1, 4, 0}},
@@ -202,7 +202,7 @@ func TestCostOfOperations(t *testing.T) {
 		}, cost{2, 0, 102}},
 		{"import 100 prices, of which 10 differ", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			importing(t, w.a, hundredModels(t))
-			w.clock.advance(time.Hour)
+			w.clock.Advance(time.Hour)
 			list := hundredModels(t)
 			for i := range 10 {
 				list.Prices[i].Input++
@@ -217,7 +217,7 @@ func TestCostOfOperations(t *testing.T) {
 			r := Retirement{Before: aged(t, w, fixtureOrg()), Export: &shelf{}}
 			_, err := w.a.Retire(ctx, orgO, r)
 			require.NoError(t, err)
-			w.clock.advance(purgeAfter)
+			w.clock.Advance(purgeAfter)
 			return func() {
 				report, err := w.a.Retire(ctx, orgO, r)
 				require.NoError(t, err)
@@ -245,7 +245,7 @@ func TestCostOfOperations(t *testing.T) {
 		}, cost{5, 0, 5}},
 		{"history of 30 closed days", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.submit(w.a, call(1))
-			w.clock.advance(32 * 24 * time.Hour)
+			w.clock.Advance(32 * 24 * time.Hour)
 			read := func() {
 				for _, err := range w.a.History(ctx, orgO, appA, "20260123", "20260221") {
 					require.NoError(t, err)
@@ -381,14 +381,14 @@ func overshoot(t *testing.T, staleness time.Duration, spent int64) float64 {
 	for step := 0; ; step++ {
 		busy := false
 		for i, k := range nodes {
-			w.clock.advance(100 * time.Millisecond)
+			w.clock.Advance(100 * time.Millisecond)
 			if labels[i] != "premium" {
 				continue
 			}
 			busy = true
 			n++
 			u := call(n)
-			u.Time = w.clock.now()
+			u.Time = w.clock.Now()
 			r, err := k.Submit(t.Context(), orgO, appA, u)
 			require.NoError(t, err)
 			labels[i] = r.RecommendedLabel

@@ -44,7 +44,7 @@ func tenanted(t testing.TB, w *world, o Org) {
 			require.NoError(t, err)
 			require.NoError(t, adjust(ctx, w.a, org.ID, app, Adjustment{Label: "standard", DeltaMicros: 5, Reason: "test"}))
 		}
-		require.NoError(t, w.a.Override(ctx, org.ID, appA, "economy", w.clock.now().Add(time.Hour)))
+		require.NoError(t, w.a.Override(ctx, org.ID, appA, "economy", w.clock.Now().Add(time.Hour)))
 	}
 }
 
@@ -95,7 +95,7 @@ func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
 				for _, app := range []string{appA, appB} {
 					requireGone(t, w.a, orgO, app)
 				}
-				w.clock.advance(31 * time.Second)
+				w.clock.Advance(31 * time.Second)
 				requireGone(t, w.b, orgO, appA)
 				require.NoError(t, open.Release(ctx))
 				_, err = open.Settle(ctx, call(98))
@@ -129,7 +129,7 @@ func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
 				counted := call(0)
 				counted.Tags = map[string]string{"user": "u1"}
 				assert.True(t, w.submit(w.b, counted).Duplicate, "what was counted stays counted")
-				w.clock.advance(6 * time.Second)
+				w.clock.Advance(6 * time.Second)
 				totals, err := w.b.Totals(ctx, orgO, "", "")
 				require.NoError(t, err)
 				assert.Equal(t, int64(4), totals.Labels[0].Requests)
@@ -152,7 +152,7 @@ func TestADeletedAppLeavesTheOthers(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, DeletionReport{Released: 2, Complete: true}, report)
 				requireGone(t, w.a, orgO, appA)
-				w.clock.advance(31 * time.Second)
+				w.clock.Advance(31 * time.Second)
 				requireGone(t, w.b, orgO, appA)
 				for _, k := range []*Keeper{w.a, w.b} {
 					_, err = k.Recommend(ctx, orgO, appB)
@@ -218,7 +218,7 @@ func TestNothingOfADeletedOrganisationIsAdmittedAgain(t *testing.T) {
 	ctx := t.Context()
 	_, err := reserveAs(t, w.a, uuid(1), 1)
 	require.NoError(t, err)
-	require.NoError(t, w.a.Override(ctx, orgO, "new", "economy", w.clock.now().Add(time.Hour)))
+	require.NoError(t, w.a.Override(ctx, orgO, "new", "economy", w.clock.Now().Add(time.Hour)))
 	_, err = w.a.DeleteOrg(ctx, orgO, Deletion{})
 	require.NoError(t, err)
 	_, err = reserveAs(t, w.a, uuid(1), 1)
@@ -263,7 +263,7 @@ func TestAPurgeLeavesNothing(t *testing.T) {
 					_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
 					return err
 				}
-				deleted := w.clock.now()
+				deleted := w.clock.Now()
 				report, err := remove(w.a)
 				require.NoError(t, err)
 				assert.False(t, report.Complete)
@@ -275,7 +275,7 @@ func TestAPurgeLeavesNothing(t *testing.T) {
 
 				w.submit(w.b, call(77)) // it has not noticed
 				assert.NotEmpty(t, belonging(w, orgO, app))
-				w.clock.advance(purgeAfter)
+				w.clock.Advance(purgeAfter)
 				report, err = remove(w.b)
 				require.NoError(t, err)
 				assert.True(t, report.Complete)
@@ -293,11 +293,11 @@ func TestAPurgeLeavesNothing(t *testing.T) {
 					assert.Equal(t, int64(i)*33_000, rec.Labels[0].SpendMicros, "no sum of before is in hand")
 					if i == 0 {
 						u := call(0)
-						u.Time = w.clock.now()
+						u.Time = w.clock.Now()
 						assert.False(t, w.submit(k, u).Duplicate)
 						u.RequestID = uuid(200)
 						w.submit(k, u)
-						w.clock.advance(6 * time.Second)
+						w.clock.Advance(6 * time.Second)
 					}
 				}
 			})
@@ -419,7 +419,7 @@ func killed(t *testing.T, kind string, fault ddbmem.Fault, purge bool, at int) (
 	report, err := again.DeleteOrg(ctx, orgO, how)
 	require.NoError(t, err)
 	if purge {
-		w.clock.advance(purgeAfter + time.Second)
+		w.clock.Advance(purgeAfter + time.Second)
 		report, err = again.DeleteOrg(ctx, orgO, how)
 		require.NoError(t, err)
 		require.Empty(t, belonging(w, orgO, ""))
@@ -487,7 +487,7 @@ func TestDataKeptIsPurgedLater(t *testing.T) {
 		_, err := w.a.DeleteOrg(ctx, orgO, how)
 		require.NoError(t, err)
 	}
-	w.clock.advance(purgeAfter)
+	w.clock.Advance(purgeAfter)
 	report, err := w.b.DeleteOrg(ctx, orgO, Deletion{})
 	require.NoError(t, err)
 	assert.True(t, report.Complete, "a purge that was asked for is completed")

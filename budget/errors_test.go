@@ -18,15 +18,15 @@ func TestQuotaSaysHowLongToWait(t *testing.T) {
 	for _, label := range fixtureOrg().Ordering {
 		w.spend(appA, label, 1_000_000_000)
 	}
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	_, err := w.a.Recommend(t.Context(), orgO, appA)
 	require.ErrorIs(t, err, ErrQuotaExceeded)
 	at, ok := RetryAt(err)
 	require.True(t, ok)
 	wait, ok := RetryAfter(fmt.Errorf("call: %w", err))
 	assert.True(t, ok)
-	assert.Equal(t, at.Sub(w.clock.now()), wait, "from the decision, whatever clock the process has")
-	w.clock.advance(48 * time.Hour)
+	assert.Equal(t, at.Sub(w.clock.Now()), wait, "from the decision, whatever clock the process has")
+	w.clock.Advance(48 * time.Hour)
 	later, _ := RetryAfter(err)
 	assert.Equal(t, wait, later)
 }

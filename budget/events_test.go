@@ -68,7 +68,7 @@ func TestThresholdEvents(t *testing.T) {
 
 		o.Quotas["premium"] = 25_000_000
 		w.org(o)
-		w.clock.advance(35 * time.Second)
+		w.clock.Advance(35 * time.Second)
 		look(a)
 		assert.Equal(t, []string{"flip standard to premium", "day premium 50", "day premium 80"}, ra.take(), "another quota")
 
@@ -91,16 +91,16 @@ func TestUndeliveredEventIsTakenOver(t *testing.T) {
 		e := Event{
 			ID: ledger.ScopeKey(ScopeApp, orgO, appA) + "#DAY#20260123#premium#050#10000000", Kind: EventThreshold, Org: orgO,
 			Scope: ledger.ScopeKey(ScopeApp, orgO, appA), Period: Day, PeriodKey: "DAY#20260123", Label: "premium", Percent: 50,
-			QuotaMicros: 10_000_000, At: w.clock.now(),
+			QuotaMicros: 10_000_000, At: w.clock.Now(),
 		}
-		require.NoError(t, claimed.store.Put(t.Context(), w.tables.Usage, e.item("dead", w.clock.now()), "", nil, nil))
+		require.NoError(t, claimed.store.Put(t.Context(), w.tables.Usage, e.item("dead", w.clock.Now()), "", nil, nil))
 		k := w.keeper(&Options{OnEvent: alive.hook})
 		w.recommend(k, appA)
 		assert.Empty(t, alive.take(), "left to the process that claimed it")
-		w.clock.advance(59 * time.Second)
+		w.clock.Advance(59 * time.Second)
 		w.recommend(k, appA)
 		assert.Empty(t, alive.take())
-		w.clock.advance(6 * time.Second)
+		w.clock.Advance(6 * time.Second)
 		w.recommend(k, appA)
 		assert.Equal(t, []string{"day premium 50"}, alive.take())
 		report, err := k.Sweep(t.Context(), orgO)

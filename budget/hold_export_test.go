@@ -40,7 +40,7 @@ func TestAHoldIsEndedInAnotherProcess(t *testing.T) {
 
 				h = w.reserve(w.a, 66_000)
 				require.NoError(t, resumed(t, w.b, h).Extend(ctx, time.Hour))
-				w.clock.advance(10 * time.Minute)
+				w.clock.Advance(10 * time.Minute)
 				require.NoError(t, resumed(t, w.b, h).Release(ctx), "it was moved since")
 				w.requireNothingHeld(1)
 
@@ -50,7 +50,7 @@ func TestAHoldIsEndedInAnotherProcess(t *testing.T) {
 				require.NoError(t, gone.Release(ctx))
 				_, err = gone.Settle(ctx, call(2))
 				require.NoError(t, err, "a call that was admitted is counted")
-				w.clock.advance(6 * time.Second)
+				w.clock.Advance(6 * time.Second)
 				w.requireNothingHeld(2)
 			})
 		})
@@ -73,7 +73,7 @@ func TestAHoldOfNothingIsResumed(t *testing.T) {
 	require.NoError(t, r.Extend(t.Context(), time.Minute))
 	_, err = r.Settle(t.Context(), call(2))
 	require.NoError(t, err)
-	w.clock.advance(6 * time.Second)
+	w.clock.Advance(6 * time.Second)
 	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -47,13 +48,13 @@ func TestOneIDIsOneHold(t *testing.T) {
 		moved, err := w.b.GetHold(ctx, orgO, appA, uuid(1))
 		require.NoError(t, err)
 		require.NoError(t, moved.Extend(ctx, time.Hour))
-		w.clock.advance(30 * time.Minute)
+		w.clock.Advance(30 * time.Minute)
 		again, err := reserveAs(t, w.a, uuid(1), 9_000_000)
 		require.NoError(t, err)
 		assert.Equal(t, moved.ExpiresAt(), again.ExpiresAt())
 		_, err = again.Settle(ctx, call(1))
 		require.NoError(t, err)
-		w.clock.advance(6 * time.Second)
+		w.clock.Advance(6 * time.Second)
 		w.requireNothingHeld(1)
 		for _, k := range []*Keeper{w.a, w.b} {
 			_, err = reserveAs(t, k, uuid(1), 9_000_000)
@@ -163,7 +164,7 @@ func TestHoldsInAnyProcessAreCountedOnce(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.org(hardOrg())
-			w.db.SetFaults(flaky(seed))
+			w.db.SetFaults(fixture.Flaky(seed))
 			rng := rand.New(rand.NewPCG(seed, 1))
 			ctx := t.Context()
 			var texts []string
@@ -207,7 +208,7 @@ func TestHoldsInAnyProcessAreCountedOnce(t *testing.T) {
 				}
 			}
 			w.db.SetFaults(nil)
-			w.clock.advance(6 * time.Second)
+			w.clock.Advance(6 * time.Second)
 			w.requireNothingHeld(int64(len(settled)))
 		})
 	}
@@ -278,7 +279,7 @@ func TestAHoldIsExtendedByTwoAtOnce(t *testing.T) {
 		assert.Equal(t, other.ExpiresAt(), found.ExpiresAt())
 		_, err = found.Settle(ctx, call(1))
 		require.NoError(t, err)
-		w.clock.advance(6 * time.Second)
+		w.clock.Advance(6 * time.Second)
 		w.requireNothingHeld(1)
 		require.ErrorIs(t, one.Extend(ctx, time.Hour), ErrNotFound)
 	})
@@ -289,7 +290,7 @@ func (w *world) expire() {
 	w.t.Helper()
 	for _, item := range w.items("") {
 		var d store.Decoder
-		if ends := d.Int(item, store.AttrTTL); ends != 0 && ends <= w.clock.now().Unix() {
+		if ends := d.Int(item, store.AttrTTL); ends != 0 && ends <= w.clock.Now().Unix() {
 			require.NoError(w.t, w.a.store.Delete(w.t.Context(), w.tables.Usage, store.KeyOf(item)))
 		}
 	}
@@ -318,7 +319,7 @@ func TestASettlementSentAgainDaysLaterIsCountedOnce(t *testing.T) {
 			}
 		}
 		for _, later := range []time.Duration{time.Hour, 50 * time.Hour, 8 * 24 * time.Hour} {
-			w.clock.set(fixtureNow.Add(later))
+			w.clock.Set(fixtureNow.Add(later))
 			w.expire()
 			for enforcement, org := range orgs {
 				for n := range 2 {
@@ -346,10 +347,10 @@ func TestAHoldIsFoundUnderItsIDForSoLong(t *testing.T) {
 		_, err := reserveAs(t, w.a, uuid(1), 1)
 		require.NoError(t, err)
 		end := at(t, "2026-01-24T05:00:00Z").Add(49 * time.Hour)
-		w.clock.set(end.Add(-time.Second))
+		w.clock.Set(end.Add(-time.Second))
 		_, err = w.b.GetHold(t.Context(), orgO, appA, uuid(1))
 		require.NoError(t, err)
-		w.clock.set(end)
+		w.clock.Set(end)
 		_, err = w.b.GetHold(t.Context(), orgO, appA, uuid(1))
 		require.ErrorIs(t, err, ErrNotFound)
 	})

@@ -21,7 +21,7 @@ func TestReserveFollowsAnOverride(t *testing.T) {
 				o.Enforcement = tc.enforcement
 				w.org(o)
 				w.spend(appA, "premium", 10_000_000)
-				require.NoError(t, w.a.Override(t.Context(), orgO, appA, "premium", w.clock.now().Add(time.Hour)))
+				require.NoError(t, w.a.Override(t.Context(), orgO, appA, "premium", w.clock.Now().Add(time.Hour)))
 				rec := w.recommend(w.a, appA)
 				assert.Equal(t, tc.label, rec.Label)
 				_, err := w.a.Reserve(t.Context(), orgO, appA, rec.Label, 1000, time.Minute)
@@ -41,14 +41,14 @@ func TestStickySaysOverride(t *testing.T) {
 		w.org(fixtureOrg())
 		w.spend(appA, "premium", 10_000_000)
 		w.recommend(w.a, appA)
-		until := w.clock.now().Add(time.Hour)
+		until := w.clock.Now().Add(time.Hour)
 		require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", until))
 		got, err := w.a.Sticky(t.Context(), orgO, appA)
 		require.NoError(t, err)
 		assert.Equal(t, []any{"economy", 2, "standard", ReasonManualOverride}, []any{got.Label, got.Index, got.Previous, got.Reason})
 		assert.True(t, until.Add(-time.Hour).Equal(got.At), "when it was set")
 		assert.Equal(t, ReasonManualOverride, w.recommend(w.a, appA).Reason)
-		w.clock.set(until)
+		w.clock.Set(until)
 		got, err = w.a.Sticky(t.Context(), orgO, appA)
 		require.NoError(t, err)
 		assert.Equal(t, []any{"standard", 1, "premium", ReasonQuotaExceeded}, []any{got.Label, got.Index, got.Previous, got.Reason})
@@ -84,7 +84,7 @@ func TestTheStickyRecordIsKept(t *testing.T) {
 func TestHardOverrideWithRoom(t *testing.T) {
 	w := newWorld(t)
 	w.org(hardOrg())
-	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.now().Add(time.Hour)))
+	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(time.Hour)))
 	rec := w.recommend(w.b, appA)
 	assert.Equal(t, "economy", rec.Label)
 	assert.Equal(t, ReasonManualOverride, rec.Reason)
@@ -96,7 +96,7 @@ func TestOverrideNeedsAPrice(t *testing.T) {
 	o := fixtureOrg()
 	o.Models = map[string]string{"standard": "no.such-model"}
 	w.org(o)
-	err := w.a.Override(t.Context(), orgO, appA, "standard", w.clock.now().Add(time.Hour))
+	err := w.a.Override(t.Context(), orgO, appA, "standard", w.clock.Now().Add(time.Hour))
 	assert.Contains(t, requireCode(t, err, CodeInvalidConfig).Error(), "no.such-model")
 	assert.Equal(t, ReasonWithinQuota, w.recommend(w.a, appA).Reason)
 }
@@ -106,10 +106,10 @@ func TestOverrideNeedsAPrice(t *testing.T) {
 func TestCacheForEndsWithTheDay(t *testing.T) {
 	w := newWorld(t)
 	w.org(fixtureOrg())
-	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.now().Add(20*time.Second)))
+	require.NoError(t, w.a.Override(t.Context(), orgO, appA, "economy", w.clock.Now().Add(20*time.Second)))
 	assert.Equal(t, 20*time.Second, w.recommend(w.a, appA).CacheFor)
-	w.clock.set(at(t, "2026-01-24T04:59:50Z"))
+	w.clock.Set(at(t, "2026-01-24T04:59:50Z"))
 	assert.Equal(t, 10*time.Second, w.recommend(w.a, appA).CacheFor)
-	w.clock.advance(10 * time.Second)
+	w.clock.Advance(10 * time.Second)
 	assert.Equal(t, 300*time.Second, w.recommend(w.a, appA).CacheFor)
 }

@@ -18,7 +18,7 @@ func (w *world) change(o Org, at string) {
 	w.org(o)
 	instant, err := time.Parse(time.RFC3339, at)
 	require.NoError(w.t, err)
-	w.clock.set(instant)
+	w.clock.Set(instant)
 }
 
 func monthly(o Org) Org {
@@ -37,7 +37,7 @@ func TestMonthSurvivesHardToSoft(t *testing.T) {
 		w.change(monthly(fixtureOrg()), "2026-01-24T12:00:00Z")
 		for range 2 { // its day open, and closed
 			assert.Equal(t, int64(8_900_000), w.recommend(w.b, appA).Labels[0].Limits[0].SpendMicros)
-			w.clock.advance(48 * time.Hour)
+			w.clock.Advance(48 * time.Hour)
 		}
 	})
 }
@@ -48,7 +48,7 @@ func TestMonthSurvivesAnInterval(t *testing.T) {
 	for name, between := range map[string]Org{"soft": monthly(fixtureOrg()), "no limit": hardOrg()} {
 		t.Run(name, func(t *testing.T) {
 			engines(t, func(t *testing.T, w *world) {
-				w.clock.set(at(t, "2026-01-05T15:00:00Z"))
+				w.clock.Set(at(t, "2026-01-05T15:00:00Z"))
 				w.org(monthly(hardOrg()))
 				w.spend(appA, "premium", 1_000_000)
 				w.change(between, "2026-01-06T15:00:00Z")
@@ -61,7 +61,7 @@ func TestMonthSurvivesAnInterval(t *testing.T) {
 					require.NoError(t, err)
 					require.NoError(t, h.Release(t.Context()))
 					assert.Equal(t, int64(7_000_000), w.recommend(w.a, appA).Labels[0].Limits[0].SpendMicros)
-					w.clock.advance(24 * time.Hour)
+					w.clock.Advance(24 * time.Hour)
 				}
 			})
 		})
@@ -94,7 +94,7 @@ func TestMonthSurvivesAScopeChange(t *testing.T) {
 						_, err := w.b.Reserve(t.Context(), orgO, appA, "premium", 3_000_001, time.Minute)
 						require.ErrorIs(t, err, ErrQuotaExceeded)
 					}
-					w.clock.advance(48 * time.Hour)
+					w.clock.Advance(48 * time.Hour)
 				}
 				assert.Zero(t, w.recommend(w.b, appA).Labels[0].SpendMicros, "the day's quota is its own")
 			})
@@ -105,7 +105,7 @@ func TestMonthSurvivesAScopeChange(t *testing.T) {
 // TestScopeChangeAndBack: each day of the month counts once.
 func TestScopeChangeAndBack(t *testing.T) {
 	w := newWorld(t)
-	w.clock.set(at(t, "2026-01-05T15:00:00Z"))
+	w.clock.Set(at(t, "2026-01-05T15:00:00Z"))
 	o := monthly(hardOrg())
 	w.org(o)
 	w.spend(appA, "premium", 1_000_000)

@@ -77,11 +77,11 @@ func TestImportedPricesAreJudgedByThoseInForce(t *testing.T) {
 			report := importing(t, w.a, listOf(t, listed("m", first), other))
 			require.Len(t, report.Accepted, 2)
 			want := Rates{Input: 3_000_000, Output: 12_000_000, CacheRead: 300_000}
-			require.Equal(t, want, priceAt(t, w.a, "m", w.clock.now()))
+			require.Equal(t, want, priceAt(t, w.a, "m", w.clock.Now()))
 
-			w.clock.advance(time.Hour)
+			w.clock.Advance(time.Hour)
 			report = importing(t, w.b, listOf(t, listed("m", tc.next), other))
-			after := priceAt(t, w.a, "m", w.clock.now())
+			after := priceAt(t, w.a, "m", w.clock.Now())
 			if tc.reason == "" {
 				assert.Empty(t, report.Held)
 				return
@@ -111,23 +111,23 @@ func TestAnAcceptedPriceHoldsFromItsAcceptance(t *testing.T) {
 	})
 	w.org(fixtureOrg())
 	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`)))
-	w.clock.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	usage := func(n int, at time.Time) Usage {
 		return Usage{RequestID: uuid(n), Label: "premium", Tokens: Tokens{Input: 1_000_000}, Time: at}
 	}
-	counted := w.submit(w.a, usage(1, w.clock.now()))
+	counted := w.submit(w.a, usage(1, w.clock.Now()))
 	require.Equal(t, int64(3_000_000), counted.CostMicros)
 
-	before := w.clock.now()
-	w.clock.advance(1500 * time.Millisecond)
+	before := w.clock.Now()
+	w.clock.Advance(1500 * time.Millisecond)
 	report := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":6,"output_mtok":12}`)))
 	require.Len(t, report.Accepted, 1)
 	from := report.Accepted[0].EffectiveFrom
-	assert.False(t, from.Before(w.clock.now()), "never backdated: %s", from)
-	assert.Less(t, from.Sub(w.clock.now()), time.Second)
-	w.clock.advance(time.Minute)
+	assert.False(t, from.Before(w.clock.Now()), "never backdated: %s", from)
+	assert.Less(t, from.Sub(w.clock.Now()), time.Second)
+	w.clock.Advance(time.Minute)
 	assert.Equal(t, int64(3_000_000), w.submit(w.a, usage(2, before)).CostMicros, "of a time before it")
-	assert.Equal(t, int64(6_000_000), w.submit(w.a, usage(3, w.clock.now())).CostMicros)
+	assert.Equal(t, int64(6_000_000), w.submit(w.a, usage(3, w.clock.Now())).CostMicros)
 	again := w.submit(w.a, usage(1, before))
 	assert.True(t, again.Duplicate)
 	assert.Equal(t, counted.PriceVersion, again.PriceVersion)
@@ -147,7 +147,7 @@ func TestPricesOfTheCatalogThatAListHidesComeBack(t *testing.T) {
 	require.NoError(t, err)
 	w := newWorld(t)
 	w.a.admin.own = priceLayers{{layerCatalog, book}}
-	now := w.clock.now()
+	now := w.clock.Now()
 	report := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":2}`)))
 	require.Len(t, report.Accepted, 1)
 	assert.Equal(t, Regional, report.Accepted[0].Scope, "there is another for global endpoints")
@@ -189,7 +189,7 @@ func TestWhatAnOperatorSetIsKept(t *testing.T) {
 		report := importing(t, w.a, list(price))
 		assert.Equal(t, map[string]HeldReason{"hand": HeldByHand, "mine": HeldByHand}, heldReasons(report))
 		require.Len(t, report.Accepted, 1)
-		w.clock.advance(time.Minute)
+		w.clock.Advance(time.Minute)
 	}
 	stored, err := w.a.Prices(t.Context(), "m")
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestWhatAnOperatorSetIsKept(t *testing.T) {
 	other, err := w.a.ImportPrices(t.Context(), list(`{"input_mtok":5,"output_mtok":12}`), PriceImport{List: "ours", Accept: []string{"hand"}})
 	require.NoError(t, err)
 	assert.Equal(t, map[string]HeldReason{"m": HeldOtherList, "mine": HeldByHand}, heldReasons(other))
-	assert.Equal(t, int64(5_000_000), priceAt(t, w.a, "hand", w.clock.now()).Input)
+	assert.Equal(t, int64(5_000_000), priceAt(t, w.a, "hand", w.clock.Now()).Input)
 }
 
 func TestAListThatSaysTwoThingsIsHeldBack(t *testing.T) {
@@ -328,12 +328,12 @@ func TestOnlyPricesThatNobodyNeedsAreDropped(t *testing.T) {
 	w := newWorld(t)
 	rows := make([]Price, maxPrices)
 	for i := range rows {
-		rows[i] = Price{Model: "m", List: "genai-prices", EffectiveFrom: w.clock.now().Add(-time.Duration(i+1) * time.Minute), Rates: Rates{Input: 3_000_000, Output: 1}}
+		rows[i] = Price{Model: "m", List: "genai-prices", EffectiveFrom: w.clock.Now().Add(-time.Duration(i+1) * time.Minute), Rates: Rates{Input: 3_000_000, Output: 1}}
 	}
 	require.NoError(t, w.a.PutPrices(t.Context(), "m", rows...))
 	list := listOf(t, listed("m", `{"input_mtok":4,"output_mtok":0.000001}`))
 	assert.Equal(t, map[string]HeldReason{"m": HeldTooMany}, heldReasons(importing(t, w.a, list)), "calls of all of them may still come")
-	w.clock.advance(80 * time.Hour)
+	w.clock.Advance(80 * time.Hour)
 	assert.Len(t, importing(t, w.a, list).Accepted, 1)
 	stored, err := w.a.Prices(t.Context(), "m")
 	require.NoError(t, err)
@@ -353,11 +353,11 @@ func TestAnAnnouncedPriceStays(t *testing.T) {
 			w.a.admin.own = priceLayers{{layer, book}}
 			for range 3 {
 				importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":0.000001}`)), "m")
-				w.clock.advance(time.Hour)
+				w.clock.Advance(time.Hour)
 			}
-			assert.Equal(t, int64(3_000_000), priceAt(t, w.a, "m", w.clock.now()).Input)
+			assert.Equal(t, int64(3_000_000), priceAt(t, w.a, "m", w.clock.Now()).Input)
 			assert.Equal(t, int64(4_000_000), priceAt(t, w.a, "m", later).Input)
-			w.clock.set(later)
+			w.clock.Set(later)
 			report := importing(t, w.a, listOf(t, listed("m", `{"input_mtok":5,"output_mtok":0.000001}`)))
 			assert.Equal(t, after, heldReasons(report)["m"], "whose it is did not change")
 		})
@@ -373,14 +373,14 @@ func TestAnAnnouncedPriceThatIsWithdrawnDoesNotCome(t *testing.T) {
 			{"constraint":{"start_date":"`+day+`"},"prices":{"input_mtok":6,"output_mtok":12}}]`))
 	}
 	inputs := func() []int64 {
-		return []int64{priceAt(t, w.a, "m", w.clock.now()).Input, priceAt(t, w.a, "m", april).Input, priceAt(t, w.a, "m", may).Input}
+		return []int64{priceAt(t, w.a, "m", w.clock.Now()).Input, priceAt(t, w.a, "m", april).Input, priceAt(t, w.a, "m", may).Input}
 	}
 	require.Len(t, importing(t, w.a, dated("2027-04-01")).Accepted, 2)
 	require.Equal(t, []int64{3_000_000, 6_000_000, 6_000_000}, inputs())
-	w.clock.advance(time.Hour)
+	w.clock.Advance(time.Hour)
 	importing(t, w.a, dated("2027-05-01"))
 	require.Equal(t, []int64{3_000_000, 3_000_000, 6_000_000}, inputs())
-	w.clock.advance(time.Hour)
+	w.clock.Advance(time.Hour)
 	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`)))
 	assert.Equal(t, []int64{3_000_000, 3_000_000, 3_000_000}, inputs())
 	assert.Equal(t, []string{"m"}, importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`))).Unchanged)
@@ -400,7 +400,7 @@ func TestAVersionKeepsItsPrice(t *testing.T) {
 		for model, input := range map[string]int64{
 			"m": 6_000_000, "m-v1": 3_000_000, "m-v2": 3_000_000, "m-v3": 6_000_000, "m-v4": 3_000_000, "m-v5": 6_000_000,
 		} {
-			assert.Equal(t, input, priceAt(t, w.a, model, w.clock.now()).Input, model)
+			assert.Equal(t, input, priceAt(t, w.a, model, w.clock.Now()).Input, model)
 		}
 	}
 	assert.Equal(t, []string{"m", "m-v1", "m-v3"}, importing(t, w.a, list).Unchanged)
@@ -418,7 +418,7 @@ func TestAModelThatIsGoneAndAcceptedKeepsItsPrice(t *testing.T) {
 	require.Len(t, report.Accepted, 1)
 	assert.Nil(t, report.Accepted[0].After)
 	assert.Equal(t, []string{"other"}, importing(t, w.a, listOf(t, other)).Unchanged)
-	assert.Equal(t, int64(3_000_000), priceAt(t, w.a, "m", w.clock.now()).Input)
+	assert.Equal(t, int64(3_000_000), priceAt(t, w.a, "m", w.clock.Now()).Input)
 	assert.Equal(t, map[string]HeldReason{"m": HeldByHand}, heldReasons(importing(t, w.a, listOf(t, listed("m", `{"input_mtok":4,"output_mtok":12}`), other))))
 }
 
@@ -427,22 +427,22 @@ func TestPricesThatFlipWithinASecond(t *testing.T) {
 	w := newWorld(t)
 	for i, input := range []string{"3", "4", "3", "5"} {
 		importing(t, []*Keeper{w.a, w.b}[i%2], listOf(t, listed("m", `{"input_mtok":`+input+`,"output_mtok":12}`)))
-		w.clock.advance(time.Millisecond)
+		w.clock.Advance(time.Millisecond)
 	}
 	stored, err := w.a.Prices(t.Context(), "m")
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(stored), 2)
-	assert.Equal(t, int64(5_000_000), priceAt(t, w.a, "m", w.clock.now().Add(time.Second)).Input)
+	assert.Equal(t, int64(5_000_000), priceAt(t, w.a, "m", w.clock.Now().Add(time.Second)).Input)
 }
 
 // TestAClockThatGoesBackHidesNoPrice: what was stored by a clock ahead is replaced, too.
 func TestAClockThatGoesBackHidesNoPrice(t *testing.T) {
 	w := newWorld(t)
-	now := w.clock.now()
+	now := w.clock.Now()
 	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":3,"output_mtok":12}`)))
-	w.clock.set(now.Add(time.Hour))
+	w.clock.Set(now.Add(time.Hour))
 	importing(t, w.a, listOf(t, listed("m", `{"input_mtok":4,"output_mtok":12}`)))
-	w.clock.set(now.Add(time.Minute))
+	w.clock.Set(now.Add(time.Minute))
 	list := listOf(t, listed("m", `{"input_mtok":5,"output_mtok":12}`))
 	importing(t, w.a, list)
 	for after, input := range map[time.Duration]int64{0: 3_000_000, time.Minute: 5_000_000, time.Hour: 5_000_000} {

@@ -61,7 +61,7 @@ func TestDedupKeyIsOrgAppAndRequest(t *testing.T) {
 
 		o.Scope = ScopeApp // from tomorrow on: the record stays what it was
 		w.org(o)
-		w.clock.advance(20 * time.Hour)
+		w.clock.Advance(20 * time.Hour)
 		assert.True(t, w.submit(w.a, call(1)).Duplicate)
 	})
 }
@@ -113,14 +113,14 @@ func TestDaysOfOtherLengths(t *testing.T) {
 			{"2026-03-08T05:30:00Z", "2026-03-09T04:00:00Z"},
 			{"2026-11-01T04:30:00Z", "2026-11-02T05:00:00Z"},
 		} {
-			w.clock.set(at(t, tc.now))
+			w.clock.Set(at(t, tc.now))
 			rec := w.recommend(w.a, appA)
 			assert.Equal(t, tc.reset, rec.ResetAt.UTC().Format(time.RFC3339))
 		}
 		o := fixtureOrg()
 		o.Timezone = "America/Santiago"
 		w.org(o)
-		w.clock.set(at(t, "2026-09-05T12:00:00Z"))
+		w.clock.Set(at(t, "2026-09-05T12:00:00Z"))
 		assert.Equal(t, "2026-09-06T04:00:00Z", w.recommend(w.b, appA).ResetAt.UTC().Format(time.RFC3339))
 	})
 }

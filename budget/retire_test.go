@@ -84,18 +84,18 @@ func aged(t testing.TB, w *world, o Org) (before string) {
 	w.org(o)
 	for i := range 3 {
 		u := call(i)
-		u.Time, u.Tags = w.clock.now(), map[string]string{"user": "u1"}
+		u.Time, u.Tags = w.clock.Now(), map[string]string{"user": "u1"}
 		w.submit(w.a, u)
 		require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "standard", DeltaMicros: 5, Reason: "test"}))
-		w.clock.advance(24 * time.Hour)
+		w.clock.Advance(24 * time.Hour)
 	}
-	w.clock.advance(100 * 24 * time.Hour)
+	w.clock.Advance(100 * 24 * time.Hour)
 	for _, err := range w.a.History(t.Context(), orgO, appA, "20260123", "20260125") { // closes them
 		require.NoError(t, err)
 	}
 	w.a.ledger.WaitForTotals()
 	u := call(9)
-	u.Time = w.clock.now()
+	u.Time = w.clock.Now()
 	w.submit(w.a, u)
 	require.NoError(t, adjust(t.Context(), w.a, orgO, appA, Adjustment{Label: "standard", DeltaMicros: 5, Reason: "test"}))
 	return "20260125"
@@ -113,7 +113,7 @@ func TestOldDaysAreExportedBeforeTheyGo(t *testing.T) {
 				ctx := t.Context()
 				files := &shelf{}
 				r := Retirement{Before: before, Export: files}
-				began := w.clock.now()
+				began := w.clock.Now()
 				report, err := w.a.Retire(ctx, orgO, r)
 				require.NoError(t, err)
 				assert.Equal(t, RetirementReport{Again: began.Truncate(time.Millisecond).Add(purgeAfter)}, report)
@@ -130,9 +130,9 @@ func TestOldDaysAreExportedBeforeTheyGo(t *testing.T) {
 						require.ErrorAs(t, try(), new(*ValidationError), what)
 					}
 					require.NoError(t, firstError(k.History(ctx, orgO, appA, before, before)))
-					w.clock.advance(31 * time.Second) // for the other's configuration
+					w.clock.Advance(31 * time.Second) // for the other's configuration
 				}
-				w.clock.advance(purgeAfter)
+				w.clock.Advance(purgeAfter)
 				report, err = w.b.Retire(ctx, orgO, r)
 				require.NoError(t, err)
 				assert.True(t, report.Complete)
@@ -181,7 +181,7 @@ func TestWhatChangesWhileItIsExportedStays(t *testing.T) {
 	r := Retirement{Before: before, Export: files, Keep: time.Hour}
 	_, err := w.a.Retire(ctx, orgO, r)
 	require.NoError(t, err)
-	w.clock.advance(purgeAfter)
+	w.clock.Advance(purgeAfter)
 	stale, err := w.b.tenants.get(ctx, orgO, appA)
 	require.NoError(t, err)
 	late := ledger.Account{
@@ -192,7 +192,7 @@ func TestWhatChangesWhileItIsExportedStays(t *testing.T) {
 			return nil
 		}
 		for i := range 40 { // every shard
-			o := late.Submission(ledger.Record{Key: ledger.DedupKey(orgO, appA, uuid(1000+i)), Cost: money.Of(1), Expires: w.clock.now().Add(dedupFor).Unix()}, nil, true)
+			o := late.Submission(ledger.Record{Key: ledger.DedupKey(orgO, appA, uuid(1000+i)), Cost: money.Of(1), Expires: w.clock.Now().Add(dedupFor).Unix()}, nil, true)
 			if err := w.b.ledger.Write(ctx, o); err != nil {
 				return err
 			}
@@ -255,7 +255,7 @@ func TestNothingGoesWithoutItsExport(t *testing.T) {
 				})
 				for range 2 {
 					_, _ = w.a.Retire(ctx, orgO, r)
-					w.clock.advance(purgeAfter)
+					w.clock.Advance(purgeAfter)
 				}
 				mu.Lock()
 				reached = n > at
@@ -275,7 +275,7 @@ func TestNothingGoesWithoutItsExport(t *testing.T) {
 					if report, err = again.Retire(t.Context(), orgO, r); !errors.Is(err, broken) {
 						require.NoError(t, err, fmt.Sprint(at))
 					}
-					w.clock.advance(purgeAfter)
+					w.clock.Advance(purgeAfter)
 				}
 				require.True(t, report.Complete)
 				gone, all := expiring(w, before)

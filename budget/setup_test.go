@@ -3,22 +3,17 @@ package budget
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"net/http"
-	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,23 +26,30 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	orgO = "550e8400-e29b-41d4-a716-446655440000"
-	appA = "app-production-api"
-	appB = "app-batch"
+	orgO = fixture.OrgO
+	appA = fixture.AppA
+	appB = fixture.AppB
 
-	premiumModel  = "anthropic.claude-3-5-sonnet-20241022-v2:0"
-	standardModel = "anthropic.claude-3-5-haiku-20241022-v1:0"
-	economyModel  = "anthropic.claude-3-haiku-20240307-v1:0"
-	microModel    = "amazon.nova-micro-v1:0"
+	premiumModel  = fixture.PremiumModel
+	standardModel = fixture.StandardModel
+	economyModel  = fixture.EconomyModel
+	microModel    = fixture.MicroModel
 
-	tester = "ann@example.com" // makes the changes of tests
+	tester = fixture.Principal
 )
 
-var fixtureNow = time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
+var (
+	fixtureNow    = fixture.Now
+	fixtureModels = map[string]string{
+		"premium": premiumModel, "standard": standardModel, "economy": economyModel, "micro": microModel,
+	}
 
-var fixtureModels = map[string]string{
-	"premium": premiumModel, "standard": standardModel, "economy": economyModel, "micro": microModel,
-}
+	uuid     = fixture.UUID
+	together = fixture.Together
+
+	conflicted = fixture.Conflicted
+	down       = fixture.Down
+)
 
 func fixtureOrg() Org {
 	return Org{
@@ -64,9 +66,6 @@ func hardOrg() Org {
 	return o
 }
 
-// uuid is the n-th request id.
-func uuid(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
-
 // call is U(n): 1,500 in and 800 out of premium, 16,500 µ$.
 func call(n int) Usage {
 	return Usage{
@@ -75,120 +74,51 @@ func call(n int) Usage {
 	}
 }
 
-// clock is a settable time.
-type clock struct{ ns atomic.Int64 }
-
-func newClock() *clock {
-	c := &clock{}
-	c.set(fixtureNow)
-	return c
-}
-
-func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()).UTC() }
-func (c *clock) set(t time.Time)         { c.ns.Store(t.UnixNano()) }
-func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
-
 // world is two nodes with separate caches on the same tables.
 type world struct {
 	t      testing.TB
+	engine *fixture.Engine
 	db     *ddbmem.DB // nil on a third-party engine
 	client Client
-	clock  *clock
+	clock  *fixture.Clock
 	tables Tables
 	a, b   *Keeper
-	faulty bool
 }
 
-// flaky loses, delays, throttles or refuses one write in eight, and leaves
-// keys of one batch in four unprocessed.
-func flaky(seed uint64) ddbmem.FaultFunc {
-	var mu sync.Mutex
-	rng := rand.New(rand.NewPCG(seed, 0))
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		mu.Lock()
-		n := rng.IntN(40)
-		mu.Unlock()
-		transaction := r.Operation == "TransactWriteItems"
-		switch {
-		case r.Operation == "BatchGetItem" && n < 10:
-			return ddbmem.Fault{Unprocessed: 1 + n%3}
-		case !transaction && r.Operation != "UpdateItem" && r.Operation != "PutItem":
-			return ddbmem.Fault{}
-		case n == 0:
-			return ddbmem.Fault{Lose: true}
-		case n == 1:
-			return ddbmem.Fault{Drop: true}
-		case n == 2:
-			return ddbmem.Fault{Before: 2 * time.Millisecond, After: 2 * time.Millisecond}
-		case n == 3:
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "ThrottlingException"}}
-		case n == 4 && transaction:
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}}}}
-		case n == 4:
-			return ddbmem.Fault{Error: &ddbmem.Error{Code: "TransactionConflictException"}}
-		}
-		return ddbmem.Fault{}
-	}
-}
-
-var worlds atomic.Int64
-
-// engines runs a test on ddbmem, on ddbmem with faults, and on the engine at
-// DYNALIMIT_TEST_ENDPOINT.
+// engines runs a test on every engine, without faults and with.
 func engines(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Parallel()
-	t.Run("ddbmem", func(t *testing.T) { test(t, newWorld(t)) })
-	t.Run("faults", func(t *testing.T) {
-		w := newWorld(t)
-		w.faulty = true
-		w.db.SetFaults(flaky(uint64(len(t.Name()))))
-		test(t, w)
-		w.db.SetFaults(nil)
-	})
-	endpoint := os.Getenv("DYNALIMIT_TEST_ENDPOINT")
-	if endpoint == "" {
-		return
-	}
-	t.Run("endpoint", func(t *testing.T) {
-		client := dynamodb.New(dynamodb.Options{
-			BaseEndpoint: &endpoint, Region: "us-east-1",
-			Credentials: credentials.NewStaticCredentialsProvider("x", "x", ""),
-			HTTPClient:  engineHTTP,
-		})
-		w := &world{t: t, client: client, clock: newClock()}
-		w.start(&Options{})
-		test(t, w)
-	})
+	fixture.Engines(t, func(t testing.TB, e *fixture.Engine) *world { return worldOn(t, e) }, test)
 }
 
 func newWorld(t testing.TB, adapt ...func(*Options)) *world {
-	w := &world{t: t, clock: newClock()}
-	w.db = ddbmem.New(ddbmem.WithClock(w.clock.now))
-	changes := watchChanges(w.db)
-	t.Cleanup(func() {
-		w.db.Close()
-		changes.check(t)
-	})
-	w.client = w.db.Client()
+	return worldOn(t, fixture.InProcess(t), adapt...)
+}
+
+func worldOn(t testing.TB, e *fixture.Engine, adapt ...func(*Options)) *world {
+	w := &world{
+		t: t, engine: e, db: e.DB, client: e.Client, clock: e.Clock,
+		tables: Tables{fixture.Table("control"), fixture.Table("usage")},
+	}
+	if w.db != nil {
+		changes := watchChanges(w.db)
+		t.Cleanup(func() {
+			w.db.Close()
+			changes.check(t)
+		})
+	}
 	var opts Options
 	for _, f := range adapt {
 		f(&opts)
 	}
-	w.start(&opts)
-	return w
-}
-
-func (w *world) start(opts *Options) {
-	id := worlds.Add(1)
-	w.tables = Tables{fmt.Sprintf("control-%d-%d", os.Getpid(), id), fmt.Sprintf("usage-%d-%d", os.Getpid(), id)}
-	w.a, w.b = w.keeper(opts), w.keeper(opts)
+	w.a, w.b = w.keeper(&opts), w.keeper(&opts)
 	require.NoError(w.t, w.a.CreateTables(w.t.Context()))
+	return w
 }
 
 // keeper adds a node.
 func (w *world) keeper(opts *Options) *Keeper {
 	o := *opts
-	o.Now, o.Principal = w.clock.now, cmp.Or(o.Principal, tester)
+	o.Now, o.Principal = w.clock.Now, cmp.Or(o.Principal, tester)
 	// A world runs in real time, on a machine that may be busy: no test of one
 	// waits for the time of a call to be over.
 	o.RequestTimeout, o.Timeout = cmp.Or(o.RequestTimeout, 10*time.Second), cmp.Or(o.Timeout, 20*time.Second)
@@ -212,7 +142,7 @@ func (w *world) org(o Org) {
 func (w *world) spend(app, label string, micros int64) {
 	w.t.Helper()
 	require.NoError(w.t, adjust(w.t.Context(), w.a, orgO, app, Adjustment{Label: label, DeltaMicros: micros, Reason: "test"}))
-	w.clock.advance(6 * time.Second) // past the staleness of other nodes
+	w.clock.Advance(6 * time.Second) // past the staleness of other nodes
 }
 
 // adjust applies an adjustment for a test that needs no answer but the error.
@@ -277,19 +207,6 @@ func requireCode(t testing.TB, err error, code Code) *ValidationError {
 	return v
 }
 
-// together runs f n times at once from so many goroutines.
-func together(goroutines, n int, f func(i int)) {
-	var group sync.WaitGroup
-	for g := range goroutines {
-		group.Go(func() {
-			for i := g; i < n; i += goroutines {
-				f(i)
-			}
-		})
-	}
-	group.Wait()
-}
-
 // pass lets virtual time pass; it is for synctest bubbles alone.
 func pass(d time.Duration) { <-time.After(d) }
 
@@ -299,9 +216,6 @@ func at(t testing.TB, s string) time.Time {
 	require.NoError(t, err)
 	return v
 }
-
-// engineHTTP keeps no idle connection, so that nothing outlives the tests.
-var engineHTTP = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // simulated runs a test in virtual time, with real clocks everywhere.
 func simulated(t *testing.T, opts Options, org Org, test func(t *testing.T, db *ddbmem.DB, k *Keeper)) {
@@ -376,16 +290,9 @@ func onWrite(n int, f ddbmem.Fault) ddbmem.FaultFunc {
 	}
 }
 
-var conflicted = ddbmem.Fault{Error: &ddbmem.Error{
-	Code: "TransactionCanceledException", Reasons: []ddbmem.Reason{{Code: "TransactionConflict"}},
-}}
-
 // refuseAll is a store that refuses every request, whatever it asks.
 func refuseAll(code string) ddbmem.FaultFunc {
 	return func(*ddbmem.Request) ddbmem.Fault {
 		return ddbmem.Fault{Error: &ddbmem.Error{Code: code, Message: "for the whole store"}}
 	}
 }
-
-// down is a store that no request reaches.
-func down(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} }

@@ -142,9 +142,9 @@ func (s *soak) step(i int) {
 	switch s.n(12) {
 	case 0:
 		if s.n(3) == 0 {
-			s.clock.advance(time.Duration(s.n(50_000)) * time.Second)
+			s.clock.Advance(time.Duration(s.n(50_000)) * time.Second)
 		} else {
-			s.clock.advance(time.Duration(s.n(70)) * time.Second)
+			s.clock.Advance(time.Duration(s.n(70)) * time.Second)
 		}
 	case 1:
 		_, err := k.Submit(ctx, orgO, app, u)
@@ -202,7 +202,7 @@ func (s *soak) reserve(ctx context.Context, k *Keeper, app string, u Usage) {
 		cancel()
 		settle(context.Background())
 	case 4: // after its lease
-		s.clock.advance(130 * time.Second)
+		s.clock.Advance(130 * time.Second)
 		settle(ctx)
 	default:
 		settle(ctx)
@@ -214,7 +214,7 @@ func (s *soak) rest() {
 	s.db.SetFaults(nil)
 	close(s.late)
 	s.db.Wait()
-	s.clock.advance(25 * time.Hour)
+	s.clock.Advance(25 * time.Hour)
 	for _, k := range []*Keeper{s.a, s.b} { // what they do in the background
 		require.NoError(s.t, k.Close(context.Background()))
 	}

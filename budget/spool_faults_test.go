@@ -88,11 +88,11 @@ func TestSpoolWaitsForThePrice(t *testing.T) {
 func TestBatchSpoolsNoInvalidRecord(t *testing.T) {
 	w, k, _ := spooling(t)
 	w.db.SetFaults(refuseAll("AccessDeniedException"))
-	w.clock.advance(time.Hour) // the configuration is not known any more
+	w.clock.Advance(time.Hour) // the configuration is not known any more
 	bad := call(2)
 	bad.Tokens.Output = -1
 	u := call(1)
-	u.Time = w.clock.now()
+	u.Time = w.clock.Now()
 	results, err := k.SubmitBatch(t.Context(), orgO, appA, []Usage{u, bad})
 	require.NoError(t, err)
 	require.NoError(t, results[0].Err)
@@ -106,7 +106,7 @@ func TestBatchSpoolsNoInvalidRecord(t *testing.T) {
 func TestOneKeeperPerSpool(t *testing.T) {
 	w, k, path := spooling(t)
 	open := func() (*Keeper, error) {
-		return New(w.client, w.tables, &Options{Now: w.clock.now, Models: fixtureModels, Spool: path, SpoolInterval: time.Hour})
+		return New(w.client, w.tables, &Options{Now: w.clock.Now, Models: fixtureModels, Spool: path, SpoolInterval: time.Hour})
 	}
 	_, err := open()
 	require.ErrorIs(t, err, ErrSpoolInUse)
@@ -208,7 +208,7 @@ func TestSpoolKeepsWhatFollowsACutLine(t *testing.T) {
 			again := w.keeper(&k.opts)
 			require.NoError(t, again.Replay(t.Context()))
 			assert.Eventually(t, func() bool { // what is known of the spend may be some seconds old
-				w.clock.advance(10 * time.Second)
+				w.clock.Advance(10 * time.Second)
 				return w.total(appA, "premium", "").Requests-1 == test.records
 			}, 10*time.Second, 10*time.Millisecond)
 			assert.Len(t, reasons, test.damaged)

@@ -36,7 +36,7 @@ func (n *node) ask(bearer string) *reply {
 func TestTokensAreIssuedAndRefreshed(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		credentials := w.login(pathA)
-		w.clock.advance(time.Minute)
+		w.clock.Advance(time.Minute)
 		for _, path := range []string{"/auth/token", "/api/v1/auth/token"} {
 			r := w.b.as("").do(http.MethodPost, path, credentials).is(http.StatusOK)
 			assert.Equal(t, int64(3600), r.number("expires_in"))
@@ -84,10 +84,10 @@ func TestBadTokensAreAllAlike(t *testing.T) {
 		r := w.a.as("").do(http.MethodPost, "/auth/refresh", example{"refresh_token": bad}).fails(http.StatusUnauthorized, wire.Unauthorized)
 		assert.Equal(t, refused.body["message"], r.body["message"])
 	}
-	w.clock.advance(time.Hour)
+	w.clock.Advance(time.Hour)
 	same("expired", w.a.ask(access))
 	w.a.as("").do(http.MethodPost, "/auth/refresh", example{"refresh_token": refresh}).is(http.StatusOK)
-	w.clock.advance(7 * 24 * time.Hour)
+	w.clock.Advance(7 * 24 * time.Hour)
 	w.a.as("").do(http.MethodPost, "/auth/refresh", example{"refresh_token": refresh}).fails(http.StatusUnauthorized, wire.Unauthorized)
 }
 
@@ -122,7 +122,7 @@ func TestFailedLoginsAreLimited(t *testing.T) {
 			o.Address = func(*http.Request) netip.Addr { return netip.MustParseAddr("203.0.113.7") }
 		})
 		elsewhere.as("").do(http.MethodPost, "/auth/token", good).is(http.StatusOK)
-		w.clock.advance(time.Minute)
+		w.clock.Advance(time.Minute)
 		w.a.as("").do(http.MethodPost, "/auth/token", good).is(http.StatusOK)
 	})
 }
@@ -148,7 +148,7 @@ func TestRevokedTokensEnd(t *testing.T) {
 		for _, ended := range []string{first.text("access_token"), sibling, second.text("access_token")} {
 			w.a.ask(ended).fails(http.StatusUnauthorized, wire.Unauthorized)
 		}
-		w.clock.advance(31 * time.Second)
+		w.clock.Advance(31 * time.Second)
 		for _, ended := range []string{first.text("access_token"), sibling, second.text("access_token")} {
 			w.b.ask(ended).fails(http.StatusUnauthorized, wire.Unauthorized)
 		}
@@ -169,17 +169,17 @@ func TestRevokedTokensEnd(t *testing.T) {
 func TestTokensFailClosed(t *testing.T) {
 	w := newWorld(t)
 	fresh := w.node(w.keeper())
-	codec, err := tokens.New(tokens.Options{Keys: w.keys, Issuer: "dynalimit", Audience: "budget", Now: w.clock.now})
+	codec, err := tokens.New(tokens.Options{Keys: w.keys, Issuer: "dynalimit", Audience: "budget", Now: w.clock.Now})
 	require.NoError(t, err)
-	claims := Claims{ClientID: credentials.ClientID(orgO, appA), Org: orgO, App: appA, Kind: Access, ID: "9", Session: "9", Version: 1, Issued: w.clock.now(), Expires: w.clock.now().Add(time.Hour)}
+	claims := Claims{ClientID: credentials.ClientID(orgO, appA), Org: orgO, App: appA, Kind: Access, ID: "9", Session: "9", Version: 1, Issued: w.clock.Now(), Expires: w.clock.Now().Add(time.Hour)}
 	text, err := codec.Sign(claims)
 	require.NoError(t, err)
-	w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+	w.engine.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 		return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError", Message: "secret-of-the-inside"}}
 	})
 	fresh.ask(text.Reveal()).fails(http.StatusServiceUnavailable, wire.ServiceUnavailable)
-	w.db.SetFaults(nil)
-	w.clock.advance(time.Minute)
+	w.engine.SetFaults(nil)
+	w.clock.Advance(time.Minute)
 }
 
 // With an authenticator of one's own there are no tokens of the server's.

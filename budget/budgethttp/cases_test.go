@@ -174,10 +174,10 @@ func TestBodyMayBeAsLargeAsTheLimit(t *testing.T) {
 func TestTotalOfAnIncompleteReadIsUnavailable(t *testing.T) {
 	w := newWorld(t, func(o *budget.Options) { o.Timeout, o.RequestTimeout = 50*time.Millisecond, 50*time.Millisecond })
 	w.a.submit(call(1)).is(http.StatusAccepted)
-	w.db.SetFaults(downFor("Query", "BatchGetItem"))
+	w.engine.SetFaults(downFor("Query", "BatchGetItem"))
 	r := w.b.get(pathA+"/aggregates/today").fails(http.StatusServiceUnavailable, wire.ServiceUnavailable)
 	assert.NotEmpty(t, r.header.Get("Retry-After"))
-	w.db.SetFaults(nil)
+	w.engine.SetFaults(nil)
 }
 
 // A node that was started later knows what others counted.
@@ -243,7 +243,7 @@ func TestSelectionFailsWhenAllIsSpent(t *testing.T) {
 		for label, micros := range map[string]int64{"premium": 10_000_000, "standard": 5_000_000, "economy": 2_000_100} {
 			w.spend(appA, label, micros)
 		}
-		w.clock.set(fixtureNow)
+		w.clock.Set(fixtureNow)
 		r := w.node(w.keeper()).get(pathA+"/model-selection").fails(http.StatusTooManyRequests, wire.QuotaExceeded)
 		assert.Equal(t, "48555", r.header.Get("Retry-After"))
 		assert.Equal(t, "2026-01-24T05:00:00Z", r.at("details.retry_after"))
@@ -277,13 +277,13 @@ func TestScopeDecidesWhoseSpendBinds(t *testing.T) {
 		o := fixtureOrg()
 		o.ID, o.Scope = orgOther, budget.ScopeOrg
 		w.org(o)
-		w.clock.advance(12 * time.Hour) // a scope changes with the day: midnight has passed
-		w.clock.advance(12 * time.Hour)
+		w.clock.Advance(12 * time.Hour) // a scope changes with the day: midnight has passed
+		w.clock.Advance(12 * time.Hour)
 		for app, micros := range map[string]int64{appA: 6_000_000, appB: 4_000_000} {
 			_, err := w.a.keeper.Adjust(t.Context(), orgOther, app, budget.Adjustment{Label: "premium", DeltaMicros: micros, Reason: "test"})
 			require.NoError(t, err)
 		}
-		w.clock.advance(6 * time.Second)
+		w.clock.Advance(6 * time.Second)
 		for _, app := range []string{appA, appB} {
 			r := w.b.as("other").get("/api/v1/orgs/" + orgOther + "/apps/" + app + "/model-selection").is(http.StatusOK)
 			assert.Equal(t, "standard", r.at("recommended_model.label"))
@@ -295,9 +295,9 @@ func TestScopeDecidesWhoseSpendBinds(t *testing.T) {
 func TestNewDayBeginsEmpty(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		w.spend(appA, "premium", 10_000_000)
-		w.clock.set(time.Date(2026, 1, 24, 4, 59, 59, 0, time.UTC))
+		w.clock.Set(time.Date(2026, 1, 24, 4, 59, 59, 0, time.UTC))
 		assert.Equal(t, "standard", w.b.get(pathA+"/model-selection").is(http.StatusOK).at("recommended_model.label"))
-		w.clock.set(time.Date(2026, 1, 24, 5, 0, 0, 0, time.UTC))
+		w.clock.Set(time.Date(2026, 1, 24, 5, 0, 0, 0, time.UTC))
 		r := w.b.get(pathA + "/model-selection").is(http.StatusOK)
 		assert.Equal(t, []any{"premium", "NORMAL", "20260124"}, []any{r.at("recommended_model.label"), r.at("mode"), r.at("day")})
 		assert.Equal(t, int64(0), r.number("quota_status.0.spend_usd_micros"))

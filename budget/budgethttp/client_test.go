@@ -64,7 +64,7 @@ func (w *world) remote(path string, adapt ...func(*budgetclient.Options)) (*budg
 	n := &network{RoundTripper: w.a.client.Transport}
 	o := &budgetclient.Options{
 		BaseURL: w.a.url, ClientID: login["client_id"].(string), Secret: credentials.NewSecret(login["client_secret"].(string)),
-		HTTPClient: &http.Client{Transport: n}, Now: w.clock.now, Timeout: 20 * time.Second, Retries: 8,
+		HTTPClient: &http.Client{Transport: n}, Now: w.clock.Now, Timeout: 20 * time.Second, Retries: 8,
 	}
 	for _, f := range adapt {
 		f(o)
@@ -80,7 +80,7 @@ func (w *world) harden() {
 	o := fixtureOrg()
 	o.Enforcement, o.Shards = budget.Hard, 1
 	w.org(o)
-	w.clock.advance(25 * time.Hour) // in force from the next day on
+	w.clock.Advance(25 * time.Hour) // in force from the next day on
 }
 
 func record(n int) budget.Usage {
@@ -123,7 +123,7 @@ func TestClientAnswersAsTheLibrary(t *testing.T) {
 		assert.True(t, results[1].Duplicate)
 		require.NoError(t, errors.Join(results[0].Err, results[1].Err, results[3].Err))
 
-		w.clock.advance(6 * time.Second)
+		w.clock.Advance(6 * time.Second)
 		sums, err := c.Totals(ctx, orgO, appA, "")
 		require.NoError(t, err)
 		same, err := w.a.keeper.Totals(ctx, orgO, appA, "")
@@ -201,10 +201,10 @@ func TestClientHoldsSurviveLostAnswers(t *testing.T) {
 		held, err := c.Reserve(ctx, orgO, appA, "premium", 100_000, time.Minute)
 		require.NoError(t, err)
 		assert.Equal(t, premiumModel, held.Model)
-		assert.Equal(t, w.clock.now().Add(time.Minute), held.ExpiresAt().UTC())
+		assert.Equal(t, w.clock.Now().Add(time.Minute), held.ExpiresAt().UTC())
 		assert.Equal(t, int64(100_000), w.heldNow("premium"))
 		require.NoError(t, held.Extend(ctx, 2*time.Minute))
-		assert.Equal(t, w.clock.now().Add(2*time.Minute), held.ExpiresAt().UTC())
+		assert.Equal(t, w.clock.Now().Add(2*time.Minute), held.ExpiresAt().UTC())
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		receipt, err := held.Settle(ended, budget.Usage{RequestID: uuid(1), Tokens: budget.Tokens{Input: 1500, Output: 800}})
@@ -242,7 +242,7 @@ func TestGuardOverAClient(t *testing.T) {
 		w.harden()
 		c, n := w.remote(pathA)
 		n.loseFirst()
-		g, err := llm.New(&llm.Options{Keeper: c, Now: w.clock.now})
+		g, err := llm.New(&llm.Options{Keeper: c, Now: w.clock.Now})
 		require.NoError(t, err)
 		request := llm.Request{Org: orgO, App: appA, RequestID: uuid(1), Estimate: llm.Estimate{InputTokens: 1500, MaxOutputTokens: 1000}}
 		err = g.Do(t.Context(), request, func(_ context.Context, call *llm.Call) (llm.Usage, error) {
@@ -285,10 +285,10 @@ func TestClientKeepsLoggedIn(t *testing.T) {
 	assert.Empty(t, n.sent, "nothing is asked before the first call")
 	together(8, 32, func(int) { ask() })
 	assert.Equal(t, []int{1, 0}, []int{count("/auth/token"), count("/auth/refresh")})
-	w.clock.advance(59 * time.Minute)
+	w.clock.Advance(59 * time.Minute)
 	together(8, 32, func(int) { ask() })
 	assert.Equal(t, []int{1, 1}, []int{count("/auth/token"), count("/auth/refresh")})
-	w.clock.advance(8 * 24 * time.Hour)
+	w.clock.Advance(8 * 24 * time.Hour)
 	ask()
 	assert.Equal(t, []int{2, 1}, []int{count("/auth/token"), count("/auth/refresh")})
 

@@ -68,9 +68,9 @@ func TestBadFramesAreRefused(t *testing.T) {
 func TestBodyTimeEndsWithTheBody(t *testing.T) {
 	w := newWorld(t)
 	n := w.with(func(o *Options) { o.BodyTimeout = 100 * time.Millisecond })
-	w.db.SetFaults(slow(400 * time.Millisecond))
+	w.engine.SetFaults(slow(400 * time.Millisecond))
 	n.submit(call(1)).is(http.StatusAccepted)
-	w.db.SetFaults(nil)
+	w.engine.SetFaults(nil)
 }
 
 // A request that is refused before its body is read waits for that no longer than one that

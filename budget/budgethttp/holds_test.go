@@ -19,7 +19,7 @@ func (w *world) hard() {
 	o := fixtureOrg()
 	o.ID, o.Enforcement = orgOther, budget.Hard
 	w.org(o)
-	w.clock.advance(24 * time.Hour) // enforcement changes with the day
+	w.clock.Advance(24 * time.Hour) // enforcement changes with the day
 }
 
 const pathHard = "/api/v1/orgs/" + orgOther + "/apps/" + appA
@@ -44,7 +44,7 @@ func (w *world) held() (held, spent int64) {
 
 // used is usage of a hold's call, of 16,500 µ$.
 func (w *world) used(n int) example {
-	return call(n).but(example{"timestamp": w.clock.now().Format(time.RFC3339)})
+	return call(n).but(example{"timestamp": w.clock.Now().Format(time.RFC3339)})
 }
 
 // A reservation that is sent again is the same hold; for something else it is a conflict.
@@ -83,10 +83,10 @@ func TestHoldEndsWithItsLease(t *testing.T) {
 		w.hard()
 		w.a.reserve(1, nil).is(http.StatusCreated)
 		w.a.reserve(2, nil).is(http.StatusCreated)
-		w.clock.advance(50 * time.Second)
+		w.clock.Advance(50 * time.Second)
 		r := w.b.hold(2, "extend", exampleExtend).is(http.StatusOK)
-		assert.Equal(t, w.clock.now().Add(time.Minute).Format(time.RFC3339), r.at("expires_at"))
-		w.clock.advance(20 * time.Second)
+		assert.Equal(t, w.clock.Now().Add(time.Minute).Format(time.RFC3339), r.at("expires_at"))
+		w.clock.Advance(20 * time.Second)
 		w.b.hold(1, "settle", w.used(1)).is(http.StatusAccepted)
 		w.a.hold(2, "settle", w.used(2)).is(http.StatusAccepted)
 		held, spent := w.held()
@@ -184,7 +184,7 @@ func TestDeletionEndsEverything(t *testing.T) {
 		admin.do(http.MethodPut, pathO, exampleOrg).fails(http.StatusConflict, wire.ConcurrentModification)
 		again, err := time.Parse(time.RFC3339, half.text("again_at"))
 		assert.NoError(t, err)
-		w.clock.set(again.Add(time.Second))
+		w.clock.Set(again.Add(time.Second))
 		assert.Equal(t, true, admin.do(http.MethodDelete, pathO+"?purge=true", nil).is(http.StatusOK).at("complete"))
 		admin.do(http.MethodPut, pathO, exampleOrg).is(http.StatusCreated)
 		admin.do(http.MethodDelete, "/api/v1/orgs/"+orgNone, nil).fails(http.StatusNotFound, wire.NotFound)
@@ -198,14 +198,14 @@ func TestDeletionDuringAPutLeavesNoCredentials(t *testing.T) {
 		w := newWorld(t)
 		var began atomic.Bool
 		var deleted atomic.Int64
-		w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		w.engine.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 			if bytes.Contains(r.Body, []byte("CLIENT#")) && !began.Swap(true) { // the PUT asks whether it has any
 				deleted.Store(int64(w.b.as("key").do(http.MethodDelete, path, nil).status))
 			}
 			return ddbmem.Fault{}
 		})
 		w.a.as("key").do(http.MethodPut, path, body).fails(http.StatusNotFound, wire.NotFound)
-		w.db.SetFaults(nil)
+		w.engine.SetFaults(nil)
 		assert.Equal(t, int64(http.StatusOK), deleted.Load())
 		w.a.as("key").do(http.MethodPost, path+"/credentials/rotate", example{"grace_hours": 0}).fails(http.StatusNotFound, wire.NotFound)
 		w.b.as("key").do(http.MethodPut, path, body).is(http.StatusCreated)

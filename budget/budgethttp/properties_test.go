@@ -261,7 +261,7 @@ func (w *world) revive() {
 			return
 		}
 		require.ErrorIs(w.t, err, budget.ErrConflict)
-		w.clock.advance(7 * time.Minute) // longer than what others may have in hand
+		w.clock.Advance(7 * time.Minute) // longer than what others may have in hand
 		_, err = w.a.keeper.DeleteOrg(w.t.Context(), orgO, budget.Deletion{Purge: true})
 		require.NoError(w.t, err)
 		_, err = w.a.keeper.PutOrg(w.t.Context(), fixtureOrg())

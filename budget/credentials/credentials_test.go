@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 )
 
 // A client gets its secret once, logs in with it anywhere, and is known by what its id says.
@@ -104,8 +105,8 @@ func TestWrongCredentialsAreRefusedAlike(t *testing.T) {
 // Of two first PUTs at the same time one gets the token, and the other continues.
 func TestLoserOfAFirstPutContinuesAsAnUpdate(t *testing.T) {
 	w := newWorld(t)
-	gate := newGate(2)
-	w.db.SetFaults(gate.before("TransactWriteItems"))
+	gate := fixture.NewGate(2)
+	w.db.SetFaults(gate.Before("TransactWriteItems"))
 	var mu sync.Mutex
 	var won []Issued
 	inParallel(t, func(s *Store) error {
@@ -126,22 +127,22 @@ func TestLoserOfAFirstPutContinuesAsAnUpdate(t *testing.T) {
 func TestRotationWithGrace(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		first := w.create(w.a, orgO, appA)
-		start := w.clock.now()
+		start := w.clock.Now()
 		r, second := w.rotate(w.a, orgO, appA, 24)
 		assert.Equal(t, start.Add(24*time.Hour), r.GraceUntil)
 		assert.False(t, r.OldestDropped)
 		assert.Equal(t, int64(1), r.Version, "refresh tokens go on")
 		w.works(true, second, "the new one at once")
-		w.clock.set(start.Add(86_399 * time.Second))
+		w.clock.Set(start.Add(86_399 * time.Second))
 		w.works(true, first, "the last second of the grace")
-		w.clock.set(start.Add(86_400 * time.Second))
+		w.clock.Set(start.Add(86_400 * time.Second))
 		w.works(false, first, "the end of the grace")
 		w.works(true, second, "the new one after the grace")
 
-		start = w.clock.now()
+		start = w.clock.Now()
 		r, third := w.rotate(w.b, orgO, appA, 168)
 		assert.False(t, r.OldestDropped, "it had ended by itself")
-		w.clock.set(start.Add(time.Hour))
+		w.clock.Set(start.Add(time.Hour))
 		r, fourth := w.rotate(w.a, orgO, appA, 1)
 		assert.True(t, r.OldestDropped)
 		w.works(false, second, "the oldest of three")
@@ -191,8 +192,8 @@ func TestRotationRefusesBadInput(t *testing.T) {
 func TestConcurrentRotations(t *testing.T) {
 	w := newWorld(t)
 	first := w.create(w.a, orgO, "")
-	gate := newGate(2)
-	w.db.SetFaults(gate.before("TransactWriteItems"))
+	gate := fixture.NewGate(2)
+	w.db.SetFaults(gate.Before("TransactWriteItems"))
 	var mu sync.Mutex
 	var won []Rotation
 	var lost []error
@@ -218,7 +219,7 @@ func TestConcurrentRotations(t *testing.T) {
 // A PUT of the organisation cannot touch credentials, and they do not touch it.
 func TestConfigurationAndCredentialsAreApart(t *testing.T) {
 	w := newWorld(t)
-	keeper, err := budget.New(w.client, budget.Tables{Control: w.table, Usage: "usage"}, &budget.Options{Now: w.clock.now, Principal: tester})
+	keeper, err := budget.New(w.client, budget.Tables{Control: w.table, Usage: "usage"}, &budget.Options{Now: w.clock.Now, Principal: tester})
 	require.NoError(t, err)
 	require.NoError(t, keeper.CreateTables(t.Context()))
 	org := budget.Org{
@@ -232,10 +233,10 @@ func TestConfigurationAndCredentialsAreApart(t *testing.T) {
 		require.NoError(t, err)
 	}
 	put()
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	first := w.create(w.a, orgO, appA)
 	_, second := w.rotate(w.a, orgO, appA, 24)
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	put()
 	w.works(true, first, "after a PUT")
 	w.works(true, second, "after a PUT")
@@ -331,14 +332,14 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // whose time stands while something is done
 		w := newWorld(t, func(o *Options) { o.Timeout, o.RequestTimeout = 50*time.Millisecond, 20*time.Millisecond })
 		c := w.create(w.a, orgO, "")
-		w.db.SetFaults(silent)
+		w.db.SetFaults(fixture.Down)
 		for name, err := range map[string]error{
 			"Verify":        second(w.a.Verify(t.Context(), c.ClientID, c.Secret)),
 			"Lookup":        second(w.a.Lookup(t.Context(), c.ClientID)),
 			"Retrieve":      second(w.a.Retrieve(t.Context(), orgO, "", NewSecret("x"))),
 			"Revoked":       second(w.a.Revoked(t.Context(), TokenRef{ID: "x"})),
-			"RevokeToken":   w.a.RevokeToken(t.Context(), "x", w.clock.now().Add(time.Hour)),
-			"RevokeSession": w.a.RevokeSession(t.Context(), "x", w.clock.now().Add(time.Hour)),
+			"RevokeToken":   w.a.RevokeToken(t.Context(), "x", w.clock.Now().Add(time.Hour)),
+			"RevokeSession": w.a.RevokeSession(t.Context(), "x", w.clock.Now().Add(time.Hour)),
 			"VerifyKey":     second(w.a.VerifyKey(t.Context(), NewSecret("x"))),
 			"Rotate":        second(w.a.Rotate(t.Context(), orgO, "", 0)),
 			"Create":        second(w.a.Create(t.Context(), orgP, "")),

@@ -14,34 +14,6 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// silent answers nothing.
-func silent(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} }
-
-// gate holds requests until so many have come: then all have read what was there.
-type gate struct {
-	mu   sync.Mutex
-	want int
-	open chan struct{}
-}
-
-func newGate(n int) *gate { return &gate{want: n, open: make(chan struct{})} }
-
-// before holds the requests of an operation.
-func (g *gate) before(operation string) ddbmem.FaultFunc {
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation != operation {
-			return ddbmem.Fault{}
-		}
-		g.mu.Lock()
-		if g.want--; g.want == 0 {
-			close(g.open)
-		}
-		g.mu.Unlock()
-		<-g.open
-		return ddbmem.Fault{}
-	}
-}
-
 // inParallel runs f at each node at the same time.
 func inParallel(t *testing.T, f func(*Store) error, nodes ...*Store) {
 	t.Helper()

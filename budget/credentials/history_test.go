@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 )
 
 // model is what the laws say of one client: which secrets work, and until when.
@@ -78,7 +80,7 @@ func (h *history) create(*rapid.T) {
 
 func (h *history) rotate(*rapid.T) {
 	hours := rapid.SampledFrom([]int{0, 1, 2, 168}).Draw(h.rt, "grace")
-	now := h.clock.now()
+	now := h.clock.Now()
 	r, err := h.node().Rotate(h.t.Context(), orgO, appA, hours)
 	if !h.exists {
 		require.ErrorIs(h.rt, err, ErrNotFound)
@@ -119,13 +121,13 @@ func (h *history) end(*rapid.T) {
 }
 
 func (h *history) wait(*rapid.T) {
-	h.clock.advance(rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Minute, time.Hour - time.Second, time.Hour, 168 * time.Hour}).Draw(h.rt, "time"))
+	h.clock.Advance(rapid.SampledFrom([]time.Duration{time.Second, 10 * time.Minute, time.Hour - time.Second, time.Hour, 168 * time.Hour}).Draw(h.rt, "time"))
 }
 
 func (h *history) retrieveAgain(*rapid.T) {
 	for _, token := range h.tokens {
 		_, err := h.node().Retrieve(h.t.Context(), orgO, appA, token.token)
-		if h.clock.now().After(token.expires.Add(usedKept)) { // nobody knows it any longer
+		if h.clock.Now().After(token.expires.Add(usedKept)) { // nobody knows it any longer
 			require.True(h.rt, errors.Is(err, ErrTokenUsed) || errors.Is(err, ErrTokenInvalid), "%v", err)
 			continue
 		}
@@ -151,7 +153,7 @@ func (h *history) check(*rapid.T) {
 		}
 	}
 	try(h.current, true, "the current secret")
-	try(h.previous, h.clock.now().Before(h.grace), "the secret before")
+	try(h.previous, h.clock.Now().Before(h.grace), "the secret before")
 	if n := len(h.dead); n > 0 {
 		try(h.dead[rapid.IntRange(0, n-1).Draw(h.rt, "dead")], false, "a dead secret")
 		try(h.dead[n-1], false, "the secret that died last")
@@ -166,7 +168,7 @@ func TestHistoriesOfAClient(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		defer w.db.Close()
-		w.db.SetFaults(flaky(rapid.Uint64().Draw(rt, "faults")))
+		w.db.SetFaults(fixture.Flaky(rapid.Uint64().Draw(rt, "faults")))
 		h := &history{world: w, model: &model{}, rt: rt}
 		rt.Repeat(map[string]func(*rapid.T){
 			"create": h.create, "rotate": h.rotate, "end": h.end, "wait": h.wait, "retrieve": h.retrieveAgain, "": h.check,

@@ -155,10 +155,10 @@ func TestPepperUse(t *testing.T) {
 	w.create(w.a, orgO, appA)
 	_, err := w.a.CreateKey(ctx, "deploy")
 	require.NoError(t, err)
-	old := w.keys.Pepper(w.clock.now()).ID
-	rotated, err := w.keys.Rotated(chance(13), w.clock.now().Add(-time.Hour), time.Hour)
+	old := w.keys.Pepper(w.clock.Now()).ID
+	rotated, err := w.keys.Rotated(chance(13), w.clock.Now().Add(-time.Hour), time.Hour)
 	require.NoError(t, err)
-	fresh := rotated.Pepper(w.clock.now()).ID
+	fresh := rotated.Pepper(w.clock.Now()).ID
 	next := w.node(func(o *Options) { o.Keys = rotated })
 	_, err = next.Rotate(ctx, orgO, appA, 1)
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestPepperUse(t *testing.T) {
 		old:   {Clients: []string{c.ClientID, a}, Keys: []string{"deploy"}},
 		fresh: {Clients: []string{a}},
 	}, use, "both secrets work within the grace")
-	w.clock.advance(time.Hour)
+	w.clock.Advance(time.Hour)
 	_, err = next.Verify(ctx, c.ClientID, c.Secret) // hashed anew
 	require.NoError(t, err)
 	require.NoError(t, next.RevokeKey(ctx, "deploy"))
@@ -189,14 +189,14 @@ func TestPeppersRotate(t *testing.T) {
 	w := newWorld(t)
 	c := w.create(w.a, orgO, "")
 	old := w.attribute(clientKey(c.ClientID), attrHash)
-	rotated, err := w.keys.Rotated(chance(7), w.clock.now().Add(-time.Hour), time.Hour)
+	rotated, err := w.keys.Rotated(chance(7), w.clock.Now().Add(-time.Hour), time.Hour)
 	require.NoError(t, err)
 	next := w.node(func(o *Options) { o.Keys = rotated })
 	_, err = next.Verify(t.Context(), c.ClientID, c.Secret)
 	require.NoError(t, err)
 	hash := w.attribute(clientKey(c.ClientID), attrHash)
 	assert.NotEqual(t, old, hash)
-	assert.True(t, strings.HasPrefix(hash, "v1:"+rotated.Pepper(w.clock.now()).ID+":"), hash)
+	assert.True(t, strings.HasPrefix(hash, "v1:"+rotated.Pepper(w.clock.Now()).ID+":"), hash)
 	_, err = next.Verify(t.Context(), c.ClientID, c.Secret)
 	require.NoError(t, err)
 	_, err = w.a.Verify(t.Context(), c.ClientID, c.Secret)
@@ -219,7 +219,7 @@ func TestKeysFollowTheirFile(t *testing.T) {
 		require.NoError(t, err)
 		defer keys.Close()
 		tick := func() {
-			time.Sleep(10 * time.Second) //nolint:forbidigo // the bubble's own time
+			<-time.After(10 * time.Second) // the bubble's own time
 			synctest.Wait()
 		}
 		is := func(want *KeySet) {

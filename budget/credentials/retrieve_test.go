@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // What is not good consumes nothing, and what was used stays used.
 func TestRetrievalTokenIsGoodOnceInItsPlaceAndTime(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		ctx, start := t.Context(), w.clock.now()
+		ctx, start := t.Context(), w.clock.Now()
 		issued, err := w.a.Create(ctx, orgO, appA)
 		require.NoError(t, err)
 		for name, try := range map[string]struct {
@@ -33,10 +34,10 @@ func TestRetrievalTokenIsGoodOnceInItsPlaceAndTime(t *testing.T) {
 			_, err := w.b.Retrieve(ctx, try.org, try.app, try.token)
 			assert.Equal(t, ErrTokenInvalid, err, name)
 		}
-		w.clock.set(start.Add(RetrievalTTL))
+		w.clock.Set(start.Add(RetrievalTTL))
 		_, err = w.a.Retrieve(ctx, orgO, appA, issued.Token)
 		require.Equal(t, ErrTokenInvalid, err, "expired")
-		w.clock.set(start.Add(RetrievalTTL - time.Second))
+		w.clock.Set(start.Add(RetrievalTTL - time.Second))
 		c, err := w.a.Retrieve(ctx, orgO, appA, issued.Token)
 		require.NoError(t, err, "nothing was consumed")
 		w.works(true, c, "what was fetched")
@@ -45,7 +46,7 @@ func TestRetrievalTokenIsGoodOnceInItsPlaceAndTime(t *testing.T) {
 			_, err = s.Retrieve(ctx, orgO, appA, issued.Token)
 			require.Equal(t, ErrTokenUsed, err)
 		}
-		w.clock.set(start.Add(time.Hour))
+		w.clock.Set(start.Add(time.Hour))
 		_, err = w.b.Retrieve(ctx, orgO, appA, issued.Token)
 		require.Equal(t, ErrTokenUsed, err, "used wins over expired")
 		_, err = w.b.Retrieve(ctx, orgO, "", issued.Token)
@@ -58,8 +59,8 @@ func TestFirstRetrievalWins(t *testing.T) {
 	w := newWorld(t)
 	issued, err := w.a.Create(t.Context(), orgO, "")
 	require.NoError(t, err)
-	gate := newGate(8)
-	w.db.SetFaults(gate.before("UpdateItem"))
+	gate := fixture.NewGate(8)
+	w.db.SetFaults(gate.Before("UpdateItem"))
 	var won, used atomic.Int64
 	inParallel(t, func(s *Store) error {
 		switch _, err := s.Retrieve(t.Context(), orgO, "", issued.Token); {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -24,7 +25,7 @@ func (w *world) revoked(s *Store, token TokenRef) bool {
 // remembers is over.
 func TestRevokedTokens(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
-		ctx, until := t.Context(), w.clock.now().Add(time.Hour)
+		ctx, until := t.Context(), w.clock.Now().Add(time.Hour)
 		one := TokenRef{ID: "one", Session: "s", ClientID: "c", Version: 1}
 		two := TokenRef{ID: "two", Session: "s", ClientID: "c", Version: 1}
 		other := TokenRef{ID: "three", Session: "z", ClientID: "c", Version: 1}
@@ -36,12 +37,12 @@ func TestRevokedTokens(t *testing.T) {
 		require.NoError(t, w.a.RevokeToken(ctx, "one", until))
 		assert.True(t, w.revoked(w.a, one), "at once")
 		assert.False(t, w.revoked(w.a, two), "only that one")
-		w.clock.advance(CacheTTL)
+		w.clock.Advance(CacheTTL)
 		assert.True(t, w.revoked(w.b, one), "elsewhere after the cache")
 
 		require.NoError(t, w.b.RevokeSession(ctx, "s", until))
 		assert.True(t, w.revoked(w.b, two), "with its session, at once")
-		w.clock.advance(CacheTTL)
+		w.clock.Advance(CacheTTL)
 		assert.True(t, w.revoked(w.a, two), "with its session, elsewhere")
 		assert.False(t, w.revoked(w.a, other), "another session")
 		assert.False(t, w.revoked(w.a, TokenRef{ID: "s"}), "a session's id is no token's")
@@ -55,14 +56,14 @@ func TestGoodTokensAreRemembered(t *testing.T) {
 	before := w.db.Meter()
 	for range 10 {
 		w.revoked(w.a, token)
-		w.clock.advance(CacheTTL/10 - time.Millisecond)
+		w.clock.Advance(CacheTTL/10 - time.Millisecond)
 	}
 	spent := w.db.Meter().Sub(before)
 	assert.Equal(t, int64(1), spent.Requests())
 	assert.InDelta(t, 3, spent.ReadUnits(), 0)
-	require.NoError(t, w.b.RevokeToken(t.Context(), "one", w.clock.now().Add(time.Hour)))
+	require.NoError(t, w.b.RevokeToken(t.Context(), "one", w.clock.Now().Add(time.Hour)))
 	assert.False(t, w.revoked(w.a, token), "the last moment of what it remembers")
-	w.clock.advance(10 * time.Millisecond)
+	w.clock.Advance(10 * time.Millisecond)
 	assert.True(t, w.revoked(w.a, token))
 }
 
@@ -72,9 +73,9 @@ func TestRevocationFailsClosed(t *testing.T) {
 		w := newWorld(t, func(o *Options) { o.Timeout, o.RequestTimeout = 50*time.Millisecond, 20*time.Millisecond })
 		token := TokenRef{ID: "one"}
 		w.revoked(w.a, token)
-		w.db.SetFaults(silent)
+		w.db.SetFaults(fixture.Down)
 		assert.False(t, w.revoked(w.a, token), "remembered")
-		w.clock.advance(CacheTTL)
+		w.clock.Advance(CacheTTL)
 		revoked, err := w.a.Revoked(t.Context(), token)
 		require.ErrorIs(t, err, ErrUnavailable)
 		assert.True(t, revoked)
@@ -85,7 +86,7 @@ func TestRevocationFailsClosed(t *testing.T) {
 func TestRevocationThatIsLeftOutOfAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // whose time stands while something is done
 		w := newWorld(t, func(o *Options) { o.Timeout = 50 * time.Millisecond })
-		require.NoError(t, w.a.RevokeSession(t.Context(), "s", w.clock.now().Add(time.Hour)))
+		require.NoError(t, w.a.RevokeSession(t.Context(), "s", w.clock.Now().Add(time.Hour)))
 		w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Unprocessed: 1} })
 		_, err := w.b.Revoked(t.Context(), TokenRef{ID: "one", Session: "s"})
 		require.ErrorIs(t, err, ErrUnavailable)
@@ -95,7 +96,7 @@ func TestRevocationThatIsLeftOutOfAnAnswer(t *testing.T) {
 // Revoking what has expired writes nothing; a revocation goes after its token.
 func TestRevocationsEndWithTheirTokens(t *testing.T) {
 	w := newWorld(t)
-	ctx, now := t.Context(), w.clock.now()
+	ctx, now := t.Context(), w.clock.Now()
 	before := w.db.Meter()
 	require.NoError(t, w.a.RevokeToken(ctx, "old", now.Add(-time.Hour)))
 	assert.Zero(t, w.db.Meter().Sub(before).Requests())

@@ -41,7 +41,7 @@ func TestProvisioningKeys(t *testing.T) {
 		require.NoError(t, w.a.RevokeKey(ctx, "terraform"))
 		_, err = w.a.VerifyKey(ctx, one.Secret)
 		require.ErrorIs(t, err, ErrInvalidCredentials, "at once where it was revoked")
-		w.clock.advance(CacheTTL)
+		w.clock.Advance(CacheTTL)
 		_, err = w.b.VerifyKey(ctx, one.Secret)
 		require.ErrorIs(t, err, ErrInvalidCredentials, "elsewhere when the cache is over")
 		_, err = w.b.VerifyKey(ctx, two.Secret)
@@ -66,7 +66,7 @@ func TestRingIsReadAgainForUnknownKeysOnceASecond(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalidCredentials)
 	}
 	assert.Zero(t, w.db.Meter().Sub(before).Requests())
-	w.clock.advance(time.Second)
+	w.clock.Advance(time.Second)
 	_, err = w.b.VerifyKey(t.Context(), two.Secret)
 	require.NoError(t, err)
 	for range 50 {

@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 )
 
 // shown is a value in every form in which it may be printed, logged or encoded.
@@ -115,12 +117,12 @@ func TestNoSecretIsWrittenAnywhere(t *testing.T) {
 	keep(key.Secret)
 	errs = append(errs, second(w.a.CreateKey(ctx, "console")), second(w.a.VerifyKey(ctx, secrets[0])))
 
-	rotated, err := w.keys.Rotated(chance(9), w.clock.now().Add(-time.Hour), 0)
+	rotated, err := w.keys.Rotated(chance(9), w.clock.Now().Add(-time.Hour), 0)
 	require.NoError(t, err)
 	next := w.node(func(o *Options) { o.Keys = rotated })
 	_, err = next.Verify(ctx, ClientID(orgO, ""), secrets[4])
 	errs = append(errs, err)
-	w.db.SetFaults(silent)
+	w.db.SetFaults(fixture.Down)
 	brief := w.node(func(o *Options) { o.Timeout, o.RequestTimeout = 50*time.Millisecond, 20*time.Millisecond })
 	errs = append(errs, second(brief.Verify(ctx, ClientID(orgO, ""), secrets[4])), second(brief.VerifyKey(ctx, key.Secret)),
 		second(brief.Retrieve(ctx, orgO, "", secrets[2])), second(brief.Rotate(ctx, orgO, "", 1)))

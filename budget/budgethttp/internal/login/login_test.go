@@ -34,7 +34,7 @@ func TestTokensOfALogin(t *testing.T) {
 	_, err = w.a.Refresh(t.Context(), g.Access)
 	require.ErrorIs(t, err, ErrUnauthorized, "an access token to refresh")
 
-	w.clock.advance(time.Hour)
+	w.clock.Advance(time.Hour)
 	w.carried(false, w.a, g.Access, "expired")
 	next, err := w.b.Refresh(t.Context(), g.Refresh)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestTokensOfALogin(t *testing.T) {
 	assert.NotEqual(t, claims.ID, next.Claims.ID)
 	assert.Equal(t, claims.Session, next.Claims.Session)
 
-	w.clock.advance(7 * 24 * time.Hour)
+	w.clock.Advance(7 * 24 * time.Hour)
 	_, err = w.b.Refresh(t.Context(), g.Refresh)
 	require.ErrorIs(t, err, ErrUnauthorized, "the refresh token has expired")
 	assert.Equal(t, "org", w.token(w.a, w.client(orgP, "")).Claims.Scope())
@@ -55,7 +55,7 @@ func TestBearersThatAreRefused(t *testing.T) {
 	g := w.token(w.a, w.client(orgO, ""))
 	other, err := credentials.NewKeySet(nil, fixtureNow.Add(-time.Hour))
 	require.NoError(t, err)
-	stranger, err := tokens.New(tokens.Options{Keys: other, Issuer: issuer, Audience: audience, Now: w.clock.now})
+	stranger, err := tokens.New(tokens.Options{Keys: other, Issuer: issuer, Audience: audience, Now: w.clock.Now})
 	require.NoError(t, err)
 	forged, err := stranger.Sign(g.Claims)
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestRevocation(t *testing.T) {
 	}
 	_, err = w.a.Refresh(t.Context(), first.Refresh)
 	require.ErrorIs(t, err, ErrUnauthorized)
-	w.clock.advance(30 * time.Second)
+	w.clock.Advance(30 * time.Second)
 	for _, g := range []Grant{first, next} {
 		w.carried(false, w.b, g.Access, "elsewhere after 30 s")
 	}
@@ -117,14 +117,14 @@ func TestRevocationOfOtherTokens(t *testing.T) {
 		require.ErrorIs(t, w.a.Revoke(t.Context(), mine.Claims, g), ErrUnauthorized)
 	}
 	w.carried(true, w.a, other.Access, "another's")
-	w.clock.advance(2 * time.Hour)
+	w.clock.Advance(2 * time.Hour)
 	w.wire.take()
 	require.NoError(t, w.a.Revoke(t.Context(), mine.Claims, mine.Access))
 	assert.Empty(t, w.wire.take(), "nothing is written for what has expired")
-	w.clock.advance(7*24*time.Hour - 2*time.Hour - time.Minute)
+	w.clock.Advance(7*24*time.Hour - 2*time.Hour - time.Minute)
 	last, err := w.a.Refresh(t.Context(), mine.Refresh)
 	require.NoError(t, err)
-	w.clock.advance(20 * time.Minute)
+	w.clock.Advance(20 * time.Minute)
 	require.NoError(t, w.a.Revoke(t.Context(), last.Claims, mine.Refresh))
 	w.carried(false, w.a, last.Access, "an access token outlives its refresh token, and ends with it all the same")
 }
@@ -135,7 +135,7 @@ func TestNobodyIsLetInWhileRevocationsCannotBeRead(t *testing.T) {
 	g := w.token(w.a, w.client(orgO, ""))
 	brief := w.node(func(o *Options) {
 		store, err := credentials.New(w.db.Client(), "control", &credentials.Options{
-			Keys: w.keys, Now: w.clock.now, Timeout: 50 * time.Millisecond, RequestTimeout: 20 * time.Millisecond,
+			Keys: w.keys, Now: w.clock.Now, Timeout: 50 * time.Millisecond, RequestTimeout: 20 * time.Millisecond,
 		})
 		require.NoError(t, err)
 		o.Store = store
@@ -177,7 +177,7 @@ func TestRotationAndTokens(t *testing.T) {
 	w.carried(true, w.b, g.Access, "of the new version")
 	require.NoError(t, w.b.store.Revoke(t.Context(), orgO, ""))
 	w.carried(false, w.b, g.Access, "of revoked credentials, at once")
-	w.clock.advance(30 * time.Second)
+	w.clock.Advance(30 * time.Second)
 	w.carried(false, w.a, g.Access, "of revoked credentials, elsewhere")
 	_, err = w.a.Refresh(t.Context(), g.Refresh)
 	require.ErrorIs(t, err, ErrUnauthorized)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,21 +15,22 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/credentials"
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	orgO     = "550e8400-e29b-41d4-a716-446655440000"
-	orgP     = "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
-	appA     = "app-production-api"
+	orgO     = fixture.OrgO
+	orgP     = fixture.OrgP
+	appA     = fixture.AppA
 	issuer   = "https://keeper.example.com"
 	audience = "budget"
 )
 
 var (
-	fixtureNow = time.Date(2026, 1, 23, 15, 30, 45, 0, time.UTC)
+	fixtureNow = fixture.Now
 	home       = netip.MustParseAddr("203.0.113.7")
 )
 
@@ -38,12 +38,6 @@ var (
 func address(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
-
-// clock is a settable time.
-type clock struct{ ns atomic.Int64 }
-
-func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()).UTC() }
-func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
 // requests notes the operations that a database is asked for.
 type requests struct {
@@ -70,7 +64,7 @@ func (r *requests) take() []string {
 type world struct {
 	t     testing.TB
 	db    *ddbmem.DB
-	clock *clock
+	clock *fixture.Clock
 	keys  *credentials.KeySet
 	wire  *requests
 	a, b  *node
@@ -83,10 +77,8 @@ type node struct {
 }
 
 func newWorld(t testing.TB, adapt ...func(*Options)) *world {
-	w := &world{t: t, clock: &clock{}, wire: &requests{}}
-	w.clock.ns.Store(fixtureNow.UnixNano())
-	w.db = ddbmem.New(ddbmem.WithClock(w.clock.now))
-	t.Cleanup(w.db.Close)
+	e := fixture.InProcess(t)
+	w := &world{t: t, db: e.DB, clock: e.Clock, wire: &requests{}}
 	inputs, err := budget.Tables{Control: "control", Usage: "usage"}.TableInputs()
 	require.NoError(t, err)
 	_, err = w.db.Client().CreateTable(t.Context(), inputs[0])
@@ -100,14 +92,14 @@ func newWorld(t testing.TB, adapt ...func(*Options)) *world {
 }
 
 func (w *world) repository() *dynalimit.Repository {
-	repo, err := dynalimit.NewRepository(w.db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "test", Now: w.clock.now})
+	repo, err := dynalimit.NewRepository(w.db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "test", Now: w.clock.Now})
 	require.NoError(w.t, err)
 	return repo
 }
 
 func (w *world) node(adapt ...func(*Options)) *node {
 	store, err := credentials.New(w.db.Client(), "control", &credentials.Options{
-		Keys: w.keys, Now: w.clock.now, Principal: "test", Timeout: 20 * time.Second, RequestTimeout: 10 * time.Second,
+		Keys: w.keys, Now: w.clock.Now, Principal: "test", Timeout: 20 * time.Second, RequestTimeout: 10 * time.Second,
 	})
 	require.NoError(w.t, err)
 	limiter, err := dynalimit.New(w.repository(), &dynalimit.Options{Timeout: 20 * time.Second})

@@ -55,7 +55,7 @@ func TestAddressIsLimitedAcrossProcesses(t *testing.T) {
 	}
 	_, err := w.a.Token(t.Context(), address(1), c.ClientID, c.Secret)
 	require.NoError(t, err, "from elsewhere")
-	w.clock.advance(6 * time.Second)
+	w.clock.Advance(6 * time.Second)
 	_, err = w.b.Token(t.Context(), home, c.ClientID, c.Secret)
 	require.NoError(t, err, "when one is forgotten")
 }
@@ -77,7 +77,7 @@ func TestClientIsLimitedAcrossProcesses(t *testing.T) {
 	other := w.client(orgO, "")
 	_, err := w.a.Token(t.Context(), address(100), other.ClientID, other.Secret)
 	require.NoError(t, err, "another client, from where one was refused")
-	w.clock.advance(6 * time.Second)
+	w.clock.Advance(6 * time.Second)
 	_, err = w.a.Token(t.Context(), address(100), c.ClientID, c.Secret)
 	require.NoError(t, err, "when one is forgotten")
 }
@@ -194,7 +194,7 @@ func TestLoginWhileTheStoreDoesNotAnswerIsNotCounted(t *testing.T) {
 	c := w.client(orgO, appA)
 	brief := w.node(func(o *Options) {
 		store, err := credentials.New(w.db.Client(), "control", &credentials.Options{
-			Keys: w.keys, Now: w.clock.now, Timeout: 50 * time.Millisecond, RequestTimeout: 20 * time.Millisecond,
+			Keys: w.keys, Now: w.clock.Now, Timeout: 50 * time.Millisecond, RequestTimeout: 20 * time.Millisecond,
 		})
 		require.NoError(t, err)
 		o.Store = store
