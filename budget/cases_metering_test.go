@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
-	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
@@ -125,18 +125,7 @@ func TestCaseB13VolumePastTheWall(t *testing.T) {
 	assert.Equal(t, int64(12_003*16_500), got.CostMicros)
 	counters := w.items(ledger.LabelPartition(ledger.ScopeKey(ScopeApp, orgO, appA), "premium"))
 	require.Len(t, counters, 1)
-	assert.Less(t, itemSize(counters[0]), 1024)
-}
-
-// itemSize is a bound on an item's size as DynamoDB counts it.
-func itemSize(item store.Item) int {
-	n := 0
-	for name, v := range item {
-		n += len(name) + 22 // of a number
-		var d store.Decoder
-		n += len(d.String(store.Item{name: v}, name))
-	}
-	return n
+	assert.Less(t, fixture.Size(counters[0]), 1024)
 }
 
 func TestCaseB15LateAndEarlyTimestamps(t *testing.T) {

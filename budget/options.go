@@ -129,7 +129,8 @@ type Options struct {
 	// One that takes all of it says that the store does not answer. Creating and
 	// describing the tables may take 10 s. Defaults to 1 s.
 	RequestTimeout time.Duration
-	// Timeout bounds what one call waits for the store, reads and tries together.
+	// Timeout bounds what one call waits for the store, reads and tries together; sums of
+	// many apps, and of more than a month, wait that long for each app and month.
 	// After it a call does as OnUnavailable says; what was sent may still be
 	// applied. Defaults to 2 s.
 	Timeout time.Duration

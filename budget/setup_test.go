@@ -3,7 +3,6 @@ package budget
 import (
 	"cmp"
 	"context"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,8 +12,6 @@ import (
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -185,18 +182,7 @@ func (w *world) items(prefix string) []store.Item {
 			k.ledger.WaitForTotals()
 		}
 	}
-	var out []store.Item
-	pages := dynamodb.NewScanPaginator(w.a.store.Client, &dynamodb.ScanInput{TableName: &w.tables.Usage, ConsistentRead: aws.Bool(true)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(context.Background())
-		require.NoError(w.t, err)
-		for _, item := range page.Items {
-			if strings.HasPrefix(store.KeyOf(item).PK, prefix) {
-				out = append(out, item)
-			}
-		}
-	}
-	return out
+	return fixture.Items(w.t, w.a.store.Client, w.tables.Usage, prefix)
 }
 
 func requireCode(t testing.TB, err error, code Code) *ValidationError {

@@ -218,7 +218,7 @@ func (s *standing) scopeDays(ctx context.Context, t *tenant, scope Scope, from, 
 	}
 	sums := map[string]map[string]ledger.Counter{}
 	for _, key := range keys {
-		days, err := s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
+		days, err := s.sumDays(ctx, t, key, labels, from, to)
 		c.Add(days.Complete...)
 		if err != nil {
 			return nil, err
@@ -233,6 +233,62 @@ func (s *standing) scopeDays(ctx context.Context, t *tenant, scope Scope, from, 
 		}
 	}
 	return sums, nil
+}
+
+// sumDays sums days of one key, after what is held for nobody any longer was given back. Each
+// key may take as long as a call waits for the store.
+func (s *standing) sumDays(ctx context.Context, t *tenant, key string, labels map[string]bool, from, to string) (ledger.Days, error) {
+	ctx, cancel := s.opts.patience(ctx)
+	defer cancel()
+	days, err := s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
+	if err != nil || !anyHeld(days) {
+		return days, err
+	}
+	released, err := s.releaseExpired(ctx, key)
+	if err != nil { // the sums are right as they are
+		s.opts.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", key, "error", err)
+		return days, nil
+	}
+	if released == 0 {
+		return days, nil
+	}
+	return s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
+}
+
+// releaseExpired gives back a scope's holds whose leases have ended, whether or not the caller
+// waits for all of it. It returns how many.
+func (s *standing) releaseExpired(ctx context.Context, scope string) (int, error) {
+	if !s.life.Begin(false) {
+		return 0, ErrClosed
+	}
+	var released int
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer s.life.Done()
+		defer close(done)
+		ctx, cancel := context.WithTimeout(s.life.Context(), ledger.WriteTimeout)
+		defer cancel()
+		released, _, err = s.ledger.ReleaseExpired(ctx, scope)
+	}()
+	select {
+	case <-done:
+		return released, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// anyHeld reports whether money is held, perhaps by holds that have expired.
+func anyHeld(days ledger.Days) bool {
+	for _, labels := range days.Rows {
+		for _, row := range labels {
+			if row.Amount().Held.Sign() > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // scopesOf are the keys under which a scope's spend is counted: those of all
@@ -319,11 +375,7 @@ func (s *standing) tagTotals(ctx context.Context, org, app, day, tag string) ([]
 	rows := map[string]ledger.Counter{}
 	prefix := "DAY#" + day + "#"
 	for _, scope := range scopes {
-		err = s.ledger.ReadShards(ctx, ledger.TagPartition(scope, tag), prefix, prefix+"~", func(sk string, row ledger.Counter) {
-			value, _, _ := strings.Cut(sk[len(prefix):], "#SH#")
-			rows[value] = rows[value].Add(row)
-		})
-		if err != nil {
+		if err := s.sumTags(ctx, scope, tag, prefix, rows); err != nil {
 			return nil, failure("TagTotals", err)
 		}
 	}
@@ -333,4 +385,15 @@ func (s *standing) tagTotals(ctx context.Context, org, app, day, tag string) ([]
 	}
 	slices.SortStableFunc(out, func(a, b TagTotal) int { return cmp.Compare(b.CostMicros, a.CostMicros) })
 	return out, nil
+}
+
+// sumTags adds a scope's sums by the values of a tag; it may take as long as a call waits for
+// the store.
+func (s *standing) sumTags(ctx context.Context, scope, tag, prefix string, rows map[string]ledger.Counter) error {
+	ctx, cancel := s.opts.patience(ctx)
+	defer cancel()
+	return s.ledger.ReadShards(ctx, ledger.TagPartition(scope, tag), prefix, prefix+"~", func(sk string, row ledger.Counter) {
+		value, _, _ := strings.Cut(sk[len(prefix):], "#SH#")
+		rows[value] = rows[value].Add(row)
+	})
 }

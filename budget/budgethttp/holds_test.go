@@ -3,7 +3,6 @@ package budgethttp
 import (
 	"bytes"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,30 +90,6 @@ func TestHoldEndsWithItsLease(t *testing.T) {
 		w.a.hold(2, "settle", w.used(2)).is(http.StatusAccepted)
 		held, spent := w.held()
 		assert.Equal(t, []int64{0, 33_000}, []int64{held, spent})
-	})
-}
-
-// Never more than the quota is held and spent, whoever asks at once.
-func TestHoldsNeverExceedTheQuota(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		w.hard()
-		var granted, refused atomic.Int64
-		together(16, 200, func(i int) {
-			n := []*node{w.a, w.b}[i%2]
-			switch r := n.reserve(i, nil); r.status {
-			case http.StatusCreated:
-				granted.Add(1)
-			case http.StatusTooManyRequests:
-				refused.Add(1)
-				assert.Equal(t, string(wire.QuotaExceeded), r.at("error"))
-				seconds, err := strconv.Atoi(r.header.Get("Retry-After"))
-				assert.NoError(t, err)
-				assert.Positive(t, seconds)
-			}
-		})
-		assert.Equal(t, []int64{100, 100}, []int64{granted.Load(), refused.Load()})
-		held, _ := w.held()
-		assert.Equal(t, int64(10_000_000), held)
 	})
 }
 

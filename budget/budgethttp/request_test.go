@@ -181,18 +181,54 @@ func (r *reply) number(path string) int64 {
 	return int64(f)
 }
 
+// text is a text of the body.
+func (r *reply) text(path string) string {
+	r.t.Helper()
+	s, ok := r.at(path).(string)
+	require.True(r.t, ok, "%s of %s", path, r.raw)
+	return s
+}
+
+// of is the entry of a label in a list of the body.
+func (r *reply) of(list, label string) *reply {
+	r.t.Helper()
+	entries, _ := r.at(list).([]any)
+	for _, e := range entries {
+		if entry, _ := e.(map[string]any); entry["label"] == label {
+			out := *r
+			out.body = entry
+			return &out
+		}
+	}
+	r.t.Fatalf("no label %s in %s", label, r.raw)
+	return nil
+}
+
+// sums are cost, input, output and requests of what total found.
+func (r *reply) sums() []int64 {
+	r.t.Helper()
+	return []int64{r.number("cost_usd_micros"), r.number("tokens.input"), r.number("tokens.output"), r.number("requests")}
+}
+
 // total is what node b sums for app A's label today, or on a day.
 func (w *world) total(label, day string) *reply {
 	w.t.Helper()
-	r := w.b.get(pathA + "/aggregates/" + cmp.Or(day, "today")).is(http.StatusOK)
-	for i, l := range r.at("labels").([]any) {
-		if l.(map[string]any)["label"] == label {
-			r.body = r.at(fmt.Sprintf("labels.%d", i)).(map[string]any)
-			return r
-		}
-	}
-	w.t.Fatalf("no label %s in %s", label, r.raw)
-	return nil
+	return w.b.get(pathA+"/aggregates/"+cmp.Or(day, "today")).is(http.StatusOK).of("labels", label)
+}
+
+// put puts organisation O with other values, by an administrator at node a.
+func (w *world) put(values example) *reply {
+	w.t.Helper()
+	r := w.a.as("key").do(http.MethodPut, pathO, exampleOrg.but(values))
+	require.Contains(w.t, []int{http.StatusOK, http.StatusCreated}, r.status, "%s", r.raw)
+	return r
+}
+
+// choice are label, mode and reason of a selection.
+func (n *node) choice(path string) []any {
+	n.t.Helper()
+	r := n.get(path + "/model-selection").is(http.StatusOK)
+	return []any{r.at("recommended_model.label"), r.at("mode"), r.at("reason")}
 }
 
 func wireJSON(v any) ([]byte, error) { return json.Marshal(v) }

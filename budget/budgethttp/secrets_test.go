@@ -17,14 +17,6 @@ import (
 	"github.com/dynalimit/dynalimit/budget/credentials"
 )
 
-// text is a text of the body.
-func (r *reply) text(path string) string {
-	r.t.Helper()
-	s, ok := r.at(path).(string)
-	require.True(r.t, ok, "%s of %s", path, r.raw)
-	return s
-}
-
 // secretOf is the secret that a retrieval token fetches.
 func (n *node) secretOf(path, token string) string {
 	n.t.Helper()
