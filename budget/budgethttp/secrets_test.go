@@ -156,42 +156,6 @@ func TestSecretIsFetchedOnce(t *testing.T) {
 	})
 }
 
-// With a grace two secrets work, until its end to the second; without one, one.
-func TestRotationKeepsTheSecretBeforeForItsGrace(t *testing.T) {
-	engines(t, func(t *testing.T, w *world) {
-		admin := w.a.as("key")
-		put := admin.do(http.MethodPut, pathA, exampleApp).is(http.StatusCreated)
-		client, first := put.text("client_id"), w.a.secretOf(pathA, put.text("retrieval_token"))
-		rotate := func(hours any) *reply {
-			return admin.do(http.MethodPost, pathA+"/credentials/rotate", example{"grace_hours": hours})
-		}
-		for _, bad := range []any{-1, 169, "24", 1.5, nil, true, 1e18} {
-			rotate(bad).fails(http.StatusBadRequest, wire.InvalidRequest)
-		}
-		admin.do(http.MethodPost, pathA+"/credentials/rotate", example{}).fails(http.StatusBadRequest, wire.InvalidRequest)
-
-		r := rotate(24).is(http.StatusOK)
-		assert.Equal(t, fixtureNow.Add(24*time.Hour).Format(time.RFC3339), r.at("grace_until"))
-		second := w.b.secretOf(pathA, r.text("retrieval_token"))
-		assert.True(t, w.good(client, first))
-		assert.True(t, w.good(client, second))
-		w.clock.Set(fixtureNow.Add(86_399 * time.Second))
-		assert.True(t, w.good(client, first))
-		admin.do(http.MethodPut, pathA, exampleApp).is(http.StatusOK)
-		assert.True(t, w.good(client, first), "a PUT leaves both alone")
-
-		again := rotate(1).is(http.StatusOK)
-		assert.Equal(t, true, again.at("oldest_dropped"))
-		third := w.a.secretOf(pathA, again.text("retrieval_token"))
-		assert.Equal(t, []bool{false, true, true}, []bool{w.good(client, first), w.good(client, second), w.good(client, third)})
-		w.clock.Advance(time.Hour)
-		assert.Equal(t, []bool{false, true}, []bool{w.good(client, second), w.good(client, third)})
-
-		fourth := w.a.secretOf(pathA, rotate(0).is(http.StatusOK).text("retrieval_token"))
-		assert.Equal(t, []bool{false, true}, []bool{w.good(client, third), w.good(client, fourth)})
-	})
-}
-
 // An adjustment is applied once under its id, in the name of the key.
 func TestAdjustmentIsAppliedOnce(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
