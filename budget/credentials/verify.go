@@ -14,14 +14,6 @@ import (
 // maxSecret bounds a secret that is given, and a hash that is imported, in bytes.
 const maxSecret = 128
 
-// Login is a login that has begun: whose it would be has been read, the secret has not been
-// looked at. Whoever limits failed logins does so in between. It is for one login.
-type Login struct {
-	store *Store
-	seen  account
-	id    string
-}
-
 // Verify is the login of a client: its id and its secret, or the one before it within its
 // grace. An unknown client and a wrong secret take the same path: one read, and one HMAC
 // for each pepper. A secret that fits a hash of another system, or one under an older
@@ -29,61 +21,32 @@ type Login struct {
 //
 // Errors: ErrInvalidCredentials, *UnavailableError.
 func (s *Store) Verify(ctx context.Context, clientID string, secret Secret) (Identity, error) {
-	login, err := s.BeginLogin(ctx, clientID)
-	if err != nil {
-		return Identity{}, err
-	}
-	return login.Finish(ctx, secret)
-}
-
-// BeginLogin reads the client of a login, known or not.
-//
-// Errors: ErrInvalidCredentials for what cannot be a client's id, and then nothing was
-// read; *UnavailableError.
-func (s *Store) BeginLogin(ctx context.Context, clientID string) (*Login, error) {
 	ctx, cancel, err := s.begin(ctx)
 	if err != nil {
-		return nil, err
+		return Identity{}, err
 	}
 	defer cancel()
 	if _, _, ok := ParseClientID(clientID); !ok {
-		return nil, ErrInvalidCredentials
+		return Identity{}, ErrInvalidCredentials
 	}
 	seen, err := s.load(ctx, clientID)
 	if err != nil {
-		return nil, failure("Verify", err)
+		return Identity{}, failure("Verify", err)
 	}
-	return &Login{store: s, seen: seen, id: clientID}, nil
-}
-
-// Known reports whether the client exists. It is for whoever limits logins, never for who
-// logs in.
-func (l *Login) Known() bool { return l.seen.exists() }
-
-// Finish compares the secret, see Store.Verify.
-//
-// Errors: ErrInvalidCredentials.
-func (l *Login) Finish(ctx context.Context, secret Secret) (Identity, error) {
-	s := l.store
-	ctx, cancel, err := s.begin(ctx)
-	if err != nil {
-		return Identity{}, err
-	}
-	defer cancel()
 	if len(secret.Reveal()) > maxSecret {
 		return Identity{}, ErrInvalidCredentials
 	}
 	keys, now := s.Keys(), s.now()
-	hash, ok := s.fitting(l.seen, s.attempt(keys, purposeClient, l.id, secret), secret, now)
+	hash, ok := s.fitting(seen, s.attempt(keys, purposeClient, clientID, secret), secret, now)
 	if !ok {
 		s.counts.refused.Add(1)
 		return Identity{}, ErrInvalidCredentials
 	}
 	s.counts.logins.Add(1)
-	if hash == l.seen.hash {
-		s.refresh(ctx, l.seen, keys.Pepper(now), secret)
+	if hash == seen.hash {
+		s.refresh(ctx, seen, keys.Pepper(now), secret)
 	}
-	return l.seen.identity(), nil
+	return seen.identity(), nil
 }
 
 // fitting is the hash of a client that a secret fits.

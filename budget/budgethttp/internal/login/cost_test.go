@@ -20,8 +20,8 @@ func TestCostOfLogins(t *testing.T) {
 		requests      int64
 		writes, reads float64
 	}{
-		"good":    {func() { w.token(w.a, c) }, 4, 2, 2},
-		"refused": {func() { require.ErrorIs(t, w.try(w.a, home, c.ClientID, wrong), ErrUnauthorized) }, 4, 2, 2},
+		"good":    {func() { w.token(w.a, c) }, 5, 4, 1},
+		"refused": {func() { require.ErrorIs(t, w.try(w.a, home, c.ClientID, wrong), ErrUnauthorized) }, 5, 4, 1},
 	} {
 		before := w.db.Meter()
 		tc.login()

@@ -114,27 +114,16 @@ func (s *Service) Token(ctx context.Context, from netip.Addr, clientID string, s
 	if err != nil {
 		return Grant{}, err
 	}
-	identity, known, err := s.verify(ctx, clientID, secret)
-	switch {
-	case errors.Is(err, credentials.ErrInvalidCredentials):
-		attempt.failed(ctx, known)
+	defer attempt.failed(ctx) // whatever happens, unless it was undone
+	identity, err := s.opts.Store.Verify(ctx, clientID, secret)
+	if errors.Is(err, credentials.ErrInvalidCredentials) {
 		return Grant{}, ErrUnauthorized
-	case err != nil:
-		attempt.undone(ctx)
-		return Grant{}, err
 	}
 	attempt.undone(ctx)
-	return s.grant(identity)
-}
-
-// verify compares a secret; known says that there is such a client.
-func (s *Service) verify(ctx context.Context, clientID string, secret credentials.Secret) (identity credentials.Identity, known bool, err error) {
-	login, err := s.opts.Store.BeginLogin(ctx, clientID)
 	if err != nil {
-		return credentials.Identity{}, false, err
+		return Grant{}, err
 	}
-	identity, err = login.Finish(ctx, secret)
-	return identity, login.Known(), err
+	return s.grant(identity)
 }
 
 // grant makes the tokens of a new session.

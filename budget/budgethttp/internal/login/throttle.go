@@ -2,56 +2,69 @@ package login
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 )
 
 const (
-	// resource is the limiter's resource, and failures the limit.
+	// resource is the limiter's resource.
 	resource = "login"
+	// failures is the limit. A login takes one before its secret is looked at, and gives it
+	// back if it does not fail.
 	failures = "failed_logins"
+	// ended is a limit of as many that a login takes when it has failed: where that is
+	// exhausted nobody under way will give anything back.
+	ended = "ended_logins"
 
 	addressPrefix = "login-address:"
 	clientPrefix  = "login-client:"
-	// nobody takes the place of a client that does not exist: a failure costs it the same
-	// write, and it is never exceeded.
-	nobody      = "login-nobody"
-	nobodyLimit = 1_000_000_000
+
+	// patience is how long a login waits in all for others that are under way.
+	patience = 5 * time.Second
+	// firstLook and lastLook are how often it looks whether those of other processes ended.
+	firstLook, lastLook = 10 * time.Millisecond, 200 * time.Millisecond
+	// rememberedRefusals bounds the buckets that this process knows to be exhausted.
+	rememberedRefusals = 10_000
 )
 
 // closed refuses a login while failures cannot be counted, whatever the limiter does for
 // others then.
 var closed = dynalimit.WithOnUnavailable(dynalimit.Block)
 
-// one is a failed login.
-var one = dynalimit.Amounts{failures: 1}
+var (
+	one      = dynalimit.Amounts{failures: 1}
+	oneEnded = dynalimit.Amounts{ended: 1}
+	both     = dynalimit.Amounts{failures: 1, ended: 1}
+)
 
 // throttle bounds failed logins, in buckets of the limiter that all processes share. A
-// login takes from its address before anything is looked at, and gives back if it does not
-// fail: so the bound holds for logins at the same time. A client's failures are taken when
-// it has failed, so that many may log in at once as one client.
+// login takes from its address and then from its client before anything is looked at, and
+// gives back if it does not fail: so the bounds hold for logins at the same time. One that
+// finds a bucket exhausted by others that are under way waits for them, whatever process
+// they are at; one that finds it exhausted by failures is refused.
 //
-// Nothing tells a client that exists from one that does not: both are asked about with the
-// same requests, a failure of either is one write, and this process refuses both after as
-// many failures. Only a client that exists gets a bucket of its own.
+// Nothing tells a client that exists from one that does not: both take from one of
+// clientBuckets buckets, chosen by the id alone.
 type throttle struct {
-	limiter            *dynalimit.RateLimiter
-	perAddress, nobody dynalimit.AcquireOption
-	perClient          dynalimit.AcquireOption
-	recent             *failed
-	opts               Options
+	limiter   *dynalimit.RateLimiter
+	opts      Options
+	patience  time.Duration
+	gates     *gates
+	exhausted *lru.Cache[string, time.Time] // until when buckets are, whoever asks
 }
 
 func newThrottle(o Options) *throttle {
-	limit := func(n int64) dynalimit.AcquireOption { return dynalimit.WithLimits(dynalimit.PerMinute(failures, n)) }
-	return &throttle{
-		limiter: o.Limiter, opts: o, recent: newFailed(o.PerClient),
-		perAddress: limit(o.PerAddress), perClient: limit(o.PerClient), nobody: limit(nobodyLimit),
-	}
+	exhausted, _ := lru.New[string, time.Time](rememberedRefusals) // fails only for a size below 1
+	return &throttle{limiter: o.Limiter, opts: o, patience: patience, gates: newGates(), exhausted: exhausted}
 }
 
 // addressOf is the entity of an address: a host of IPv6 has a /64 to itself.
@@ -67,43 +80,43 @@ func addressOf(from netip.Addr) string {
 	return addressPrefix + from.String()
 }
 
-// attempt is a login that is being made.
+// clientOf is the entity of a client, one of 65,536: enough that two clients hardly share
+// one, and a bound for what strangers can have written by making ids up.
+func clientOf(clientID string) string {
+	sum := sha256.Sum256([]byte(clientID))
+	return clientPrefix + hex.EncodeToString(sum[:2])
+}
+
+// attempt is a login that is being made: what it took.
 type attempt struct {
-	*throttle
-	client string
-	lease  *dynalimit.Lease // of the address
+	throttle *throttle
+	patience <-chan struct{} // closed when it has waited long enough
+	taken    []taken
+}
+
+// taken is one of a bucket.
+type taken struct {
+	lease *dynalimit.Lease
+	leave func() // the bucket's gate
 }
 
 // begin lets a login be looked at. Errors: *ThrottledError, *dynalimit.UnavailableError.
 func (t *throttle) begin(ctx context.Context, from netip.Addr, clientID string) (*attempt, error) {
-	lease, err := t.limiter.Acquire(ctx, addressOf(from), resource, one, t.perAddress, closed)
-	if err != nil {
-		return nil, refusal(err)
+	waiting, cancel := context.WithTimeout(context.Background(), t.patience)
+	defer cancel()
+	a := &attempt{throttle: t, patience: waiting.Done()}
+	err := a.take(ctx, addressOf(from), t.opts.PerAddress)
+	if err == nil && possible(clientID) { // else it will fail without a look at anything
+		err = a.take(ctx, clientOf(clientID), t.opts.PerClient)
 	}
-	a := &attempt{throttle: t, client: clientID, lease: lease}
-	if err := a.checkClient(ctx); err != nil {
-		a.undone(ctx)
-		return nil, err
+	if err == nil {
+		return a, nil
 	}
-	return a, nil
-}
-
-// checkClient refuses a client that failed too often. It reads, and writes nothing.
-func (a *attempt) checkClient(ctx context.Context) error {
-	if !possible(a.client) {
-		return nil // it will fail without a look at anything
+	a.undone(ctx)
+	if errors.Is(err, errCrowded) {
+		err = &ThrottledError{RetryAfter: time.Second}
 	}
-	if wait := a.recent.wait(a.client, a.opts.Store.Now()); wait > 0 {
-		return &ThrottledError{RetryAfter: wait}
-	}
-	report, err := a.limiter.Check(ctx, clientPrefix+a.client, resource, one, a.perClient, closed)
-	switch {
-	case err != nil:
-		return refusal(err)
-	case !report.Allowed:
-		return &ThrottledError{RetryAfter: min(report.RetryAfter, time.Minute)}
-	}
-	return nil
+	return nil, err
 }
 
 // possible reports whether a text can be a client's id at all.
@@ -112,29 +125,113 @@ func possible(clientID string) bool {
 	return ok
 }
 
-// failed counts a login that failed, here and for its client, if there is one.
-func (a *attempt) failed(ctx context.Context, known bool) {
-	if !possible(a.client) {
-		return
+// take takes one of a bucket, if it must after others that are under way have ended.
+func (a *attempt) take(ctx context.Context, entity string, perMinute int64) error {
+	t := a.throttle
+	if err := t.refused(entity); err != nil {
+		return err
 	}
-	a.recent.add(a.client, a.opts.Store.Now())
-	entity, limit := nobody, a.nobody
-	if known {
-		entity, limit = clientPrefix+a.client, a.perClient
+	leave, err := t.gates.enter(ctx, a.patience, entity, perMinute)
+	if err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // it has failed, also for whoever has left
-	defer cancel()
-	_, err := a.limiter.Acquire(ctx, entity, resource, one, limit)
-	if err != nil && !errors.Is(err, dynalimit.ErrLimitExceeded) {
-		a.opts.Logger.Warn("login: a failed login was not counted for its client", "error", err)
+	lease, err := a.acquire(ctx, entity, dynalimit.WithLimits(dynalimit.PerMinute(failures, perMinute), dynalimit.PerMinute(ended, perMinute)))
+	if err != nil {
+		leave()
+		return err
 	}
+	a.taken = append(a.taken, taken{lease, leave})
+	return nil
+}
+
+// acquire takes one of a bucket whose gate it has passed.
+func (a *attempt) acquire(ctx context.Context, entity string, limits dynalimit.AcquireOption) (*dynalimit.Lease, error) {
+	for t := a.throttle; ; {
+		if err := t.refused(entity); err != nil {
+			return nil, err
+		}
+		lease, err := t.limiter.Acquire(ctx, entity, resource, one, limits, closed)
+		if !errors.Is(err, dynalimit.ErrLimitExceeded) || errors.Is(err, dynalimit.ErrUnconfirmed) {
+			return lease, refusal(err)
+		}
+		if err := a.await(ctx, entity, limits); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// refused is the refusal by a bucket that is known to be exhausted.
+func (t *throttle) refused(entity string) error {
+	if until, ok := t.exhausted.Get(entity); ok {
+		if wait := until.Sub(t.opts.Store.Now()); wait > 0 {
+			return &ThrottledError{RetryAfter: min(wait, time.Minute)}
+		}
+	}
+	return nil
+}
+
+// await waits until a bucket has one, or until it is certain to have none for a while. It
+// reads: others are at other processes, too.
+func (a *attempt) await(ctx context.Context, entity string, limits dynalimit.AcquireOption) error {
+	t := a.throttle
+	for wait := firstLook; ; wait = min(2*wait, lastLook) {
+		report, err := t.limiter.Check(ctx, entity, resource, both, limits, closed)
+		if err != nil {
+			return refusal(err)
+		}
+		if report.Allowed {
+			return nil
+		}
+		if report.Blocked != nil {
+			return refusal(report.Blocked)
+		}
+		for _, s := range report.Statuses {
+			if s.Exceeded && s.Limit.Name == ended {
+				t.exhausted.Add(entity, t.opts.Store.Now().Add(s.RetryAfter))
+				return &ThrottledError{RetryAfter: min(s.RetryAfter, time.Minute)}
+			}
+		}
+		if err := pause(ctx, a.patience, wait/2+rand.N(wait/2)); err != nil { //nolint:gosec // it spreads processes
+			return err
+		}
+	}
+}
+
+// pause waits for a while. Errors: errCrowded when patience ends, and the context's.
+func pause(ctx context.Context, patience <-chan struct{}, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-patience:
+		return errCrowded
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// failed keeps what a login took that has failed, and tells those who wait that it has:
+// also for whoever has left. After that, as after undone, there is nothing to keep.
+func (a *attempt) failed(ctx context.Context) {
+	for _, t := range a.taken {
+		if err := t.lease.Adjust(ctx, oneEnded); err != nil {
+			a.throttle.opts.Logger.Warn("login: others may wait for a login that has failed, as if it had not ended", "error", err)
+		}
+		t.leave()
+	}
+	a.taken = nil
 }
 
 // undone gives back what a login took that has not failed.
 func (a *attempt) undone(ctx context.Context) {
-	if err := a.lease.Rollback(ctx); err != nil {
-		a.opts.Logger.Warn("login: a login that did not fail stays counted for its address, for a minute", "error", err)
+	for _, t := range a.taken {
+		if err := t.lease.Rollback(ctx); err != nil {
+			a.throttle.opts.Logger.Warn("login: a login that did not fail stays counted, for a minute", "error", err)
+		}
+		t.leave()
 	}
+	a.taken = nil
 }
 
 // refusal is a denial of the limiter as a login's; one without an end, such as a
