@@ -351,3 +351,32 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 		assert.True(t, revoked, "whoever looks at the answer alone refuses too")
 	})
 }
+
+// With an organisation end the credentials of all its apps, also of those that nobody put;
+// those of others stay.
+func TestCredentialsOfAppsEndWithTheirOrganisation(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	for _, org := range []string{orgO, orgP} {
+		for _, app := range []string{"", appA, "never-put"} {
+			_, err := w.a.Create(ctx, org, app)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, w.a.Revoke(ctx, orgO, appA))
+	for range 2 {
+		require.NoError(t, w.b.Delete(ctx, orgO, ""))
+	}
+	for _, app := range []string{"", appA, "never-put"} {
+		issued, err := w.b.Create(ctx, orgO, app)
+		require.NoError(t, err)
+		assert.True(t, issued.Created, "%q began anew", app)
+		issued, err = w.b.Create(ctx, orgP, app)
+		require.NoError(t, err)
+		assert.False(t, issued.Created, "%q of another", app)
+	}
+	require.NoError(t, w.b.Delete(ctx, orgO, appA))
+	issued, err := w.b.Create(ctx, orgO, "never-put")
+	require.NoError(t, err)
+	assert.False(t, issued.Created, "an app takes no other with it")
+}

@@ -17,12 +17,29 @@ func (s *Store) Revoke(ctx context.Context, org, app string) error {
 }
 
 // Delete does as Revoke, for an organisation or app that is deleted: Create then begins
-// anew. One without credentials is left alone. The apps of an organisation are deleted one
-// by one.
+// anew. One without credentials is left alone. With an organisation (app is empty) go all
+// its apps, which reads the whole control table.
 //
 // Errors: *ValidationError, *UnavailableError.
 func (s *Store) Delete(ctx context.Context, org, app string) error {
-	return s.end(ctx, "Delete", org, app, true)
+	if err := s.end(ctx, "Delete", org, app, true); err != nil || app != "" {
+		return err
+	}
+	for page, err := range s.items.Lasting(ctx, s.items.Control, clientPrefix+ClientID(org, "")+clientApp) {
+		if err != nil {
+			return failure("Delete", err)
+		}
+		for _, item := range page {
+			seen, err := decodeAccount(item) // others of that name have a time to live
+			if err == nil && seen.exists() {
+				err = s.end(ctx, "Delete", org, seen.app, true)
+			}
+			if err != nil {
+				return failure("Delete", err)
+			}
+		}
+	}
+	return nil
 }
 
 func (s *Store) end(ctx context.Context, operation, org, app string, deleted bool) error {
