@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,6 +32,9 @@ type Deletion struct {
 	// Progress is told how far a purge is, once for each page that it read, on the goroutine
 	// of the call. Defaults to nothing.
 	Progress func(DeletionReport)
+	// Pages is how many pages of the usage table, of 1 MB, a purge reads in this call; the
+	// next goes on after them. Defaults to all.
+	Pages int
 }
 
 // DeletionReport is what a deletion did.
@@ -42,7 +46,7 @@ type DeletionReport struct {
 	// Complete says that nothing is left to do: the tenant may be put again.
 	Complete bool
 	// Again is when to call again, if it is not Complete: other processes may have counted
-	// until then.
+	// until then, or it is the present and there are further pages.
 	Again time.Time
 }
 
@@ -51,7 +55,8 @@ type DeletionReport struct {
 // Options.ConfigTTL, or five minutes while they cannot read the control table. Calls fail
 // with ErrNotFound then. Open holds are ended; what was counted is kept, or removed with
 // Deletion.Purge, which reads the whole usage table and is not Complete before other
-// processes are certain to have noticed: call it again at DeletionReport.Again.
+// processes are certain to have noticed: call it again at DeletionReport.Again, or have
+// FinishDeletions do so.
 //
 // It may be called again at any time, and goes on where one that was interrupted stopped.
 // Until it is Complete, PutOrg fails with ErrConflict, so that no credentials and no app
@@ -109,12 +114,30 @@ func (d *deletion) run(ctx context.Context, operation string, mark func(context.
 	if err != nil {
 		return adminError(operation, err)
 	}
-	for _, step := range append(steps, d.revoke, d.endHolds, d.purge, d.finish) {
-		if err := step(ctx); err != nil {
+	for _, step := range append(steps, d.revoke, d.endHolds, d.prepared, d.purge, d.finish) {
+		err := step(ctx)
+		if errors.Is(err, errOvertaken) {
+			d.report.Again = d.now()
+			return nil
+		}
+		if err != nil {
 			return adminError(operation, err)
 		}
 	}
 	return nil
+}
+
+// errOvertaken says that the deletion was completed by somebody else, or is for more now:
+// the tenant may have been put again, so that nothing more of it may be touched.
+var errOvertaken = errors.New("budget: the deletion was overtaken")
+
+// still fails with errOvertaken if the deletion is another now than the one that runs.
+func (d *deletion) still(ctx context.Context) error {
+	work, err := d.admin.readWork(ctx, d.org, d.app)
+	if err == nil && !work.same(d.work) {
+		err = errOvertaken
+	}
+	return err
 }
 
 // deleteApps deletes the apps of an organisation whose deletion is not complete: one that is
@@ -157,8 +180,11 @@ func (d *deletion) endOverrides(ctx context.Context) error {
 
 // revoke ends credentials: those of the apps first.
 func (d *deletion) revoke(ctx context.Context) error {
-	if d.how.Revoke == nil {
+	if d.how.Revoke == nil || d.work.Prepared {
 		return nil
+	}
+	if err := d.still(ctx); err != nil {
+		return err
 	}
 	if d.app != "" {
 		return d.how.Revoke(ctx, d.org, d.app)
@@ -177,7 +203,7 @@ func (d *deletion) revoke(ctx context.Context) error {
 
 // endHolds gives the tenant's holds back, whenever their leases end.
 func (d *deletion) endHolds(ctx context.Context) error {
-	if d.work.none() {
+	if d.work.none() || d.work.Prepared {
 		return nil
 	}
 	whole := ledger.ScopeKey(ScopeOrg, d.org, "")
@@ -196,49 +222,10 @@ func (d *deletion) endHolds(ctx context.Context) error {
 		scopes[ledger.ScopeKey(ScopeApp, d.org, app)] = func(*ledger.Hold) bool { return true }
 	}
 	for scope, of := range scopes {
-		n, err := d.ledger.ReleaseAll(ctx, scope, of)
+		n, err := d.ledger.ReleaseAll(ctx, scope, of, func() error { return d.still(ctx) })
 		d.report.Released += n
 		if err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// purge removes what was counted, as far as it is there: once at once, and once more when
-// no process counts any more.
-func (d *deletion) purge(ctx context.Context) error {
-	if d.work.none() || !d.work.Purge {
-		return nil
-	}
-	over := d.work.since().Add(d.purgeAfter())
-	began := d.now()
-	if err := d.purgeItems(ctx); err != nil {
-		return err
-	}
-	if began.Before(over) {
-		d.report.Again = over
-	}
-	return nil
-}
-
-// purgeItems removes the tenant's items from the usage table.
-func (d *deletion) purgeItems(ctx context.Context) error {
-	for page, err := range d.store.Keys(ctx, d.store.Usage, d.org) {
-		if err != nil {
-			return err
-		}
-		d.report.Scanned += page.Scanned
-		mine := slices.DeleteFunc(page.Keys, func(key store.Key) bool { return !ledger.Belongs(key, d.org, d.app) })
-		err = store.Each(ctx, slices.Values(mine), func(ctx context.Context, key store.Key) error {
-			return d.store.Delete(ctx, d.store.Usage, key)
-		})
-		if err != nil {
-			return err
-		}
-		d.report.Purged += len(mine)
-		if d.how.Progress != nil {
-			d.how.Progress(d.report)
 		}
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -40,10 +39,35 @@ func deletionKey(org, app string) store.Key {
 type deletionWork struct {
 	Since int64 `dynamodbav:"deleted_at_epoch_ms"`
 	Purge bool  `dynamodbav:"purge"`
+	// Prepared says that only a purge is left to do.
+	Prepared bool `dynamodbav:"prepared"`
+	// Pass is which scan a purge is at, and AfterPK and AfterSK the last key it looked at.
+	Pass    int64  `dynamodbav:"pass"`
+	AfterPK string `dynamodbav:"after_pk,omitempty"`
+	AfterSK string `dynamodbav:"after_sk,omitempty"`
 }
 
 func (w deletionWork) none() bool       { return w.Since == 0 }
 func (w deletionWork) since() time.Time { return time.UnixMilli(w.Since).UTC() }
+
+// same reports whether both are of one deletion, however far.
+func (w deletionWork) same(other deletionWork) bool {
+	return w.Since == other.Since && w.Purge == other.Purge
+}
+
+func (w deletionWork) after() store.Key { return store.Key{PK: w.AfterPK, SK: w.AfterSK} }
+
+// at is the note with the purge at a place.
+func (w deletionWork) at(pass int64, after store.Key) deletionWork {
+	w.Pass, w.AfterPK, w.AfterSK = pass, after.PK, after.SK
+	return w
+}
+
+// condition is that the note is still of that deletion.
+func (w deletionWork) condition() (text string, names map[string]string, values store.Item) {
+	return "#s = :s AND #p = :p", map[string]string{"#s": "deleted_at_epoch_ms", "#p": "purge"},
+		store.Item{":s": store.Int(w.Since), ":p": store.Bool(w.Purge)}
+}
 
 // covers reports whether a deletion that was begun does what is asked for.
 func (w deletionWork) covers(purge, purged bool) bool { return !purge || w.Purge || purged }
@@ -60,24 +84,43 @@ func (adm *administration) readWork(ctx context.Context, org, app string) (w del
 	return w, nil
 }
 
-// putWork is the write of the note, beside that of the item.
-func (adm *administration) putWork(org, app string, w deletionWork) (types.TransactWriteItem, error) {
+// workItem is the item of a note.
+func workItem(org, app string, w deletionWork) (store.Item, error) {
 	item, err := attributevalue.MarshalMap(w)
 	if err != nil {
-		return types.TransactWriteItem{}, err
+		return nil, err
 	}
 	key := deletionKey(org, app)
 	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
-	return types.TransactWriteItem{Put: &types.Put{TableName: &adm.store.Control, Item: item}}, nil
+	return item, nil
+}
+
+// putWork is the write of the note, beside that of the item.
+func (adm *administration) putWork(org, app string, w deletionWork) (types.TransactWriteItem, error) {
+	item, err := workItem(org, app, w)
+	return types.TransactWriteItem{Put: &types.Put{TableName: &adm.store.Control, Item: item}}, err
+}
+
+// moveWork writes how far a deletion is, if it is at the same pass as it was seen.
+func (adm *administration) moveWork(ctx context.Context, org, app string, seen, next deletionWork) error {
+	item, err := workItem(org, app, next)
+	if err != nil {
+		return err
+	}
+	condition, names, values := seen.condition()
+	names["#pass"], values[":pass"] = "pass", store.Int(seen.Pass)
+	return store.Retry(ctx, func() error {
+		return adm.store.Put(ctx, adm.store.Control, item, condition+" AND #pass = :pass", names, values)
+	})
 }
 
 // endWork removes the note, if it is still that one.
 func (adm *administration) endWork(ctx context.Context, org, app string, w deletionWork) error {
+	condition, names, values := w.condition()
 	err := store.Retry(ctx, func() error {
 		_, err := adm.store.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 			TableName: &adm.store.Control, Key: deletionKey(org, app).Attributes(),
-			ConditionExpression: aws.String("#s = :s AND #p = :p"), ExpressionAttributeNames: map[string]string{"#s": "deleted_at_epoch_ms", "#p": "purge"},
-			ExpressionAttributeValues: store.Item{":s": store.Int(w.Since), ":p": store.Bool(w.Purge)},
+			ConditionExpression: &condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}, store.Once)
 		return err
 	})

@@ -40,8 +40,12 @@ func (s *Server) deletionRoutes() {
 	})
 }
 
+// purgePages is how much of a purge a request does, in pages of 1 MB: a client waits for it.
+// The next request, or a sweep, goes on.
+const purgePages = 20
+
 func (s *Server) deletion(x *exchange, purge bool) budget.Deletion {
-	return budget.Deletion{Purge: purge, Revoke: s.store.As(x.principal).Delete}
+	return budget.Deletion{Purge: purge, Revoke: s.store.As(x.principal).Delete, Pages: purgePages}
 }
 
 func deleted(r budget.DeletionReport, err error) (*deleteOutput, error) {

@@ -97,9 +97,9 @@ func (l *Ledger) ReleaseExpired(ctx context.Context, scope string) (released int
 	return len(expired), live, l.giveBack(expired)
 }
 
-// ReleaseAll gives back every hold of a scope that is one of those, whenever its lease ends.
-// It returns how many.
-func (l *Ledger) ReleaseAll(ctx context.Context, scope string, of func(*Hold) bool) (released int, err error) {
+// ReleaseAll gives back every hold of a scope that is one of those, whenever its lease ends,
+// if still, which is called after all were read, returns nil. It returns how many.
+func (l *Ledger) ReleaseAll(ctx context.Context, scope string, of func(*Hold) bool, still func() error) (released int, err error) {
 	var holds []*Hold
 	err = l.Store.Query(ctx, l.Store.Usage, holdPK(scope), "0", "~", func(item store.Item) error {
 		h, err := decodeHold(item)
@@ -108,6 +108,9 @@ func (l *Ledger) ReleaseAll(ctx context.Context, scope string, of func(*Hold) bo
 		}
 		return err
 	})
+	if err == nil && len(holds) > 0 {
+		err = still()
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -29,11 +29,12 @@ type metrics struct {
 	served    map[servedKey]*histogram
 	denials   map[string]int64 // by kind
 	events    map[eventKey]int64
-	sweeps    map[string]int64 // by result
-	swept     time.Time        // when this process last swept
-	leading   bool             // this process is the one that sweeps
-	refreshes map[string]int64 // by result
-	refreshed time.Time        // when prices were last refreshed
+	sweeps    map[string]int64    // by result
+	swept     time.Time           // when this process last swept
+	leading   bool                // this process is the one that sweeps
+	deletions budget.FinishReport // open as of the last sweep, the rest in all
+	refreshes map[string]int64    // by result
+	refreshed time.Time           // when prices were last refreshed
 }
 
 type servedKey struct {
@@ -102,10 +103,21 @@ func (m *metrics) onSweep(err error) {
 	}
 }
 
+func (m *metrics) onDeletions(r budget.FinishReport) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.deletions.Open = r.Open
+	m.deletions.Completed += r.Completed
+	m.deletions.Purged += r.Purged
+}
+
 func (m *metrics) setLeading(leading bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.leading = leading
+	if !leading {
+		m.deletions.Open = 0 // another process counts them
+	}
 }
 
 func (m *metrics) onRefresh(err error) {
@@ -184,6 +196,9 @@ func (m *metrics) writeOwn(w io.Writer) {
 	family{"dynalimit_keeper_quota_thresholds_total", "counter", "Quotas that were used to a percentage, as this process was told."}.by(w, "percent", thresholds)
 	family{"dynalimit_keeper_flips_total", "counter", "Apps that moved to another label, as this process was told."}.one(w, float64(flips))
 	family{"dynalimit_keeper_sweeping", "gauge", "1 in the one process that closes days and gives back expired holds."}.one(w, number(m.leading))
+	family{"dynalimit_keeper_deletions_open", "gauge", "Deletions that are not complete, in the one process that sweeps."}.one(w, float64(m.deletions.Open))
+	family{"dynalimit_keeper_deletions_completed_total", "counter", "Deletions that sweeps of this process completed."}.one(w, float64(m.deletions.Completed))
+	family{"dynalimit_keeper_items_purged_total", "counter", "Items that sweeps of this process removed for deletions."}.one(w, float64(m.deletions.Purged))
 	family{"dynalimit_keeper_sweeps_total", "counter", "Sweeps of this process, by result."}.by(w, "result", m.sweeps)
 	family{"dynalimit_keeper_price_refreshes_total", "counter", "Refreshes of prices, by result."}.by(w, "result", m.refreshes)
 	m.age(w, "dynalimit_keeper_sweep_lag_seconds", "Time since this process last swept; none if it never did.", m.swept)

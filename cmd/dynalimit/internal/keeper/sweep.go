@@ -42,10 +42,33 @@ func (s *Service) sweepOften(ctx context.Context) error {
 		if report.Released > 0 || report.Events > 0 {
 			s.parts.Logger.InfoContext(ctx, "keeper: swept", "orgs", report.Orgs, "holds_released", report.Released, "events", report.Events)
 		}
+		if s.finishDeletions(ctx) {
+			continue
+		}
 		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// purgePages is how much of a purge is done between two sweeps, in pages of 1 MB.
+const purgePages = 100
+
+// finishDeletions goes on with the deletions that were begun, and reports whether there is
+// more to do at once.
+func (s *Service) finishDeletions(ctx context.Context) (more bool) {
+	report, err := s.keeper.FinishDeletions(ctx, budget.Deletion{Revoke: s.store.Delete, Pages: purgePages})
+	if ctx.Err() != nil {
+		return false
+	}
+	s.metrics.onDeletions(report)
+	if err != nil {
+		s.parts.Logger.ErrorContext(ctx, "keeper: deletions", "error", err)
+	}
+	if report.Completed > 0 || report.Purged > 0 {
+		s.parts.Logger.InfoContext(ctx, "keeper: deletions", "open", report.Open, "completed", report.Completed, "items_purged", report.Purged)
+	}
+	return err == nil && report.More
 }
 
 // wait waits, and reports whether ctx goes on.

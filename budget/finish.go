@@ -1,0 +1,97 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+)
+
+// FinishReport says what became of deletions that were begun.
+type FinishReport struct {
+	Open      int // that are not complete yet
+	Completed int // by this call
+	Purged    int // items removed
+	// More says that further pages can be purged now: call again.
+	More bool
+}
+
+// FinishDeletions goes on with every deletion of an organisation or app that was begun and is
+// not complete, as DeleteOrg and DeleteApp do when they are called again. It scans the
+// control table for them. Many processes may call it at the same time; each page of the
+// usage table that was purged is noted, and the next call goes on after it.
+//
+// How.Revoke is required, for a deletion may have stopped before credentials ended; how.Purge
+// is not asked: each deletion is what it began as. How.Pages bounds each of them.
+//
+// Errors: *ValidationError, and of those that could not go on, joined.
+func (k *Keeper) FinishDeletions(ctx context.Context, how Deletion) (report FinishReport, err error) {
+	by, err := k.author(ctx)
+	if err != nil {
+		return report, err
+	}
+	if how.Revoke == nil {
+		return report, invalid("Revoke", "is nil; give what ends credentials, (*credentials.Store).Delete")
+	}
+	var open []*deletion
+	for d, err := range k.charges.openDeletions(ctx) {
+		if err != nil {
+			return report, adminError("FinishDeletions", err)
+		}
+		d.by, d.how = by, how
+		open = append(open, d)
+	}
+	var errs []error
+	for _, d := range open {
+		err := d.run(ctx, "FinishDeletions", d.begun)
+		report.Purged += d.report.Purged
+		if d.report.Complete {
+			report.Completed++
+		} else {
+			report.Open++
+		}
+		report.More = report.More || err == nil && !d.report.Complete && !d.report.Again.After(d.now())
+		errs = append(errs, err)
+	}
+	return report, errors.Join(errs...)
+}
+
+// begun takes the place of the mark, and does what follows that of an organisation.
+func (d *deletion) begun(ctx context.Context) error {
+	if err := d.still(ctx); err != nil || d.app != "" || d.work.Prepared {
+		return err
+	}
+	return d.deleteApps(ctx)
+}
+
+// openDeletions are those of which there is a note.
+func (c *charges) openDeletions(ctx context.Context) iter.Seq2[*deletion, error] {
+	return func(yield func(*deletion, error) bool) {
+		pages := dynamodb.NewScanPaginator(c.store.Client, &dynamodb.ScanInput{
+			TableName: &c.store.Control, ConsistentRead: aws.Bool(true),
+			FilterExpression:          aws.String("begins_with(#pk, :org) AND begins_with(#sk, :note)"),
+			ExpressionAttributeNames:  map[string]string{"#pk": "PK", "#sk": "SK"},
+			ExpressionAttributeValues: store.Item{":org": store.String(orgPrefix), ":note": store.String(deletionPrefix)},
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(nil, store.Reading(err))
+				return
+			}
+			for _, item := range page.Items {
+				key := store.KeyOf(item)
+				d := &deletion{charges: c, org: key.PK[len(orgPrefix):], app: strings.TrimPrefix(key.SK[len(deletionPrefix):], appPrefix)}
+				if !yield(d, attributevalue.UnmarshalMap(item, &d.work)) {
+					return
+				}
+			}
+		}
+	}
+}
