@@ -133,6 +133,11 @@ func (c *charges) settleHold(ctx context.Context, ref *ledger.Hold, entry Spoole
 	if err := c.write(ctx, o); err != nil {
 		return Receipt{}, asUnavailable("Settle", err)
 	}
+	if o.Missed() {
+		if err := c.giveBackMoved(ctx, ref); err != nil { // it ends with its lease
+			c.opts.Logger.WarnContext(ctx, "budget: giving back a hold that was extended meanwhile", "hold", ref.ID, "error", err)
+		}
+	}
 	return c.receipt(ctx, t, usage.Label, o.Verdict)
 }
 
@@ -162,7 +167,28 @@ func (h *Hold) Release(ctx context.Context) error {
 
 // giveBack releases a hold. It does nothing if that was done already.
 func (c *charges) giveBack(ctx context.Context, operation string, ref *ledger.Hold) error {
-	return asUnavailable(operation, c.write(ctx, ledger.GiveBack(ref)))
+	o := ledger.GiveBack(ref)
+	err := c.write(ctx, o)
+	if err == nil && o.Missed() {
+		err = c.giveBackMoved(ctx, ref)
+	}
+	return asUnavailable(operation, err)
+}
+
+// giveBackMoved releases a hold that was not where it was looked for: an Extend elsewhere may
+// have moved it since it was found. Where it is then is known of those of ReserveAs alone.
+func (c *charges) giveBackMoved(ctx context.Context, ref *ledger.Hold) error {
+	for {
+		moved, err := c.ledger.Moved(ctx, ref)
+		if err != nil || moved == nil {
+			return err
+		}
+		o := ledger.GiveBack(moved)
+		if err := c.write(ctx, o); err != nil || !o.Missed() {
+			return err
+		}
+		ref = moved
+	}
 }
 
 // Extend moves the end of the lease to d from now, for a call that takes

@@ -355,3 +355,38 @@ func TestAHoldIsFoundUnderItsIDForSoLong(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotFound)
 	})
 }
+
+// TestAHoldThatWasExtendedMeanwhileIsGivenBack: one that another process extends between the
+// look for it and its end does not stay until its new lease is over.
+func TestAHoldThatWasExtendedMeanwhileIsGivenBack(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(hardOrg())
+		id := 0
+		find := func(k *Keeper) *Hold {
+			h, err := k.GetHold(t.Context(), orgO, appA, uuid(900+id))
+			require.NoError(t, err)
+			return h
+		}
+		for want, end := range []func(*Hold) error{
+			func(h *Hold) error { return h.Release(t.Context()) },
+			func(h *Hold) error { _, err := h.Settle(t.Context(), call(1)); return err },
+			func(h *Hold) error { // sent again
+				r, err := h.Settle(t.Context(), call(1))
+				assert.True(t, r.Duplicate)
+				return err
+			},
+		} {
+			id++
+			_, err := w.a.ReserveAs(t.Context(), orgO, appA, uuid(900+id), "premium", 1_000_000, time.Minute)
+			require.NoError(t, err)
+			late := find(w.b)
+			require.NoError(t, find(w.a).Extend(t.Context(), time.Hour))
+			require.NoError(t, end(late))
+			got := w.total(appA, "premium", "")
+			assert.Zero(t, got.HeldMicros)
+			assert.Equal(t, int64(min(want, 1)), got.Requests)
+			require.NoError(t, end(find(w.a)), "and again")
+			assert.Zero(t, w.total(appA, "premium", "").HeldMicros)
+		}
+	})
+}

@@ -211,7 +211,7 @@ func (s *spool) replay(send func(batch []spoolLine) (done []bool, err error)) er
 			break
 		}
 	}
-	if dropErr := s.drop(all); dropErr != nil {
+	if dropErr := s.drop(finished(lines, all)); dropErr != nil {
 		err = errors.Join(err, fmt.Errorf("budget: spool: %w", dropErr))
 	}
 	return err
@@ -226,22 +226,36 @@ func (s *spool) waiting() ([]spoolLine, error) {
 	return readSpool(s.file)
 }
 
-// drop removes the finished lines from the file, by their position. Lines that were
-// appended meanwhile stay. An empty file stays as it is, which needs no room on a full
-// disk.
-func (s *spool) drop(done []bool) error {
-	if !slices.Contains(done, true) {
+// finished counts the lines that are done, by their text.
+func finished(lines []spoolLine, done []bool) map[string]int {
+	texts := map[string]int{}
+	for i, ok := range done {
+		if ok {
+			texts[string(lines[i].text)]++
+		}
+	}
+	return texts
+}
+
+// drop removes finished lines from the file at the path, by their text: other lines may have
+// been appended meanwhile, or another file put there. An empty file stays as it is, which
+// needs no room on a full disk.
+func (s *spool) drop(done map[string]int) error {
+	if len(done) == 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.follow(); err != nil {
+		return err
+	}
 	lines, err := readSpool(s.file)
 	if err != nil {
 		return err
 	}
 	var left []spoolLine
-	for i, line := range lines {
-		if i >= len(done) || !done[i] {
+	for _, line := range lines {
+		if done[string(line.text)]--; done[string(line.text)] < 0 {
 			left = append(left, line)
 		}
 	}

@@ -162,6 +162,36 @@ func TestSpoolThatWasMovedAway(t *testing.T) {
 	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests)
 }
 
+// TestSpoolReplacedDuringAReplay: the records of a file that somebody puts in the place of the
+// spool meanwhile stay, and so does what the replay did not finish.
+func TestSpoolReplacedDuringAReplay(t *testing.T) {
+	for _, done := range [][]bool{{true, false}, {false, true}, {true, true}, {false, false}} {
+		w, k, path := spooling(t)
+		w.db.SetFaults(refuseAll("AccessDeniedException"))
+		want := []string{uuid(3)}
+		for i, ok := range done {
+			spoolOne(t, k, call(1+i))
+			if !ok {
+				want = append(want, uuid(1+i))
+			}
+		}
+		other, err := frame(SpooledUsage{Org: orgO, App: appA, Usage: call(3), Received: fixtureNow})
+		require.NoError(t, err)
+		require.NoError(t, k.charges.spool.replay(func([]spoolLine) ([]bool, error) {
+			return done, errors.Join(os.WriteFile(path+".1", other, 0o600), os.Rename(path+".1", path))
+		}))
+		lines, err := k.charges.spool.waiting()
+		require.NoError(t, err)
+		var left []string
+		for _, line := range lines {
+			left = append(left, line.entry.Usage.RequestID)
+		}
+		assert.ElementsMatch(t, want, left)
+		assert.Equal(t, len(want), k.Spooled())
+		w.db.SetFaults(nil)
+	}
+}
+
 // TestSpoolKeepsWhatFollowsACutLine, which an older version joined to it.
 func TestSpoolKeepsWhatFollowsACutLine(t *testing.T) {
 	line := func(n int, framed bool) string {
@@ -261,6 +291,33 @@ func TestSpoolMeteringsThatKeepRecords(t *testing.T) {
 			assert.Equal(t, int64(1), got.Labels[0].Requests)
 		})
 	}
+}
+
+// TestSpoolTakesWhatWasInTimeWhenItCame: a record that was acknowledged is counted within two
+// days, on the day that it was made, also if its time is by then longer ago than is taken anew.
+func TestSpoolTakesWhatWasInTimeWhenItCame(t *testing.T) {
+	opts := Options{Spool: filepath.Join(t.TempDir(), "spool"), SpoolInterval: time.Hour, OnRefused: func(_ SpooledUsage, err error) {
+		assert.NoError(t, err)
+	}}
+	simulated(t, opts, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		_, err := k.Submit(ctx, orgO, appA, call(100)) // the configuration is known
+		require.NoError(t, err)
+		db.SetFaults(down)
+		for i, made := range []time.Time{fixtureNow.Add(-23 * time.Hour), {}, fixtureNow.Add(4 * time.Minute)} {
+			u := call(i)
+			u.Time = made
+			spoolOne(t, k, u)
+		}
+		pass(47 * time.Hour)
+		back(db, k)
+		require.NoError(t, k.Replay(ctx))
+		for day, want := range map[string]int64{"20260122": 1, "20260123": 3, "20260124": 0, "20260125": 0} {
+			got, err := k.Totals(ctx, orgO, appA, day)
+			require.NoError(t, err)
+			assert.Equal(t, want, got.Labels[0].Requests, day)
+		}
+	})
 }
 
 // TestSpoolRefusesWhatMayHaveBeenForgotten: after two days the item is gone that

@@ -164,7 +164,8 @@ func asUnavailable(operation string, err error) error {
 	return err
 }
 
-// prepare checks a record against the configuration and prices it.
+// prepare checks a record against the configuration and prices it. Its time is judged by when
+// it was received: one that waited in the spool is as good as it was then.
 func (c *charges) prepare(t *tenant, u Usage, received time.Time) (*ledger.Operation, error) {
 	now := c.now()
 	if !slices.Contains(t.policy(now).ordering, u.Label) {
@@ -176,11 +177,11 @@ func (c *charges) prepare(t *tenant, u Usage, received time.Time) (*ledger.Opera
 	} else if c.opts.Metering == MeteringWindow {
 		return nil, invalid("timestamp", "is needed in window metering")
 	}
-	if at.Before(now.Add(-acceptPast)) || at.After(now.Add(acceptFuture)) {
+	if at.Before(received.Add(-acceptPast)) || at.After(received.Add(acceptFuture)) {
 		return nil, invalid("timestamp", "%s is not within 24 h ago to 300 s ahead", at.UTC().Format(time.RFC3339))
 	}
-	if at.After(now) && c.opts.Metering != MeteringWindow {
-		at = now // a clock ahead of ours does not spend tomorrow's quota
+	if at.After(received) && c.opts.Metering != MeteringWindow {
+		at = received // a clock ahead of ours does not spend tomorrow's quota
 	}
 	return c.newSubmission(t, u, t.calendar.Day(at), at)
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -125,6 +126,19 @@ func (l *Ledger) Find(ctx context.Context, scope string, expireMs int64, id stri
 		return nil, err
 	}
 	return h, nil
+}
+
+// Moved is a hold that was made under its caller's id, if that is kept elsewhere than where the
+// hold may be as far as h says; nil if it is not, and of other holds.
+func (l *Ledger) Moved(ctx context.Context, h *Hold) (*Hold, error) {
+	if h.Name == (store.Key{}) {
+		return nil, nil
+	}
+	n, err := l.ReadName(ctx, h.Name)
+	if err != nil || n == nil || n.Hold == nil || slices.Contains(h.Keys, n.Hold.Keys[0]) {
+		return nil, err
+	}
+	return n.Hold, nil
 }
 
 // renamed is the write that keeps where a named hold is.

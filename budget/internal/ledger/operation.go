@@ -112,6 +112,12 @@ type Stored struct {
 // holdGone reports whether every key that the hold may have was found gone.
 func (o *Operation) holdGone() bool { return o.Hold == nil || o.keysGone >= len(o.Hold.Keys) }
 
+// Missed reports whether a finished settlement or release did not find its hold: it has ended,
+// or was moved elsewhere.
+func (o *Operation) Missed() bool {
+	return o.Hold != nil && !o.Verdict.Conflict && o.holdGone()
+}
+
 // holdUnneeded reports whether the settlement's record was counted before, by another
 // operation, while its hold may still be there. After a conflict the hold stays, because
 // its own call has not been counted yet.
