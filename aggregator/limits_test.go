@@ -179,14 +179,14 @@ func TestSnapshotWithoutSequence(t *testing.T) {
 // the hour is closed.
 func TestSumThat64BitsDoNotHold(t *testing.T) {
 	o := newOffice(t, noon, nil)
-	for i, entity := range []string{"a", "b", "c"} {
-		o.used(entity, "gpt-4", noon, int64(-1), 1<<62-int64(i))
+	for i, entity := range []string{"a", "b", "c", "d", "e"} {
+		o.used(entity, "gpt-4", noon, int64(-1), 1<<61-int64(i))
 	}
 	o.now = noon.Add(2 * time.Hour)
 	closed, err := o.closer.CloseDue(t.Context())
 	require.ErrorContains(t, err, `the sum of limit "rpm" of resource "gpt-4" on "gpt-4"`)
 	assert.Positive(t, closed.Sums)
-	assert.Equal(t, "rpm.n=9223372036854775807 of 3", sums(t, o.db)["RESOURCE#gpt-4 #USAGE_HOUR#gpt-4#2026-03-29T12:00:00Z"])
+	assert.Equal(t, "rpm.n=9223372036854775807 of 5", sums(t, o.db)["RESOURCE#gpt-4 #USAGE_HOUR#gpt-4#2026-03-29T12:00:00Z"])
 	_, err = o.closer.CloseDue(t.Context())
 	require.NoError(t, err, "it holds nothing up")
 }

@@ -138,11 +138,14 @@ func (c *core) read(r *call, res *http.Response, answer []byte) error {
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return failure(r.op, res.StatusCode, res.Header, answer, c.opts.Now())
 	}
-	if r.into == nil {
-		return nil
-	}
 	odd := func(why string) error {
 		return &fault{err: fmt.Errorf("%d, and the answer is not the keeper's: %s", res.StatusCode, why), again: true, sent: true}
+	}
+	if r.into == nil {
+		if res.StatusCode != http.StatusNoContent {
+			return odd("there is none to be had")
+		}
+		return nil
 	}
 	if kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return odd("it is no JSON")

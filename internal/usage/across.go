@@ -108,7 +108,7 @@ func (s *Sums) across(b branch, c *crowd, limit, plan string) (n int64, ok bool)
 		used, here := at.here(c.edges)[limit]
 		counted := func(of Beyond) bool { return s.beyond[of].counted(c, limit, plan, at) }
 		if here && slices.ContainsFunc(s.besides(b, limit, at), counted) {
-			n, ok = n+used, true
+			n, ok = added(n, used), true
 		}
 	}
 	return n, ok

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -110,6 +111,16 @@ func TestLevelsBeyondAFullHourCountOnce(t *testing.T) {
 			of:       []Entry{key(counts{"rpm": 5}, counts{"rpm": 5}, nil)},
 			seen:     []seen{{entity: "team", hours: -1, late: counts{"rpm": 5}, plan: "pro", above: []string{"key"}}},
 			resource: total{counts{"rpm": 5}, 1}, plan: total{counts{"rpm": 5}, 1},
+		},
+		"more than 64 bits hold": { // of which nobody knows how much the parent counted
+			of:       []Entry{key(counts{"rpm": math.MaxInt64}, counts{"rpm": 5}, nil)},
+			seen:     []seen{{entity: "team", hours: -1, late: counts{"rpm": 5}, plan: "pro"}},
+			resource: total{counts{"rpm": math.MaxInt64}, 1}, plan: total{counts{"rpm": math.MaxInt64}, 1},
+		},
+		"more at the full hours than 64 bits hold": {
+			of:       []Entry{key(counts{"rpm": 5}, counts{"rpm": math.MaxInt64 - 1}, counts{"rpm": 7})},
+			seen:     []seen{{entity: "team", hours: -1, late: counts{"rpm": 5}, plan: "pro"}, {entity: "org", hours: 1, early: counts{"rpm": 5}, plan: "pro"}},
+			resource: total{counts{"rpm": math.MinInt64}, 1}, plan: total{counts{"rpm": math.MinInt64}, 1},
 		},
 		"what is repaired was not used at the full hour": {
 			of: []Entry{func() Entry {

@@ -19,7 +19,7 @@ func Book(u schema.UsageSnapshot, breaks []Break, first bool) []schema.UsageBook
 		b := schema.UsageBooking{Limit: name, Old: &s, Net: s.Missing, First: s.First, Last: s.Last}
 		for _, broken := range breaks {
 			if broken.Limit == name && (broken.Kind == Between || first) {
-				b.Net += broken.Missing
+				b.Net = added(b.Net, broken.Missing)
 				b.First = s.First - broken.Missing
 			}
 		}

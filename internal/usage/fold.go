@@ -3,7 +3,6 @@ package usage
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -53,11 +52,11 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 const mostSpans = 24
 
 // parts are the fold, or, where that has too many limits for one write, those of its
-// changes in pieces, and so where 64 bits may not hold their sum. A single change fits: it has at most MaxStored limits, and misses
-// nothing in between.
+// changes in pieces, and so where 64 bits may not hold their sum. A single change fits: it has at
+// most MaxStored limits, and misses nothing in between.
 func (f Fold) parts() []Fold {
 	half := len(f.Changes) / 2
-	if len(f.Spans) <= mostSpans && f.moved < math.MaxInt64 || half == 0 {
+	if len(f.Spans) <= mostSpans && f.moved <= maxMoved || half == 0 {
 		return []Fold{f}
 	}
 	return append(f.of(f.Changes[:half]).parts(), f.of(f.Changes[half:]).parts()...)

@@ -127,7 +127,7 @@ func (c *crowd) of(limits []string) (e Entry) {
 
 // without is the entry without so much of a limit; without the limit where that was all.
 func (e Entry) without(limit string, n int64) {
-	e.Net[limit] -= n
+	e.Net[limit] = added(e.Net[limit], negated(n))
 	rest := false
 	for _, of := range e.amounts() {
 		rest = rest || of[limit] != 0

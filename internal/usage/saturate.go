@@ -9,24 +9,34 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// maxCounter bounds a counter that is read, on both sides: then the difference of two is
-// exact. A limiter gives out at most 2^50 millitokens at once.
-const maxCounter = 1 << 62
+const (
+	// maxCounter bounds a counter that is read, on both sides: then the difference of two is
+	// exact. A limiter gives out at most 2^50 millitokens at once.
+	maxCounter = 1 << 61
+	// maxMoved bounds how far the counters of a fold of several changes move, so that 64 bits
+	// hold what it misses together with what is missing before it.
+	maxMoved = 1<<62 - 1
+)
 
 // inBounds fails for counters whose difference 64 bits may not hold.
 func inBounds(counters map[string]int64) error {
 	for name, n := range counters {
 		if n > maxCounter || n < -maxCounter {
-			return fmt.Errorf("the counter of limit %q is %d: more than 2^62 millitokens cannot be summed", name, n)
+			return fmt.Errorf("the counter of limit %q is %d: more than 2^61 millitokens cannot be summed", name, n)
 		}
 	}
 	return nil
 }
 
-// added is the sum of two numbers, or the most, or the least, that 64 bits hold.
+// added is the sum of two numbers, or the most, or the least, that 64 bits hold. What is there
+// stays there: how far beyond it is, is not known.
 func added(a, b int64) int64 {
 	sum := a + b
 	switch {
+	case atEnd(a):
+		return a
+	case atEnd(b):
+		return b
 	case a > 0 && b > 0 && sum < 0:
 		return math.MaxInt64
 	case a < 0 && b < 0 && sum >= 0:
@@ -34,6 +44,20 @@ func added(a, b int64) int64 {
 	}
 	return sum
 }
+
+// negated is a number with the other sign, and of one end the other.
+func negated(n int64) int64 {
+	switch n {
+	case math.MaxInt64:
+		return math.MinInt64
+	case math.MinInt64:
+		return math.MaxInt64
+	}
+	return -n
+}
+
+// atEnd reports whether a number is the most, or the least, that 64 bits hold.
+func atEnd(n int64) bool { return n == math.MaxInt64 || n == math.MinInt64 }
 
 // magnitude is a number without its sign.
 func magnitude(n int64) int64 {
@@ -51,7 +75,7 @@ func magnitude(n int64) int64 {
 func CheckSum(s *schema.UsageSum) error {
 	for _, counts := range amounts(s) {
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
-			if n := counts[name]; n == math.MaxInt64 || n == math.MinInt64 {
+			if n := counts[name]; atEnd(n) {
 				return fmt.Errorf("the sum of limit %q of %s %q on %q since %s is beyond 64 bits: it is written as %d",
 					name, s.Kind, s.ID, s.Resource, s.Start.UTC().Format("2006-01-02T15:04Z"), n)
 			}

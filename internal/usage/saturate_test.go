@@ -15,13 +15,17 @@ import (
 )
 
 // TestSumsStayAtTheirEnds: a sum that 64 bits do not hold is the most that they do, as exact
-// arithmetic says.
+// arithmetic says, and stays so whatever is added: how much it was is not known any more.
 func TestSumsStayAtTheirEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")
 		exact := new(big.Int).Add(big.NewInt(a), big.NewInt(b))
 		want := a + b
 		switch {
+		case atEnd(a):
+			want = a
+		case atEnd(b):
+			want = b
 		case exact.Cmp(big.NewInt(math.MaxInt64)) > 0:
 			want = math.MaxInt64
 		case exact.Cmp(big.NewInt(math.MinInt64)) < 0:
@@ -31,6 +35,9 @@ func TestSumsStayAtTheirEnds(t *testing.T) {
 		assert.GreaterOrEqual(t, magnitude(a), int64(0))
 	})
 	assert.EqualValues(t, math.MaxInt64, magnitude(math.MinInt64))
+	for n, want := range map[int64]int64{0: 0, 5: -5, math.MaxInt64: math.MinInt64, math.MinInt64: math.MaxInt64, math.MaxInt64 - 1: -math.MaxInt64 + 1} {
+		assert.Equal(t, want, negated(n))
+	}
 }
 
 // TestCountersAreBounded: one whose difference to another 64 bits may not hold is refused.
@@ -50,6 +57,29 @@ func TestCountersAreBounded(t *testing.T) {
 		}
 		_, err := DecodeBucket(image(n))
 		assert.Equal(t, ok, err == nil, n)
+	}
+}
+
+// TestChangesAndGapsFit: 64 bits hold what one record changes, and what is missing of a fold
+// together with what is missing before it.
+func TestChangesAndGapsFit(t *testing.T) {
+	for _, sign := range []int64{1, -1} {
+		least, most := -sign*maxCounter, sign*maxCounter
+		one := Folds([]Change{change(1, 0, counters{"rpm": least}, counters{"rpm": most})}, 0)
+		assert.EqualValues(t, sign*2*maxCounter, one[0].Spans[0].Net)
+		for off := range int64(4) { // about as far as one fold goes
+			from := most - sign*off
+			changes := []Change{change(1, 0, counters{"rpm": most - sign}, counters{"rpm": sign}), change(2, 0, counters{"rpm": from}, counters{"rpm": from - sign})}
+			got, last := new(big.Int), least
+			for _, f := range Folds(changes, 0) {
+				s := f.Since(&schema.UsageSnapshot{Hour: noon, Spans: map[string]schema.UsageSpan{"rpm": {Limit: "rpm", Last: last}}}).Spans[0]
+				got.Add(got, big.NewInt(s.Missing))
+				last = s.Last
+			}
+			want := new(big.Int).Sub(big.NewInt(most-sign), big.NewInt(least))
+			want.Add(want, big.NewInt(from-sign))
+			assert.Equal(t, want.String(), got.String(), off)
+		}
 	}
 }
 
@@ -83,15 +113,22 @@ func TestFoldsThat64BitsDoNotHold(t *testing.T) {
 func TestTotalsThat64BitsDoNotHold(t *testing.T) {
 	for sign, want := range map[int64]int64{1: math.MaxInt64, -1: math.MinInt64} {
 		s := NewSums(schema.UsageHourly, noon)
-		for i := range 3 {
-			s.AddGroups(used(fmt.Sprint("key-", i), "", counts{"rpm": sign * maxCounter, "tpm": 1}))
+		for i := range 6 {
+			n := sign * maxCounter
+			if i == 5 {
+				n = -n // and it is not known any more by how much
+			}
+			s.AddGroups(used(fmt.Sprint("key-", i), "", counts{"rpm": n, "tpm": 1}))
 		}
 		sums := s.Take()
 		require.Len(t, sums, 1)
 		assert.Equal(t, want, sums[0].Net["rpm"])
-		assert.EqualValues(t, 3, sums[0].Net["tpm"])
+		assert.EqualValues(t, 6, sums[0].Net["tpm"])
 		assert.ErrorContains(t, CheckSum(&sums[0]), `"rpm" of resource "gpt-4"`)
 	}
+	booked := Book(schema.UsageSnapshot{Spans: map[string]schema.UsageSpan{"rpm": {Limit: "rpm", Missing: math.MaxInt64 - 1, First: maxCounter, Last: maxCounter}}},
+		[]Break{{Limit: "rpm", Kind: Between, Missing: maxCounter}}, false)
+	assert.EqualValues(t, math.MaxInt64, booked[0].Net)
 	to, more := NewTally(), schema.UsageSum{Net: counts{"rpm": math.MaxInt64 - 1}, Missing: counts{"rpm": math.MaxInt64 - 1}}
 	AddSum(&to, &more)
 	require.NoError(t, CheckSum(&to))
