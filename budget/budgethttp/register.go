@@ -125,8 +125,8 @@ func (s *Server) errorResponse(description string) *huma.Response {
 	}
 }
 
-// guard is what happens to a request before it is looked at: its credential, then its
-// body.
+// guard is what happens to a request before it is looked at: its credential, its query,
+// then its body.
 func (s *Server) guard(r route) func(huma.Context, func(huma.Context)) {
 	limit := r.limit
 	if limit == 0 {
@@ -141,6 +141,10 @@ func (s *Server) guard(r route) func(huma.Context, func(huma.Context)) {
 		x := exchangeOf(req.Context())
 		if err := s.admit(req, x, r.needs); err != nil {
 			s.write(out, x, s.refusal(err, x, r.needs))
+			return
+		}
+		if e := checkQuery(req.URL.RawQuery); e != nil && r.needs != nobody {
+			s.write(out, x, e)
 			return
 		}
 		var body []byte

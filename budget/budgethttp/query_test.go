@@ -1,0 +1,27 @@
+package budgethttp
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+)
+
+// A query can be read in one way only, as a body can: a parameter that is there twice, or one
+// that cannot be read, is refused, and nothing is done.
+func TestQueriesAreReadInOneWayOnly(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{
+		pathA + "/model-selection?force_check=true&force_check=false", pathA + "/model-selection?force_check=true&force_check=true",
+		pathA + "/model-selection?force_check=true;force_check=false", pathA + "/model-selection?force_check=%zz", pathA + "/model-selection?%zz",
+		pathA + "/history?from=20260101&to=20260102&to=20260103", pathA + "/history?from=20260101&to=20260102&fro%6d=20260101",
+	} {
+		w.a.get(path).fails(http.StatusBadRequest, wire.InvalidRequest)
+	}
+	for _, query := range []string{"?purge=false&purge=true", "?purge=true;", "?purge=true&purge=true", "?purge=%"} {
+		w.a.as("key").do(http.MethodDelete, pathO+query, nil).fails(http.StatusBadRequest, wire.InvalidRequest)
+	}
+	w.a.get(pathA + "/history?from=20260101&fro%6D=20260101&to=20260102").fails(http.StatusBadRequest, wire.InvalidRequest)
+	w.a.get(pathA + "/history?fro%6D=20260101&to=20260102").is(http.StatusOK)
+	w.a.get(pathA + "/model-selection?").is(http.StatusOK)
+}
