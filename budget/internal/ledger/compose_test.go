@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/money"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -33,4 +34,29 @@ func TestStrictestBoundOfATransactionHolds(t *testing.T) {
 		require.Equal(t, addCounter, counter.kind)
 		assert.Equal(t, money.FromMicros(50-30), counter.room(), "%v", quotas)
 	}
+}
+
+// Reservations that ask together for more than a quota has are not all admitted because
+// nothing was counted yet, and none is denied for the others alone.
+func TestTheFirstReservationsOfADayAreBoundedTogether(t *testing.T) {
+	l := newLedger(t)
+	a := anAccount()
+	a.Rule.Enforcement = calendar.Hard
+	var ops []*Operation
+	for range 3 {
+		o := a.Reservation("app", store.NewID(), money.FromMicros(10), afterDays.Add(time.Minute), afterDays.Add(time.Hour).Unix())
+		o.Cap(LabelDay(a.Scope, a.Label, a.Day), money.FromMicros(25), afterDays.Add(time.Hour))
+		ops = append(ops, o)
+	}
+	admitted := 0
+	for i, err := range l.WriteAll(t.Context(), ops) {
+		require.NoError(t, err)
+		if !ops[i].Verdict.NoRoom {
+			admitted++
+		}
+	}
+	assert.Equal(t, 2, admitted)
+	sums, err := l.sumShards(t.Context(), LabelPartition(a.Scope, a.Label), a.Day, a.Day)
+	require.NoError(t, err)
+	assert.Equal(t, money.FromMicros(20), sums[a.Day].Used)
 }

@@ -172,7 +172,7 @@ func Parse(s string) (Picos, error) {
 }
 
 // PercentOf is 100·p/quota with one decimal, rounded half up; 0 when the quota
-// is not positive.
+// is not positive. It is exact below 2^53 tenths.
 func (p Picos) PercentOf(quotaMicros int64) float64 {
 	if quotaMicros <= 0 {
 		return 0
@@ -180,10 +180,15 @@ func (p Picos) PercentOf(quotaMicros int64) float64 {
 	scaled := p.Mul(1000)
 	q, _ := scaled.Add(FromMicros(quotaMicros).half()).divFloor(picosPerMicro)
 	q, _ = q.divFloor(uint64(quotaMicros))
-	if q.hi != 0 && q.hi != -1 {
-		return math.MaxInt64
+	return q.float() / 10
+}
+
+// float is the nearest number of 53 bits.
+func (p Picos) float() float64 {
+	if p.IsNegative() {
+		return -p.Neg().float()
 	}
-	return float64(int64(q.lo)) / 10
+	return math.Ldexp(float64(p.hi), 64) + float64(p.lo)
 }
 
 func (p Picos) half() Picos {

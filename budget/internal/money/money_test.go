@@ -55,6 +55,16 @@ func TestPercentIsRoundedHalfUp(t *testing.T) {
 	}
 }
 
+// A percentage that is far beyond all quotas is neither negative nor small.
+func TestLargePercentagesAreLarge(t *testing.T) {
+	for _, micros := range []int64{math.MaxInt64 / 1001, math.MaxInt64 / 1000, math.MaxInt64 / 999, math.MaxInt64 / 10, math.MaxInt64} {
+		for _, sign := range []int64{1, -1} {
+			got, want := FromMicros(sign*micros).PercentOf(1), 100*float64(sign)*float64(micros)
+			assert.InEpsilon(t, want, got, 1e-12, "%d", micros)
+		}
+	}
+}
+
 // FuzzPicos checks every operation against math/big.
 func FuzzPicos(f *testing.F) {
 	f.Add(int64(1), uint64(2), int64(-1), uint64(math.MaxUint64), int64(7))
