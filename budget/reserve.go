@@ -123,12 +123,12 @@ func (c *charges) noRoom(ctx context.Context, t *tenant, retryAt time.Time) erro
 	return exceeded
 }
 
-// newReservation debits every counter that the label has under hard enforcement. Each is
-// bounded by the quotas that are set on it.
+// newReservation debits every counter that the label has under hard enforcement at the instant
+// of the reservation: the next day may have other rules. Each is bounded by the quotas that are
+// set on it.
 func (c *charges) newReservation(ctx context.Context, t *tenant, h *Hold, expires time.Time) (*ledger.Operation, error) {
-	now := c.now()
-	rule, p := t.calendar.At(now), t.policy(now)
-	reset := t.calendar.Reset(now)
+	rule, p := t.calendar.At(h.since), t.policy(h.since)
+	reset := t.calendar.Reset(h.since)
 	estimate := money.FromMicros(h.EstimateMicros)
 	if estimate.IsZero() {
 		estimate = money.Of(1) // so that nothing fits at a quota that is used up

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 func retryAt(t *testing.T, err error) time.Time {
@@ -206,4 +207,41 @@ func TestTotalsHaveFurtherQuotas(t *testing.T) {
 		assert.Equal(t, StatusNormal, w.total(appA, "premium", "20260122").Status, "another day")
 		assert.Equal(t, StatusNormal, w.total("", "premium", "").Status, "each app has its own")
 	})
+}
+
+// TestAReservationGoesByOneInstant: one that is under way when the rules change with the day is
+// held where the day that it is of is counted.
+func TestAReservationGoesByOneInstant(t *testing.T) {
+	midnight := at(t, "2026-01-24T05:00:00Z")
+	for name, change := range map[string]func(*Org){
+		"hard to soft": func(o *Org) { o.Enforcement = Soft },
+		"app to org":   func(o *Org) { o.Scope = ScopeOrg },
+		"further quota": func(o *Org) {
+			o.Limits = []PeriodQuota{{Period: Week, Label: "premium", Micros: 50_000_000}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.org(hardOrg())
+			next := hardOrg()
+			change(&next)
+			w.org(next)
+			w.clock.set(midnight.Add(-time.Millisecond))
+			w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+				if r.Operation == "UpdateItem" { // of the app, which nobody knew
+					w.clock.set(midnight)
+				}
+				return ddbmem.Fault{}
+			})
+			h := w.reserve(w.a, 1_000_000)
+			w.db.SetFaults(nil)
+			require.Equal(t, midnight, w.clock.now())
+			assert.Equal(t, "20260123", h.Day)
+			assert.Equal(t, int64(1_000_000), w.total(appA, "premium", "20260123").HeldMicros)
+			require.NoError(t, h.Release(t.Context()))
+			got := w.total(appA, "premium", "20260123")
+			assert.Zero(t, got.HeldMicros)
+			assert.Zero(t, got.CostMicros)
+		})
+	}
 }

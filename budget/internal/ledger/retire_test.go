@@ -47,3 +47,31 @@ func TestPeriodsAreBeforeADay(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, `{"PK":"<a>","n":3,"x":true}`+"\n", string(line))
 }
+
+// TestOnlyWhatIsAsItWasReadExpires: what was written to since is not in a file as it is.
+func TestOnlyWhatIsAsItWasReadExpires(t *testing.T) {
+	l := newLedger(t)
+	key := shardKey(LabelPartition("ORG#o", "premium"), "DAY#20260101#SH#", 0)
+	at := func(n int64) store.Item { // 0: no number, as of an adjustment, or of a total that was opened again
+		item := key.Attributes()
+		if n != 0 {
+			item[AttrSeq] = store.Int(n)
+		}
+		return item
+	}
+	for _, read := range []int64{0, 4, 5, 6} {
+		for _, stored := range []int64{0, 4, 5, 6} {
+			require.NoError(t, l.Store.Put(t.Context(), l.Store.Usage, at(stored), "", nil, nil))
+			expires, err := l.Expire(t.Context(), at(read), 99)
+			require.NoError(t, err)
+			assert.Equal(t, read == stored, expires, "%d, and %d was read", stored, read)
+			item, err := l.Store.Get(t.Context(), l.Store.Usage, key)
+			require.NoError(t, err)
+			assert.Equal(t, read == stored, item[store.AttrTTL] != nil)
+		}
+		require.NoError(t, l.Store.Delete(t.Context(), l.Store.Usage, key))
+		expires, err := l.Expire(t.Context(), at(read), 99)
+		require.NoError(t, err)
+		assert.False(t, expires, "nothing is made anew")
+	}
+}
