@@ -168,3 +168,19 @@ func TestChangeNeverBeginsBeforeItsNotice(t *testing.T) {
 	c := Calendar{newYork(ScopeApp)}.Change(now, newYork(ScopeOrg))
 	assert.False(t, time.UnixMilli(c[1].From).Before(now.Add(SwitchNotice)))
 }
+
+// A write to a day opens its total again for an hour before anybody may store one, for clocks
+// differ and a write takes its time.
+func TestDaysAreOpenedAgainBeforeTheyClose(t *testing.T) {
+	c := Calendar{{Zone: "America/New_York"}}
+	end := time.Date(2026, 1, 24, 5, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		after           time.Duration
+		reopens, closes bool
+	}{
+		{25*time.Hour - 1, false, false}, {25 * time.Hour, true, false}, {26*time.Hour - 1, true, false}, {26 * time.Hour, true, true}, {1000 * time.Hour, true, true},
+	} {
+		assert.Equal(t, tc.reopens, c.Reopens("20260123", end.Add(tc.after)), tc.after)
+		assert.Equal(t, tc.closes, c.Closes("20260123", end.Add(tc.after)), tc.after)
+	}
+}
