@@ -211,6 +211,10 @@ func (s *Service) good(ctx context.Context, text credentials.Secret, kind tokens
 	return claims, nil
 }
 
+// Stats are how many tokens that were shown were known to be genuine, and how many had to be
+// looked at.
+func (s *Service) Stats() (hits, misses int64) { return s.codec.Stats() }
+
 // Revoke ends a token of the caller's own: an access token alone, a refresh token with all
 // access tokens of its session. What is no token, or has expired, is fine.
 //

@@ -133,13 +133,7 @@ func TestRevocationOfOtherTokens(t *testing.T) {
 func TestNobodyIsLetInWhileRevocationsCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	g := w.token(w.a, w.client(orgO, ""))
-	brief := w.node(func(o *Options) {
-		store, err := credentials.New(w.db.Client(), "control", &credentials.Options{
-			Keys: w.keys, Now: w.clock.Now, Timeout: 50 * time.Millisecond, RequestTimeout: 20 * time.Millisecond,
-		})
-		require.NoError(t, err)
-		o.Store = store
-	})
+	brief := w.brief()
 	w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
 	for name, err := range map[string]error{
 		"Authenticate": second(brief.Authenticate(t.Context(), g.Access)),

@@ -97,11 +97,28 @@ func (w *world) repository() *dynalimit.Repository {
 	return repo
 }
 
-func (w *world) node(adapt ...func(*Options)) *node {
+// storeOf is a store of credentials with keys of its own.
+func (w *world) storeOf(keys credentials.KeySource) *credentials.Store {
 	store, err := credentials.New(w.db.Client(), "control", &credentials.Options{
-		Keys: w.keys, Now: w.clock.Now, Principal: "test", Timeout: 20 * time.Second, RequestTimeout: 10 * time.Second,
+		Keys: keys, Now: w.clock.Now, Principal: "test", Timeout: 20 * time.Second, RequestTimeout: 10 * time.Second,
 	})
 	require.NoError(w.t, err)
+	return store
+}
+
+// brief is a node that does not wait long for the table of credentials.
+func (w *world) brief() *node {
+	return w.node(func(o *Options) {
+		store, err := credentials.New(w.db.Client(), "control", &credentials.Options{
+			Keys: w.keys, Now: w.clock.Now, Timeout: 50 * time.Millisecond, RequestTimeout: 20 * time.Millisecond,
+		})
+		require.NoError(w.t, err)
+		o.Store = store
+	})
+}
+
+func (w *world) node(adapt ...func(*Options)) *node {
+	store := w.storeOf(w.keys)
 	limiter, err := dynalimit.New(w.repository(), &dynalimit.Options{Timeout: 20 * time.Second})
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { assert.NoError(w.t, limiter.Close(context.Background())) })

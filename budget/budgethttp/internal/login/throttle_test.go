@@ -193,13 +193,7 @@ func TestNobodyLogsInWhileFailuresCannotBeCounted(t *testing.T) {
 func TestLoginWhileTheStoreDoesNotAnswerIsNotCounted(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(orgO, appA)
-	brief := w.node(func(o *Options) {
-		store, err := credentials.New(w.db.Client(), "control", &credentials.Options{
-			Keys: w.keys, Now: w.clock.Now, Timeout: 50 * time.Millisecond, RequestTimeout: 20 * time.Millisecond,
-		})
-		require.NoError(t, err)
-		o.Store = store
-	})
+	brief := w.brief()
 	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: r.Table == "control"} })
 	for range 12 {
 		require.ErrorIs(t, w.try(brief, home, c.ClientID, c.Secret), credentials.ErrUnavailable)
@@ -363,7 +357,7 @@ func TestLoginThatPanicsCounts(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.a.store.Import(t.Context(), orgO, appA, credentials.NewSecret("theirs")))
 	store, err := credentials.New(w.db.Client(), "control", &credentials.Options{
-		Keys: w.keys, Now: w.clock.now, ImportedHash: func(_, _ credentials.Secret) bool { panic("theirs") },
+		Keys: w.keys, Now: w.clock.Now, ImportedHash: func(_, _ credentials.Secret) bool { panic("theirs") },
 	})
 	require.NoError(t, err)
 	n := w.node(func(o *Options) { o.Store = store })

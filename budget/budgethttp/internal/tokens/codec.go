@@ -1,6 +1,8 @@
 package tokens
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -31,14 +33,17 @@ type Options struct {
 	Audience string
 	// Now is the clock. Required.
 	Now func() time.Time
+	// Remember is how many access tokens are remembered as genuine. Defaults to 10,000.
+	Remember int
 }
 
 // Codec signs and reads tokens: JWTs with the signature of the key that their kid names,
 // by that key's algorithm, EdDSA, and no other. It is safe for concurrent use.
 type Codec struct {
-	opts   Options
-	strict *jwt.Parser // refuses what has expired
-	late   *jwt.Parser // reads that too
+	opts     Options
+	strict   *jwt.Parser // refuses what has expired
+	late     *jwt.Parser // reads that too
+	verified *verified
 }
 
 // New makes a codec. It fails if an option is missing.
@@ -51,7 +56,8 @@ func New(o Options) (*Codec, error) {
 		opts: o,
 		strict: jwt.NewParser(append(common, jwt.WithTimeFunc(o.Now), jwt.WithExpirationRequired(),
 			jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience))...),
-		late: jwt.NewParser(append(common, jwt.WithoutClaimsValidation())...),
+		late:     jwt.NewParser(append(common, jwt.WithoutClaimsValidation())...),
+		verified: newVerified(cmp.Or(max(0, o.Remember), remembered)),
 	}, nil
 }
 
@@ -95,36 +101,76 @@ func (c *Codec) Sign(claims Claims) (credentials.Secret, error) {
 
 // Parse reads a token that is genuine and in force: every claim must be there, its end
 // must be ahead, and its kind is the caller's to check. Errors: ErrInvalid.
-func (c *Codec) Parse(text credentials.Secret) (Claims, error) { return c.parse(c.strict, text) }
-
-// ParseLate reads a token that is genuine, whether or not it has expired. Errors:
-// ErrInvalid.
-func (c *Codec) ParseLate(text credentials.Secret) (Claims, error) { return c.parse(c.late, text) }
-
-func (c *Codec) parse(parser *jwt.Parser, text credentials.Secret) (Claims, error) {
+func (c *Codec) Parse(text credentials.Secret) (Claims, error) {
 	if len(text.Reveal()) > maxText {
 		return Claims{}, ErrInvalid
 	}
-	var b body
-	if _, err := parser.ParseWithClaims(text.Reveal(), &b, c.key); err != nil || !c.complete(b) {
+	sum := sha256.Sum256([]byte(text.Reveal()))
+	if g, ok := c.verified.Get(sum); ok {
+		if g.inForce(c.opts.Keys.Keys(), c.opts.Now()) {
+			c.verified.hits.Add(1)
+			return g.claims, nil
+		}
+		c.verified.Remove(sum) // and judged anew
+	}
+	c.verified.misses.Add(1)
+	g, err := c.parse(c.strict, text)
+	if err == nil && g.claims.Kind == Access {
+		c.verified.Add(sum, g)
+	}
+	return g.claims, err
+}
+
+// ParseLate reads a token that is genuine, whether or not it has expired. Errors:
+// ErrInvalid.
+func (c *Codec) ParseLate(text credentials.Secret) (Claims, error) {
+	if len(text.Reveal()) > maxText {
 		return Claims{}, ErrInvalid
 	}
-	return Claims{
+	g, err := c.parse(c.late, text)
+	return g.claims, err
+}
+
+// Stats are how many tokens that Parse read were known to be genuine, and how many had to
+// be looked at.
+func (c *Codec) Stats() (hits, misses int64) {
+	return c.verified.hits.Load(), c.verified.misses.Load()
+}
+
+func (c *Codec) parse(parser *jwt.Parser, text credentials.Secret) (genuine, error) {
+	var b body
+	var g genuine
+	_, err := parser.ParseWithClaims(text.Reveal(), &b, func(token *jwt.Token) (any, error) {
+		key, err := c.key(token)
+		if err != nil {
+			return nil, err
+		}
+		g.kid, g.key = key.ID, key.Public()
+		return g.key, nil
+	})
+	if err != nil || !c.complete(b) {
+		return genuine{}, ErrInvalid
+	}
+	if b.NotBefore != nil {
+		g.notBefore = b.NotBefore.Time
+	}
+	g.claims = Claims{
 		ClientID: b.Subject, Org: b.Org, App: b.App, Kind: b.Type, ID: b.ID, Session: b.Session, Version: b.Version,
 		Issued: b.IssuedAt.UTC(), Expires: b.ExpiresAt.UTC(),
-	}, nil
+	}
+	return g, nil
 }
 
 // key is the key that a token names, if the token is signed by the key's own algorithm and
 // asks for nothing that is not understood here.
-func (c *Codec) key(token *jwt.Token) (any, error) {
+func (c *Codec) key(token *jwt.Token) (credentials.SigningKey, error) {
 	id, _ := token.Header["kid"].(string)
 	key, ok := c.opts.Keys.Keys().Verifier(id)
 	_, critical := token.Header["crit"]
 	if !ok || critical || token.Method.Alg() != key.Algorithm() {
-		return nil, ErrInvalid
+		return credentials.SigningKey{}, ErrInvalid
 	}
-	return key.Public(), nil
+	return key, nil
 }
 
 // complete reports whether every claim is there and fits the others.
