@@ -37,8 +37,8 @@ func (l *listing) probe(scope PriceScope) string {
 // that one's way.
 func newListing(name, list string, rows, stored []Price, layers priceLayers, now time.Time) *listing {
 	l := &listing{name: name, list: list, stored: stored, layers: layers}
-	global, _, okGlobal := layers.lookupLayer(l.probe(Global), now)
-	regional, _, okRegional := layers.lookupLayer(name, now)
+	global, _, okGlobal := layers.lookup(l.probe(Global), now)
+	regional, _, okRegional := layers.lookup(name, now)
 	split := okGlobal && global.Scope == Global || okRegional && regional.Scope == Regional ||
 		slices.ContainsFunc(rows, func(p Price) bool { return p.Scope != AnyScope })
 	for _, p := range rows {
@@ -174,7 +174,7 @@ func (l *listing) speaksOf(scope PriceScope, at, now time.Time) bool {
 	if at.Equal(now) || slices.ContainsFunc(l.rows, func(p Price) bool { return p.Scope == scope && p.EffectiveFrom.After(now) }) {
 		return true
 	}
-	have, _, known := l.layers.lookupLayer(l.probe(scope), at)
+	have, _, known := l.layers.lookup(l.probe(scope), at)
 	return known && have.List == l.list
 }
 
@@ -187,7 +187,7 @@ func (l *listing) reviewAt(r *review, scope PriceScope, at time.Time) {
 	}
 	want.List, want.Model = l.list, l.name
 	c := PriceChange{Model: l.name, Scope: scope, EffectiveFrom: at}
-	have, layer, known := l.layers.lookupLayer(l.probe(scope), at)
+	have, layer, known := l.layers.lookup(l.probe(scope), at)
 	if known {
 		want.Rates, c.Before = want.carrying(have.Rates), rates(have)
 	}
@@ -213,11 +213,11 @@ func (l *listing) reviewAt(r *review, scope PriceScope, at time.Time) {
 // was accepted would hide it: one with an earlier beginning, or of another model whose
 // prices hold for this one.
 func (l *listing) leave(r *review, scope PriceScope, at time.Time) {
-	have, layer, known := l.layers.lookupLayer(l.probe(scope), at)
+	have, layer, known := l.layers.lookup(l.probe(scope), at)
 	if !known {
 		return
 	}
-	if now, _, ok := l.with(r.stored).lookupLayer(l.probe(scope), at); ok && now.Rates.plain() == have.Rates.plain() {
+	if now, _, ok := l.with(r.stored).lookup(l.probe(scope), at); ok && now.Rates.plain() == have.Rates.plain() {
 		return
 	}
 	have.Model, have.Scope = l.name, scope
@@ -273,7 +273,7 @@ func (l *listing) ambiguous(scope PriceScope, now time.Time) PriceChange {
 	if want, ok := inForce(l.rows, probeScope(scope), now); ok {
 		c.After = rates(want)
 	}
-	if have, _, ok := l.layers.lookupLayer(l.probe(scope), now); ok {
+	if have, _, ok := l.layers.lookup(l.probe(scope), now); ok {
 		c.Before = rates(have)
 	}
 	return c
@@ -295,7 +295,7 @@ func (l *listing) gone() []PriceScope {
 // reviewGone holds back that a price is gone. Accepted, the list's price stays, as one
 // that was put by hand: calls that happened before would have another otherwise.
 func (l *listing) reviewGone(r *review, scope PriceScope, now time.Time) {
-	have, layer, known := l.layers.lookupLayer(l.probe(scope), now)
+	have, layer, known := l.layers.lookup(l.probe(scope), now)
 	if !known {
 		return
 	}

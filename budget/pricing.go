@@ -3,7 +3,6 @@ package budget
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -148,38 +147,6 @@ type Price struct {
 	List string
 }
 
-var (
-	regionPrefix  = regexp.MustCompile(`^(us|eu|apac|jp|au|ca|sa|us-gov|regional)\.`)
-	revision      = regexp.MustCompile(`:\d+$`)
-	versionSuffix = regexp.MustCompile(`-v\d+$`)
-)
-
-// splitModel is a model id without its scope prefix and revision :0, and the
-// scope. ARNs of inference profiles and models count by their last part.
-func splitModel(id string) (name string, scope PriceScope) {
-	id = id[strings.LastIndexByte(id, '/')+1:]
-	scope = Regional
-	if rest, ok := strings.CutPrefix(id, "global."); ok {
-		id, scope = rest, Global
-	} else {
-		id = regionPrefix.ReplaceAllString(id, "")
-	}
-	return strings.TrimSuffix(id, ":0"), scope
-}
-
-// priceNames are the names a model's price may be filed under, the closest
-// first: x-v2:1, x-v2, x. Another version's price is never among them.
-func priceNames(name string) []string {
-	names := []string{name}
-	for _, suffix := range []*regexp.Regexp{revision, versionSuffix} {
-		if shorter := suffix.ReplaceAllString(name, ""); shorter != name && shorter != "" {
-			name = shorter
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 func (p Price) validate() error {
 	if base, _ := splitModel(p.Model); base == "" || len(p.Model) > maxName || !utf8.ValidString(p.Model) {
 		return invalidConfig("model", "%q is not a model id of 1 to 256 characters", p.Model)
@@ -230,12 +197,11 @@ func newPriceBook(rows []Price) (priceBook, error) {
 	return book, nil
 }
 
-// lookup is the row in force at t: of those that have begun, one for the exact
-// version before one for all, one for the exact scope before one for any, then
+// lookup is the row in force at t of a model with names, the closest first: of those that
+// have begun, one for the exact version before one for all, one for the exact scope before one for any, then
 // the latest.
-func (b priceBook) lookup(model string, t time.Time) (Price, bool) {
-	name, scope := splitModel(model)
-	for _, name := range priceNames(name) {
+func (b priceBook) lookup(names []string, scope PriceScope, t time.Time) (Price, bool) {
+	for _, name := range names {
 		if p, ok := inForce(b[name], scope, t); ok {
 			return p, true
 		}
@@ -280,18 +246,12 @@ type priceLayers []struct {
 	book priceBook
 }
 
+// lookup is the price in force at t, and the layer it is in.
 func (l priceLayers) lookup(model string, t time.Time) (Price, string, bool) {
-	p, layer, ok := l.lookupLayer(model, t)
-	if !ok {
-		return Price{}, "", false
-	}
-	return p, p.version(layer), true
-}
-
-// lookupLayer is the price in force at t, and the layer it is in.
-func (l priceLayers) lookupLayer(model string, t time.Time) (Price, string, bool) {
+	name, scope := splitModel(model)
+	names := priceNames(name)
 	for _, layer := range l {
-		if p, ok := layer.book.lookup(model, t); ok {
+		if p, ok := layer.book.lookup(names, scope, t); ok {
 			return p, layer.name, true
 		}
 	}

@@ -107,10 +107,10 @@ func TestCatalogLookup(t *testing.T) {
 		{"anthropic.claude-3-haiku-20240307-v1:0", before, 250_000},
 		{"eu.amazon.nova-micro-v1:0", before, 35_000},
 	} {
-		p, version, ok := catalogLayers(t).lookup(tc.model, tc.at)
+		p, layer, ok := catalogLayers(t).lookup(tc.model, tc.at)
 		require.True(t, ok, tc.model)
 		assert.Equal(t, tc.input, p.Input, tc.model)
-		assert.True(t, strings.HasPrefix(version, "catalog|"), version)
+		assert.Equal(t, layerCatalog, layer)
 	}
 	_, _, ok := catalogLayers(t).lookup("anthropic.claude-unheard-of", before)
 	assert.False(t, ok)

@@ -146,7 +146,7 @@ func (s *standing) estimateByOptions(label string, tokens Tokens, err error) (in
 
 // cost prices tokens at a label's price in force at an instant.
 func (t *tenant) cost(label string, tokens Tokens, at time.Time) (money.Picos, string, error) {
-	price, version, model, ok := t.price(t.policy(at), label, at)
+	price, layer, model, ok := t.price(t.policy(at), label, at)
 	if model == "" {
 		return money.Picos{}, "", invalidConfig("models."+label, "label %q has no model id", label)
 	}
@@ -154,6 +154,7 @@ func (t *tenant) cost(label string, tokens Tokens, at time.Time) (money.Picos, s
 		return money.Picos{}, "", invalidConfig("models."+label, "model %q has no price", model)
 	}
 	cost, assumed := price.cost(tokens)
+	version := price.version(layer)
 	for _, class := range assumed {
 		version += "|" + class + " assumed"
 	}

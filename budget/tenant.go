@@ -45,13 +45,13 @@ func (t *tenant) model(p policy, label string) string {
 	return t.options[label]
 }
 
-// price finds a label's price in force at an instant.
-func (t *tenant) price(p policy, label string, at time.Time) (price Price, version, model string, ok bool) {
+// price finds a label's price in force at an instant, and the layer it is in.
+func (t *tenant) price(p policy, label string, at time.Time) (price Price, layer, model string, ok bool) {
 	if model = t.model(p, label); model == "" {
 		return Price{}, "", "", false
 	}
-	price, version, ok = t.prices.lookup(model, at)
-	return price, version, model, ok
+	price, layer, ok = t.prices.lookup(model, at)
+	return price, layer, model, ok
 }
 
 // activeOverride is the label an administrator forced, if any.
