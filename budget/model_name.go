@@ -26,7 +26,7 @@ func splitModel(id string) (name string, scope PriceScope) {
 // priceNames are the names a model's price may be filed under, the closest
 // first: x-v2:1, x-v2, x. Another version's price is never among them.
 func priceNames(name string) []string {
-	names := []string{name}
+	names := append(make([]string, 0, 3), name)
 	for _, mark := range []string{":", "-v"} {
 		if shorter := withoutNumber(name, mark); shorter != name && shorter != "" {
 			name = shorter

@@ -249,7 +249,7 @@ var requestID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // requestID is the client's own, if it can be one, or a new one.
 func (s *Server) requestID(r *http.Request) string {
-	if id := r.Header.Get("X-Request-Id"); requestID.MatchString(id) {
+	if id := r.Header.Get("X-Request-Id"); id != "" && requestID.MatchString(id) {
 		return id
 	}
 	var b [16]byte
