@@ -72,7 +72,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 		f.DurationVar(&s.For, "for", 10*time.Second, "time measured")
 		f.DurationVar(&s.WarmUp, "warm-up", 2*time.Second, "the same load before")
 		f.DurationVar(&s.Latency, "latency", 5*time.Millisecond, "what the store takes for a request")
-		f.DurationVar(&s.Linger, "linger", 0, "budget.Options.Linger; 0: its default")
+		f.DurationVar(&s.Linger, "linger", serveLinger, "budget.Options.Linger, by default that of dynalimit keeper serve; 0: its own default")
 		f.TextVar(&s.Metering, "metering", budget.MeteringStrict, "strict, batch, window or none")
 		f.IntVar(&s.Shards, "shards", 8, "counters that an app's day is spread over")
 		f.DurationVar(&s.Busy, "busy", 0, "how long a transaction is on its counters, where others meet it and are refused; 0: none are")

@@ -36,6 +36,7 @@ type report struct {
 	// Month is what the load costs in a month, as it was here.
 	Month bill `json:"dollars_a_month"`
 
+	Goals  []judged `json:"goals,omitempty"`
 	Missed []string `json:"missed"`
 }
 
@@ -82,8 +83,10 @@ func newReport(s settings, came *outcome, u used) *report {
 		r.Processors = processors{Store: u.store.Seconds() / seconds, Keepers: u.keepers.Seconds() / seconds, Clients: u.clients.Seconds() / seconds}
 	}
 	for _, g := range s.goals {
-		if !g.met(r) {
-			r.Missed = append(r.Missed, g.what)
+		j := g.judge(r)
+		r.Goals = append(r.Goals, j)
+		if !j.holds() {
+			r.Missed = append(r.Missed, fmt.Sprintf("%s: %.4g for %g", j.What, j.Value, j.Bound))
 		}
 	}
 	return r
@@ -151,12 +154,8 @@ func (r *report) setting() string {
 	if r.Virtual {
 		how = fmt.Sprintf("%d processes in virtual time", max(1, r.Processes))
 	}
-	linger := "the default linger"
-	if r.Linger > 0 {
-		linger = "linger " + r.Linger.String()
-	}
-	return fmt.Sprintf("%s, %d clients, %d apps of %d shards, %s metering, %s; ddbmem behind %v; %v after %v",
-		how, r.Clients, r.Apps, r.Shards, r.Metering, linger, r.Latency, r.For, r.WarmUp)
+	return fmt.Sprintf("%s, %d clients, %d apps of %d shards, %s metering, linger %v; ddbmem behind %v; %v after %v",
+		how, r.Clients, r.Apps, r.Shards, r.Metering, r.Linger, r.Latency, r.For, r.WarmUp)
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond)) }

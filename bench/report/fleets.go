@@ -28,11 +28,16 @@ func (r *reporter) fleets(ctx context.Context) error {
 
 // rows are the goals of a fleet, and that nothing was admitted too much.
 func (s *simulation) rows() []row {
+	return append(goalRows(s.Fleet, s.remark(), s.Goals), s.tooMuch())
+}
+
+// goalRows are the goals of a run and what came out, the first with a remark on all.
+func goalRows(name, remark string, goals []fleetGoal) []row {
 	var rows []row
-	for _, g := range s.Goals {
+	for _, g := range goals {
 		what, note := "— "+g.What, ""
 		if len(rows) == 0 {
-			what, note = s.Fleet+": "+g.What, s.remark()
+			what, note = name+": "+g.What, remark
 		}
 		is := atMost(g.Bound)
 		if g.AtLeast {
@@ -40,7 +45,7 @@ func (s *simulation) rows() []row {
 		}
 		rows = append(rows, row{what, g.Value, "", is, note})
 	}
-	return append(rows, s.tooMuch())
+	return rows
 }
 
 // tooMuch is what was admitted above the limit, where Prefetch allows some.

@@ -1,5 +1,5 @@
-// Command report runs the benchmarks, contend and scale, and prints one table
-// beside what must hold. It takes about ten minutes.
+// Command report runs the benchmarks, contend, scale and keeper, and prints one table
+// beside what must hold. It takes about twelve minutes.
 //
 //	cd bench && go run ./report
 package main
@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	began := time.Now()
 	for _, measure := range []func(context.Context) error{
-		r.benchmarks, r.memory, r.oneProcess, r.eightProcesses, r.exhausted, r.scale, r.fleets,
+		r.benchmarks, r.memory, r.oneProcess, r.eightProcesses, r.exhausted, r.scale, r.fleets, r.keepers,
 	} {
 		if err := measure(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -83,6 +83,7 @@ func (r *reporter) build(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"build", "-o", filepath.Join(r.dir, "contend"), "github.com/dynalimit/dynalimit/bench/contend"},
 		{"build", "-o", filepath.Join(r.dir, "scale"), "github.com/dynalimit/dynalimit/bench/scale"},
+		{"build", "-o", filepath.Join(r.dir, "keeper"), "github.com/dynalimit/dynalimit/bench/keeper"},
 		{"test", "-c", "-o", filepath.Join(r.dir, "bench.test"), "github.com/dynalimit/dynalimit/bench"},
 	} {
 		if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
@@ -92,7 +93,7 @@ func (r *reporter) build(ctx context.Context) error {
 	return nil
 }
 
-// output runs a program and returns what it wrote.
+// output runs a program and returns what it wrote, also when that failed.
 func (r *reporter) output(ctx context.Context, name string, args ...string) ([]byte, error) {
 	line := name + " " + strings.Join(args, " ")
 	fmt.Fprintln(r.stderr, "report:", line)
@@ -105,7 +106,7 @@ func (r *reporter) output(ctx context.Context, name string, args ...string) ([]b
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		const most = 2000
-		return nil, fmt.Errorf("%s: %w\n%s\n%.*s", line, err, out, most, exit.Stderr)
+		return out, fmt.Errorf("%s: %w\n%s\n%.*s", line, err, out, most, exit.Stderr)
 	}
 	return out, err
 }

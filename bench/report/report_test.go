@@ -1,6 +1,10 @@
 package main
 
 import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,4 +88,28 @@ func TestFleetRows(t *testing.T) {
 	require.True(t, rows[2].bar.holds(rows[2].value), "refill × Prefetch is allowed")
 	s.Ledger.Lost = -2001
 	require.False(t, s.tooMuch().bar.holds(s.tooMuch().value))
+}
+
+// What keeper reports is shown, and what it missed.
+func TestKeeperRows(t *testing.T) {
+	var s served
+	require.NoError(t, json.Unmarshal([]byte(`{"name": "a load", "virtual_time": true, "write_units_per_submission": 2.41,
+		"routes": [{"route": "submitUsage", "answered_per_second": 503, "took": {"p50_ns": 10300000, "p99_ns": 15000000}}],
+		"dollars_a_month": {"total": 2000.4}, "goals": [{"what": "p99", "value": 21, "bound": 20}, {"what": "kept up", "value": 1, "bound": 0.99, "at_least": true}]}`), &s))
+	rows := goalRows(s.Name, s.remark(), s.Goals)
+	require.Len(t, rows, 2)
+	require.Equal(t, "a load: p99", rows[0].what)
+	require.Equal(t, "503/s of submitUsage: p50 10.3ms, p99 15ms; 2.41 write units a submission; $2000 a month; virtual time", rows[0].note)
+	require.False(t, rows[0].bar.holds(rows[0].value))
+	require.Equal(t, row{"— kept up", 1, "", atLeast(0.99), ""}, rows[1])
+}
+
+// A program that fails has its words shown all the same.
+func TestOutputOfWhatFailed(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "keeper"), []byte("#!/bin/sh\nprintf '{\"goals\":[]}'\nexit 1\n"), 0o700)) //nolint:gosec // a program has to be executable
+	r := &reporter{dir: dir, stderr: io.Discard, limit: time.Minute}
+	out, err := r.output(t.Context(), "keeper")
+	require.Error(t, err)
+	require.JSONEq(t, `{"goals":[]}`, string(out))
 }

@@ -32,6 +32,7 @@ type keeperServeCmd struct {
 	Usage           string        `help:"Table of counters, records and holds." default:"usage" env:"DYNALIMIT_KEEPER_USAGE"`
 	CreateTables    bool          `help:"Create tables that are missing."`
 	Spool           string        `help:"File of this process alone that keeps usage while DynamoDB does not take it. Default: none, then such usage is refused." env:"DYNALIMIT_KEEPER_SPOOL" placeholder:"FILE"`
+	Linger          time.Duration `help:"How long usage waits for more to share its transaction, where such queues up: longer costs less, and answers later. Default: 10ms." env:"DYNALIMIT_KEEPER_LINGER" placeholder:"TIME"`
 	keysetFlag
 }
 
@@ -77,6 +78,7 @@ func (c keeperServeCmd) config() (keeper.Config, error) {
 	override(&config.Shutdown.Time, keeper.Span(c.ShutdownTime))
 	override(&config.Keyset, c.Keyset)
 	override(&config.Spool, c.Spool)
+	override(&config.Linger, keeper.Span(c.Linger))
 	if len(c.BehindProxy) > 0 {
 		config.BehindProxy = c.BehindProxy
 	}

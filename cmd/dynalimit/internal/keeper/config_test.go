@@ -91,3 +91,26 @@ func TestCheckLosesNoUsage(t *testing.T) {
 		}
 	}
 }
+
+// TestLingerIsForAnswersUnlessItIsForCost: the default answers in four times what the store
+// takes, and metering that saves write units waits as long as the library does.
+func TestLingerIsForAnswersUnlessItIsForCost(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"":                               10 * time.Millisecond,
+		"metering: none\n":               10 * time.Millisecond,
+		"metering: batch\n":              0, // the library's
+		"linger: 25ms\n":                 25 * time.Millisecond,
+		"linger: 1s\nmetering: batch\n": time.Second,
+	} {
+		c, err := Parse("f.yaml", []byte(text))
+		require.NoError(t, err, text)
+		require.NoError(t, c.Check(), text)
+		s := &Service{config: c.withDefaults()}
+		assert.Equal(t, want, s.options().Linger, text)
+	}
+	for _, text := range []string{"linger: 500us\n", "linger: 2s\n", "linger: -1ms\n"} {
+		c, err := Parse("f.yaml", []byte(text))
+		require.NoError(t, err, text)
+		assert.ErrorContains(t, c.Check(), "linger is", text)
+	}
+}

@@ -88,13 +88,19 @@ func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
 	return s, nil
 }
 
+// options are those of the keeper.
+func (s *Service) options() *budget.Options {
+	p, c := s.parts, s.config
+	return &budget.Options{
+		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: time.Duration(c.Defaults.Staleness), ConfigTTL: time.Duration(c.Defaults.ConfigTTL),
+		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: c.Metering.Metering, Linger: time.Duration(c.Linger), Spool: c.Spool, OnRefused: s.onRefused,
+		OnUnavailable: budget.OnUnavailable{Recommend: c.OnUnavailable.Recommend.Policy, Reserve: c.OnUnavailable.Reserve.Policy, Submit: c.OnUnavailable.Submit.Policy},
+	}
+}
+
 func (s *Service) build() (err error) {
 	p, c := s.parts, s.config
-	s.keeper, err = budget.New(p.Client, p.Tables, &budget.Options{
-		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: time.Duration(c.Defaults.Staleness), ConfigTTL: time.Duration(c.Defaults.ConfigTTL),
-		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: c.Metering.Metering, Spool: c.Spool, OnRefused: s.onRefused,
-		OnUnavailable: budget.OnUnavailable{Recommend: c.OnUnavailable.Recommend.Policy, Reserve: c.OnUnavailable.Reserve.Policy, Submit: c.OnUnavailable.Submit.Policy},
-	})
+	s.keeper, err = budget.New(p.Client, p.Tables, s.options())
 	if errors.Is(err, budget.ErrSpoolInUse) {
 		return fmt.Errorf("%s is another keeper's spool: give each process a file of its own with --spool", c.Spool)
 	}
