@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -66,6 +67,8 @@ type view struct {
 	done    map[string]bool      // delivered, by key
 	later   map[string]time.Time // somebody else's, undelivered: look again then
 	sticky  stickyView
+
+	near atomic.Pointer[nearness] // without the lock; nil until there was a query
 }
 
 func (s *standing) viewOf(t *tenant) *view {
@@ -80,12 +83,9 @@ func (s *standing) viewOf(t *tenant) *view {
 	return v
 }
 
-// observe looks for events after a query of the store, once per query and app. Its
-// errors are logged; they never fail the call in which it runs.
+// observe looks for events after a query of the store, once per query and app, and notes
+// how near quotas are. Its errors are logged; they never fail the call in which it runs.
 func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
-	if s.opts.OnEvent == nil && !t.config.Sticky {
-		return
-	}
 	v := s.viewOf(t)
 	if !v.mu.TryLock() {
 		return // another call of this app is at it
@@ -100,9 +100,13 @@ func (s *standing) observe(ctx context.Context, t *tenant, b *ledger.Board, vers
 		return
 	}
 	v.version, v.config = version, t.version
+	out := s.outlook(t, b, now, true)
+	v.near.Store(out.nearness())
+	if s.opts.OnEvent == nil && !t.config.Sticky {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledger.WriteTimeout)
 	defer cancel()
-	out := s.outlook(t, b, now, true)
 	if t.config.Sticky {
 		if err := s.moveSticky(ctx, t, v, out, now); err != nil {
 			s.opts.Logger.WarnContext(ctx, "budget: sticky record", "app", t.app, "error", err)

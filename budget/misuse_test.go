@@ -87,6 +87,7 @@ func TestMisuseIsSaid(t *testing.T) {
 	}
 	assert.Zero(t, (*Hold)(nil).ExpiresAt())
 	assert.Zero(t, new(Keeper).Health())
+	assert.Zero(t, new(Keeper).Stats())
 	assert.Zero(t, new(Keeper).Spooled())
 	require.NoError(t, hold.Release(ctx), "the hold is as it was")
 }

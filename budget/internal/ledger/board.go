@@ -70,8 +70,11 @@ func (b *Board) note(o *Operation) {
 // is known can still be used.
 func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 	asked := b.l.Now()
-	for {
+	for first := true; ; first = false {
 		flight, err := b.beginQuery(n, force)
+		if first && err == nil {
+			b.l.countLook(flight == nil)
+		}
 		if flight == nil || err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -42,6 +43,8 @@ type Ledger struct {
 		sync.Mutex
 		byScope *lru.Cache[string, *Board]
 	}
+	looks struct{ known, asked atomic.Int64 } // calls for which spend was known, or was not
+
 	abandoned abandonedHolds
 	closers   chan struct{}      // see CloseBehind
 	closing   background.Running // totals being stored
@@ -65,6 +68,18 @@ func (l *Ledger) Board(org, scope string) *Board {
 	b := newBoard(l, org, scope)
 	l.boards.byScope.Add(scope, b)
 	return b
+}
+
+// Looks are how many calls found what they needed of a scope's spend known, and how many
+// waited for a query of the store.
+func (l *Ledger) Looks() (known, asked int64) { return l.looks.known.Load(), l.looks.asked.Load() }
+
+func (l *Ledger) countLook(known bool) {
+	if known {
+		l.looks.known.Add(1)
+	} else {
+		l.looks.asked.Add(1)
+	}
 }
 
 // note adds an acknowledged write to the board of its scope.

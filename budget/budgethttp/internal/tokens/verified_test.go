@@ -16,7 +16,9 @@ import (
 )
 
 // turning is a source whose keys can be others.
-type turning struct{ set atomic.Pointer[credentials.KeySet] }
+type turning struct {
+	set atomic.Pointer[credentials.KeySet]
+}
 
 func (s *turning) Keys() *credentials.KeySet { return s.set.Load() }
 
@@ -107,9 +109,9 @@ func TestKnownTokenEndsWithItsKey(t *testing.T) {
 	kid := source.Keys().Signer(b.now).ID
 	other := map[string]string{"first": "second", "second": "first"}[kid]
 	for name, keys := range map[string]map[string]byte{
-		"its key is gone":                    {other: 3},
-		"another key has its name":           {kid: 4, other: 3},
-		"its key has the other's name":       {other: map[string]byte{"first": 1, "second": 2}[kid]},
+		"its key is gone":                     {other: 3},
+		"another key has its name":            {kid: 4, other: 3},
+		"its key has the other's name":        {other: map[string]byte{"first": 1, "second": 2}[kid]},
 		"its key was exchanged for another's": {kid: map[string]byte{"first": 2, "second": 1}[kid]},
 	} {
 		good := source.Keys()

@@ -96,10 +96,10 @@ func TestCheckLosesNoUsage(t *testing.T) {
 // takes, and metering that saves write units waits as long as the library does.
 func TestLingerIsForAnswersUnlessItIsForCost(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"":                               10 * time.Millisecond,
-		"metering: none\n":               10 * time.Millisecond,
-		"metering: batch\n":              0, // the library's
-		"linger: 25ms\n":                 25 * time.Millisecond,
+		"":                              10 * time.Millisecond,
+		"metering: none\n":              10 * time.Millisecond,
+		"metering: batch\n":             0, // the library's
+		"linger: 25ms\n":                25 * time.Millisecond,
 		"linger: 1s\nmetering: batch\n": time.Second,
 	} {
 		c, err := Parse("f.yaml", []byte(text))

@@ -35,7 +35,11 @@ type metrics struct {
 	deletions budget.FinishReport // open as of the last sweep, the rest in all
 	refreshes map[string]int64    // by result
 	refreshed time.Time           // when prices were last refreshed
+	quotas    quotas
 }
+
+// quotaLabels is how many labels have a series of their own.
+const quotaLabels = 64
 
 type servedKey struct {
 	route, method string
@@ -50,7 +54,7 @@ type eventKey struct {
 func newMetrics(now func() time.Time) *metrics {
 	return &metrics{
 		now: now, served: map[servedKey]*histogram{}, denials: map[string]int64{}, events: map[eventKey]int64{},
-		sweeps: map[string]int64{}, refreshes: map[string]int64{},
+		sweeps: map[string]int64{}, refreshes: map[string]int64{}, quotas: quotas{maximum: quotaLabels},
 	}
 }
 
@@ -150,27 +154,48 @@ func (f family) one(w io.Writer, value float64) {
 	fmt.Fprintf(w, "%s %s\n", f.name, strconv.FormatFloat(value, 'g', -1, 64))
 }
 
-// by writes counters, one for each value of a label.
-func (f family) by(w io.Writer, label string, values map[string]int64) {
+// by writes values, one for each value of a label.
+func by[N int64 | float64](w io.Writer, f family, label string, values map[string]N) {
 	f.head(w)
 	for _, value := range slices.Sorted(maps.Keys(values)) {
-		fmt.Fprintf(w, "%s{%s} %d\n", f.name, labelled(label, value), values[value])
+		fmt.Fprintf(w, "%s{%s} %s\n", f.name, labelled(label, value), strconv.FormatFloat(float64(values[value]), 'g', -1, 64))
 	}
 }
 
+// readings are what the parts of a service say of themselves.
+type readings struct {
+	ready  bool
+	health budget.Health
+	keeper budget.Stats
+	logins credentials.Stats
+	tokens budgethttp.Stats
+}
+
 // write writes everything.
-func (m *metrics) write(w io.Writer, ready bool, health budget.Health, stats credentials.Stats) {
-	family{"dynalimit_keeper_ready", "gauge", "1 while requests are taken and can be served."}.one(w, number(ready))
+func (m *metrics) write(w io.Writer, r readings) {
+	family{"dynalimit_keeper_ready", "gauge", "1 while requests are taken and can be served."}.one(w, number(r.ready))
 	family{"dynalimit_keeper_requests_in_flight", "gauge", "Requests under way."}.one(w, float64(m.inFlight.Load()))
-	family{"dynalimit_keeper_store_open", "gauge", "1 while DynamoDB does not answer."}.one(w, number(health.Open))
-	family{"dynalimit_keeper_queued_operations", "gauge", "Operations that wait in this process to be written."}.one(w, float64(health.Queued))
-	family{"dynalimit_keeper_spooled_records", "gauge", "Records that wait in the spool."}.one(w, float64(health.Spooled))
+	family{"dynalimit_keeper_store_open", "gauge", "1 while DynamoDB does not answer."}.one(w, number(r.health.Open))
+	family{"dynalimit_keeper_queued_operations", "gauge", "Operations that wait in this process to be written."}.one(w, float64(r.health.Queued))
+	family{"dynalimit_keeper_spooled_records", "gauge", "Records that wait in the spool."}.one(w, float64(r.health.Spooled))
 	m.writeOwn(w)
-	family{"dynalimit_keeper_logins_total", "counter", "Logins, by result."}.by(w, "result", map[string]int64{"ok": stats.Logins, "refused": stats.RefusedLogins})
-	family{"dynalimit_keeper_secrets_retrieved_total", "counter", "Secrets that were handed out."}.one(w, float64(stats.Retrievals))
-	family{"dynalimit_keeper_revocations_total", "counter", "Tokens, sessions, clients and keys that were ended."}.one(w, float64(stats.Revocations))
-	family{"dynalimit_keeper_revocation_checks_total", "counter", "Checks whether a token was ended, by where the answer came from."}.
-		by(w, "from", map[string]int64{"cache": stats.RevocationHits, "store": stats.RevocationReads})
+	m.writeQuotas(w, r.keeper.QuotaPercent)
+	by(w, family{"dynalimit_keeper_logins_total", "counter", "Logins, by result."}, "result", map[string]int64{"ok": r.logins.Logins, "refused": r.logins.RefusedLogins})
+	family{"dynalimit_keeper_secrets_retrieved_total", "counter", "Secrets that were handed out."}.one(w, float64(r.logins.Retrievals))
+	family{"dynalimit_keeper_revocations_total", "counter", "Tokens, sessions, clients and keys that were ended."}.one(w, float64(r.logins.Revocations))
+	by(w, family{"dynalimit_keeper_cache_hits_total", "counter", "What was known without a read, or for tokens without a look at the signature, by cache."}, "cache", map[string]int64{
+		"config": r.keeper.ConfigHits, "totals": r.keeper.TotalHits, "revocations": r.logins.RevocationHits, "tokens": r.tokens.TokenHits,
+	})
+	by(w, family{"dynalimit_keeper_cache_misses_total", "counter", "What was not, by cache."}, "cache", map[string]int64{
+		"config": r.keeper.ConfigMisses, "totals": r.keeper.TotalMisses, "revocations": r.logins.RevocationReads, "tokens": r.tokens.TokenChecks,
+	})
+}
+
+// writeQuotas writes how near quotas are, by label.
+func (m *metrics) writeQuotas(w io.Writer, percent map[string]float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	by(w, family{"dynalimit_keeper_quota_used_percent", "gauge", "The highest use of a quota among the apps that asked here in the last ten minutes, by label."}, "label", m.quotas.bounded(percent))
 }
 
 // writeOwn writes what the process counted itself.
@@ -184,7 +209,7 @@ func (m *metrics) writeOwn(w io.Writer) {
 	}) {
 		m.served[k].write(w, seconds.name, labelled("route", k.route, "method", k.method, "status", strconv.Itoa(k.status)))
 	}
-	family{"dynalimit_keeper_denials_total", "counter", "Requests that were answered with 429: for a quota, or for failed logins."}.by(w, "kind", m.denials)
+	by(w, family{"dynalimit_keeper_denials_total", "counter", "Requests that were answered with 429: for a quota, or for failed logins."}, "kind", m.denials)
 	thresholds, flips := map[string]int64{}, int64(0)
 	for k, n := range m.events {
 		if k.kind == budget.EventThreshold {
@@ -193,14 +218,14 @@ func (m *metrics) writeOwn(w io.Writer) {
 			flips += n
 		}
 	}
-	family{"dynalimit_keeper_quota_thresholds_total", "counter", "Quotas that were used to a percentage, as this process was told."}.by(w, "percent", thresholds)
+	by(w, family{"dynalimit_keeper_quota_thresholds_total", "counter", "Quotas that were used to a percentage, as this process was told."}, "percent", thresholds)
 	family{"dynalimit_keeper_flips_total", "counter", "Apps that moved to another label, as this process was told."}.one(w, float64(flips))
 	family{"dynalimit_keeper_sweeping", "gauge", "1 in the one process that closes days and gives back expired holds."}.one(w, number(m.leading))
 	family{"dynalimit_keeper_deletions_open", "gauge", "Deletions that are not complete, in the one process that sweeps."}.one(w, float64(m.deletions.Open))
 	family{"dynalimit_keeper_deletions_completed_total", "counter", "Deletions that sweeps of this process completed."}.one(w, float64(m.deletions.Completed))
 	family{"dynalimit_keeper_items_purged_total", "counter", "Items that sweeps of this process removed for deletions."}.one(w, float64(m.deletions.Purged))
-	family{"dynalimit_keeper_sweeps_total", "counter", "Sweeps of this process, by result."}.by(w, "result", m.sweeps)
-	family{"dynalimit_keeper_price_refreshes_total", "counter", "Refreshes of prices, by result."}.by(w, "result", m.refreshes)
+	by(w, family{"dynalimit_keeper_sweeps_total", "counter", "Sweeps of this process, by result."}, "result", m.sweeps)
+	by(w, family{"dynalimit_keeper_price_refreshes_total", "counter", "Refreshes of prices, by result."}, "result", m.refreshes)
 	m.age(w, "dynalimit_keeper_sweep_lag_seconds", "Time since this process last swept; none if it never did.", m.swept)
 	m.age(w, "dynalimit_keeper_price_lag_seconds", "Time since this process last refreshed prices; none if it never did.", m.refreshed)
 }
@@ -224,7 +249,7 @@ func (s *Service) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		var text bytes.Buffer
-		s.metrics.write(&text, s.ready(), s.keeper.Health(), s.store.Stats())
+		s.metrics.write(&text, readings{s.ready(), s.keeper.Health(), s.keeper.Stats(), s.store.Stats(), s.handler.Stats()})
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = text.WriteTo(w) // who asked may be gone
 	})

@@ -60,6 +60,7 @@ type Service struct {
 	keeper  *budget.Keeper
 	store   *credentials.Store
 	limiter *dynalimit.RateLimiter
+	handler *budgethttp.Server
 	metrics *metrics
 	now     func() time.Time
 
@@ -122,7 +123,7 @@ func (s *Service) build() (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := budgethttp.New(s.keeper, s.store, &budgethttp.Options{
+	s.handler, err = budgethttp.New(s.keeper, s.store, &budgethttp.Options{
 		Limiter: s.limiter, Issuer: c.Tokens.Issuer, Audience: c.Tokens.Audience,
 		AccessTTL: time.Duration(c.Tokens.Access), RefreshTTL: time.Duration(c.Tokens.Refresh),
 		Address: trusted.address, Now: p.Now, Logger: p.Logger, OnServed: s.metrics.onServed,
@@ -130,7 +131,7 @@ func (s *Service) build() (err error) {
 	if err != nil {
 		return err
 	}
-	s.api = s.server(cors(c.CORSOrigins, s.metrics.counting(handler)))
+	s.api = s.server(cors(c.CORSOrigins, s.metrics.counting(s.handler)))
 	s.operating = s.server(s.operations())
 	return nil
 }

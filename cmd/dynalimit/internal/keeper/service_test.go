@@ -323,6 +323,20 @@ func (r *running) scraped(t *testing.T) map[string]float64 {
 	return series
 }
 
+// asks asks with a token.
+func (r *running) asks(t *testing.T, token, url string) (int, string) {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	q.Header.Set("Authorization", "Bearer "+token)
+	answer, err := r.http.Do(q)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(body)
+}
+
 // TestServiceMeasuresItself: what was asked is in the metrics, once each.
 func TestServiceMeasuresItself(t *testing.T) {
 	r := start(t, Config{}, nil)
@@ -355,7 +369,33 @@ func TestServiceMeasuresItself(t *testing.T) {
 		assert.Equal(t, want, series[name], name)
 	}
 	assert.Greater(t, series["dynalimit_keeper_request_seconds_sum{"+usage+"}"], 0.0)
-	assert.GreaterOrEqual(t, series[`dynalimit_keeper_revocation_checks_total{from="cache"}`], 1.0)
+	hits, misses := series[`dynalimit_keeper_cache_hits_total{cache="totals"}`], series[`dynalimit_keeper_cache_misses_total{cache="totals"}`]
+	for range 2 {
+		status, body := r.asks(t, token, r.URL()+"/api/v1/orgs/"+demoOrg+"/apps/"+demoApp+"/model-selection")
+		require.Equal(t, http.StatusOK, status, body)
+	}
+	series = r.scraped(t)
+	assert.Equal(t, hits+misses+2, series[`dynalimit_keeper_cache_hits_total{cache="totals"}`]+series[`dynalimit_keeper_cache_misses_total{cache="totals"}`])
+	for _, cache := range []string{"config", "totals", "revocations", "tokens"} {
+		for name, least := range map[string]float64{"hits": 2, "misses": 1} {
+			name = fmt.Sprintf("dynalimit_keeper_cache_%s_total{cache=%q}", name, cache)
+			assert.GreaterOrEqual(t, series[name], least, name)
+		}
+	}
+	assert.Contains(t, series, `dynalimit_keeper_quota_used_percent{label="premium"}`)
+	assert.Contains(t, series, `dynalimit_keeper_quota_used_percent{label="standard"}`)
+}
+
+// TestQuotasHaveBoundedLabels: organisations may name labels as they like, and a process has
+// so many series all the same, which stay the same.
+func TestQuotasHaveBoundedLabels(t *testing.T) {
+	var q quotas
+	q.maximum = 3
+	assert.Equal(t, map[string]float64{"a": 1, "b": 2}, q.bounded(map[string]float64{"a": 1, "b": 2}))
+	assert.Equal(t, map[string]float64{"a": 1, "c": 3, others: 99.5}, q.bounded(map[string]float64{"a": 1, "e": 99.5, "d": 98, "c": 3}))
+	assert.Equal(t, map[string]float64{"b": 0, others: 4}, q.bounded(map[string]float64{"b": 0, "d": 4}), "b keeps its own")
+	assert.Empty(t, q.bounded(nil))
+	assert.Len(t, q.own, 3)
 }
 
 // TestHistogramCountsEachOnce: a duration is in its bucket and in all above it.

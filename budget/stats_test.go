@@ -1,0 +1,81 @@
+package budget
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What is known is counted as known, and what had to be read as that.
+func TestStatsOfWhatIsKnown(t *testing.T) {
+	w := newWorld(t)
+	w.org(fixtureOrg())
+	assert.Zero(t, w.b.Stats().ConfigHits)
+	for range 3 {
+		w.recommend(w.b, appA)
+	}
+	w.clock.advance(6 * time.Second) // past the staleness
+	w.recommend(w.b, appA)
+	w.clock.advance(time.Minute) // past the time of a configuration too
+	w.recommend(w.b, appA)
+	s := w.b.Stats()
+	s.QuotaPercent = nil
+	assert.Equal(t, Stats{ConfigHits: 3, ConfigMisses: 2, TotalHits: 2, TotalMisses: 3}, s)
+}
+
+// How near a quota is is told of the nearest app, for each label.
+func TestStatsOfQuotas(t *testing.T) {
+	for name, adapt := range map[string]func(*Options){
+		"events":    func(o *Options) { o.OnEvent = func(context.Context, Event) {} },
+		"no events": func(o *Options) { o.OnEvent = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, adapt)
+			o := fixtureOrg()
+			o.Sticky, o.NoSticky = false, true
+			w.org(o)
+			assert.Empty(t, w.b.Stats().QuotaPercent, "nobody asked")
+			w.spend(appA, "premium", 8_250_000)
+			w.spend(appB, "premium", 4_000_000)
+			w.spend(appB, "standard", 6_000_000)
+			w.recommend(w.b, appB)
+			assert.Equal(t, map[string]float64{"premium": 40, "standard": 120, "economy": 0}, w.b.Stats().QuotaPercent)
+			w.recommend(w.b, appA)
+			assert.Equal(t, map[string]float64{"premium": 82.5, "standard": 120, "economy": 0}, w.b.Stats().QuotaPercent)
+
+			w.clock.advance(nearFor - time.Second)
+			w.recommend(w.b, appB)
+			w.clock.advance(time.Second)
+			assert.Equal(t, map[string]float64{"premium": 40, "standard": 120, "economy": 0}, w.b.Stats().QuotaPercent, "of who asked lately")
+			w.clock.advance(nearFor)
+			assert.Empty(t, w.b.Stats().QuotaPercent)
+
+			w.clock.set(w.recommend(w.b, appB).ResetAt.Add(-time.Second))
+			w.recommend(w.b, appB)
+			assert.Len(t, w.b.Stats().QuotaPercent, 3)
+			w.clock.advance(time.Second)
+			assert.Empty(t, w.b.Stats().QuotaPercent, "of a day that is over")
+			w.recommend(w.b, appB)
+			assert.Equal(t, map[string]float64{"premium": 0, "standard": 0, "economy": 0}, w.b.Stats().QuotaPercent)
+		})
+	}
+}
+
+// What is held is as far from the end as what is spent, and further quotas count.
+func TestStatsOfHoldsAndFurtherQuotas(t *testing.T) {
+	w := newWorld(t)
+	o := hardOrg()
+	o.Limits = []PeriodQuota{{Period: Month, Micros: 10_000_000}}
+	delete(o.Quotas, "economy")
+	o.Ordering = []string{"premium", "standard"}
+	w.org(o)
+	hold, err := w.a.Reserve(t.Context(), orgO, appA, "premium", 5_000_000, time.Minute)
+	require.NoError(t, err)
+	w.clock.advance(6 * time.Second)
+	w.recommend(w.b, appA)
+	assert.Equal(t, map[string]float64{"premium": 50, "standard": 50}, w.b.Stats().QuotaPercent, "the month's quota binds both")
+	require.NoError(t, hold.Release(t.Context()))
+}
