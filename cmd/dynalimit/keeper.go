@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/keeper"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
@@ -18,22 +20,22 @@ type keeperCmd struct {
 // keeperServeCmd serves the REST API. What a flag does not say, the environment does, and
 // then the file.
 type keeperServeCmd struct {
-	Config          string        `help:"YAML file with what flags do not say." env:"DYNALIMIT_KEEPER_CONFIG" placeholder:"FILE"`
-	Listen          string        `help:"Address of the API. Default: 127.0.0.1:8080." env:"DYNALIMIT_KEEPER_LISTEN" placeholder:"ADDRESS"`
-	Metrics         string        `help:"Address of /metrics, /live and /ready, or off. Default: 127.0.0.1:9090." env:"DYNALIMIT_KEEPER_METRICS" placeholder:"ADDRESS"`
-	TLSCert         string        `name:"tls-cert" help:"File of the certificate, read again when it changes." env:"DYNALIMIT_KEEPER_TLS_CERT" placeholder:"FILE"`
-	TLSKey          string        `name:"tls-key" help:"File of the certificate's key." env:"DYNALIMIT_KEEPER_TLS_KEY" placeholder:"FILE"`
-	BehindProxy     []string      `help:"Networks of the proxies in front, which speak TLS with the clients and are believed about their addresses." env:"DYNALIMIT_KEEPER_BEHIND_PROXY" placeholder:"CIDR"`
-	ForwardedHeader string        `help:"The header in which they put those: X-Forwarded-For or Forwarded. Default: X-Forwarded-For." env:"DYNALIMIT_KEEPER_FORWARDED_HEADER" placeholder:"NAME"`
-	CORSOrigin      []string      `name:"cors-origin" help:"Origins whose pages may ask from a browser. Default: none." env:"DYNALIMIT_KEEPER_CORS_ORIGIN" placeholder:"ORIGIN"`
-	ShutdownDelay   time.Duration `help:"How long requests are taken after /ready says no. Default: none." env:"DYNALIMIT_KEEPER_SHUTDOWN_DELAY" placeholder:"TIME"`
-	ShutdownTime    time.Duration `help:"How long requests under way may take to end. Default: 20s." env:"DYNALIMIT_KEEPER_SHUTDOWN_TIME" placeholder:"TIME"`
-	Control         string        `help:"Table of configuration, prices and credentials." default:"control" env:"DYNALIMIT_KEEPER_CONTROL"`
-	Usage           string        `help:"Table of counters, records and holds." default:"usage" env:"DYNALIMIT_KEEPER_USAGE"`
-	CreateTables    bool          `help:"Create tables that are missing."`
-	Spool           string        `help:"File of this process alone that keeps usage while DynamoDB does not take it. Default: none, then such usage is refused." env:"DYNALIMIT_KEEPER_SPOOL" placeholder:"FILE"`
-	Linger          time.Duration `help:"How long usage waits for more to share its transaction, where such queues up: longer costs less, and answers later. Default: 10ms." env:"DYNALIMIT_KEEPER_LINGER" placeholder:"TIME"`
-	keysetFlag
+	Config          string         `help:"YAML file with what flags do not say." env:"DYNALIMIT_KEEPER_CONFIG" placeholder:"FILE"`
+	Listen          *string        `help:"Address of the API. Default: 127.0.0.1:8080." env:"DYNALIMIT_KEEPER_LISTEN" placeholder:"ADDRESS"`
+	Metrics         *string        `help:"Address of /metrics, /live and /ready, or off. Default: 127.0.0.1:9090." env:"DYNALIMIT_KEEPER_METRICS" placeholder:"ADDRESS"`
+	TLSCert         *string        `name:"tls-cert" help:"File of the certificate, read again when it changes." env:"DYNALIMIT_KEEPER_TLS_CERT" placeholder:"FILE"`
+	TLSKey          *string        `name:"tls-key" help:"File of the certificate's key." env:"DYNALIMIT_KEEPER_TLS_KEY" placeholder:"FILE"`
+	BehindProxy     saidList       `help:"Networks of the proxies in front, which speak TLS with the clients and are believed about their addresses." env:"DYNALIMIT_KEEPER_BEHIND_PROXY" placeholder:"CIDR"`
+	ForwardedHeader *string        `help:"The header in which they put those: X-Forwarded-For or Forwarded. Default: X-Forwarded-For." env:"DYNALIMIT_KEEPER_FORWARDED_HEADER" placeholder:"NAME"`
+	CORSOrigin      saidList       `name:"cors-origin" help:"Origins whose pages may ask from a browser. Default: none." env:"DYNALIMIT_KEEPER_CORS_ORIGIN" placeholder:"ORIGIN"`
+	ShutdownDelay   *time.Duration `help:"How long requests are taken after /ready says no. Default: none." env:"DYNALIMIT_KEEPER_SHUTDOWN_DELAY" placeholder:"TIME"`
+	ShutdownTime    *time.Duration `help:"How long requests under way may take to end. Default: 20s." env:"DYNALIMIT_KEEPER_SHUTDOWN_TIME" placeholder:"TIME"`
+	Control         string         `help:"Table of configuration, prices and credentials." default:"control" env:"DYNALIMIT_KEEPER_CONTROL"`
+	Usage           string         `help:"Table of counters, records and holds." default:"usage" env:"DYNALIMIT_KEEPER_USAGE"`
+	CreateTables    bool           `help:"Create tables that are missing."`
+	Spool           *string        `help:"File of this process alone that keeps usage while DynamoDB does not take it. Default: none, then such usage is refused." env:"DYNALIMIT_KEEPER_SPOOL" placeholder:"FILE"`
+	Linger          *time.Duration `help:"How long usage waits for more to share its transaction, where such queues up: longer costs less, and answers later. Default: 10ms." env:"DYNALIMIT_KEEPER_LINGER" placeholder:"TIME"`
+	Keyset          *string        `help:"File with the keys of the keeper, or secretsmanager:NAME for a secret of AWS Secrets Manager. Default: what DYNALIMIT_KEYSET in the environment says." placeholder:"FILE"`
 }
 
 // keeperLocalHelp is what --local is here.
@@ -57,9 +59,10 @@ Examples:
   dynalimit keeper serve --config keeper.yaml --listen :8080 --behind-proxy 10.0.0.0/8`
 }
 
-// config is what the flags, the environment and the file say.
+// config is what the flags, the environment, the file and the defaults say, the nearest of
+// them that says anything, be it nothing: 0s, or an empty list.
 func (c keeperServeCmd) config() (keeper.Config, error) {
-	var config keeper.Config
+	config := keeper.Default()
 	if c.Config != "" {
 		text, err := os.ReadFile(c.Config)
 		if err != nil {
@@ -69,22 +72,23 @@ func (c keeperServeCmd) config() (keeper.Config, error) {
 			return config, badInput("%w; correct the file and try again", err)
 		}
 	}
+	if os.Getenv(keysetVariable) != "" { // the keys themselves, before a file of them
+		config.Keyset = ""
+	}
 	override(&config.Listen, c.Listen)
 	override(&config.Metrics, c.Metrics)
 	override(&config.TLS.Cert, c.TLSCert)
 	override(&config.TLS.Key, c.TLSKey)
 	override(&config.ForwardedHeader, c.ForwardedHeader)
-	override(&config.Shutdown.Delay, keeper.Span(c.ShutdownDelay))
-	override(&config.Shutdown.Time, keeper.Span(c.ShutdownTime))
+	override(&config.Shutdown.Delay, (*keeper.Span)(c.ShutdownDelay))
+	override(&config.Shutdown.Time, (*keeper.Span)(c.ShutdownTime))
 	override(&config.Keyset, c.Keyset)
 	override(&config.Spool, c.Spool)
-	override(&config.Linger, keeper.Span(c.Linger))
-	if len(c.BehindProxy) > 0 {
-		config.BehindProxy = c.BehindProxy
+	if c.Linger != nil {
+		config.Linger = (*keeper.Span)(c.Linger)
 	}
-	if len(c.CORSOrigin) > 0 {
-		config.CORSOrigins = c.CORSOrigin
-	}
+	override(&config.BehindProxy, (*[]string)(c.BehindProxy.said()))
+	override(&config.CORSOrigins, (*[]string)(c.CORSOrigin.said()))
 	if err := config.Check(); err != nil {
 		return config, badInput("%w", err)
 	}
@@ -92,11 +96,33 @@ func (c keeperServeCmd) config() (keeper.Config, error) {
 }
 
 // override has what a flag says in the place of what the file does.
-func override[T comparable](config *T, flag T) {
-	var unsaid T
-	if flag != unsaid {
-		*config = flag
+func override[T any](config, flag *T) {
+	if flag != nil {
+		*config = *flag
 	}
+}
+
+// saidList are the values of a flag that may be there with none: nil is a flag that is not.
+type saidList []string
+
+// Decode implements kong.MapperValue.
+func (l *saidList) Decode(ctx *kong.DecodeContext) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("list", &text); err != nil {
+		return err
+	}
+	if *l == nil {
+		*l = saidList{}
+	}
+	*l = append(*l, kong.SplitEscaped(text, ',')...)
+	return nil
+}
+
+func (l saidList) said() *saidList {
+	if l == nil {
+		return nil
+	}
+	return &l
 }
 
 // Run serves until ctx ends.

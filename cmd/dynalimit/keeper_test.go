@@ -351,24 +351,6 @@ func TestKeeperSaysWhichTableIsMissing(t *testing.T) {
 	}
 }
 
-// TestKeeperTakesFlagsBeforeEnvironmentBeforeFile: the nearest says.
-func TestKeeperTakesFlagsBeforeEnvironmentBeforeFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "keeper.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:1\nmetrics: 127.0.0.1:1\nshutdown: {time: 7s}\nlinger: 1ms\n"), 0o600))
-	t.Setenv("DYNALIMIT_KEEPER_METRICS", "off")
-	t.Setenv("DYNALIMIT_KEEPER_LISTEN", "127.0.0.1:2")
-	t.Setenv("DYNALIMIT_KEEPER_LINGER", "20ms")
-	all := &commands{}
-	_, err := newParser(t.Context(), all, &term.Output{}, nil).Parse([]string{"keeper", "serve", "--config", file, "--listen", "127.0.0.1:3"})
-	require.NoError(t, err)
-	config, err := all.Keeper.Serve.config()
-	require.NoError(t, err)
-	assert.Equal(t, "127.0.0.1:3", config.Listen, "the flag")
-	assert.Equal(t, "off", config.Metrics, "the environment")
-	assert.EqualValues(t, 20*time.Millisecond, config.Linger, "the environment")
-	assert.EqualValues(t, 7*time.Second, config.Shutdown.Time, "the file")
-}
-
 // TestKeeperKeepsUsageWhileTheTableDoesNot: with a spool it acknowledges usage that DynamoDB
 // does not take, and counts it once when it does; two processes cannot share one.
 func TestKeeperKeepsUsageWhileTheTableDoesNot(t *testing.T) {

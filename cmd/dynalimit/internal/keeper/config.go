@@ -22,8 +22,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 )
 
-// Config is how a keeper serves. Its zero values stand for the defaults that its fields
-// name.
+// Config is how a keeper serves. Default has what its fields name as defaults.
 type Config struct {
 	// Listen is the address of the API. Defaults to 127.0.0.1:8080.
 	Listen string `yaml:"listen"`
@@ -52,7 +51,7 @@ type Config struct {
 	// Linger is how long usage waits for further usage to share its transaction, where
 	// such queues up; 1 ms to 1 s. Longer costs fewer write units, and later answers.
 	// Defaults to 10 ms; in batch metering, which always waits, to 40 ms.
-	Linger Span `yaml:"linger"`
+	Linger *Span `yaml:"linger"`
 	// OnUnavailable says what is answered while DynamoDB does not.
 	OnUnavailable OnUnavailable `yaml:"on_unavailable"`
 	// ImportedHashes says that clients may have bcrypt hashes of another system
@@ -207,13 +206,13 @@ func named(node ast.Node, to encoding.TextUnmarshaler) error {
 	return err
 }
 
-// Parse reads a configuration from YAML. A key that is none, or is there twice, is an
+// Parse reads a configuration from YAML; what it leaves out is as in Default. A key that is none, or is there twice, is an
 // error, which names the file, the line and the column.
 func Parse(file string, text []byte) (Config, error) {
-	var c Config
+	c := Default()
 	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c)
 	if errors.Is(err, io.EOF) { // nothing but comments
-		return Config{}, nil
+		return Default(), nil
 	}
 	if bad := yaml.Error(nil); errors.As(err, &bad) {
 		at := ""
@@ -228,31 +227,37 @@ func Parse(file string, text []byte) (Config, error) {
 	return c, nil
 }
 
-// withDefaults is the configuration with what it leaves out.
-func (c Config) withDefaults() Config {
-	c.Listen = cmp.Or(c.Listen, "127.0.0.1:8080")
-	c.Metrics = cmp.Or(c.Metrics, "127.0.0.1:9090")
-	c.ForwardedHeader = cmp.Or(c.ForwardedHeader, "X-Forwarded-For")
-	c.Shutdown.Time = cmp.Or(c.Shutdown.Time, Span(20*time.Second))
-	c.Aggregation.Every = cmp.Or(c.Aggregation.Every, Span(time.Minute))
-	if c.Metering.Metering != budget.MeteringBatch { // which is chosen for its cost
-		c.Linger = cmp.Or(c.Linger, defaultLinger)
+// Default is the configuration where nothing is said.
+func Default() Config {
+	return Config{
+		Listen: "127.0.0.1:8080", Metrics: "127.0.0.1:9090", ForwardedHeader: forwardedFor,
+		Shutdown:    Shutdown{Time: Span(20 * time.Second)},
+		Tokens:      Tokens{Access: Span(time.Hour), Refresh: Span(7 * 24 * time.Hour), Issuer: "dynalimit", Audience: "budget"},
+		Defaults:    Defaults{Staleness: Span(5 * time.Second), ConfigTTL: Span(30 * time.Second)},
+		Prices:      Prices{Refresh: Refresh{Every: Span(24 * time.Hour)}},
+		Aggregation: Aggregation{Every: Span(time.Minute)},
 	}
-	return c
 }
 
 // defaultLinger answers 99 of 100 submissions in three times what the store takes, under
 // any load that the processor keeps up with.
 const defaultLinger = Span(10 * time.Millisecond)
 
+// linger is what Linger says, or the default of the metering; 0 is the library's.
+func (c Config) linger() Span {
+	if c.Linger == nil && c.Metering.Metering == budget.MeteringBatch { // which is chosen for its cost
+		return 0
+	}
+	return *cmp.Or(c.Linger, new(defaultLinger))
+}
+
 // noMetrics is what Config.Metrics is for no such address.
 const noMetrics = "off"
 
 // Check says what cannot be meant, by the names that the file has; flags are called alike.
 func (c Config) Check() error {
-	c = c.withDefaults()
 	return cmp.Or(
-		c.checkAddresses(), c.checkTLS(), c.checkProxies(), c.checkOrigins(), c.checkTimes(), c.checkRates(), c.checkSpool(),
+		c.checkAddresses(), c.checkTLS(), c.checkProxies(), c.checkOrigins(), c.checkTimes(), c.checkNames(), c.checkRates(), c.checkSpool(),
 	)
 }
 
@@ -318,16 +323,26 @@ func (c Config) checkTimes() error {
 	}{
 		{"shutdown.delay", c.Shutdown.Delay, 0, 5 * time.Minute},
 		{"shutdown.time", c.Shutdown.Time, time.Second, 15 * time.Minute},
-		{"tokens.access", cmp.Or(c.Tokens.Access, Span(time.Hour)), time.Second, 24 * time.Hour},
-		{"tokens.refresh", cmp.Or(c.Tokens.Refresh, Span(time.Hour)), time.Second, 30 * 24 * time.Hour},
-		{"linger", cmp.Or(c.Linger, defaultLinger), time.Millisecond, time.Second},
-		{"defaults.staleness", c.Defaults.Staleness, 0, time.Minute},
-		{"defaults.config_ttl", c.Defaults.ConfigTTL, 0, time.Hour},
+		{"tokens.access", c.Tokens.Access, time.Second, 24 * time.Hour},
+		{"tokens.refresh", c.Tokens.Refresh, time.Second, 30 * 24 * time.Hour},
+		{"linger", *cmp.Or(c.Linger, new(defaultLinger)), time.Millisecond, time.Second},
+		{"defaults.staleness", c.Defaults.Staleness, time.Millisecond, time.Minute},
+		{"defaults.config_ttl", c.Defaults.ConfigTTL, time.Millisecond, time.Hour},
 		{"aggregation.every", c.Aggregation.Every, time.Second, 24 * time.Hour},
-		{"prices.refresh.every", cmp.Or(c.Prices.Refresh.Every, Span(time.Minute)), time.Minute, 30 * 24 * time.Hour},
+		{"prices.refresh.every", c.Prices.Refresh.Every, time.Minute, 30 * 24 * time.Hour},
 	} {
 		if v := time.Duration(d.value); v < d.least || v > d.most {
 			return fmt.Errorf("%s is %v: give %v to %v", d.name, v, d.least, d.most)
+		}
+	}
+	return nil
+}
+
+// checkNames refuses tokens that say of nobody whose they are.
+func (c Config) checkNames() error {
+	for _, n := range []struct{ name, value string }{{"tokens.issuer", c.Tokens.Issuer}, {"tokens.audience", c.Tokens.Audience}} {
+		if strings.TrimSpace(n.value) == "" {
+			return fmt.Errorf("%s is empty: give a name, or leave it out", n.name)
 		}
 	}
 	return nil

@@ -65,10 +65,14 @@ func TestCheckListensWhereSecretsAreSafe(t *testing.T) {
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true,
 		":1": false, "0.0.0.0:1": false, "[::]:1": false, "10.0.0.1:1": false, "example.com:1": false, "localhost.example.com:1": false,
 	} {
-		err := Config{Listen: address}.Check()
+		c := Default()
+		c.Listen = address
+		err := c.Check()
 		assert.Equal(t, alone, err == nil, "%s: %v", address, err)
-		assert.NoError(t, Config{Listen: address, TLS: TLS{"c", "k"}}.Check(), address)
-		assert.NoError(t, Config{Listen: address, BehindProxy: []string{"10.0.0.0/8"}}.Check(), address)
+		own, proxied := c, c
+		own.TLS, proxied.BehindProxy = TLS{"c", "k"}, []string{"10.0.0.0/8"}
+		assert.NoError(t, own.Check(), address)
+		assert.NoError(t, proxied.Check(), address)
 	}
 }
 
@@ -105,12 +109,51 @@ func TestLingerIsForAnswersUnlessItIsForCost(t *testing.T) {
 		c, err := Parse("f.yaml", []byte(text))
 		require.NoError(t, err, text)
 		require.NoError(t, c.Check(), text)
-		s := &Service{config: c.withDefaults()}
+		s := &Service{config: c}
 		assert.Equal(t, want, s.options().Linger, text)
 	}
-	for _, text := range []string{"linger: 500us\n", "linger: 2s\n", "linger: -1ms\n"} {
+	for _, text := range []string{"linger: 0s\n", "linger: 500us\n", "linger: 2s\n", "linger: -1ms\n"} {
 		c, err := Parse("f.yaml", []byte(text))
 		require.NoError(t, err, text)
 		assert.ErrorContains(t, c.Check(), "linger is", text)
+	}
+}
+
+// TestParseTakesWhatIsSaid: what a file says holds, also where it is nothing; it is refused
+// rather than taken for what it leaves out.
+func TestParseTakesWhatIsSaid(t *testing.T) {
+	for text, want := range map[string]string{
+		"listen: ''\n":                            "listen \"\"",
+		"metrics: ''\n":                           "metrics \"\"",
+		"forwarded_header: ''\n":                  "forwarded_header \"\"",
+		"shutdown: {time: 0s}\n":                  "shutdown.time is 0s: give 1s",
+		"tokens: {access: 0s}\n":                  "tokens.access is 0s: give 1s",
+		"tokens: {refresh: 0s}\n":                 "tokens.refresh is 0s: give 1s",
+		"tokens: {issuer: ''}\n":                  "tokens.issuer is empty",
+		"tokens: {audience: ''}\n":                "tokens.audience is empty",
+		"defaults: {staleness: 0s}\n":             "defaults.staleness is 0s: give 1ms",
+		"defaults: {config_ttl: 0s}\n":            "defaults.config_ttl is 0s: give 1ms",
+		"aggregation: {every: 0s}\n":              "aggregation.every is 0s: give 1s",
+		"prices: {refresh: {every: 0s}}\n":        "prices.refresh.every is 0s: give 1m0s",
+		"shutdown: {delay: 0s}\n":                 "",
+		"behind_proxy: []\ncors_origins: []\n":    "",
+		"imported_hashes: false\nspool: ''\n":     "",
+		"aggregation: {off: false}\nkeyset: ''\n": "",
+	} {
+		c, err := Parse("f.yaml", []byte(text))
+		require.NoError(t, err, text)
+		if err = c.Check(); want == "" {
+			assert.NoError(t, err, text)
+		} else {
+			assert.ErrorContains(t, err, want, text)
+		}
+	}
+	for _, text := range []string{
+		"", "listen:\nmetrics:\n", "tls:\nshutdown:\ntokens:\ndefaults:\nprices:\naggregation:\n", "shutdown: {delay: 5s, time: null}\nbehind_proxy:\n", "metering:\non_unavailable: {submit: }\n",
+	} { // keys without a value say nothing
+		c, err := Parse("f.yaml", []byte(text))
+		require.NoError(t, err, text)
+		c.Shutdown.Delay = 0
+		assert.Equal(t, Default(), c, text)
 	}
 }

@@ -74,7 +74,7 @@ func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
-	s := &Service{config: config.withDefaults(), parts: parts, now: parts.Now}
+	s := &Service{config: config, parts: parts, now: parts.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -94,7 +94,7 @@ func (s *Service) options() *budget.Options {
 	p, c := s.parts, s.config
 	return &budget.Options{
 		Now: p.Now, Models: c.Defaults.Models, Prices: c.prices(), Staleness: time.Duration(c.Defaults.Staleness), ConfigTTL: time.Duration(c.Defaults.ConfigTTL),
-		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: c.Metering.Metering, Linger: time.Duration(c.Linger), Spool: c.Spool, OnRefused: s.onRefused,
+		Principal: p.Principal, Logger: p.Logger, OnEvent: s.onEvent, Metering: c.Metering.Metering, Linger: time.Duration(c.linger()), Spool: c.Spool, OnRefused: s.onRefused,
 		OnUnavailable: budget.OnUnavailable{Recommend: c.OnUnavailable.Recommend.Policy, Reserve: c.OnUnavailable.Reserve.Policy, Submit: c.OnUnavailable.Submit.Policy},
 	}
 }

@@ -58,8 +58,9 @@ type running struct {
 	stop func() error
 }
 
-// start serves on free ports, with a demo; change is made before.
-func start(t *testing.T, config Config, change func(*Service)) *running {
+// start serves on free ports, with a demo, as by default but for what is configured; change
+// is made before.
+func start(t *testing.T, configure func(*Config), change func(*Service)) *running {
 	t.Helper()
 	g := &gate{db: ddbmem.New(), waiting: make(chan struct{})}
 	t.Cleanup(func() { g.db.Close() })
@@ -68,6 +69,10 @@ func start(t *testing.T, config Config, change func(*Service)) *running {
 	require.NoError(t, err)
 	keys, err := credentials.NewKeySet(nil, time.Now().Add(-time.Hour))
 	require.NoError(t, err)
+	config := Default()
+	if configure != nil {
+		configure(&config)
+	}
 	config.Listen, config.Metrics = "127.0.0.1:0", "127.0.0.1:0"
 	config.Aggregation.Off = true
 	s, err := Open(t.Context(), config, Parts{Client: client, Repository: repo, Keys: keys, Principal: "keeper", Logger: slog.New(slog.DiscardHandler)})
@@ -136,7 +141,7 @@ func (r *running) login(t *testing.T) string {
 // TestServiceFinishesWhatIsUnderWay: after the signal /ready says no, and a call whose
 // write is under way is counted and answered.
 func TestServiceFinishesWhatIsUnderWay(t *testing.T) {
-	r := start(t, Config{}, nil)
+	r := start(t, nil, nil)
 	token := r.login(t)
 	status, _ := r.get(t, r.MetricsURL()+"/ready")
 	require.Equal(t, http.StatusOK, status)
@@ -177,7 +182,7 @@ func TestServiceFinishesWhatIsUnderWay(t *testing.T) {
 // TestServiceCutsSlowAndLargeHeaders: who does not send a header in time, or sends too
 // much of it, is cut off.
 func TestServiceCutsSlowAndLargeHeaders(t *testing.T) {
-	r := start(t, Config{}, func(s *Service) {
+	r := start(t, nil, func(s *Service) {
 		require.Equal(t, headerTime, s.api.ReadHeaderTimeout)
 		require.Equal(t, headerTime, s.operating.ReadHeaderTimeout)
 		s.api.ReadHeaderTimeout = 50 * time.Millisecond
@@ -217,7 +222,7 @@ func errorsAsTimeout(err error, to *net.Error) bool {
 func TestServiceSpeaksTLS(t *testing.T) {
 	files := certificateFiles(t)
 	writeCertificate(t, files, 7)
-	r := start(t, Config{TLS: files}, nil)
+	r := start(t, func(c *Config) { c.TLS = files }, nil)
 	require.True(t, strings.HasPrefix(r.URL(), "https://"))
 	status, _ := r.get(t, r.URL()+"/health")
 	assert.Equal(t, http.StatusOK, status)
@@ -232,7 +237,7 @@ func TestServiceSpeaksTLS(t *testing.T) {
 // TestServiceThrottlesTheClientOfAProxy: failed logins count for the client that the proxy
 // names, and a client cannot choose whom they count for.
 func TestServiceThrottlesTheClientOfAProxy(t *testing.T) {
-	r := start(t, Config{BehindProxy: []string{"127.0.0.1"}}, nil)
+	r := start(t, func(c *Config) { c.BehindProxy = []string{"127.0.0.1"} }, nil)
 	attempt := func(claims, from string) int {
 		q, err := http.NewRequest(http.MethodPost, r.URL()+"/auth/token", strings.NewReader(`{"client_id":"org-`+demoOrg+`-app-nobody","client_secret":"wrong"}`)) //nolint:noctx // this machine
 		require.NoError(t, err)
@@ -268,7 +273,7 @@ func TestServiceSharesWithOriginsItIsToldOf(t *testing.T) {
 		"no page":        {[]string{console}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := start(t, Config{CORSOrigins: test.origins}, nil)
+			r := start(t, func(c *Config) { c.CORSOrigins = test.origins }, nil)
 			for _, method := range []string{http.MethodGet, http.MethodOptions} {
 				q, err := http.NewRequestWithContext(t.Context(), method, r.URL()+"/health", nil)
 				require.NoError(t, err)
@@ -339,7 +344,7 @@ func (r *running) asks(t *testing.T, token, url string) (int, string) {
 
 // TestServiceMeasuresItself: what was asked is in the metrics, once each.
 func TestServiceMeasuresItself(t *testing.T) {
-	r := start(t, Config{}, nil)
+	r := start(t, nil, nil)
 	token := r.login(t)
 	for range 3 {
 		status, body, err := r.post(r.URL()+"/api/v1/orgs/"+demoOrg+"/apps/"+demoApp+"/usage", token, fmt.Sprintf(
@@ -415,7 +420,7 @@ func TestHistogramCountsEachOnce(t *testing.T) {
 func TestServiceTakesImportedHashesWhereItIsToldOf(t *testing.T) {
 	assert.True(t, budgethttp.VerifyBcrypt(credentials.NewSecret(decoy), credentials.NewSecret("nobody")), "it is a hash")
 	for _, told := range []bool{false, true} {
-		r := start(t, Config{ImportedHashes: told}, nil)
+		r := start(t, func(c *Config) { c.ImportedHashes = told }, nil)
 		require.NoError(t, r.store.Import(t.Context(), demoOrg, "", credentials.NewSecret(decoy)))
 		status, body, err := r.post(r.URL()+"/auth/token", "", `{"client_id":"org-`+demoOrg+`","client_secret":"nobody"}`)
 		require.NoError(t, err)
