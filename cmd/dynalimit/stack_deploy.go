@@ -23,6 +23,7 @@ type stackDeployCmd struct {
 	Aggregator  bool              `help:"Add the function of AWS Lambda that adds up usage."`
 	Archive     bool              `help:"Add the function of AWS Lambda that keeps what expires in a bucket of S3."`
 	Tail        bool              `help:"Add the role of what follows the stream: dynalimit tail."`
+	Keeper      bool              `help:"Add the role of what serves budgets over HTTP: dynalimit keeper serve."`
 	Param       map[string]string `help:"Values of the template's parameters, KEY=VALUE. Default: what the stack has, else the template's." mapsep:"none" placeholder:"KEY=VALUE"`
 	Tags        map[string]string `help:"Tags of everything in the stack, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
 	RoleARN     string            `name:"role-arn" help:"Role that CloudFormation acts by. Default: yours." placeholder:"ARN"`
@@ -40,6 +41,7 @@ table, or let go of one, is refused. 'dynalimit cfn' prints the template and its
 Examples:
   dynalimit stack deploy
   dynalimit stack deploy --dry-run
+  dynalimit stack deploy --budget --keeper --param TrustedService=ecs-tasks.amazonaws.com
   dynalimit stack deploy limits-eu --budget --param AlarmTopicArn=arn:aws:sns:… --yes`
 }
 
@@ -93,7 +95,7 @@ func (c stackDeployCmd) deployment(ctx context.Context, g *globals) (stack.Deplo
 	if c.TemplateURL != "" {
 		return d, nil
 	}
-	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: c.Parts, Aggregator: c.Aggregator, Archive: c.Archive, Tail: c.Tail}
+	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: c.Parts, Aggregator: c.Aggregator, Archive: c.Archive, Tail: c.Tail, Keeper: c.Keeper}
 	if c.Budget {
 		o.Budget = &infra.BudgetTables{Control: c.Control, Usage: c.Usage}
 	}

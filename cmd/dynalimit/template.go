@@ -18,13 +18,14 @@ type templateFlags struct {
 	Aggregator bool              `help:"Add the function of AWS Lambda that adds up usage."`
 	Archive    bool              `help:"Add the function of AWS Lambda that keeps what expires in a bucket of S3."`
 	Tail       bool              `help:"Add the role of what follows the stream: dynalimit tail."`
+	Keeper     bool              `help:"Add the role of what serves budgets over HTTP: dynalimit keeper serve."`
 	Tags       map[string]string `help:"Tags of everything that can have some, KEY=VALUE." mapsep:"," placeholder:"KEY=VALUE,…"`
 	Output     string            `short:"o" help:"Write into this file. Default: print." placeholder:"FILE"`
 }
 
 // model is what is to be described.
 func (f templateFlags) model(g *globals) (*infra.Model, error) {
-	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Tags: f.Tags, Aggregator: f.Aggregator, Archive: f.Archive, Tail: f.Tail}
+	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Tags: f.Tags, Aggregator: f.Aggregator, Archive: f.Archive, Tail: f.Tail, Keeper: f.Keeper}
 	if f.Budget {
 		o.Budget = &infra.BudgetTables{Control: f.Control, Usage: f.Usage}
 	}
@@ -69,6 +70,7 @@ its layout.
 Examples:
   dynalimit cfn -o dynalimit.yaml
   dynalimit cfn --budget --tags team=search
+  dynalimit cfn --budget --keeper -o keeper.yaml
   dynalimit cfn --aggregator --archive --parts alarms
   dynalimit cfn --namespace eu --parts roles`
 }
@@ -93,6 +95,7 @@ made: it adds the record of its layout.
 Examples:
   dynalimit terraform -o dynalimit.tf
   dynalimit terraform --budget --parts tables,alarms
+  dynalimit terraform --budget --keeper
   dynalimit terraform --namespace eu --parts roles`
 }
 

@@ -34,7 +34,7 @@ func archiveRole() Role {
 		useKey("kms:Decrypt"),
 		{
 			Sid: "UseArchiveKey", About: "Objects are encrypted under this key: S3 uses it for the function.", Actions: []string{"kms:GenerateDataKey"},
-			Resources: []Resource{{ArchiveKey: true}}, Conditions: []Condition{{stringLike, viaService, []string{"s3.*"}}}, WithArchiveKey: true,
+			Resources: []Resource{{Param: paramArchiveKey}}, Conditions: []Condition{{stringLike, viaService, []string{"s3.*"}}}, With: paramArchiveKey,
 		},
 	}}
 }

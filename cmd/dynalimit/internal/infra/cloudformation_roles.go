@@ -7,10 +7,8 @@ func cfnARN(r Resource) code {
 	switch {
 	case r.Objects:
 		return sub("arn:${AWS::Partition}:s3:::${" + paramBucket + "}/${" + paramPrefix + "}*")
-	case r.ArchiveKey:
-		return ref(paramArchiveKey)
-	case r.Table == "":
-		return ref(paramKey)
+	case r.Param != "":
+		return ref(r.Param)
 	}
 	arn := "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${" + tableParam(r.Table) + "}"
 	return sub(arn + r.below())
@@ -20,11 +18,8 @@ func (t template) policy(r Role) field {
 	var statements list
 	for _, s := range r.Statements {
 		var v any = s.tree(cfnARN)
-		if s.WithKey {
-			v = choose(has(paramKey), v, noValue)
-		}
-		if s.WithArchiveKey {
-			v = choose(has(paramArchiveKey), v, noValue)
+		if s.With != "" {
+			v = choose(has(s.With), v, noValue)
 		}
 		statements = append(statements, v)
 	}

@@ -22,7 +22,7 @@ var example = Place{Partition: "aws", Region: "REGION", Account: "ACCOUNT", Buck
 // TestPoliciesAreThoseOfTheDocumentation: docs/permissions.md shows the policies that the
 // templates make.
 func TestPoliciesAreThoseOfTheDocumentation(t *testing.T) {
-	m, err := New(Options{Aggregator: true, Archive: true, Tail: true})
+	m, err := New(Options{Aggregator: true, Archive: true, Tail: true, Keeper: true, Budget: &BudgetTables{Control: "control", Usage: "usage"}})
 	require.NoError(t, err)
 	path := filepath.Join(documents, "permissions.md")
 	text, err := os.ReadFile(path)

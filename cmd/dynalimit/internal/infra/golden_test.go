@@ -24,7 +24,7 @@ var budgets = &BudgetTables{Control: "budget-control", Usage: "budget-usage"}
 var options = map[string]Options{
 	"limits": {},
 	"everything": {
-		Table: "llm-limits", Budget: budgets, Aggregator: true, Archive: true, Tail: true, Tags: map[string]string{"team": "search", "cost-center": "42: LLM"},
+		Table: "llm-limits", Budget: budgets, Aggregator: true, Archive: true, Tail: true, Keeper: true, Tags: map[string]string{"team": "search", "cost-center": "42: LLM"},
 	},
 	"namespace": {Namespace: "eu", Parts: []Part{PartRoles}},
 	"tables":    {Budget: budgets, Parts: []Part{PartTables}, Tags: map[string]string{"team": "search"}},
@@ -33,6 +33,7 @@ var options = map[string]Options{
 	"aggregator": {Aggregator: true, Parts: []Part{PartAlarms}},
 	"archive":    {Archive: true, Parts: []Part{PartAlarms}},
 	"tail":       {Tail: true, Parts: []Part{PartAlarms}},
+	"keeper":     {Keeper: true, Budget: budgets, Parts: []Part{PartAlarms}},
 }
 
 func modelOf(t *testing.T, o Options) *Model {

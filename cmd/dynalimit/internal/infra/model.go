@@ -35,6 +35,9 @@ func New(o Options) (*Model, error) {
 	if o.Tail {
 		m.Roles = append(m.Roles, tailRole())
 	}
+	if o.Keeper {
+		m.Roles = append(m.Roles, keeperRole(o))
+	}
 	if o.Has(PartAlarms) {
 		m.Alarms = append(alarms(m.Tables), streamAlarms(o, m.Tables[0].ID)...)
 		if o.Archive {

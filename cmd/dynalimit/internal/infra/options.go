@@ -26,8 +26,11 @@ const partArchive Part = "archive"
 // partTail is the role of what follows the stream, which is there only where it is asked for.
 const partTail Part = "tail"
 
+// partKeeper is the role of `dynalimit keeper serve`, which is there only where it is asked for.
+const partKeeper Part = "keeper"
+
 // onlyAsked are the parts that are there only where they are asked for.
-var onlyAsked = []Part{partAggregator, partArchive, partTail}
+var onlyAsked = []Part{partAggregator, partArchive, partTail, partKeeper}
 
 // Parts are all parts but those that are there only where they are asked for, in the order in which they are written.
 func Parts() []Part { return []Part{PartTables, PartRoles, PartAlarms} }
@@ -52,6 +55,9 @@ type Options struct {
 	// Tail adds the role of what follows the stream and turns it into usage (dynalimit tail)
 	// instead of the function. Defaults to none.
 	Tail bool
+	// Keeper adds the role of what serves budgets over HTTP (dynalimit keeper serve), on the
+	// tables of Budget. Defaults to none.
+	Keeper bool
 	// Parts are what is described. Defaults to everything. Roles and alarms alone are for
 	// tables that are there already.
 	Parts []Part
@@ -71,6 +77,8 @@ func (o Options) Has(p Part) bool {
 		return o.Archive
 	case partTail:
 		return o.Tail
+	case partKeeper:
+		return o.Keeper
 	}
 	for _, part := range o.Parts {
 		if part == p {
@@ -92,9 +100,12 @@ func (o Options) check() error {
 		}
 	}
 	for _, p := range onlyAsked {
-		if o.Has(p) && o.Namespace != "" {
+		if p != partKeeper && o.Has(p) && o.Namespace != "" {
 			return &OptionError{string(p), "is of the whole table, with all its namespaces; deploy it without --namespace"}
 		}
+	}
+	if o.Keeper && o.Budget == nil {
+		return &OptionError{"keeper", "is about the tables of budgets; add --budget, with --control and --usage where they have other names"}
 	}
 	return checkTags(o.Tags)
 }

@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"slices"
 	"strconv"
 )
 
@@ -38,12 +39,12 @@ func parameters() []parameter {
 		{paramProtection, "true", "Whether the tables are protected from being deleted", "", []Part{PartTables}, false},
 		{paramKey, "", "ARN of the KMS key, not of an alias, that the tables are encrypted under; empty for a key of Amazon's", keyOrNone, append([]Part{PartTables, PartRoles}, onlyAsked...), false},
 		{paramBoundary, "", "ARN of the permissions boundary of the roles; empty for none", arnOrNone, append([]Part{PartRoles}, onlyAsked...), false},
-		{paramPrincipal, "", "ARN of who may take the roles; empty for this account, whose policies then say who may", arnOrNone, []Part{PartRoles, partTail}, false},
-		{paramService, "", "AWS service that may take the role that serves calls, and that which follows the stream, such as ecs-tasks.amazonaws.com, instead of the principal; empty for none", "", []Part{PartRoles, partTail}, false},
+		{paramPrincipal, "", "ARN of who may take the roles; empty for this account, whose policies then say who may", arnOrNone, []Part{PartRoles, partTail, partKeeper}, false},
+		{paramService, "", "AWS service that may take the role that serves calls, that which follows the stream, and the keeper's, such as ecs-tasks.amazonaws.com, instead of the principal; empty for none", "", []Part{PartRoles, partTail, partKeeper}, false},
 		{paramTopic, "", "ARN of the SNS topic that alarms are sent to; empty for none", arnOrNone, []Part{PartAlarms}, false},
 		{paramFunction, "", "Lambda function that reads the stream of the limits; empty for none", "", []Part{PartAlarms}, false},
 	}
-	return append(append(all, aggregatorParameters()...), archiveParameters()...)
+	return slices.Concat(all, aggregatorParameters(), archiveParameters(), keeperParameters())
 }
 
 // What all alarms have in common.

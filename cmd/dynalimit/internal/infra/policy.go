@@ -15,23 +15,20 @@ type Statement struct {
 	Actions    []string
 	Resources  []Resource
 	Conditions []Condition
-	// WithKey means that it is there only where the tables are encrypted under a key of the
-	// account.
-	WithKey bool
-	// WithArchiveKey means that it is there only where the archive is encrypted under a key
-	// that is named.
-	WithArchiveKey bool
+	// With is the parameter without whose value it is not there; "" for none.
+	With string
 }
 
-// Resource is what a statement is about: a table, its indexes, or the key.
+// Resource is what a statement is about: a table, its indexes, or what a parameter names.
 type Resource struct {
-	// Table is a table's id; "" is the key that the tables are encrypted under.
+	// Table is a table's id.
 	Table string
 	// Indexes are the table's indexes rather than the table, and Stream is its stream.
 	Indexes, Stream bool
-	// Objects are those of the archive, and ArchiveKey is the key that they are encrypted
-	// under, rather than a table.
-	Objects, ArchiveKey bool
+	// Objects are those of the archive, rather than a table.
+	Objects bool
+	// Param is the parameter that has the ARN, rather than a table.
+	Param string
 }
 
 // Condition compares a key of the request with values.
@@ -64,6 +61,14 @@ type Place struct {
 	// Bucket and Prefix are where the archive is, and ArchiveKey is the ARN of its key, ""
 	// for what the bucket says.
 	Bucket, Prefix, ArchiveKey string
+	// Keyset and PriceList are the ARNs of the keeper's secret and of its list of prices, ""
+	// for none.
+	Keyset, PriceList string
+}
+
+// arn is the ARN that a parameter has there.
+func (p Place) arn(param string) string {
+	return map[string]string{paramKey: p.Key, paramArchiveKey: p.ArchiveKey, paramKeyset: p.Keyset, paramPriceList: p.PriceList}[param]
 }
 
 // policyVersion is that of the language of policies.
@@ -111,7 +116,7 @@ func (m *Model) Policy(role Role, at Place) Document {
 
 // applies reports whether the statement is there at a place.
 func (s Statement) applies(at Place) bool {
-	return (!s.WithKey || at.Key != "") && (!s.WithArchiveKey || at.ArchiveKey != "")
+	return s.With == "" || at.arn(s.With) != ""
 }
 
 // JSON is a policy as text.
@@ -127,10 +132,8 @@ func (m *Model) arn(r Resource, at Place) string {
 	switch {
 	case r.Objects:
 		return "arn:" + at.Partition + ":s3:::" + at.Bucket + "/" + at.Prefix + "*"
-	case r.ArchiveKey:
-		return at.ArchiveKey
-	case r.Table == "":
-		return at.Key
+	case r.Param != "":
+		return at.arn(r.Param)
 	}
 	arn := "arn:" + at.Partition + ":dynamodb:" + at.Region + ":" + at.Account + ":table/" + m.name(r.Table)
 	return arn + r.below()

@@ -24,7 +24,7 @@ const key = "arn:aws:kms:eu-central-1:123456789012:key/1"
 // places are where templates are resolved: each partition, with Amazon's key and another.
 var places = []Place{
 	{Partition: "aws", Region: "eu-central-1", Account: "123456789012", Bucket: "kept", Prefix: "limits/"},
-	{Partition: "aws", Region: "eu-central-1", Account: "123456789012", Key: key, Bucket: "kept", Prefix: "a/b/", ArchiveKey: key + "-2"},
+	{Partition: "aws", Region: "eu-central-1", Account: "123456789012", Key: key, Bucket: "kept", Prefix: "a/b/", ArchiveKey: key + "-2", Keyset: keysetARN, PriceList: priceListARN},
 	{Partition: "aws-cn", Region: "cn-north-1", Account: "123456789012", Bucket: "kept", Prefix: "limits/", ArchiveKey: key},
 	{Partition: "aws-us-gov", Region: "us-gov-west-1", Account: "123456789012", Key: strings.Replace(key, "aws", "aws-us-gov", 1), Bucket: "kept", Prefix: "limits/"},
 }
@@ -47,6 +47,7 @@ func resolveStack(t *testing.T, text string, at Place, parameters map[string]str
 		s.values[name], _ = p.(map[string]any)["Default"].(string)
 	}
 	s.values[paramKey] = at.Key
+	s.values[paramKeyset], s.values[paramPriceList] = at.Keyset, at.PriceList
 	s.values[paramBucket], s.values[paramPrefix], s.values[paramArchiveKey] = at.Bucket, at.Prefix, at.ArchiveKey
 	maps.Copy(s.values, parameters)
 	root = s.value(file.Docs[0].Body, "Parameters", "Conditions").(map[string]any)
@@ -180,6 +181,11 @@ func resolveTerraform(t *testing.T, text string, at Place, variables map[string]
 	}
 	if at.ArchiveKey != "" {
 		vars["archive_kms_key_arn"] = cty.StringVal(at.ArchiveKey)
+	}
+	for name, arn := range map[string]string{"keyset_secret_arn": at.Keyset, "price_object_arn": at.PriceList} {
+		if arn != "" {
+			vars[name] = cty.StringVal(arn)
+		}
 	}
 	vars["archive_bucket"], vars["archive_prefix"] = cty.StringVal(at.Bucket), cty.StringVal(at.Prefix)
 	maps.Copy(vars, variables)

@@ -55,7 +55,7 @@ func roles(o Options) []Role {
 func useKey(actions ...string) Statement {
 	return Statement{
 		Sid: "UseKey", About: "The tables are encrypted under a key of this account: DynamoDB uses it for the caller.", Actions: actions,
-		Resources: []Resource{{}}, Conditions: []Condition{{stringLike, viaService, []string{"dynamodb.*"}}}, WithKey: true,
+		Resources: []Resource{{Param: paramKey}}, Conditions: []Condition{{stringLike, viaService, []string{"dynamodb.*"}}}, With: paramKey,
 	}
 }
 

@@ -13,6 +13,7 @@ var variables = map[string]string{
 	paramCodeBucket: "aggregator_code_bucket", paramCodeKey: "aggregator_code_key", paramWindow: "aggregator_batching_window",
 	paramRetention: "usage_retention_days", paramStream: "limits_stream_arn",
 	paramBucket: "archive_bucket", paramPrefix: "archive_prefix", paramArchiveKey: "archive_kms_key_arn",
+	paramKeyset: "keyset_secret_arn", paramPriceList: "price_object_arn",
 }
 
 func variable(param string) code { return code("var." + variables[param]) }

@@ -8,10 +8,8 @@ func hclARN(r Resource) code {
 	switch {
 	case r.Objects:
 		return code(`"arn:${data.aws_partition.current.partition}:s3:::${var.` + variables[paramBucket] + `}/${var.` + variables[paramPrefix] + `}*"`)
-	case r.ArchiveKey:
-		return variable(paramArchiveKey)
-	case r.Table == "":
-		return variable(paramKey)
+	case r.Param != "":
+		return variable(r.Param)
 	case r.below() != "":
 		return code(`"${local.` + tableARN(r.Table) + `}` + r.below() + `"`)
 	default:
@@ -23,21 +21,21 @@ func hclARN(r Resource) code {
 func encoded(o object) code { return code("jsonencode(" + hclValue(o, 0) + ")") }
 
 func (t module) policy(r Role) block {
-	var always, withKey, withArchiveKey list
+	var always list
+	with, params := map[string]list{}, []string(nil)
 	for _, s := range r.Statements {
-		switch {
-		case s.WithKey:
-			withKey = append(withKey, s.tree(hclARN))
-		case s.WithArchiveKey:
-			withArchiveKey = append(withArchiveKey, s.tree(hclARN))
-		default:
+		if s.With == "" {
 			always = append(always, s.tree(hclARN))
+			continue
 		}
+		if with[s.With] == nil {
+			params = append(params, s.With)
+		}
+		with[s.With] = append(with[s.With], s.tree(hclARN))
 	}
-	document := "jsonencode({\n  Version = " + hclText(policyVersion) + "\n  Statement = concat(\n    " + hclValue(always, 2) +
-		",\n    var.kms_key_arn == null ? [] : " + hclValue(withKey, 2)
-	if withArchiveKey != nil {
-		document += ",\n    var." + variables[paramArchiveKey] + " == null ? [] : " + hclValue(withArchiveKey, 2)
+	document := "jsonencode({\n  Version = " + hclText(policyVersion) + "\n  Statement = concat(\n    " + hclValue(always, 2)
+	for _, param := range params {
+		document += ",\n    var." + variables[param] + " == null ? [] : " + hclValue(with[param], 2)
 	}
 	document += ",\n  )\n})"
 	return block{Note: r.About + ".", Head: `resource "aws_iam_policy" ` + hclText(snake(r.ID)), Body: []any{

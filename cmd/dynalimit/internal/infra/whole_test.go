@@ -21,9 +21,12 @@ func combinations() map[string]Options {
 		nil, {PartTables}, {PartRoles}, {PartAlarms}, {PartTables, PartRoles}, {PartTables, PartAlarms}, {PartRoles, PartAlarms},
 	} {
 		for _, b := range []*BudgetTables{nil, budgets} {
-			for i := range 8 {
-				o := Options{Parts: parts, Budget: b, Aggregator: i%2 == 1, Archive: i/2%2 == 1, Tail: i/4 == 1}
-				all[fmt.Sprint(parts, " budget ", b != nil, " aggregator ", o.Aggregator, " archive ", o.Archive, " tail ", o.Tail)] = o
+			for i := range 16 {
+				if b == nil && i >= 8 {
+					break // a keeper is about budgets
+				}
+				o := Options{Parts: parts, Budget: b, Aggregator: i%2 == 1, Archive: i/2%2 == 1, Tail: i/4%2 == 1, Keeper: i/8 == 1}
+				all[fmt.Sprint(parts, " budget ", b != nil, " aggregator ", o.Aggregator, " archive ", o.Archive, " tail ", o.Tail, " keeper ", o.Keeper)] = o
 			}
 		}
 	}

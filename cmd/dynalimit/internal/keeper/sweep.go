@@ -10,13 +10,13 @@ import (
 	"github.com/dynalimit/dynalimit/budget/prices"
 )
 
-// sweepLease is the name of the lease of the one process that sweeps.
-const sweepLease = "keeper-sweep"
+// SweepLease is the name of the lease of the one process that sweeps.
+const SweepLease = "keeper-sweep"
 
 // sweepAlone sweeps again and again until ctx ends, while no other process does.
 func (s *Service) sweepAlone(ctx context.Context) {
 	for {
-		err := s.parts.Repository.Alone(ctx, sweepLease, nil, s.sweepOften)
+		err := s.parts.Repository.Alone(ctx, SweepLease, nil, s.sweepOften)
 		s.metrics.setLeading(false)
 		if ctx.Err() == nil && err != nil && !errors.Is(err, dynalimit.ErrHeld) {
 			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)

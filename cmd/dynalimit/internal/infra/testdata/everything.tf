@@ -1,4 +1,4 @@
-# Limits of LLM calls in DynamoDB (dynalimit): tables, roles, alarms, aggregator, archive, tail.
+# Limits of LLM calls in DynamoDB (dynalimit): tables, roles, alarms, aggregator, archive, tail, keeper.
 terraform {
   required_version = ">= 1.5"
 
@@ -53,7 +53,7 @@ variable "trusted_principal_arn" {
 }
 
 variable "trusted_service" {
-  description = "AWS service that may take the role that serves calls, and that which follows the stream, such as ecs-tasks.amazonaws.com, instead of the principal; null for none"
+  description = "AWS service that may take the role that serves calls, that which follows the stream, and the keeper's, such as ecs-tasks.amazonaws.com, instead of the principal; null for none"
   type        = string
   default     = null
 }
@@ -99,6 +99,18 @@ variable "archive_prefix" {
 
 variable "archive_kms_key_arn" {
   description = "ARN of the KMS key, not of an alias, that objects are encrypted under; null for what the bucket says"
+  type        = string
+  default     = null
+}
+
+variable "keyset_secret_arn" {
+  description = "ARN of the secret in Secrets Manager that has the keeper's keys; null for keys from elsewhere"
+  type        = string
+  default     = null
+}
+
+variable "price_object_arn" {
+  description = "ARN of the object in S3 that is the keeper's list of prices; null for one from elsewhere"
   type        = string
   default     = null
 }
@@ -980,6 +992,197 @@ resource "aws_iam_role" "tail" {
 resource "aws_iam_role_policy_attachment" "tail" {
   role       = aws_iam_role.tail.name
   policy_arn = aws_iam_policy.tail.arn
+}
+
+# Serves budgets over HTTP.
+resource "aws_iam_policy" "keeper" {
+  name_prefix = "dynalimit-keeper-"
+  description = "Serves budgets over HTTP"
+  tags        = var.tags
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = concat(
+      [
+        # Organisations, prices, credentials, and what was spent; a purge reads all of that.
+        {
+          Sid      = "ReadBudgets"
+          Effect   = "Allow"
+          Action   = ["dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan"]
+          Resource = [local.budget_control_table_arn, local.budget_usage_table_arn]
+        },
+        # Organisations, apps, prices and credentials, each with its event; no provisioning keys.
+        {
+          Sid      = "Configure"
+          Effect   = "Allow"
+          Action   = ["dynamodb:PutItem"]
+          Resource = [local.budget_control_table_arn]
+          Condition = {
+            "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = ["AUDIT#*", "CLIENT#*", "ORG#*", "PRICE#*", "PRICELIST#*", "RETRIEVAL#*", "REVOKED#*"]
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+            }
+          }
+        },
+        # What is there of them, but neither prices nor what was revoked, nor the history of changes.
+        {
+          Sid      = "Amend"
+          Effect   = "Allow"
+          Action   = ["dynamodb:UpdateItem"]
+          Resource = [local.budget_control_table_arn]
+          Condition = {
+            "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = ["CLIENT#*", "ORG#*", "PROBE#*", "RETRIEVAL#*"]
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+            }
+          }
+        },
+        # Overrides, and what models a list had.
+        {
+          Sid      = "EndBudgets"
+          Effect   = "Allow"
+          Action   = ["dynamodb:DeleteItem"]
+          Resource = [local.budget_control_table_arn]
+          Condition = {
+            "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = ["ORG#*", "PRICELIST#*"]
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+            }
+          }
+        },
+        # What is held, what was spent, and what was charged by hand.
+        {
+          Sid      = "Spend"
+          Effect   = "Allow"
+          Action   = ["dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+          Resource = [local.budget_usage_table_arn]
+        },
+        # Limits and buckets of failed logins.
+        {
+          Sid      = "ReadLimits"
+          Effect   = "Allow"
+          Action   = ["dynamodb:BatchGetItem", "dynamodb:GetItem"]
+          Resource = [local.limits_table_arn]
+          Condition = {
+            "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = ["ENTITY#*", "RESOURCE#*", "SYSTEM#"]
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+            }
+          }
+        },
+        # Buckets alone, by their attributes.
+        {
+          Sid      = "CountLogins"
+          Effect   = "Allow"
+          Action   = ["dynamodb:UpdateItem"]
+          Resource = [local.limits_table_arn]
+          Condition = {
+            "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = "ENTITY#*"
+              "dynamodb:Attributes" = [
+                "PK",
+                "SK",
+                "entity_id",
+                "resource",
+                "rf",
+                "cv",
+                "ct",
+                "ci",
+                "ttl",
+                "GSI2PK",
+                "GSI2SK",
+                "op0",
+                "op1",
+                "op2",
+                "op3",
+                "b_*",
+              ]
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+              "dynamodb:Attributes"  = "false"
+            }
+          }
+        },
+        # The lease of the one process that sweeps.
+        {
+          Sid      = "SweepAlone"
+          Effect   = "Allow"
+          Action   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
+          Resource = [local.limits_table_arn]
+          Condition = {
+            "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = "KEEPER-SWEEP#"
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+            }
+          }
+        },
+      ],
+      var.kms_key_arn == null ? [] : [
+        # The tables are encrypted under a key of this account: DynamoDB uses it for the caller.
+        {
+          Sid      = "UseKey"
+          Effect   = "Allow"
+          Action   = ["kms:Decrypt"]
+          Resource = [var.kms_key_arn]
+          Condition = {
+            StringLike = {
+              "kms:ViaService" = "dynamodb.*"
+            }
+          }
+        },
+      ],
+      var.keyset_secret_arn == null ? [] : [
+        # The one secret that has the keys.
+        {
+          Sid      = "ReadKeys"
+          Effect   = "Allow"
+          Action   = ["secretsmanager:GetSecretValue"]
+          Resource = [var.keyset_secret_arn]
+        },
+      ],
+      var.price_object_arn == null ? [] : [
+        # The one object that is the list of prices.
+        {
+          Sid      = "ReadPrices"
+          Effect   = "Allow"
+          Action   = ["s3:GetObject"]
+          Resource = [var.price_object_arn]
+        },
+      ],
+    )
+  })
+}
+
+resource "aws_iam_role" "keeper" {
+  name_prefix          = "dynalimit-keeper-"
+  description          = "Serves budgets over HTTP"
+  permissions_boundary = var.permissions_boundary_arn
+  tags                 = var.tags
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Effect    = "Allow"
+        Action    = "sts:AssumeRole"
+        Principal = var.trusted_service == null ? { AWS = coalesce(var.trusted_principal_arn, "arn:${data.aws_partition.current.partition}:iam::${data.aws_caller_identity.current.account_id}:root") } : { Service = var.trusted_service }
+      },
+    ]
+  })
+}
+
+resource "aws_iam_role_policy_attachment" "keeper" {
+  role       = aws_iam_role.keeper.name
+  policy_arn = aws_iam_policy.keeper.arn
 }
 
 # What the function says.
@@ -2069,4 +2272,14 @@ output "tail_role_arn" {
 output "tail_policy_arn" {
   description = "The policy, to attach to a role of yours"
   value       = aws_iam_policy.tail.arn
+}
+
+output "keeper_role_arn" {
+  description = "Serves budgets over HTTP"
+  value       = aws_iam_role.keeper.arn
+}
+
+output "keeper_policy_arn" {
+  description = "The policy, to attach to a role of yours"
+  value       = aws_iam_policy.keeper.arn
 }

@@ -41,7 +41,7 @@ variable "trusted_principal_arn" {
 }
 
 variable "trusted_service" {
-  description = "AWS service that may take the role that serves calls, and that which follows the stream, such as ecs-tasks.amazonaws.com, instead of the principal; null for none"
+  description = "AWS service that may take the role that serves calls, that which follows the stream, and the keeper's, such as ecs-tasks.amazonaws.com, instead of the principal; null for none"
   type        = string
   default     = null
 }
