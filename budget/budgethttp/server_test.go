@@ -232,3 +232,17 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 	assert.Empty(t, r.raw)
 	assert.Equal(t, http.StatusUnauthorized, w.a.as("").send(http.MethodHead, pathA+"/model-selection", nil).status)
 }
+
+// TestLogHasNoTextOfClients: a client may send any token for a method; the log has those
+// that HTTP has, and is not filled with others.
+func TestLogHasNoTextOfClients(t *testing.T) {
+	w := newWorld(t)
+	method := strings.Repeat("HUNTER2", 1000)
+	r, err := http.NewRequestWithContext(t.Context(), method, w.a.url+"/health", nil)
+	require.NoError(t, err)
+	answer, err := w.a.client.Do(r)
+	require.NoError(t, err)
+	answer.Body.Close()
+	assert.NotContains(t, w.log.String(), "HUNTER2")
+	assert.Contains(t, w.log.String(), "method=other")
+}
