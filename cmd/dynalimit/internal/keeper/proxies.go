@@ -35,6 +35,12 @@ func newProxies(networks []string, header string) (*proxies, error) {
 			}
 			network = netip.PrefixFrom(address, address.BitLen())
 		}
+		if a := network.Addr(); a.Is4In6() { // requests have the address of IPv4 in it
+			if network.Bits() < 96 {
+				return nil, fmt.Errorf("behind_proxy: %q is no network of IPv4 nor of IPv6: write it like 10.0.0.0/8", text)
+			}
+			network = netip.PrefixFrom(a.Unmap(), network.Bits()-96)
+		}
 		if network.Bits() == 0 {
 			return nil, fmt.Errorf("behind_proxy: %s is everybody, who could then claim any address: name the networks of the proxies", text)
 		}

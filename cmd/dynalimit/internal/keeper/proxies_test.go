@@ -58,3 +58,18 @@ func TestAddress(t *testing.T) {
 		assert.Equal(t, test.want, p.address(r).String(), name)
 	}
 }
+
+// TestNetworksOfIPv4InIPv6: however a network is written it is the one that requests come
+// from, and everybody is refused in each way.
+func TestNetworksOfIPv4InIPv6(t *testing.T) {
+	for _, text := range []string{"::ffff:10.0.0.0/104", "::ffff:10.1.2.3"} {
+		p, err := newProxies([]string{text}, forwardedFor)
+		require.NoError(t, err, text)
+		r := &http.Request{RemoteAddr: "10.1.2.3:4000", Header: http.Header{forwardedFor: {"198.51.100.1"}}}
+		assert.Equal(t, "198.51.100.1", p.address(r).String(), text)
+	}
+	for _, text := range []string{"::ffff:0.0.0.0/96", "::ffff:0.0.0.0/64", "::/0"} {
+		_, err := newProxies([]string{text}, forwardedFor)
+		assert.Error(t, err, text)
+	}
+}
