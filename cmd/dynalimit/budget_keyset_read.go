@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -82,6 +84,16 @@ func (f keysetFlag) unread(err error) error {
 		return fmt.Errorf("%w; name the secret or give its ARN, and be allowed secretsmanager:GetSecretValue on it", err)
 	}
 	return badInput("%s cannot be read: %w; name the keeper's file of keys", term.Plain(f.Keyset), withoutPath(err))
+}
+
+// warn tells the log of a file that every user of the machine may read.
+func (f keysetFlag) warn(ctx context.Context, logger *slog.Logger) {
+	if f.Keyset == "" || strings.HasPrefix(f.Keyset, vaultPrefix) {
+		return
+	}
+	if info, err := os.Stat(f.Keyset); err == nil && info.Mode().Perm()&0o007 != 0 && runtime.GOOS != "windows" {
+		logger.WarnContext(ctx, "keeper: everybody on this machine may read the keys: have it be the keeper's alone", "file", f.Keyset, "mode", info.Mode().Perm().String(), "fix", "chmod o= "+f.Keyset)
+	}
 }
 
 // keysOf are the keys in a file.

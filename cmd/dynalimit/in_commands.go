@@ -38,6 +38,7 @@ var method = regexp.MustCompile(`\b(with |call |by |or )?(Repository\.)?([A-Z][a
 var inGoAlone = strings.NewReplacer(
 	"; read it again with GetConfig, and decide anew", "",
 	"give the document that NewKeySet makes", "make one with 'dynalimit budget keyset create'",
+	"name a file in Options.Spool", "name a file with --spool",
 	", or make this one from Repository.TableInput", "",
 	", or say with options.Retention how long hours are", "",
 	"aggregator: invalid query.From: ", "--from: ", "aggregator: invalid query.Resource: ", "--resource: ",

@@ -25,9 +25,9 @@ type keeperServeCmd struct {
 	Metrics         *string        `help:"Address of /metrics, /live and /ready, or off. Default: 127.0.0.1:9090." env:"DYNALIMIT_KEEPER_METRICS" placeholder:"ADDRESS"`
 	TLSCert         *string        `name:"tls-cert" help:"File of the certificate, read again when it changes." env:"DYNALIMIT_KEEPER_TLS_CERT" placeholder:"FILE"`
 	TLSKey          *string        `name:"tls-key" help:"File of the certificate's key." env:"DYNALIMIT_KEEPER_TLS_KEY" placeholder:"FILE"`
-	BehindProxy     saidList       `help:"Networks of the proxies in front, which speak TLS with the clients and are believed about their addresses." env:"DYNALIMIT_KEEPER_BEHIND_PROXY" placeholder:"CIDR"`
+	BehindProxy     saidList       `help:"Networks of the proxies in front, which speak TLS with the clients and are believed about their addresses." env:"DYNALIMIT_KEEPER_BEHIND_PROXY" placeholder:"CIDR,…"`
 	ForwardedHeader *string        `help:"The header in which they put those: X-Forwarded-For or Forwarded. Default: X-Forwarded-For." env:"DYNALIMIT_KEEPER_FORWARDED_HEADER" placeholder:"NAME"`
-	CORSOrigin      saidList       `name:"cors-origin" help:"Origins whose pages may ask from a browser. Default: none." env:"DYNALIMIT_KEEPER_CORS_ORIGIN" placeholder:"ORIGIN"`
+	CORSOrigin      saidList       `name:"cors-origin" help:"Origins whose pages may ask from a browser. Default: none." env:"DYNALIMIT_KEEPER_CORS_ORIGIN" placeholder:"ORIGIN,…"`
 	ShutdownDelay   *time.Duration `help:"How long requests are taken after /ready says no. Default: none." env:"DYNALIMIT_KEEPER_SHUTDOWN_DELAY" placeholder:"TIME"`
 	ShutdownTime    *time.Duration `help:"How long requests under way may take to end. Default: 20s." env:"DYNALIMIT_KEEPER_SHUTDOWN_TIME" placeholder:"TIME"`
 	Control         string         `help:"Table of configuration, prices and credentials." default:"control" env:"DYNALIMIT_KEEPER_CONTROL"`

@@ -69,6 +69,7 @@ func (c keeperServeCmd) stored(ctx context.Context, g *globals, config keeper.Co
 	if err != nil {
 		return nil, err
 	}
+	named.warn(ctx, parts.Logger)
 	if config.Keyset == "" {
 		parts.Keys = keys
 		return func() {}, nil

@@ -4,14 +4,21 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -303,6 +310,7 @@ func TestKeeperRefuses(t *testing.T) {
 		"twice.yaml":   "listen: 127.0.0.1:0\nlisten: 127.0.0.1:1\n",
 		"kind.yaml":    "shutdown:\n  time: soon\n",
 		"open.yaml":    "listen: 0.0.0.0:8080\n",
+		"list.yaml":    "behind_proxy: 10.0.0.0/8\n",
 		"lost.yaml":    "on_unavailable: {submit: allow}\n",
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
@@ -314,6 +322,7 @@ func TestKeeperRefuses(t *testing.T) {
 		{[]string{"--config", "unknown.yaml"}, []string{"unknown.yaml:3:3", "evry"}},
 		{[]string{"--config", "twice.yaml"}, []string{"twice.yaml:2:1", "listen"}},
 		{[]string{"--config", "kind.yaml"}, []string{"kind.yaml:2:9", "15m"}},
+		{[]string{"--config", "list.yaml"}, []string{"list.yaml:1:15", "behind_proxy has to be a list"}},
 		{[]string{"--config", "missing.yaml"}, []string{"missing.yaml", "--config"}},
 		{[]string{"--config", "open.yaml"}, []string{"0.0.0.0:8080", "--tls-cert", "--behind-proxy"}},
 		{[]string{"--listen", ":8080"}, []string{"--tls-cert", "--behind-proxy"}},
@@ -337,6 +346,50 @@ func TestKeeperRefuses(t *testing.T) {
 			assert.Contains(t, stderr, want, test.args)
 		}
 	}
+}
+
+// TestKeeperSaysWhichFileIsWrong: errors about files name the flag that names them, and keys
+// that everybody may read are told of.
+func TestKeeperSaysWhichFileIsWrong(t *testing.T) {
+	f := newFleet(t)
+	dir := t.TempDir()
+	one, other := keyPair(t, dir, "one"), keyPair(t, dir, "other")
+	args := []string{"keeper", "serve", "--endpoint", f.endpoint, "--as", "ann", "--keyset", f.keyset, "--listen", "127.0.0.1:0", "--metrics", "off"}
+	for _, test := range []struct{ more, want []string }{
+		{[]string{"--tls-cert", one + ".crt", "--tls-key", other + ".key"}, []string{"private key does not match", "--tls-cert and --tls-key"}},
+		{[]string{"--tls-cert", dir + "/none", "--tls-key", other + ".key"}, []string{"correct --tls-cert"}},
+		{[]string{"--spool", dir + "/none/x.spool"}, []string{dir + "/none/x.spool", "name a file with --spool"}},
+	} {
+		code, stdout, stderr := runPlain(t, append(slices.Clone(args), test.more...)...)
+		assert.Equal(t, exitFailed, code, stderr)
+		assert.Empty(t, stdout)
+		for _, want := range test.want {
+			assert.Contains(t, stderr, want)
+		}
+	}
+	k := f.start(t)
+	k.stop()
+	assert.NotContains(t, k.logged(), "may read the keys")
+	require.NoError(t, os.Chmod(f.keyset, 0o644)) //nolint:gosec // that is the fault
+	k = f.start(t)
+	k.stop()
+	assert.Contains(t, k.logged(), "everybody on this machine may read the keys")
+}
+
+// keyPair writes a certificate of its own and its key, as name.crt and name.key.
+func keyPair(t *testing.T, dir, name string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path+".crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
+	require.NoError(t, os.WriteFile(path+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	return path
 }
 
 // TestKeeperSaysWhichTableIsMissing: it does not begin to serve without its tables.

@@ -38,7 +38,7 @@ func newCertificate(files TLS, now func() time.Time, logger *slog.Logger) (*cert
 	}
 	parsed, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("%s and %s are no certificate with its key: %w", files.Cert, files.Key, err)
+		return nil, fmt.Errorf("%s and %s are no certificate with its key: %w; give files that belong together with --tls-cert and --tls-key", files.Cert, files.Key, err)
 	}
 	c.read.Store(&pair{cert, key, &parsed})
 	c.next.Store(now().Add(lookAgain).UnixNano())

@@ -1,23 +1,16 @@
 package keeper
 
 import (
-	"bytes"
 	"cmp"
-	"encoding"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/dynalimit/dynalimit/budget"
 )
@@ -157,74 +150,6 @@ type Aggregation struct {
 	Off bool `yaml:"off"`
 	// Every is the time between two sweeps, at least a second. Defaults to a minute.
 	Every Span `yaml:"every"`
-}
-
-// Span is a time in the file: 90s, 15m, 24h.
-type Span time.Duration
-
-// UnmarshalYAML reads it. Errors say where it stands.
-func (s *Span) UnmarshalYAML(node ast.Node) error {
-	d, err := time.ParseDuration(node.GetToken().Value)
-	if err != nil {
-		return &yaml.SyntaxError{Message: fmt.Sprintf("%q is no time: write it like 90s, 15m or 24h", node.GetToken().Value), Token: node.GetToken()}
-	}
-	*s = Span(d)
-	return nil
-}
-
-// Micros is an amount in the file: whole µ$.
-type Micros int64
-
-// UnmarshalYAML reads it: a part of a µ$ is refused, not cut off.
-func (m *Micros) UnmarshalYAML(node ast.Node) error {
-	n, err := strconv.ParseInt(node.GetToken().Value, 10, 64)
-	if err != nil {
-		return &yaml.SyntaxError{Message: fmt.Sprintf("%q is no price: give whole µ$ per million tokens, such as 3000000", node.GetToken().Value), Token: node.GetToken()}
-	}
-	*m = Micros(n)
-	return nil
-}
-
-// Metering in the file is its name.
-type Metering struct{ budget.Metering }
-
-// UnmarshalYAML reads it.
-func (m *Metering) UnmarshalYAML(node ast.Node) error { return named(node, &m.Metering) }
-
-// Policy in the file is its name.
-type Policy struct{ budget.Policy }
-
-// UnmarshalYAML reads it.
-func (p *Policy) UnmarshalYAML(node ast.Node) error { return named(node, &p.Policy) }
-
-// named reads a name. Errors say where it stands.
-func named(node ast.Node, to encoding.TextUnmarshaler) error {
-	err := to.UnmarshalText([]byte(node.GetToken().Value))
-	if bad, ok := errors.AsType[*budget.ValidationError](err); ok {
-		return &yaml.SyntaxError{Message: bad.Field + " " + bad.Reason, Token: node.GetToken()}
-	}
-	return err
-}
-
-// Parse reads a configuration from YAML; what it leaves out is as in Default. A key that is none, or is there twice, is an
-// error, which names the file, the line and the column.
-func Parse(file string, text []byte) (Config, error) {
-	c := Default()
-	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c)
-	if errors.Is(err, io.EOF) { // nothing but comments
-		return Default(), nil
-	}
-	if bad := yaml.Error(nil); errors.As(err, &bad) {
-		at := ""
-		if tk := bad.GetToken(); tk != nil && tk.Position != nil {
-			at = fmt.Sprintf(":%d:%d", tk.Position.Line, tk.Position.Column)
-		}
-		return c, fmt.Errorf("%s%s: %s", file, at, bad.GetMessage())
-	}
-	if err != nil {
-		return c, fmt.Errorf("%s: %w", file, err)
-	}
-	return c, nil
 }
 
 // Default is the configuration where nothing is said.

@@ -59,6 +59,27 @@ func TestParseSaysWhere(t *testing.T) {
 	}
 }
 
+// TestParseNamesTheKey: of a value of the wrong kind it says which key has it, and what it
+// has to be, in no words of Go.
+func TestParseNamesTheKey(t *testing.T) {
+	for text, want := range map[string]string{
+		"behind_proxy: 10.0.0.0/8\n":                "f.yaml:1:15: behind_proxy has to be a list",
+		"aggregation: {off: maybe}\n":               "f.yaml:1:20: aggregation.off has to be true or false",
+		"aggregation:\n  off: [true]\n":             "f.yaml:2:8: aggregation.off has to be true or false",
+		"tls: cert.pem\n":                           "f.yaml:1:6: tls has to be a section",
+		"prices: {default: [1]}\n":                  "f.yaml:1:19: prices.default has to be a section",
+		"prices:\n  refresh: {providers: openai}\n": "f.yaml:2:24: prices.refresh.providers has to be a list",
+		"imported_hashes: 1\n":                      "f.yaml:1:18: imported_hashes has to be true or false",
+		"- listen\n":                                "f.yaml:1:1: the file has to be a section",
+		"aggregation: {evry: 1m}\n":                 "f.yaml:1:15: unknown field \"evry\"",
+	} {
+		_, err := Parse("f.yaml", []byte(text))
+		if assert.ErrorContains(t, err, want, text) {
+			assert.NotContains(t, err.Error(), "Go ", text)
+		}
+	}
+}
+
 // TestCheckListensWhereSecretsAreSafe: in the clear on this machine alone.
 func TestCheckListensWhereSecretsAreSafe(t *testing.T) {
 	for address, alone := range map[string]bool{

@@ -36,6 +36,8 @@ type metrics struct {
 	refreshes map[string]int64    // by result
 	refreshed time.Time           // when prices were last refreshed
 	quotas    quotas
+	accepted  int64 // prices
+	held      int64 // prices that the last refresh held back
 }
 
 // quotaLabels is how many labels have a series of their own.
@@ -124,12 +126,13 @@ func (m *metrics) setLeading(leading bool) {
 	}
 }
 
-func (m *metrics) onRefresh(err error) {
+func (m *metrics) onRefresh(report budget.PriceReport, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refreshes[result(err)]++
+	m.accepted += int64(len(report.Accepted))
 	if err == nil {
-		m.refreshed = m.now()
+		m.refreshed, m.held = m.now(), int64(len(report.Held))
 	}
 }
 
@@ -226,6 +229,8 @@ func (m *metrics) writeOwn(w io.Writer) {
 	family{"dynalimit_keeper_items_purged_total", "counter", "Items that sweeps of this process removed for deletions."}.one(w, float64(m.deletions.Purged))
 	by(w, family{"dynalimit_keeper_sweeps_total", "counter", "Sweeps of this process, by result."}, "result", m.sweeps)
 	by(w, family{"dynalimit_keeper_price_refreshes_total", "counter", "Refreshes of prices, by result."}, "result", m.refreshes)
+	family{"dynalimit_keeper_prices_accepted_total", "counter", "Prices that refreshes took from the list."}.one(w, float64(m.accepted))
+	family{"dynalimit_keeper_prices_held", "gauge", "Prices that the last refresh held back; the log has each with its reason."}.one(w, float64(m.held))
 	m.age(w, "dynalimit_keeper_sweep_lag_seconds", "Time since this process last swept; none if it never did.", m.swept)
 	m.age(w, "dynalimit_keeper_price_lag_seconds", "Time since this process last refreshed prices; none if it never did.", m.refreshed)
 }

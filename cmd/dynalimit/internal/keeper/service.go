@@ -203,8 +203,13 @@ func (s *Service) MetricsURL() string {
 	return "http://" + s.opsListen.Addr().String()
 }
 
-// ready reports whether requests are to be sent here.
-func (s *Service) ready() bool { return !s.ending.Load() && s.keeper.Health().Ready }
+// ready reports whether requests are to be sent here. While DynamoDB does not answer, no other
+// process is better off: so it is as long as some are served, from memory or into the spool.
+func (s *Service) ready() bool {
+	health, policies := s.keeper.Health(), s.config.OnUnavailable
+	serves := policies.Recommend.Policy != budget.Refuse || policies.Reserve.Policy == budget.Allow || s.config.Spool != "" && policies.Submit.Policy != budget.Refuse
+	return !s.ending.Load() && (health.Ready || health.Open && serves)
+}
 
 // Serve serves until ctx ends, then takes no more requests, lets those under way end, and
 // writes what they have to write. It returns what went wrong; nothing if it ended in order.

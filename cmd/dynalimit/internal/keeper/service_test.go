@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp"
 	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -179,6 +180,35 @@ func TestServiceFinishesWhatIsUnderWay(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
+// TestServiceIsReadyWhileItServes: an outage of DynamoDB takes no process from its load
+// balancer as long as models are chosen without it.
+func TestServiceIsReadyWhileItServes(t *testing.T) {
+	for policy, want := range map[budget.Policy]int{budget.PolicyDefault: http.StatusOK, budget.Refuse: http.StatusServiceUnavailable} {
+		r := start(t, func(c *Config) { c.OnUnavailable.Recommend = Policy{policy} }, nil)
+		token := r.login(t)
+		selected := func() {
+			q, err := http.NewRequest(http.MethodGet, r.URL()+"/api/v1/orgs/"+demoOrg+"/apps/"+demoApp+"/model-selection?force_check=true", nil) //nolint:noctx // this machine
+			require.NoError(t, err)
+			q.Header.Set("Authorization", "Bearer "+token)
+			answer, err := r.http.Do(q)
+			require.NoError(t, err)
+			answer.Body.Close()
+		}
+		selected() // so that it is known that the token was not revoked
+		r.gate.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
+		require.Eventually(t, func() bool {
+			selected()
+			return r.keeper.Health().Open
+		}, 20*time.Second, 10*time.Millisecond)
+		status, _ := r.get(t, r.MetricsURL()+"/ready")
+		assert.Equal(t, want, status, policy)
+		status, _ = r.get(t, r.MetricsURL()+"/live")
+		assert.Equal(t, http.StatusOK, status)
+		r.gate.db.SetFaults(nil)
+		require.Eventually(t, func() bool { status, _ := r.get(t, r.MetricsURL()+"/ready"); return status == http.StatusOK }, 60*time.Second, 20*time.Millisecond)
+	}
+}
+
 // TestServiceCutsSlowAndLargeHeaders: who does not send a header in time, or sends too
 // much of it, is cut off.
 func TestServiceCutsSlowAndLargeHeaders(t *testing.T) {
@@ -234,6 +264,59 @@ func TestServiceSpeaksTLS(t *testing.T) {
 	assert.ErrorContains(t, err, "protocol version")
 }
 
+// TestServiceBoundsHTTP2: a client that speaks HTTP/2 has the bounds that others have: for a
+// header, and for a body that does not come.
+func TestServiceBoundsHTTP2(t *testing.T) {
+	files := certificateFiles(t)
+	writeCertificate(t, files, 7)
+	r := start(t, func(c *Config) { c.TLS = files }, func(s *Service) {
+		require.Equal(t, readTime, s.api.ReadTimeout)
+		s.api.ReadTimeout = 300 * time.Millisecond
+	})
+	h2 := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} //nolint:gosec // its own certificate
+	defer h2.CloseIdleConnections()
+	ask := func(method string, body io.Reader, header string) (*http.Response, error) {
+		q, err := http.NewRequestWithContext(t.Context(), method, r.URL()+"/auth/token", body)
+		require.NoError(t, err)
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("X-Large", header)
+		answer, err := h2.RoundTrip(q)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, answer.Body)
+			answer.Body.Close()
+		}
+		return answer, err
+	}
+	answer, err := ask(http.MethodPost, strings.NewReader("{}"), "small")
+	require.NoError(t, err)
+	assert.Equal(t, 2, answer.ProtoMajor)
+	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
+	answer, err = ask(http.MethodPost, strings.NewReader("{}"), strings.Repeat("x", 2*headerBytes))
+	assert.True(t, err != nil || answer.StatusCode == http.StatusRequestHeaderFieldsTooLarge, "a header of 32 KiB")
+	body, never := io.Pipe()
+	defer never.Close()
+	answer, err = ask(http.MethodPost, body, "small")
+	assert.True(t, err != nil || answer.StatusCode == http.StatusRequestTimeout, "a body that does not come: %v", answer)
+}
+
+// TestServiceEchoesNoText: an id of a request comes back only if it can be one.
+func TestServiceEchoesNoText(t *testing.T) {
+	r := start(t, nil, nil)
+	for id, echoed := range map[string]bool{
+		"7c9e6679-7425-40de-944b-e07fc1f90ae7": true, "a.b_c": true,
+		"a b": false, "a\tb": false, "<script>": false, `a"b`: false, "\u202eb": false, strings.Repeat("x", 65): false, "-a": false, "": false,
+	} {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+"/health", nil)
+		require.NoError(t, err)
+		q.Header.Set("X-Request-Id", id)
+		answer, err := r.http.Do(q)
+		require.NoError(t, err)
+		answer.Body.Close()
+		assert.Equal(t, echoed, answer.Header.Get("X-Request-Id") == id, "%q", id)
+		assert.NotEmpty(t, answer.Header.Get("X-Request-Id"))
+	}
+}
+
 // TestServiceThrottlesTheClientOfAProxy: failed logins count for the client that the proxy
 // names, and a client cannot choose whom they count for.
 func TestServiceThrottlesTheClientOfAProxy(t *testing.T) {
@@ -271,6 +354,11 @@ func TestServiceSharesWithOriginsItIsToldOf(t *testing.T) {
 		"somebody else":  {[]string{console}, "https://evil.example.com", ""},
 		"another scheme": {[]string{console}, "http://console.example.com", ""},
 		"no page":        {[]string{console}, "", ""},
+		"a file":         {[]string{console}, "null", ""},
+		"one below it":   {[]string{console}, console + ".evil.com", ""},
+		"with a port":    {[]string{console}, console + ":8443", ""},
+		"other case":     {[]string{console}, "https://Console.example.com", ""},
+		"one of its own": {[]string{console}, "https://a.console.example.com", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, func(c *Config) { c.CORSOrigins = test.origins }, nil)

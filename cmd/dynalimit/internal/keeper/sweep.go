@@ -87,7 +87,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 func (s *Service) refreshPrices(ctx context.Context) {
 	r, err := prices.New(s.keeper, s.parts.Prices, &prices.Options{
 		Providers: s.config.Prices.Refresh.Providers, Every: time.Duration(s.config.Prices.Refresh.Every), Logger: s.parts.Logger,
-		OnReport: func(_ context.Context, _ budget.PriceReport, err error) { s.metrics.onRefresh(err) },
+		OnReport: func(_ context.Context, report budget.PriceReport, err error) { s.metrics.onRefresh(report, err) },
 	})
 	if err == nil {
 		err = r.Run(ctx)
