@@ -20,7 +20,6 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/budget"
-	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -61,7 +60,7 @@ func newProcess(t *testing.T, db *ddbmem.DB) *process {
 // says is what the metrics say of a series.
 func (p *process) says(series string) string {
 	var text bytes.Buffer
-	p.metrics.write(&text, true, budget.Health{}, credentials.Stats{})
+	p.metrics.write(&text, readings{ready: true})
 	_, rest, _ := strings.Cut(text.String(), "\n"+series+" ")
 	value, _, _ := strings.Cut(rest, "\n")
 	return value
