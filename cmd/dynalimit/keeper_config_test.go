@@ -26,7 +26,7 @@ func TestKeeperTakesFlagsBeforeEnvironmentBeforeFile(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		for name, value := range env {
 			t.Setenv(name, value)
-			defer os.Unsetenv(name)
+			defer func() { require.NoError(t, os.Unsetenv(name)) }()
 		}
 		all := &commands{}
 		_, err := newParser(t.Context(), all, &term.Output{}, nil).Parse(append([]string{"keeper", "serve", "--config", file}, args...))

@@ -91,7 +91,7 @@ func Parse(file string, text []byte) (Config, error) {
 // has to be.
 func misfit(text []byte, bad yaml.Error) string {
 	want := ""
-	switch e := bad.(type) { //nolint:errorlint // it was unwrapped
+	switch e := bad.(type) {
 	case *yaml.TypeError:
 		want = map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Slice: "sequence", reflect.Struct: "mapping", reflect.Map: "mapping"}[e.DstType.Kind()]
 	case *yaml.UnexpectedNodeTypeError:
