@@ -362,8 +362,11 @@ func hostileToKeepers() []iamCall {
 		call("PutItem", limits, "ENTITY#login:1", "l_rpm_cp"), call("UpdateItem", limits, "ENTITY#login:1", "l_rpm_cp"), call("DeleteItem", limits, "ENTITY#login:1"),
 		call("UpdateItem", limits, "SYSTEM#", "b_rpm_tk"), call("PutItem", limits, "SYSTEM#"), call("PutItem", limits, "TAIL#usage"), call("DeleteItem", limits, "KEEPER-SWEEP#"),
 		call("UpdateItem", limits, "us/ENTITY#login:1", "b_rpm_tk"), call("GetItem", limits, "us/ENTITY#1"), call("GetItem", limits, "AUDIT#ENTITY#1"),
-		{"secretsmanager:GetSecretValue", "arn:aws:secretsmanager:us-east-1:123456789012:secret:other-AbCdEf", nil}, {"secretsmanager:PutSecretValue", keysetARN, nil},
-		{"s3:GetObject", "arn:aws:s3:::acme-prices/other.json", nil}, {"s3:PutObject", priceListARN, nil}, {"s3:ListBucket", "arn:aws:s3:::acme-prices", nil},
+		{"secretsmanager:GetSecretValue", "arn:aws:secretsmanager:us-east-1:123456789012:secret:other-AbCdEf", nil},
+		{"secretsmanager:PutSecretValue", keysetARN, nil},
+		{"s3:GetObject", "arn:aws:s3:::acme-prices/other.json", nil},
+		{"s3:PutObject", priceListARN, nil},
+		{"s3:ListBucket", "arn:aws:s3:::acme-prices", nil},
 	}
 	for _, bounded := range []struct{ action, table string }{ // of which nobody says where they write, or what
 		{"PutItem", controlARN}, {"UpdateItem", controlARN}, {"DeleteItem", controlARN}, {"GetItem", limits}, {"BatchGetItem", limits}, {"PutItem", limits},
