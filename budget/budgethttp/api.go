@@ -112,10 +112,12 @@ func refused(status int, message string, found []error) *wire.Error {
 	}
 	var fields []wire.FieldError
 	for _, err := range found {
-		field, reason := "", err.Error()
-		if d, ok := err.(huma.ErrorDetailer); ok {
+		var field, reason string
+		if d, ok := err.(huma.ErrorDetailer); ok { // its text has the whole object, once for each of its names
 			detail := d.ErrorDetail()
 			field, reason = strings.TrimPrefix(detail.Location, "body."), detail.Message
+		} else {
+			reason = err.Error()
 		}
 		fields = append(fields, wire.FieldError{Field: short(field), Reason: short(reason)})
 	}

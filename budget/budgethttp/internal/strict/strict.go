@@ -14,8 +14,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep objects and arrays may be nested.
-const MaxDepth = 16
+const (
+	// MaxDepth is how deep objects and arrays may be nested.
+	MaxDepth = 16
+	// MaxValues is how many values a document may have: one of two bytes takes a hundred when
+	// it has been read. A full batch has 1,900.
+	MaxValues = 4000
+)
 
 // Error says what is wrong with a document.
 type Error struct {
@@ -65,7 +70,7 @@ func (p *place) String() string {
 
 // Unmarshal reads one document into v, a pointer. Beside what encoding/json refuses, it
 // refuses with an *Error: a byte order mark, bytes that are no UTF-8, nesting deeper than
-// MaxDepth, a name twice in an object, null, data after the document, names that are no
+// MaxDepth, more than MaxValues values, a name twice in an object, null, data after the document, names that are no
 // field of v or are one in another case. Types of v that read themselves are given what
 // they stand for as it is.
 func Unmarshal(data []byte, v any) error {
@@ -104,7 +109,8 @@ func Check(data []byte) error {
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	if err := value(dec, nil, 0); err != nil {
+	c := &checker{Decoder: dec, left: MaxValues}
+	if err := c.value(nil, 0); err != nil {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
@@ -113,37 +119,46 @@ func Check(data []byte) error {
 	return nil
 }
 
-func value(dec *json.Decoder, at *place, depth int) error {
-	token, err := next(dec)
+// checker reads a document once, and keeps nothing of it.
+type checker struct {
+	*json.Decoder
+	left int // values that it may have yet
+}
+
+func (c *checker) value(at *place, depth int) error {
+	token, err := c.next()
 	if err != nil {
 		return err
+	}
+	if c.left--; c.left < 0 {
+		return refused(nil, "has more than %d values", MaxValues)
 	}
 	switch token {
 	case nil:
 		return refused(at, "is null: leave it out instead")
 	case json.Delim('{'):
-		return object(dec, at, depth+1)
+		return c.object(at, depth+1)
 	case json.Delim('['):
-		return array(dec, at, depth+1)
+		return c.array(at, depth+1)
 	}
 	return nil
 }
 
-func next(dec *json.Decoder) (json.Token, error) {
-	token, err := dec.Token()
+func (c *checker) next() (json.Token, error) {
+	token, err := c.Token()
 	if err != nil {
-		return nil, refused(nil, "is no JSON, from byte %d on", dec.InputOffset())
+		return nil, refused(nil, "is no JSON, from byte %d on", c.InputOffset())
 	}
 	return token, nil
 }
 
-func object(dec *json.Decoder, at *place, depth int) error {
+func (c *checker) object(at *place, depth int) error {
 	if depth > MaxDepth {
 		return refused(nil, "is nested deeper than %d", MaxDepth)
 	}
 	seen := map[string]bool{}
-	for dec.More() {
-		token, err := next(dec)
+	for c.More() {
+		token, err := c.next()
 		if err != nil {
 			return err
 		}
@@ -155,24 +170,24 @@ func object(dec *json.Decoder, at *place, depth int) error {
 			return refused(at.field(name), "is there twice")
 		}
 		seen[name] = true
-		if err := value(dec, at.field(name), depth); err != nil {
+		if err := c.value(at.field(name), depth); err != nil {
 			return err
 		}
 	}
-	_, err := next(dec)
+	_, err := c.next()
 	return err
 }
 
-func array(dec *json.Decoder, at *place, depth int) error {
+func (c *checker) array(at *place, depth int) error {
 	if depth > MaxDepth {
 		return refused(nil, "is nested deeper than %d", MaxDepth)
 	}
-	for i := 0; dec.More(); i++ {
-		if err := value(dec, at.element(i), depth); err != nil {
+	for i := 0; c.More(); i++ {
+		if err := c.value(at.element(i), depth); err != nil {
 			return err
 		}
 	}
-	_, err := next(dec)
+	_, err := c.next()
 	return err
 }
 

@@ -32,6 +32,7 @@ func TestWhatCanBeReadInOneWayIsRead(t *testing.T) {
 	for _, text := range []string{
 		`{}`, ` {"name":"x"} `, "{\"name\":\"x\"}\n", `{"tags":{"a":"1","A":"2"}}`, `{"count":1,"inner":{"count":2}}`,
 		`{"many":[{"count":1},{}],"map":{"x":{"count":1}}}`, `{"raw":{"anything":[1,{"count":"x"}]}}`, `{"at":"2026-01-23T15:30:45Z"}`,
+		`{"raw":[` + strings.Repeat("1,", MaxValues-3) + `1]}`,
 		`{"raw":` + strings.Repeat("[", MaxDepth-1) + strings.Repeat("]", MaxDepth-1) + `}`,
 	} {
 		var d document
@@ -78,6 +79,7 @@ func TestWhatCanBeReadInTwoWaysIsRefused(t *testing.T) {
 		`{"at":"yesterday"}`: "cannot be read",
 		strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1):           "deeper than 16",
 		strings.Repeat(`{"a":`, MaxDepth+1) + "1" + strings.Repeat("}", MaxDepth+1): "deeper than 16",
+		"[" + strings.Repeat("1,", MaxValues) + "1]":                                "more than 4000 values",
 		strings.Repeat("[", 1_000_000):                                              "deeper than 16",
 	} {
 		var d document
@@ -93,7 +95,7 @@ func TestWhatCanBeReadInTwoWaysIsRefused(t *testing.T) {
 // Where a value stands is not written out for each: a long name that many values are below
 // takes the room of one.
 func TestLongNamesTakeTheirRoomOnce(t *testing.T) {
-	const values = 10_000
+	const values = MaxValues - 3
 	name := strings.Repeat("x", 64<<10)
 	fields := make([]string, values)
 	for i := range fields {
