@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -168,13 +167,6 @@ func (w *world) spend(app, label string, micros int64) {
 	_, err := w.a.keeper.Adjust(w.t.Context(), orgO, app, budget.Adjustment{Label: label, DeltaMicros: micros, Reason: "test"})
 	require.NoError(w.t, err)
 	w.clock.Advance(6 * time.Second) // past the staleness of the other node
-}
-
-// downFor drops every request of some operations.
-func downFor(operations ...string) ddbmem.FaultFunc {
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		return ddbmem.Fault{Drop: slices.Contains(operations, r.Operation)}
-	}
 }
 
 // slow lets every write take its time.
