@@ -272,3 +272,20 @@ func FuzzTokens(f *testing.F) {
 		assert.Equal(t, ErrInvalid, err)
 	})
 }
+
+// A token of another issuer or for another audience is none, though its key is the same,
+// also where those are read that have expired.
+func TestTokensOfAnotherIssuerAreRefused(t *testing.T) {
+	b := newBench(t)
+	for _, o := range []Options{{Issuer: "https://other.example.com", Audience: audience}, {Issuer: issuer, Audience: "other"}} {
+		o.Keys, o.Now = b.keys, func() time.Time { return b.now }
+		other, err := New(o)
+		require.NoError(t, err)
+		text, err := other.Sign(claims())
+		require.NoError(t, err)
+		_, err = b.Parse(text)
+		require.ErrorIs(t, err, ErrInvalid)
+		_, err = b.ParseLate(text)
+		require.ErrorIs(t, err, ErrInvalid)
+	}
+}
