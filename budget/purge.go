@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -41,10 +42,8 @@ func (d *deletion) purge(ctx context.Context) error {
 	}
 	over := d.work.since().Add(d.purgeAfter())
 	for left := d.how.Pages; ; {
-		if d.work.Pass != secondPass && !d.now().Before(over) {
-			if err := d.move(ctx, d.work.at(secondPass, store.Key{})); err != nil {
-				return err
-			}
+		if err := d.beginSecond(ctx, over); err != nil {
+			return err
 		}
 		if d.work.Pass == waitsForSecond {
 			d.report.Again = over
@@ -69,6 +68,14 @@ func (d *deletion) purge(ctx context.Context) error {
 	}
 }
 
+// beginSecond begins the second pass if it is time.
+func (d *deletion) beginSecond(ctx context.Context, over time.Time) error {
+	if d.work.Pass == secondPass || d.now().Before(over) {
+		return nil
+	}
+	return d.move(ctx, d.work.at(secondPass, store.Key{}))
+}
+
 // errPages says that there are further pages than may be read.
 var errPages = errors.New("budget: there are further pages")
 
@@ -80,16 +87,8 @@ func (d *deletion) purgePages(ctx context.Context, left *int) error {
 		if err != nil {
 			return err
 		}
-		d.report.Scanned += page.Scanned
-		mine := slices.DeleteFunc(page.Keys, func(key store.Key) bool { return !ledger.Belongs(key, d.org, d.app) })
-		for some := range slices.Chunk(mine, purgedTogether) {
-			if err := d.remove(ctx, some); err != nil {
-				return err
-			}
-			d.report.Purged += len(some)
-		}
-		if d.how.Progress != nil {
-			d.how.Progress(d.report)
+		if err := d.purgePage(ctx, page); err != nil {
+			return err
 		}
 		if page.Last == (store.Key{}) {
 			return nil
@@ -100,6 +99,22 @@ func (d *deletion) purgePages(ctx context.Context, left *int) error {
 		if *left--; *left == 0 {
 			return errPages
 		}
+	}
+	return nil
+}
+
+// purgePage removes the tenant's items of a page.
+func (d *deletion) purgePage(ctx context.Context, page store.Page) error {
+	d.report.Scanned += page.Scanned
+	mine := slices.DeleteFunc(page.Keys, func(key store.Key) bool { return !ledger.Belongs(key, d.org, d.app) })
+	for some := range slices.Chunk(mine, purgedTogether) {
+		if err := d.remove(ctx, some); err != nil {
+			return err
+		}
+		d.report.Purged += len(some)
+	}
+	if d.how.Progress != nil {
+		d.how.Progress(d.report)
 	}
 	return nil
 }
