@@ -130,15 +130,24 @@ func (c *charges) settleHold(ctx context.Context, ref *ledger.Hold, entry Spoole
 	if ref != nil {
 		o.Settles(ref)
 	}
-	if err := c.write(ctx, o); err != nil {
+	if err := c.writeSettlement(ctx, o, ref); err != nil {
 		return Receipt{}, asUnavailable("Settle", err)
 	}
+	return c.receipt(ctx, t, usage.Label, o.Verdict)
+}
+
+// writeSettlement writes a settlement. The record stays counted even if a hold that was moved
+// cannot be given back: it ends with its lease.
+func (c *charges) writeSettlement(ctx context.Context, o *ledger.Operation, ref *ledger.Hold) error {
+	if err := c.write(ctx, o); err != nil {
+		return err
+	}
 	if o.Missed() {
-		if err := c.giveBackMoved(ctx, ref); err != nil { // it ends with its lease
+		if err := c.giveBackMoved(ctx, ref); err != nil {
 			c.opts.Logger.WarnContext(ctx, "budget: giving back a hold that was extended meanwhile", "hold", ref.ID, "error", err)
 		}
 	}
-	return c.receipt(ctx, t, usage.Label, o.Verdict)
+	return nil
 }
 
 // Release gives the hold back because the call was not made. After Settle, after Release
