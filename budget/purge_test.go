@@ -25,7 +25,7 @@ func replaced(t *testing.T, w *world, k *Keeper) {
 	how := Deletion{Purge: true, Revoke: revokeNothing}
 	_, err := k.DeleteOrg(ctx, orgO, how)
 	require.NoError(t, err)
-	w.clock.advance(purgeAfter)
+	w.clock.Advance(purgeAfter)
 	report, err := k.DeleteOrg(ctx, orgO, how)
 	require.NoError(t, err)
 	require.True(t, report.Complete)
@@ -34,7 +34,7 @@ func replaced(t *testing.T, w *world, k *Keeper) {
 	_, err = k.PutApp(ctx, orgO, App{ID: appA})
 	require.NoError(t, err)
 	u := call(1)
-	u.Time = w.clock.now()
+	u.Time = w.clock.Now()
 	_, err = k.Submit(ctx, orgO, appA, u)
 	require.NoError(t, err)
 	_, err = k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Hour)
@@ -76,7 +76,7 @@ func TestADeletionThatWasOvertakenTouchesNothing(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, stopped.Load())
 			assert.False(t, report.Complete)
-			assert.Equal(t, w.clock.now(), report.Again)
+			assert.Equal(t, w.clock.Now(), report.Again)
 			assert.False(t, revokedLate)
 			assert.Equal(t, 1, held(w, orgO))
 			assert.Equal(t, at == "Scan", report.Released > 0, "holds of before it was put again")
@@ -120,13 +120,13 @@ func TestAPurgeGoesOnWhereItStopped(t *testing.T) {
 	others := len(w.items("")) - len(belonging(w, orgO, ""))
 	read := scans(w)
 	how := Deletion{Purge: true, Pages: 1, Revoke: revokeNothing}
-	deleted := w.clock.now()
+	deleted := w.clock.Now()
 	steps := func() (last DeletionReport) {
 		t.Helper()
 		for i := range 100 {
 			report, err := []*Keeper{w.a, w.b}[i%2].DeleteOrg(t.Context(), orgO, how)
 			require.NoError(t, err)
-			if report.Complete || report.Again.After(w.clock.now()) {
+			if report.Complete || report.Again.After(w.clock.Now()) {
 				return report
 			}
 			require.Equal(t, int64(i+1), read.Load())
@@ -142,7 +142,7 @@ func TestAPurgeGoesOnWhereItStopped(t *testing.T) {
 	steps()
 	assert.Zero(t, read.Load(), "there is nothing to do until then")
 	w.submit(late, call(77)) // it has not noticed
-	w.clock.advance(purgeAfter)
+	w.clock.Advance(purgeAfter)
 	assert.True(t, steps().Complete)
 	assert.Equal(t, pages, read.Load())
 	assert.Empty(t, belonging(w, orgO, ""))
@@ -173,7 +173,7 @@ func TestDeletionsAreFinished(t *testing.T) {
 		assert.False(t, report.More)
 		assert.Positive(t, report.Purged)
 		assert.Equal(t, map[string]bool{orgO + "/": true, orgO + "/" + appA: true, orgO + "/" + appB: true, orgO + "/" + appA + "2": true}, revoked)
-		w.clock.advance(purgeAfter)
+		w.clock.Advance(purgeAfter)
 		for {
 			how.Pages = 1
 			report, err = w.b.FinishDeletions(ctx, how)

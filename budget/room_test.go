@@ -226,16 +226,16 @@ func TestAReservationGoesByOneInstant(t *testing.T) {
 			next := hardOrg()
 			change(&next)
 			w.org(next)
-			w.clock.set(midnight.Add(-time.Millisecond))
+			w.clock.Set(midnight.Add(-time.Millisecond))
 			w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
 				if r.Operation == "UpdateItem" { // of the app, which nobody knew
-					w.clock.set(midnight)
+					w.clock.Set(midnight)
 				}
 				return ddbmem.Fault{}
 			})
 			h := w.reserve(w.a, 1_000_000)
 			w.db.SetFaults(nil)
-			require.Equal(t, midnight, w.clock.now())
+			require.Equal(t, midnight, w.clock.Now())
 			assert.Equal(t, "20260123", h.Day)
 			assert.Equal(t, int64(1_000_000), w.total(appA, "premium", "20260123").HeldMicros)
 			require.NoError(t, h.Release(t.Context()))

@@ -17,9 +17,9 @@ func TestStatsOfWhatIsKnown(t *testing.T) {
 	for range 3 {
 		w.recommend(w.b, appA)
 	}
-	w.clock.advance(6 * time.Second) // past the staleness
+	w.clock.Advance(6 * time.Second) // past the staleness
 	w.recommend(w.b, appA)
-	w.clock.advance(time.Minute) // past the time of a configuration too
+	w.clock.Advance(time.Minute) // past the time of a configuration too
 	w.recommend(w.b, appA)
 	s := w.b.Stats()
 	s.QuotaPercent = nil
@@ -46,17 +46,17 @@ func TestStatsOfQuotas(t *testing.T) {
 			w.recommend(w.b, appA)
 			assert.Equal(t, map[string]float64{"premium": 82.5, "standard": 120, "economy": 0}, w.b.Stats().QuotaPercent)
 
-			w.clock.advance(nearFor - time.Second)
+			w.clock.Advance(nearFor - time.Second)
 			w.recommend(w.b, appB)
-			w.clock.advance(time.Second)
+			w.clock.Advance(time.Second)
 			assert.Equal(t, map[string]float64{"premium": 40, "standard": 120, "economy": 0}, w.b.Stats().QuotaPercent, "of who asked lately")
-			w.clock.advance(nearFor)
+			w.clock.Advance(nearFor)
 			assert.Empty(t, w.b.Stats().QuotaPercent)
 
-			w.clock.set(w.recommend(w.b, appB).ResetAt.Add(-time.Second))
+			w.clock.Set(w.recommend(w.b, appB).ResetAt.Add(-time.Second))
 			w.recommend(w.b, appB)
 			assert.Len(t, w.b.Stats().QuotaPercent, 3)
-			w.clock.advance(time.Second)
+			w.clock.Advance(time.Second)
 			assert.Empty(t, w.b.Stats().QuotaPercent, "of a day that is over")
 			w.recommend(w.b, appB)
 			assert.Equal(t, map[string]float64{"premium": 0, "standard": 0, "economy": 0}, w.b.Stats().QuotaPercent)
@@ -74,7 +74,7 @@ func TestStatsOfHoldsAndFurtherQuotas(t *testing.T) {
 	w.org(o)
 	hold, err := w.a.Reserve(t.Context(), orgO, appA, "premium", 5_000_000, time.Minute)
 	require.NoError(t, err)
-	w.clock.advance(6 * time.Second)
+	w.clock.Advance(6 * time.Second)
 	w.recommend(w.b, appA)
 	assert.Equal(t, map[string]float64{"premium": 50, "standard": 50}, w.b.Stats().QuotaPercent, "the month's quota binds both")
 	require.NoError(t, hold.Release(t.Context()))
