@@ -200,7 +200,7 @@ func TestDocumentedPermissions(t *testing.T) {
 func documentedActions(t *testing.T, n int) []string {
 	t.Helper()
 	blocks := fences(readText(t, "docs/permissions.md"), "json")
-	require.Len(t, blocks, 6, "who serves calls, reads, administers, adds up usage, archives and follows the stream")
+	require.Len(t, blocks, 7, "who serves calls, reads, administers, adds up usage, archives, follows the stream and serves budgets")
 	var documented policy
 	require.NoError(t, json.Unmarshal([]byte(blocks[n]), &documented))
 	var names []string

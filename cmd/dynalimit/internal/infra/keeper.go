@@ -52,6 +52,10 @@ func keeperRole(o Options) Role {
 			Resources: []Resource{{Table: controlTable}}, Conditions: bounded(leadingKeys, []string{"ORG#*", "PRICELIST#*"}),
 		},
 		{
+			Sid: "Purge", About: "That a deletion stands still, while what it deletes goes.", Actions: actions("ConditionCheckItem"),
+			Resources: []Resource{{Table: controlTable}}, Conditions: bounded(leadingKeys, []string{"ORG#*"}),
+		},
+		{
 			Sid: "Spend", About: "What is held, what was spent, and what was charged by hand.", Actions: actions("DeleteItem", "PutItem", "UpdateItem"),
 			Resources: []Resource{{Table: usageTable}},
 		},

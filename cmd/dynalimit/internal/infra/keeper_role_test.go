@@ -355,7 +355,7 @@ func hostileToKeepers() []iamCall {
 		return c
 	}
 	calls := []iamCall{
-		call("PutItem", controlARN, "KEYRING", "hash"), call("UpdateItem", controlARN, "KEYRING", "hash"), call("DeleteItem", controlARN, "KEYRING"), // provisioning keys
+		call("PutItem", controlARN, "KEYRING", "hash"), call("ConditionCheckItem", controlARN, "KEYRING"), call("UpdateItem", controlARN, "KEYRING", "hash"), call("DeleteItem", controlARN, "KEYRING"), // provisioning keys
 		call("UpdateItem", controlARN, "AUDIT#ORG#"+org, "details"), call("DeleteItem", controlARN, "AUDIT#ORG#"+org),
 		call("UpdateItem", controlARN, "PRICE#"+premiumID, "rows"), call("DeleteItem", controlARN, "PRICE#"+premiumID),
 		call("DeleteItem", controlARN, "REVOKED#TOKEN#1"), call("UpdateItem", controlARN, "REVOKED#TOKEN#1", "ttl_epoch"), call("DeleteItem", controlARN, "CLIENT#org-"+org),
@@ -369,7 +369,7 @@ func hostileToKeepers() []iamCall {
 		{"s3:ListBucket", "arn:aws:s3:::acme-prices", nil},
 	}
 	for _, bounded := range []struct{ action, table string }{ // of which nobody says where they write, or what
-		{"PutItem", controlARN}, {"UpdateItem", controlARN}, {"DeleteItem", controlARN}, {"GetItem", limits}, {"BatchGetItem", limits}, {"PutItem", limits},
+		{"PutItem", controlARN}, {"UpdateItem", controlARN}, {"DeleteItem", controlARN}, {"ConditionCheckItem", controlARN}, {"GetItem", limits}, {"BatchGetItem", limits}, {"PutItem", limits},
 	} {
 		calls = append(calls, call(bounded.action, bounded.table, "", "b_rpm_tk"))
 	}

@@ -158,6 +158,21 @@ resource "aws_iam_policy" "keeper" {
             }
           }
         },
+        # That a deletion stands still, while what it deletes goes.
+        {
+          Sid      = "Purge"
+          Effect   = "Allow"
+          Action   = ["dynamodb:ConditionCheckItem"]
+          Resource = [local.budget_control_table_arn]
+          Condition = {
+            "ForAllValues:StringLike" = {
+              "dynamodb:LeadingKeys" = "ORG#*"
+            }
+            Null = {
+              "dynamodb:LeadingKeys" = "false"
+            }
+          }
+        },
         # What is held, what was spent, and what was charged by hand.
         {
           Sid      = "Spend"
