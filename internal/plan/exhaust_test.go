@@ -368,11 +368,13 @@ func (c exhaustCase) String() string {
 // with whatever slack, and however an administrator fills the bucket; and where no answer is lost the bucket always holds
 // burst − queue, less at most one slack, exactly that without.
 func TestExhaustive(t *testing.T) {
-	for _, c := range exhaustCases {
+	cases := exhaustCases
+	if n, err := strconv.Atoi(os.Getenv("DYNALIMIT_HISTORIES")); err == nil && n <= 10 {
+		// Such a run is for the race detector, and one goroutine visits these states.
+		cases = slices.DeleteFunc(slices.Clone(cases), func(c exhaustCase) bool { return c.burst > 2 })
+	}
+	for _, c := range cases {
 		t.Run(c.String(), func(t *testing.T) {
-			if n, err := strconv.Atoi(os.Getenv("DYNALIMIT_HISTORIES")); err == nil && n <= 10 && c.burst > 2 {
-				t.Skip("it has a million states and one goroutine: a run of few histories is for the race detector")
-			}
 			x := newExhaustion(c, exhaustRules{})
 			require.Empty(t, x.explore(t))
 			t.Logf("%d states, complete", len(x.seen))
