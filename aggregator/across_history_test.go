@@ -90,7 +90,11 @@ func (w *world) law() map[string]int64 {
 // TestCallsOfALimiterAcrossAFullHourCountOnce: whichever levels of an acquire, and of its
 // settling, are written before a full hour, and whichever after it.
 func TestCallsOfALimiterAcrossAFullHourCountOnce(t *testing.T) {
-	for _, before := range [][]string{nil, {"key-0"}, {"team"}, {"org"}, {"key-0", "team"}, {"key-0", "org"}, {"team", "org"}, {"key-0", "team", "org"}} {
+	levels := [][]string{nil, {"key-0"}, {"team"}, {"org"}, {"key-0", "team"}, {"key-0", "org"}, {"team", "org"}, {"key-0", "team", "org"}}
+	if histories(t) <= 10 { // for the race detector
+		levels = levels[3:5]
+	}
+	for _, before := range levels {
 		t.Run(strings.Join(before, "+"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := agency(t, 1)

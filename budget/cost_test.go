@@ -349,12 +349,15 @@ func TestFiveHundredSubmitsASecond(t *testing.T) {
 func TestOvershoot(t *testing.T) {
 	for _, staleness := range []time.Duration{5 * time.Second, time.Second} {
 		sum, worst := 0.0, 0.0
-		const runs = 3
+		runs := 3
+		if few(t) {
+			runs = 1
+		}
 		for run := range runs {
 			over := overshoot(t, staleness, int64(run)*11_000)
 			sum, worst = sum+over, max(worst, over)
 		}
-		mean := sum / runs
+		mean := sum / float64(runs)
 		t.Logf("staleness %v: overshoot %.2f %% mean, %.2f %% worst", staleness, mean, worst)
 		limit := 5.0
 		if staleness == time.Second {

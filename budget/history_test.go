@@ -355,6 +355,10 @@ func histories(t *testing.T) int {
 	return n
 }
 
+// few says that a run is for the race detector: it finds its races in little as well as in
+// much, and takes ten times as long.
+func few(t *testing.T) bool { return histories(t) <= 10 }
+
 // TestHistories: at rest, used is what the calls cost, each counted once, no hold is
 // open, and every change has its event; whatever was lost, late, refused or killed on the
 // way.

@@ -28,4 +28,9 @@ if [ -n "$endpoint" ]; then
 fi
 
 go vet "${packages[@]}"
+# The race detector takes ten times as long: it is spared what has one goroutine, and what
+# measures memory.
+if [[ " $* " == *" -race "* ]]; then
+  mapfile -t packages < <(go list "${packages[@]}" | grep -vE '/(bench|site|internal/plan|internal/backlog|cmd/dynalimit/internal/(infra|report))$')
+fi
 go test "${flags[@]}" "$@" "${packages[@]}"

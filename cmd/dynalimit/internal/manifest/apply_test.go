@@ -109,7 +109,7 @@ func must[T any](v T, err error) T {
 // With answers lost, requests dropped and throttled at random, every change is made, or
 // is said not to be.
 func TestApplyAgainstFaults(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range seeds(30) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, "")
 			w.apply(t, old, Options{})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,6 +35,14 @@ var oddJSON = []string{
 	`{}`, `[]`, `null`, `true`, `"x"`, `0`, `-0`, `1e400`, `1E+2`, `-1.50e-300`, `123456789012345678901234567890`, `[[],{},[{}]]`, `{"":""}`, `{"a":1,"a":2}`,
 	`{"on":1,"1":2,"null":null,"<<":{"x":1}}`, `"\ud800"`, `"\u0000"`, `"<&>"`, `{"a b":{"c:d":["e, f","#"]}}`, `[null,true,"true","null","1"]`, `" "`, `{"k":"\u2028\ufeff\u0085"}`, `1.0`, `{"é":"日"}`, `[1 , 2 ]`,
 	`{"` + strings.Repeat("k", 1100) + `":1}`,
+}
+
+// seeds are n of them, or few where the run is for the race detector.
+func seeds(n uint64) uint64 {
+	if os.Getenv("DYNALIMIT_HISTORIES") == "10" {
+		return n / 6
+	}
+	return n
 }
 
 func pick[T any](random *rand.Rand, of []T) T { return of[random.IntN(len(of))] }
@@ -87,7 +96,7 @@ func disorder(t *testing.T, random *rand.Rand, r *dynalimit.Repository) {
 
 // The manifest of whatever a table can say parses, and adopts everything as it is.
 func TestAnyTableIsExportedAsItIs(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range seeds(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			w := newWorld(t, pick(random, []string{"", "tenant"}))
@@ -124,7 +133,7 @@ func (w *world) owned(t *testing.T, name string) (levels map[dynalimit.Scope]dyn
 // Whatever one manifest changes, adopts and prunes, what another one manages, and what was
 // set by hand and is not adopted, stays as it is, to the version.
 func TestManifestsNeverTouchWhatIsNotTheirs(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range seeds(60) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 3))
 			w := newWorld(t, "")

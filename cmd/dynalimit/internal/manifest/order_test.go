@@ -139,7 +139,7 @@ func drawn(random *rand.Rand) string {
 // From any manifest to any other, one change at a time, nobody is admitted more than before
 // and than in the end.
 func TestNoCutBetweenAnyTwoManifestsAdmitsMore(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range seeds(60) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			noCutAdmitsMore(t, drawn(random), drawn(random))
