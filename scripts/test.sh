@@ -32,6 +32,8 @@ go vet "${packages[@]}"
 # measures memory.
 if [[ " $* " == *" -race "* ]]; then
   mapfile -t packages < <(go list "${packages[@]}" | grep -vE '/(bench|site|internal/plan|internal/backlog|cmd/dynalimit/internal/(infra|report))$')
+  # Long tests that start nothing which shorter ones do not.
+  flags+=('-skip=^(TestIdleTable|TestCallsAcrossAFullHourCountOnce|TestShardsThatSplit|TestOperationsPage|TestCaseB13VolumeInBatches|TestMemoryOfHostileBodiesIsBounded)$')
 fi
 # First what takes longest in one go, so that others run beside it.
 if [ -z "$endpoint" ]; then
