@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -320,7 +321,7 @@ func (k *Keeper) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 
 func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 	return func(yield func(Org, error) bool) {
-		for item, err := range adm.scan(ctx, orgPrefix, false) {
+		for item, err := range adm.scan(ctx, orgPrefix, roots, false) {
 			if err != nil {
 				yield(Org{}, failure("Orgs", err))
 				return
@@ -337,15 +338,28 @@ func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 	}
 }
 
-// scan finds the items of the control table that are alone in their partition, or the
-// first of it, by how that is called.
-func (adm *administration) scan(ctx context.Context, prefix string, consistent bool) iter.Seq2[store.Item, error] {
+// scanned are the items of the control table that a scan finds: a condition of their sort keys.
+type scanned string
+
+const (
+	roots         scanned = "#sk = :root" // alone in their partition, or the first of it
+	notes         scanned = "begins_with(#sk, :note)"
+	rootsAndNotes scanned = "(" + roots + " OR " + notes + ")"
+)
+
+// scan finds items of the control table by how their partition is called.
+func (adm *administration) scan(ctx context.Context, prefix string, which scanned, consistent bool) iter.Seq2[store.Item, error] {
 	return func(yield func(store.Item, error) bool) {
-		filter := "#sk = :root AND begins_with(#pk, :prefix)"
+		values := store.Item{":prefix": store.String(prefix)}
+		for name, value := range map[string]string{":root": ledger.RootSK, ":note": deletionPrefix} {
+			if strings.Contains(string(which), name) {
+				values[name] = store.String(value)
+			}
+		}
+		filter := string(which) + " AND begins_with(#pk, :prefix)"
 		pages := dynamodb.NewScanPaginator(adm.store.Client, &dynamodb.ScanInput{
 			TableName: &adm.store.Control, FilterExpression: &filter, ConsistentRead: &consistent,
-			ExpressionAttributeNames:  map[string]string{"#pk": "PK", "#sk": "SK"},
-			ExpressionAttributeValues: store.Item{":root": store.String(ledger.RootSK), ":prefix": store.String(prefix)},
+			ExpressionAttributeNames: map[string]string{"#pk": "PK", "#sk": "SK"}, ExpressionAttributeValues: values,
 		})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)

@@ -6,9 +6,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -24,7 +22,7 @@ type FinishReport struct {
 
 // FinishDeletions goes on with every deletion of an organisation or app that was begun and is
 // not complete, as DeleteOrg and DeleteApp do when they are called again. It scans the
-// control table for them. Many processes may call it at the same time; each page of the
+// control table for them, so call it where SweepReport.Deletions says that there are some. Many processes may call it at the same time; each page of the
 // usage table that was purged is noted, and the next call goes on after it.
 //
 // How.Revoke is required, for a deletion may have stopped before credentials ended; how.Purge
@@ -73,24 +71,15 @@ func (d *deletion) begun(ctx context.Context) error {
 // openDeletions are those of which there is a note.
 func (c *charges) openDeletions(ctx context.Context) iter.Seq2[*deletion, error] {
 	return func(yield func(*deletion, error) bool) {
-		pages := dynamodb.NewScanPaginator(c.store.Client, &dynamodb.ScanInput{
-			TableName: &c.store.Control, ConsistentRead: aws.Bool(true),
-			FilterExpression:          aws.String("begins_with(#pk, :org) AND begins_with(#sk, :note)"),
-			ExpressionAttributeNames:  map[string]string{"#pk": "PK", "#sk": "SK"},
-			ExpressionAttributeValues: store.Item{":org": store.String(orgPrefix), ":note": store.String(deletionPrefix)},
-		})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
+		for item, err := range c.admin.scan(ctx, orgPrefix, notes, true) {
 			if err != nil {
-				yield(nil, store.Reading(err))
+				yield(nil, err)
 				return
 			}
-			for _, item := range page.Items {
-				key := store.KeyOf(item)
-				d := &deletion{charges: c, org: key.PK[len(orgPrefix):], app: strings.TrimPrefix(key.SK[len(deletionPrefix):], appPrefix)}
-				if !yield(d, attributevalue.UnmarshalMap(item, &d.work)) {
-					return
-				}
+			key := store.KeyOf(item)
+			d := &deletion{charges: c, org: key.PK[len(orgPrefix):], app: strings.TrimPrefix(key.SK[len(deletionPrefix):], appPrefix)}
+			if !yield(d, attributevalue.UnmarshalMap(item, &d.work)) {
+				return
 			}
 		}
 	}

@@ -161,6 +161,12 @@ func TestDeletionsAreFinished(t *testing.T) {
 		require.ErrorIs(t, err, broken)
 		_, err = w.a.DeleteApp(ctx, otherOrg, appA, Deletion{Purge: true, Revoke: revokeNothing})
 		require.NoError(t, err)
+		open := func() int {
+			swept, err := w.b.Sweep(ctx)
+			require.NoError(t, err)
+			return swept.Deletions
+		}
+		assert.Equal(t, 2, open())
 		revoked := map[string]bool{}
 		how := Deletion{Revoke: func(_ context.Context, org, app string) error {
 			revoked[org+"/"+app] = true
@@ -189,6 +195,7 @@ func TestDeletionsAreFinished(t *testing.T) {
 		report, err = w.b.FinishDeletions(ctx, how)
 		require.NoError(t, err)
 		assert.Equal(t, FinishReport{}, report)
+		assert.Zero(t, open())
 		_, err = w.b.PutOrg(ctx, hardOrg())
 		require.NoError(t, err)
 		requireMisuse(t, "Revoke", "FinishDeletions", func() error { _, err := w.a.FinishDeletions(ctx, Deletion{}); return err })

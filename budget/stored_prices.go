@@ -127,7 +127,7 @@ func (k *Keeper) StoredModels(ctx context.Context) iter.Seq2[StoredModel, error]
 
 func (adm *administration) storedModels(ctx context.Context) iter.Seq2[StoredModel, error] {
 	return func(yield func(StoredModel, error) bool) {
-		for item, err := range adm.scan(ctx, pricePrefix, true) {
+		for item, err := range adm.scan(ctx, pricePrefix, roots, true) {
 			if err != nil {
 				yield(StoredModel{}, failure("StoredModels", err))
 				return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/budget/internal/calendar"
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
 // SweepReport says what a sweep did.
@@ -17,6 +18,9 @@ type SweepReport struct {
 	Closed   int // days and labels summed into one item, or found so
 	Released int // expired holds given back
 	Events   int // events delivered that nobody had
+	// Deletions is how many deletions were begun and are not complete, with which
+	// FinishDeletions goes on; 0 where the sweep was of some organisations alone.
+	Deletions int
 }
 
 // Sweep sees to what otherwise happens when somebody asks: it closes the days
@@ -34,11 +38,9 @@ func (s *standing) sweep(ctx context.Context, orgs ...string) (SweepReport, erro
 	var report SweepReport
 	var errs []error
 	if len(orgs) == 0 {
-		for org, err := range s.admin.orgs(ctx) {
-			if err != nil {
-				return report, err
-			}
-			orgs = append(orgs, org.ID)
+		var err error
+		if orgs, err = s.survey(ctx, &report); err != nil {
+			return report, failure("Sweep", err)
 		}
 	}
 	for _, org := range orgs {
@@ -47,6 +49,29 @@ func (s *standing) sweep(ctx context.Context, orgs ...string) (SweepReport, erro
 		}
 	}
 	return report, errors.Join(errs...)
+}
+
+// survey finds the organisations, and counts the deletions that are not complete.
+func (s *standing) survey(ctx context.Context, report *SweepReport) (orgs []string, err error) {
+	for item, err := range s.admin.scan(ctx, orgPrefix, rootsAndNotes, false) {
+		if err != nil {
+			return nil, err
+		}
+		key := store.KeyOf(item)
+		if key.SK != ledger.RootSK {
+			report.Deletions++
+			continue
+		}
+		id := key.PK[len(orgPrefix):]
+		switch o, err := decodeOrg(id, item); {
+		case deletedOrg(o, err):
+		case err != nil:
+			return nil, err
+		default:
+			orgs = append(orgs, id)
+		}
+	}
+	return orgs, nil
 }
 
 func (s *standing) sweepOrg(ctx context.Context, org string, report *SweepReport) error {

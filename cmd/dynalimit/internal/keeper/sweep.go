@@ -42,7 +42,9 @@ func (s *Service) sweepOften(ctx context.Context) error {
 		if report.Released > 0 || report.Events > 0 {
 			s.parts.Logger.InfoContext(ctx, "keeper: swept", "orgs", report.Orgs, "holds_released", report.Released, "events", report.Events)
 		}
-		if s.finishDeletions(ctx) {
+		if report.Deletions == 0 {
+			s.metrics.onDeletions(budget.FinishReport{})
+		} else if s.finishDeletions(ctx) {
 			continue
 		}
 		if !wait(ctx, time.Duration(s.config.Aggregation.Every)) {
