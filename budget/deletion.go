@@ -13,11 +13,10 @@ import (
 )
 
 // purgeAfter is how long after a deletion no process counts for the tenant any more: a
-// configuration is used for usableFor at most, or Options.ConfigTTL if that is longer, and a
-// write takes a while.
+// configuration is used for Options.usableFor, and a write takes a while.
 const purgeAfter = usableFor + time.Minute
 
-func (c *charges) purgeAfter() time.Duration { return max(purgeAfter, c.opts.ConfigTTL+time.Minute) }
+func (c *charges) purgeAfter() time.Duration { return max(purgeAfter, c.opts.usableFor()+time.Minute) }
 
 // Deletion says how an organisation or an app is deleted. The zero value keeps what was
 // counted and leaves credentials alone.
@@ -201,11 +200,16 @@ func (d *deletion) revoke(ctx context.Context) error {
 	return d.how.Revoke(ctx, d.org, "")
 }
 
-// endHolds gives the tenant's holds back, whenever their leases end.
+// endHolds gives the tenant's holds back.
 func (d *deletion) endHolds(ctx context.Context) error {
 	if d.work.none() || d.work.Prepared {
 		return nil
 	}
+	return d.releaseHolds(ctx)
+}
+
+// releaseHolds gives the tenant's holds back, whenever their leases end.
+func (d *deletion) releaseHolds(ctx context.Context) error {
 	whole := ledger.ScopeKey(ScopeOrg, d.org, "")
 	scopes := map[string]func(*ledger.Hold) bool{
 		whole: func(h *ledger.Hold) bool { return d.app == "" || h.App == d.app },

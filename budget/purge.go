@@ -68,10 +68,18 @@ func (d *deletion) purge(ctx context.Context) error {
 	}
 }
 
-// beginSecond begins the second pass if it is time.
+// beginSecond begins the second pass if it is time: with no hold left of a process that had not
+// noticed, for one that ends later gives back to a counter that is gone, and makes it anew. One
+// that is extended meanwhile is found when they are looked for again.
 func (d *deletion) beginSecond(ctx context.Context, over time.Time) error {
 	if d.work.Pass == secondPass || d.now().Before(over) {
 		return nil
+	}
+	for before := -1; before != d.report.Released; {
+		before = d.report.Released
+		if err := d.releaseHolds(ctx); err != nil {
+			return err
+		}
 	}
 	return d.move(ctx, d.work.at(secondPass, store.Key{}))
 }

@@ -14,6 +14,9 @@ import (
 // is shorter than SwitchNotice, with which changes between days are announced.
 const usableFor = calendar.SwitchNotice / 2
 
+// usableFor is how long a configuration is used at most.
+func (o *Options) usableFor() time.Duration { return max(usableFor, o.ConfigTTL) }
+
 // tenantKey names the configuration of an app, or of an organisation alone.
 type tenantKey struct{ org, app string }
 

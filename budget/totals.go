@@ -59,7 +59,7 @@ func (s *standing) totals(ctx context.Context, org, app, day string) (DayTotals,
 	}
 	c := t.closings()
 	days, err := s.dayRange(ctx, t, day, day, c)
-	s.ledger.CloseBehind(c)
+	s.closeBehind(t, c)
 	if err != nil {
 		return DayTotals{}, failure("Totals", err)
 	}
@@ -89,7 +89,7 @@ func (s *standing) history(ctx context.Context, org, app, from, to string) iter.
 			return
 		}
 		c := t.closings()
-		defer s.ledger.CloseBehind(c)
+		defer s.closeBehind(t, c)
 		for from <= to {
 			last := min(calendar.AddDays(from, 30), to)
 			days, err := s.dayRange(ctx, t, from, last, c)
@@ -152,6 +152,14 @@ func (s *standing) target(ctx context.Context, org, app string) (*tenant, error)
 // existed there was nothing to sum.
 func (t *tenant) closings() *ledger.Closings {
 	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
+}
+
+// closeBehind stores the totals that a read found, if what it read may not have been purged
+// since: a caller of History takes its time.
+func (s *standing) closeBehind(t *tenant, c *ledger.Closings) {
+	if s.now().Before(t.loaded.Add(s.opts.usableFor())) {
+		s.ledger.CloseBehind(c)
+	}
 }
 
 // dayRange reads days. If the scope changed between them, it follows the change.
