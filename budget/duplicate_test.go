@@ -81,6 +81,24 @@ func TestDuplicateSettleAfterTheModelChanged(t *testing.T) {
 	})
 }
 
+// TestARefusedSettlementKeepsTheHold: the call is not counted yet.
+func TestARefusedSettlementKeepsTheHold(t *testing.T) {
+	engines(t, func(t *testing.T, w *world) {
+		w.org(hardOrg())
+		h := w.reserve(w.a, 66_000)
+		other := call(1)
+		other.Model = standardModel
+		for range 2 {
+			_, err := h.Settle(t.Context(), other)
+			assert.Equal(t, "model_id", requireCode(t, err, CodeInvalidRequest).Field)
+			assert.Equal(t, int64(66_000), w.total(appA, "premium", "").HeldMicros)
+		}
+		_, err := h.Settle(t.Context(), call(1))
+		require.NoError(t, err)
+		w.requireNothingHeld(1)
+	})
+}
+
 // TestConflictKeepsTheHold: the call itself is not counted yet.
 func TestConflictKeepsTheHold(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {

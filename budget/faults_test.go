@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -304,6 +305,24 @@ func TestWindowMetering(t *testing.T) {
 		requireCode(t, err, CodeInvalidRequest)
 		assert.Empty(t, w.items("DEDUP#"))
 	})
+}
+
+// TestWindowMeteringKnowsItsTable: a request token is one account's, and two systems may share
+// that, and give their records the same ids.
+func TestWindowMeteringKnowsItsTable(t *testing.T) {
+	w := newWorld(t)
+	other := *w
+	other.tables = Tables{fixture.Table("other"), fixture.Table("others")}
+	other.a, other.b = other.keeper(&Options{}), other.keeper(&Options{})
+	require.NoError(t, other.a.CreateTables(t.Context()))
+	for _, w := range []*world{w, &other} {
+		w.org(fixtureOrg())
+		k := w.keeper(&Options{Metering: MeteringWindow})
+		for range 2 {
+			w.submit(k, call(1))
+		}
+		assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
+	}
 }
 
 func TestPlainMetering(t *testing.T) {

@@ -269,6 +269,31 @@ func TestSpoolAppendsAfterACutLine(t *testing.T) {
 	assert.Equal(t, int64(2), w.total(appA, "premium", "").Requests)
 }
 
+// TestSpoolFindsAHoldThatWasExtended by another process before its settlement is replayed: its
+// money is free then, not only when the new lease is over.
+func TestSpoolFindsAHoldThatWasExtended(t *testing.T) {
+	w, k, _ := spooling(t)
+	ctx := t.Context()
+	w.org(hardOrg())
+	w.clock.Set(w.clock.Now().Add(24 * time.Hour))
+	h, err := reserveAs(t, k, uuid(1), 100_000)
+	require.NoError(t, err)
+	w.db.SetFaults(refuseAll("AccessDeniedException"))
+	u := call(1)
+	u.Time = w.clock.Now()
+	r, err := h.Settle(ctx, u)
+	require.NoError(t, err)
+	require.True(t, r.Spooled)
+	w.db.SetFaults(nil)
+	other, err := w.b.GetHold(ctx, orgO, appA, uuid(1))
+	require.NoError(t, err)
+	require.NoError(t, other.Extend(ctx, 20*time.Hour))
+	require.NoError(t, k.Replay(ctx))
+	assert.Zero(t, k.Spooled())
+	got := w.total(appA, "premium", "")
+	assert.Equal(t, []int64{1, 0}, []int64{got.Requests, got.HeldMicros})
+}
+
 // TestSpoolMeteringsThatKeepRecords: without them a record whose answer was
 // lost would be counted again.
 func TestSpoolMeteringsThatKeepRecords(t *testing.T) {

@@ -21,7 +21,8 @@ type SpooledUsage struct {
 // SpooledHold is the hold a spooled record settles, as the store has it: the
 // keeper's own bookkeeping, which nobody else needs to read.
 type SpooledHold struct {
-	ID         string           `json:"id,omitempty"`             // Hold.ID
+	ID         string           `json:"id,omitempty"`             // of its items; Hold.ID, unless its caller chose that
+	Name       string           `json:"name,omitempty"`           // key of the item under the id that its caller chose
 	Keys       [][2]string      `json:"keys,omitempty"`           // of its items
 	Scope      string           `json:"scope,omitempty"`          // whose quotas it counts against, as a key
 	Label      string           `json:"label,omitempty"`          // Hold.Label
@@ -49,7 +50,7 @@ func spooledHold(h *ledger.Hold, day string) *SpooledHold {
 		return s
 	}
 	*s = SpooledHold{
-		ID: h.ID, Scope: h.Scope, Label: h.Label, Day: h.Day, Estimate: h.Estimate.String(),
+		ID: h.ID, Name: h.Name.PK, Scope: h.Scope, Label: h.Label, Day: h.Day, Estimate: h.Estimate.String(),
 		ExpireMs: h.ExpireMs, TTL: h.TTL, Lane: h.Lane, HoldsMoney: true,
 	}
 	for _, key := range h.Keys {
@@ -72,6 +73,9 @@ func (s *SpooledHold) ref() (*ledger.Hold, error) {
 	h := &ledger.Hold{
 		ID: s.ID, Scope: s.Scope, Label: s.Label, Day: s.Day, Estimate: estimate,
 		ExpireMs: s.ExpireMs, TTL: s.TTL, Lane: s.Lane,
+	}
+	if s.Name != "" { // in none that an older version spooled
+		h.Name = store.Key{PK: s.Name, SK: ledger.RootSK}
 	}
 	for _, key := range s.Keys {
 		h.Keys = append(h.Keys, store.Key{PK: key[0], SK: key[1]})

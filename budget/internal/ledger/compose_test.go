@@ -36,6 +36,24 @@ func TestStrictestBoundOfATransactionHolds(t *testing.T) {
 	}
 }
 
+// A settlement counts where its hold is, even if calls of that day are counted elsewhere now.
+func TestASettlementCountsWhereItsHoldIs(t *testing.T) {
+	l := newLedger(t)
+	a := anAccount()
+	a.Rule.Enforcement = calendar.Hard
+	reserved := a.Reservation("app", store.NewID(), money.FromMicros(10), afterDays.Add(time.Minute), afterDays.Add(time.Hour).Unix())
+	require.NoError(t, l.Write(t.Context(), reserved))
+	now := a
+	now.Scope += "#APP#app"
+	o := now.Submission(Record{Key: DedupKey(a.Org, "app", store.NewID()), Cost: money.FromMicros(7), Expires: afterDays.Add(time.Hour).Unix()}, nil, false)
+	o.Settles(reserved.Hold)
+	require.NoError(t, l.Write(t.Context(), o))
+	assert.Equal(t, reserved.lane, o.lane)
+	known := l.Board(a.Org, a.Scope).own[LabelDay(a.Scope, a.Label, a.Day)]
+	assert.Equal(t, Amount{Spend: money.FromMicros(7)}, known.since, "and this process knows it at once")
+	assert.Empty(t, l.Board(a.Org, now.Scope).own)
+}
+
 // Reservations that ask together for more than a quota has are not all admitted because
 // nothing was counted yet, and none is denied for the others alone.
 func TestTheFirstReservationsOfADayAreBoundedTogether(t *testing.T) {
