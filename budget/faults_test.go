@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/budget/internal/fixture"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 

@@ -253,14 +253,18 @@ func (s *standing) sumDays(ctx context.Context, t *tenant, key string, labels ma
 		return days, err
 	}
 	released, err := s.releaseExpired(ctx, key)
+	if err == nil && released == 0 {
+		return days, nil
+	}
+	var since ledger.Days
+	if err == nil {
+		since, err = s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
+	}
 	if err != nil { // the sums are right as they are
 		s.opts.Logger.WarnContext(ctx, "budget: releasing expired holds", "scope", key, "error", err)
 		return days, nil
 	}
-	if released == 0 {
-		return days, nil
-	}
-	return s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
+	return since, nil
 }
 
 // releaseExpired gives back a scope's holds whose leases have ended, whether or not the caller
