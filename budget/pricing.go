@@ -197,9 +197,9 @@ func newPriceBook(rows []Price) (priceBook, error) {
 	return book, nil
 }
 
-// lookup is the row in force at t of a model with names, the closest first: of those that
-// have begun, one for the exact version before one for all, one for the exact scope before one for any, then
-// the latest.
+// lookup is the row in force at t of a model with names, the closest first: of those that have
+// begun, one for the exact version before one for all, one for the exact scope before one for
+// any, then the latest.
 func (b priceBook) lookup(names []string, scope PriceScope, t time.Time) (Price, bool) {
 	for _, name := range names {
 		if p, ok := inForce(b[name], scope, t); ok {

@@ -83,6 +83,65 @@ func TestChangesAndGapsFit(t *testing.T) {
 	}
 }
 
+// TestFoldsAreExact: the folds of any changes of any size say together what exact arithmetic says,
+// of what was consumed, of what is missing, and of what ended.
+func TestFoldsAreExact(t *testing.T) {
+	counter := rapid.OneOf(rapid.Int64Range(-maxCounter, maxCounter), rapid.Int64Range(-1000, 1000), rapid.SampledFrom([]int64{-maxCounter, maxCounter})).
+		Filter(func(n int64) bool { return n != 0 }) // which is of a bucket that was made anew
+	rapid.Check(t, func(t *rapid.T) {
+		first := counter.Draw(t, "first")
+		var net, missing, dropped, gotNet, gotMissing, gotDropped big.Int
+		var changes []Change
+		last := first
+		for i := range rapid.IntRange(1, 12).Draw(t, "changes") {
+			from, to := counter.Draw(t, "from"), counter.Draw(t, "to")
+			if from == to { // nothing happens
+				continue
+			}
+			changes = append(changes, change(i, 0, counters{"rpm": from}, counters{"rpm": to}))
+			missing.Add(&missing, new(big.Int).Sub(big.NewInt(from), big.NewInt(last)))
+			net.Add(&net, new(big.Int).Sub(big.NewInt(to), big.NewInt(from)))
+			last = to
+		}
+		if len(changes) > 0 && rapid.Bool().Draw(t, "ends") {
+			changes = append(changes, change(20, 0, counters{"rpm": last}, nil))
+			dropped.SetInt64(last)
+		}
+		seen := schema.UsageSpan{Limit: "rpm", Last: first}
+		for _, f := range Folds(changes, 0) {
+			require.Len(t, f.Spans, 1)
+			gotNet.Add(&gotNet, big.NewInt(f.Spans[0].Net))
+			gotDropped.Add(&gotDropped, big.NewInt(f.Spans[0].Dropped))
+			s := f.Since(&schema.UsageSnapshot{Hour: noon, Spans: map[string]schema.UsageSpan{"rpm": seen}}).Spans[0]
+			gotMissing.Add(&gotMissing, big.NewInt(s.Missing))
+			seen.Last = s.Last
+		}
+		assert.Equal(t, []string{net.String(), missing.String(), dropped.String()}, []string{gotNet.String(), gotMissing.String(), gotDropped.String()})
+	})
+}
+
+// TestWhatIsTakenFromAnEntry is exact where 64 bits hold it, and at their ends where they do not.
+func TestWhatIsTakenFromAnEntry(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")
+		exact := new(big.Int).Sub(big.NewInt(a), big.NewInt(b))
+		e := Entry{}
+		e.Net = counts{"rpm": a}
+		e.without("rpm", b)
+		switch {
+		case atEnd(a):
+			assert.Equal(t, a, e.Net["rpm"])
+		case atEnd(b) || !exact.IsInt64():
+			assert.Equal(t, exact.Sign() > 0, e.Net["rpm"] == math.MaxInt64)
+			assert.True(t, atEnd(e.Net["rpm"]))
+		case exact.Sign() == 0:
+			assert.NotContains(t, e.Net, "rpm")
+		default:
+			assert.Equal(t, exact.Int64(), e.Net["rpm"])
+		}
+	})
+}
+
 // TestFoldsThat64BitsDoNotHold are written in pieces, each of which they hold; together they
 // are what was consumed.
 func TestFoldsThat64BitsDoNotHold(t *testing.T) {
