@@ -226,7 +226,7 @@ func (adm *administration) decideAppDeletion(ctx context.Context, by, org, app s
 	e := AuditEvent{Principal: by, Action: actionAppDeleted, Target: org, Resource: app}
 	return adm.deletionChange(e, before, purge, func() ([]types.TransactWriteItem, error) {
 		item, err := adm.tombstone(appKey(org, app), last, store.Item{"cfg_version": store.Int(seen.Version)})
-		writes := []types.TransactWriteItem{item, {Delete: &types.Delete{TableName: &adm.store.Control, Key: overrideKey(org, app).Attributes()}}}
+		writes := []types.TransactWriteItem{item, adm.deleteOverride(org, app)}
 		if err != nil || work == nil {
 			return writes, err
 		}
@@ -234,6 +234,11 @@ func (adm *administration) decideAppDeletion(ctx context.Context, by, org, app s
 		note, err := adm.putWork(org, app, *work)
 		return append(writes, note), err
 	})
+}
+
+// deleteOverride is the write that ends an app's override, if there is one.
+func (adm *administration) deleteOverride(org, app string) types.TransactWriteItem {
+	return types.TransactWriteItem{Delete: &types.Delete{TableName: &adm.store.Control, Key: overrideKey(org, app).Attributes()}}
 }
 
 // buried is what stays of an app.

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -122,26 +123,75 @@ func TestAReaderStoresNoTotalsOfWhatWasPurged(t *testing.T) {
 	assert.Empty(t, belonging(w, orgO, ""))
 }
 
-// TestNoOverrideOutlivesItsApp: one by a process that had not noticed the deletion is refused.
+// TestASweepStoresNothingOfWhatWasPurged while it was at it, wherever it was.
+func TestASweepStoresNothingOfWhatWasPurged(t *testing.T) {
+	how := Deletion{Purge: true, Revoke: revokeNothing}
+	for at := range 100 {
+		w := newWorld(t, func(o *Options) { o.OnEvent = func(context.Context, Event) {} })
+		o := hardOrg()
+		o.Sticky, o.NoSticky = false, true
+		w.org(o)
+		for n, app := range []string{appA, appB} {
+			_, err := w.a.Submit(t.Context(), orgO, app, call(n))
+			require.NoError(t, err)
+		}
+		w.clock.Advance(3 * 24 * time.Hour)
+		for _, app := range []string{appA, appB} {
+			_, err := w.a.Reserve(t.Context(), orgO, app, "premium", 100_000, time.Minute)
+			require.NoError(t, err)
+		}
+		w.clock.Advance(time.Hour)
+		var n atomic.Int64
+		w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Table == w.tables.Usage && r.Operation == "Query" && n.Add(1) == int64(at+1) {
+				n.Add(1000)
+				_, err := w.a.DeleteOrg(t.Context(), orgO, how)
+				require.NoError(t, err)
+				w.clock.Advance(purgeAfter)
+				report, err := w.a.DeleteOrg(t.Context(), orgO, how)
+				require.NoError(t, err)
+				require.True(t, report.Complete)
+			}
+			return ddbmem.Fault{}
+		})
+		_, err := w.b.Sweep(t.Context(), orgO)
+		w.db.SetFaults(nil)
+		if n.Load() < 1000 {
+			require.NoError(t, err)
+			require.Greater(t, at, 10)
+			return
+		}
+		if err != nil {
+			require.ErrorIs(t, err, ErrNotFound)
+		}
+		require.Empty(t, belonging(w, orgO, ""), "at query %d", at)
+	}
+	t.Fatal("it does not end")
+}
+
+// TestNoOverrideOutlivesItsApp: one that a process set that had not noticed the deletion is not of
+// the app that is put again.
 func TestNoOverrideOutlivesItsApp(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
 		w.org(hardOrg())
-		for _, app := range []string{appA, appB} {
-			_, err := w.a.PutApp(ctx, orgO, App{ID: app})
+		for name, remove := range map[string]func() error{
+			"app":          func() error { _, err := w.a.DeleteApp(ctx, orgO, appA, Deletion{}); return err },
+			"organisation": func() error { _, err := w.a.DeleteOrg(ctx, orgO, Deletion{}); return err },
+		} {
+			_, err := w.a.PutApp(ctx, orgO, App{ID: appA})
 			require.NoError(t, err)
-			w.recommend(w.b, app)
+			w.recommend(w.b, appA)
+			require.NoError(t, remove())
+			require.NoError(t, w.b.Override(ctx, orgO, appA, "economy", w.clock.Now().Add(time.Hour)), "it has not noticed")
+			w.org(hardOrg())
+			_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+			require.NoError(t, err)
+			assert.Equal(t, "premium", w.recommend(w.a, appA).Label, name)
+			require.NoError(t, w.b.Override(ctx, orgO, appA, "economy", w.clock.Now().Add(time.Hour)))
+			_, err = w.a.PutApp(ctx, orgO, App{ID: appA, TightPercent: 70})
+			require.NoError(t, err)
+			assert.Equal(t, "economy", w.recommend(w.a, appA).Label, "one of its own stays")
 		}
-		_, err := w.a.DeleteApp(ctx, orgO, appA, Deletion{})
-		require.NoError(t, err)
-		until := w.clock.Now().Add(time.Hour)
-		require.ErrorIs(t, w.b.Override(ctx, orgO, appA, "economy", until), ErrNotFound)
-		_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
-		require.NoError(t, err)
-		assert.Equal(t, "premium", w.recommend(w.a, appA).Label)
-		w.recommend(w.b, appB)
-		_, err = w.a.DeleteOrg(ctx, orgO, Deletion{})
-		require.NoError(t, err)
-		require.ErrorIs(t, w.b.Override(ctx, orgO, appB, "economy", until), ErrNotFound)
 	})
 }

@@ -90,6 +90,11 @@ func (s *standing) sweepOrg(ctx context.Context, org string, report *SweepReport
 	}
 	var errs []error
 	for _, scope := range scopes {
+		if !s.current(t) { // there are many
+			if t, err = s.target(ctx, org, ""); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+		}
 		n, _, err := s.ledger.ReleaseExpired(ctx, scope)
 		report.Released += n
 		for _, err := range []error{err, s.sweepDays(ctx, t, scope, report), s.sweepEvents(ctx, scope, report)} {
@@ -117,7 +122,9 @@ func (s *standing) sweepDays(ctx context.Context, t *tenant, scope string, repor
 		labels[l] = true
 	}
 	days, err := s.ledger.SumDays(ctx, t.calendar, scope, labels, from, to)
-	s.ledger.CloseAll(ctx, ledger.CollectClosings(from, days.Complete).Found)
+	if s.current(t) {
+		s.ledger.CloseAll(ctx, ledger.CollectClosings(from, days.Complete).Found)
+	}
 	for _, rows := range days.Rows {
 		report.Closed += len(rows)
 	}

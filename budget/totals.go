@@ -154,10 +154,13 @@ func (t *tenant) closings() *ledger.Closings {
 	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
 }
 
-// closeBehind stores the totals that a read found, if what it read may not have been purged
-// since: a caller of History takes its time.
+// current reports whether a configuration may be used still. What was read with one that may not
+// may have been purged since, and is not to be stored.
+func (s *standing) current(t *tenant) bool { return s.now().Before(t.loaded.Add(s.opts.usableFor())) }
+
+// closeBehind stores the totals that a read found: a caller of History takes its time.
 func (s *standing) closeBehind(t *tenant, c *ledger.Closings) {
-	if s.now().Before(t.loaded.Add(s.opts.usableFor())) {
+	if s.current(t) {
 		s.ledger.CloseBehind(c)
 	}
 }
