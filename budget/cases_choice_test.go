@@ -163,7 +163,7 @@ func TestCaseC28OrgAndAppScope(t *testing.T) {
 		assert.Equal(t, "standard", w.recommend(w.b, appB).Label)
 
 		other := fixtureOrg() // another organisation, the same app names
-		other.ID = "650e8400-e29b-41d4-a716-446655440000"
+		other.ID = otherOrg
 		_, err = w.a.PutOrg(t.Context(), other)
 		require.NoError(t, err)
 		require.NoError(t, adjust(t.Context(), w.a, other.ID, appA, Adjustment{Label: "premium", DeltaMicros: 6_000_000, Reason: "test"}))

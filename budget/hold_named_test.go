@@ -102,7 +102,7 @@ func TestAnIDIsKeptUnderSoftEnforcement(t *testing.T) {
 func TestManyReserveUnderOneID(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		for _, org := range []Org{hardOrg(), fixtureOrg()} {
-			org.ID = map[Enforcement]string{Hard: orgO, Soft: "650e8400-e29b-41d4-a716-446655440000"}[org.Enforcement]
+			org.ID = map[Enforcement]string{Hard: orgO, Soft: otherOrg}[org.Enforcement]
 			w.org(org)
 			together(20, 40, func(i int) {
 				h, err := []*Keeper{w.a, w.b}[i%2].ReserveAs(t.Context(), org.ID, appA, uuid(i%2), "premium", 4_000_000, time.Minute)
@@ -301,7 +301,7 @@ func (w *world) expire() {
 func TestASettlementSentAgainDaysLaterIsCountedOnce(t *testing.T) {
 	engines(t, func(t *testing.T, w *world) {
 		ctx := t.Context()
-		orgs := map[Enforcement]string{Hard: orgO, Soft: "650e8400-e29b-41d4-a716-446655440000"}
+		orgs := map[Enforcement]string{Hard: orgO, Soft: otherOrg}
 		for _, org := range []Org{hardOrg(), fixtureOrg()} {
 			org.ID = orgs[org.Enforcement]
 			org.Limits = []PeriodQuota{{Period: Month, Micros: 1_000_000_000}}

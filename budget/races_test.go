@@ -53,7 +53,7 @@ func TestDedupKeyIsOrgAppAndRequest(t *testing.T) {
 		assert.False(t, r.Duplicate)
 		assert.Equal(t, int64(33_000), w.total(appA, "premium", "").CostMicros)
 		other := o
-		other.ID = "650e8400-e29b-41d4-a716-446655440000"
+		other.ID = otherOrg
 		w.org(other)
 		r, err = w.b.Submit(t.Context(), other.ID, appA, call(1))
 		require.NoError(t, err)

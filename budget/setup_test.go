@@ -3,7 +3,6 @@ package budget
 import (
 	"cmp"
 	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,19 +265,15 @@ func onWrites(operation string, fault ddbmem.Fault) ddbmem.FaultFunc {
 
 // onWrite injects a fault into the first n transactions.
 func onWrite(n int, f ddbmem.Fault) ddbmem.FaultFunc {
-	var left atomic.Int64
-	left.Store(int64(n))
-	return func(r *ddbmem.Request) ddbmem.Fault {
-		if r.Operation == "TransactWriteItems" && left.Add(-1) >= 0 {
+	return onTransactions(func(i int) ddbmem.Fault {
+		if i <= n {
 			return f
 		}
 		return ddbmem.Fault{}
-	}
+	})
 }
 
 // refuseAll is a store that refuses every request, whatever it asks.
 func refuseAll(code string) ddbmem.FaultFunc {
-	return func(*ddbmem.Request) ddbmem.Fault {
-		return ddbmem.Fault{Error: &ddbmem.Error{Code: code, Message: "for the whole store"}}
-	}
+	return allOf(ddbmem.Fault{Error: &ddbmem.Error{Code: code, Message: "for the whole store"}})
 }

@@ -374,6 +374,27 @@ func TestSpoolRefusesWhatMayHaveBeenForgotten(t *testing.T) {
 	})
 }
 
+// TestSpoolBoundOfTwoDays is exact, and a clock that went back refuses nothing.
+func TestSpoolBoundOfTwoDays(t *testing.T) {
+	for age, taken := range map[time.Duration]bool{unknownAfter: true, unknownAfter + 1: false, -time.Hour: true} {
+		var refused []SpooledUsage
+		w, k, _ := spooling(t, func(o *Options) { o.OnRefused = func(u SpooledUsage, _ error) { refused = append(refused, u) } })
+		w.db.SetFaults(refuseAll("AccessDeniedException"))
+		for n := range 2 { // of one content, but for the id; and one twice
+			spoolOne(t, k, call(n))
+			spoolOne(t, k, call(1))
+		}
+		w.db.SetFaults(nil)
+		w.clock.Advance(age)
+		require.NoError(t, k.Replay(t.Context()))
+		assert.Zero(t, k.Spooled(), age)
+		want := map[bool][]int64{true: {3, 0}, false: {1, 4}}[taken] // with the one that made the configuration known
+		day, err := k.Totals(t.Context(), orgO, appA, "20260123")
+		require.NoError(t, err)
+		assert.Equal(t, want, []int64{day.Labels[0].Requests, int64(len(refused))}, age)
+	}
+}
+
 // TestSpoolDrainsInParallel: 400 records wait for some transactions, not for
 // 400.
 func TestSpoolDrainsInParallel(t *testing.T) {
