@@ -16,10 +16,12 @@ type administration struct {
 	models  map[string]string // Options.Models
 	tenants *tenants          // evicted where they are written
 	trail   *trail            // makes the events of changes
+	// purgeAfter is how long after a deletion no process counts for the tenant any more.
+	purgeAfter time.Duration
 }
 
 func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
-	a := &administration{store: s, now: now, own: own, models: opts.Models, trail: newTrail(opts.AuditRetention)}
+	a := &administration{store: s, now: now, own: own, models: opts.Models, trail: newTrail(opts.AuditRetention), purgeAfter: max(purgeAfter, opts.usableFor()+time.Minute)}
 	a.tenants = newTenants(a.loadTenant, now, opts, life, tables)
 	return a
 }

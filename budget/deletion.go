@@ -14,9 +14,8 @@ import (
 
 // purgeAfter is how long after a deletion no process counts for the tenant any more: a
 // configuration is used for Options.usableFor, and a write takes a while.
+// administration.purgeAfter is it with the options.
 const purgeAfter = usableFor + time.Minute
-
-func (c *charges) purgeAfter() time.Duration { return max(purgeAfter, c.opts.usableFor()+time.Minute) }
 
 // Deletion says how an organisation or an app is deleted. The zero value keeps what was
 // counted and leaves credentials alone.
@@ -59,7 +58,7 @@ type DeletionReport struct {
 //
 // It may be called again at any time, and goes on where one that was interrupted stopped.
 // Until it is Complete, PutOrg fails with ErrConflict, so that no credentials and no app
-// outlive their organisation. An organisation that is put again goes on with the next
+// outlive their organisation; RetryAfter of that is when it can be completed. An organisation that is put again goes on with the next
 // version, and with what was kept; each of its apps must be put again.
 //
 // The deletion and that of each app have an AuditEvent; events stay.
@@ -249,7 +248,24 @@ func (d *deletion) finish(ctx context.Context) error {
 	return err
 }
 
-// errDeleting says that a deletion is to be completed first.
-func errDeleting(what, call string) error {
-	return fmt.Errorf("%w: %s is being deleted: complete that with %s first", ErrConflict, what, call)
+// deletingError is ErrConflict: a deletion is to be completed first.
+type deletingError struct {
+	what, call string
+	wait       time.Duration // until the call can complete it
+	at         time.Time     // when that is
 }
+
+// Error implements error.
+func (e *deletingError) Error() string {
+	when := ""
+	if e.wait > 0 {
+		when = ", at " + e.at.Add(time.Second-1).Truncate(time.Second).Format(time.RFC3339) + " or later"
+	}
+	return fmt.Sprintf("%v: %s is being deleted: complete that with %s first%s", ErrConflict, e.what, e.call, when)
+}
+
+// Is makes errors.Is(err, ErrConflict) true.
+func (e *deletingError) Is(target error) bool { return target == ErrConflict }
+
+// RetryIn is what RetryAfter returns.
+func (e *deletingError) RetryIn() (time.Duration, bool) { return e.wait, true }

@@ -271,15 +271,18 @@ func (adm *administration) loadApp(ctx context.Context, org, app string) (appIte
 // mayBePutAgain refuses to create again what is still being deleted.
 func (adm *administration) mayBePutAgain(ctx context.Context, org, app string) error {
 	work, err := adm.readWork(ctx, org, app)
-	switch {
-	case err != nil:
+	if err != nil || work.none() {
 		return err
-	case work.none():
-		return nil
-	case app == "":
-		return errDeleting("organisation "+org, "DeleteOrg")
 	}
-	return errDeleting(fmt.Sprintf("app %q", app), "DeleteApp")
+	e := &deletingError{what: "organisation " + org, call: "DeleteOrg"}
+	if app != "" {
+		e.what, e.call = fmt.Sprintf("app %q", app), "DeleteApp"
+	}
+	if work.Purge {
+		e.at = work.since().Add(adm.purgeAfter)
+		e.wait = max(0, e.at.Sub(adm.now()))
+	}
+	return e
 }
 
 // deletedOrg reports whether an item is what stayed of an organisation.

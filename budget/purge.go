@@ -40,7 +40,7 @@ func (d *deletion) purge(ctx context.Context) error {
 	if d.work.none() || !d.work.Purge {
 		return nil
 	}
-	over := d.work.since().Add(d.purgeAfter())
+	over := d.work.since().Add(d.admin.purgeAfter)
 	for left := d.how.Pages; ; {
 		if err := d.beginSecond(ctx, over); err != nil {
 			return err

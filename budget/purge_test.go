@@ -41,6 +41,44 @@ func replaced(t *testing.T, w *world, k *Keeper) {
 	require.NoError(t, err)
 }
 
+// TestAPutDuringAPurgeIsToldWhen it can be made: no call completes the purge before.
+func TestAPutDuringAPurgeIsToldWhen(t *testing.T) {
+	w := newWorld(t)
+	tenanted(t, w, fixtureOrg())
+	ctx := t.Context()
+	how := Deletion{Purge: true, Revoke: revokeNothing}
+	puts := map[string]func() error{
+		"DeleteApp": func() error { _, err := w.a.PutApp(ctx, orgO, App{ID: appA}); return err },
+		"DeleteOrg": func() error { _, err := w.a.PutOrg(ctx, fixtureOrg()); return err },
+	}
+	for _, call := range []string{"DeleteApp", "DeleteOrg"} {
+		remove := func() (DeletionReport, error) {
+			if call == "DeleteApp" {
+				return w.a.DeleteApp(ctx, orgO, appA, how)
+			}
+			return w.a.DeleteOrg(ctx, orgO, how)
+		}
+		report, err := remove()
+		require.NoError(t, err)
+		w.clock.Advance(time.Minute)
+		err = puts[call]()
+		require.ErrorIs(t, err, ErrConflict)
+		require.ErrorContains(t, err, "complete that with "+call+" first, at "+report.Again.Format(time.RFC3339)+" or later")
+		wait, ok := RetryAfter(err)
+		assert.True(t, ok)
+		assert.Equal(t, purgeAfter-time.Minute, wait)
+
+		w.clock.Advance(wait)
+		err = puts[call]()
+		require.ErrorContains(t, err, "complete that with "+call+" first")
+		assert.NotContains(t, err.Error(), "or later")
+		report, err = remove()
+		require.NoError(t, err)
+		require.True(t, report.Complete)
+		require.NoError(t, puts[call]())
+	}
+}
+
 // TestADeletionThatWasOvertakenTouchesNothing of the organisation that was put again with
 // that id, wherever it had been stopped.
 func TestADeletionThatWasOvertakenTouchesNothing(t *testing.T) {

@@ -98,7 +98,7 @@ func (c *charges) retire(ctx context.Context, by, org string, r Retirement) (Ret
 	if err != nil {
 		return RetirementReport{}, err
 	}
-	if again := since.Add(c.purgeAfter()); c.now().Before(again) {
+	if again := since.Add(c.admin.purgeAfter); c.now().Before(again) {
 		return RetirementReport{Again: again}, nil
 	}
 	return c.exportDays(ctx, org, r)

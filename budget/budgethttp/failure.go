@@ -24,6 +24,7 @@ func (s *Server) failure(err error, x *exchange, conflict wire.Code) *wire.Error
 	if e := cmp.Or(ofLogin(err), ofCredentials(err)); e != nil {
 		return e
 	}
+	_, waits := budget.RetryAfter(err)
 	switch {
 	case errors.As(err, &shaped):
 		return shaped
@@ -33,6 +34,9 @@ func (s *Server) failure(err error, x *exchange, conflict wire.Code) *wire.Error
 		return quotaExceeded(err, exceeded)
 	case errors.Is(err, budget.ErrNotFound):
 		return wire.NewError(http.StatusNotFound, wire.NotFound, "there is no such organisation, app or hold")
+	case errors.Is(err, budget.ErrConflict) && waits:
+		return wire.NewError(http.StatusConflict, conflict, "it is being deleted: put it again when that is complete, or complete it with DELETE").
+			With("Retry-After", seconds(retryAfter(err)))
 	case errors.Is(err, budget.ErrConflict) && conflict == wire.ConcurrentModification:
 		return wire.NewError(http.StatusConflict, conflict, "it was changed by somebody else at the same time: try again")
 	case errors.Is(err, budget.ErrConflict):
