@@ -168,12 +168,11 @@ func NewKeySet(random io.Reader, now time.Time) (*KeySet, error) {
 // whose successors have signed for longer than the longest token is good. Peppers stay:
 // hashes name them. Nil takes crypto/rand.
 //
-// Errors: *ValidationError for a set that is full. One of MaxKeys peppers is until
-// WithoutPeppers takes out those that no hash names; one of as many signing keys until the
-// first of them has signed no token that is still good.
+// Errors: *ValidationError for a set with keys of the same second, and for one that is full.
+// One of MaxKeys peppers is until WithoutPeppers takes out those that no hash names; one of
+// as many signing keys until the first of them has signed no token that is still good.
 func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration) (*KeySet, error) {
 	now = now.UTC().Truncate(time.Second)
-	id := now.Format("20060102T150405")
 	doc := keyDocument{Peppers: entriesOf(k.peppers, Pepper.entry)}
 	for i, s := range k.signing {
 		if i+1 < len(k.signing) && now.After(k.signing[i+1].Created.Add(KeyDelay+longest)) {
@@ -181,7 +180,11 @@ func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration)
 		}
 		doc.Signing = append(doc.Signing, s.entry())
 	}
+	id := now.Format("20060102T150405")
+	same := func(e keyEntry) bool { return e.ID == id }
 	switch {
+	case slices.ContainsFunc(doc.Signing, same) || slices.ContainsFunc(doc.Peppers, same):
+		return nil, invalid("keys", "have one that was made in this second, %s, and each is named after its own; rotate again a second later", id)
 	case len(doc.Peppers) >= MaxKeys:
 		return nil, invalid("keys.peppers", "are %d, as many as there may be; take out those that no hash names: WithoutPeppers, with what Store.PepperUse counts", len(doc.Peppers))
 	case len(doc.Signing) >= MaxKeys:

@@ -98,6 +98,21 @@ func TestKeysRotateWithoutDowntime(t *testing.T) {
 	}
 }
 
+// Keys are named after the second in which they are made: another rotation within that is
+// told to wait for the next.
+func TestKeysRotateOnceASecond(t *testing.T) {
+	set, err := NewKeySet(chance(1), fixtureNow)
+	require.NoError(t, err)
+	_, err = set.Rotated(chance(2), fixtureNow.Add(100*time.Millisecond), time.Hour)
+	var v *ValidationError
+	require.ErrorAs(t, err, &v)
+	assert.Equal(t, "keys", v.Field)
+	assert.Contains(t, v.Reason, "rotate again a second later")
+	next, err := set.Rotated(chance(2), fixtureNow.Add(time.Second), time.Hour)
+	require.NoError(t, err)
+	assert.NotEqual(t, set.peppers[0].ID, next.peppers[1].ID)
+}
+
 // A set of sixteen peppers is full until those go that nobody uses; the newest ones, and
 // what is not there, are refused.
 func TestFullKeySetsAreRefused(t *testing.T) {
