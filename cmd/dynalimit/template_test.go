@@ -38,7 +38,7 @@ func TestTemplatesAreThoseOfTheRoom(t *testing.T) {
 	for name, args := range map[string][]string{
 		"limits.yaml":     {"cfn"},
 		"limits.tf":       {"terraform"},
-		"keeper.tf":       {"terraform", "--budget", "--control", "budget-control", "--usage", "budget-usage", "--keeper", "--parts", "alarms"},
+		"everything.tf":   {"terraform", "--table", "llm-limits", "--budget", "--control", "budget-control", "--usage", "budget-usage", "--aggregator", "--archive", "--tail", "--keeper", "--tags", "team=search,cost-center=42: LLM"},
 		"everything.yaml": {"cfn", "--table", "llm-limits", "--budget", "--control", "budget-control", "--usage", "budget-usage", "--aggregator", "--archive", "--tail", "--keeper", "--tags", "team=search,cost-center=42: LLM"},
 		"aggregator.yaml": {"cfn", "--aggregator", "--parts", "alarms"},
 		"namespace.tf":    {"terraform", "--namespace", "eu", "--parts", "roles"},

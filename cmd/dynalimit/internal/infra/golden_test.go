@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ import (
 var budgets = &BudgetTables{Control: "budget-control", Usage: "budget-usage"}
 
 // options are those whose templates are kept in testdata: each option once, and all together.
-// TestTemplatesAreWhole has the other combinations.
+// TestTemplatesAreWhole has the other combinations; those of ofOneRole are not kept.
 var options = map[string]Options{
 	"limits": {},
 	"everything": {
@@ -47,9 +48,51 @@ func modelOf(t *testing.T, o Options) *Model {
 // those in testdata.
 func TestTemplates(t *testing.T) {
 	for name, o := range options {
+		if slices.Contains(ofOneRole, name) {
+			continue
+		}
 		m := modelOf(t, o)
 		golden(t, name+".yaml", m.CloudFormation())
 		golden(t, name+".tf", m.Terraform())
+	}
+}
+
+// ofOneRole are those options whose templates repeat what others say.
+var ofOneRole = []string{"keeper", "tail"}
+
+// TestTemplatesOfOneRole: besides their heading they say nothing that was not read in those
+// of everything and of alarms, and have what is there without the role, and the role.
+func TestTemplatesOfOneRole(t *testing.T) {
+	lines := func(text string) (all []string) {
+		for line := range strings.Lines(text) {
+			all = append(all, strings.Join(strings.Fields(line), " "))
+		}
+		return all
+	}
+	for _, name := range ofOneRole {
+		with, without := options[name], options[name]
+		without.Keeper, without.Tail = false, false
+		role := strings.ToUpper(name[:1]) + name[1:]
+		for _, kind := range []struct {
+			text  func(*Model) string
+			named string   // a resource
+			adds  []string // the resources of a role
+		}{
+			{(*Model).CloudFormation, `\n  (\w+):\n    (?:\w+: .*\n    )*Type: AWS::`, []string{role + "Policy", role + "Role"}},
+			{(*Model).Terraform, `\nresource "(\w+)" "(\w+)"`, []string{"aws_iam_policy." + name, "aws_iam_role." + name, "aws_iam_role_policy_attachment." + name}},
+		} {
+			read := append(lines(kind.text(modelOf(t, options["everything"]))), lines(kind.text(modelOf(t, options["alarms"])))...)
+			text := kind.text(modelOf(t, with))
+			for _, line := range lines(text) {
+				if !strings.HasSuffix(strings.Trim(line, `."`), ": alarms, "+name) {
+					assert.Contains(t, read, line, name)
+				}
+			}
+			want := append(found(kind.text(modelOf(t, without)), kind.named), kind.adds...)
+			slices.Sort(want)
+			require.Greater(t, len(want), len(kind.adds))
+			assert.Equal(t, want, found(text, kind.named), name)
+		}
 	}
 }
 
