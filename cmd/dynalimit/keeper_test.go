@@ -47,7 +47,12 @@ type runningKeeper struct {
 // startKeeper starts one on free ports and returns when it has said where it listens.
 func startKeeper(t *testing.T, args ...string) *runningKeeper {
 	t.Helper()
-	ctx, interrupt := context.WithCancel(t.Context())
+	return startKeeperIn(t.Context(), t, args...)
+}
+
+func startKeeperIn(ctx context.Context, t *testing.T, args ...string) *runningKeeper {
+	t.Helper()
+	ctx, interrupt := context.WithCancel(ctx)
 	read, write := io.Pipe()
 	codes := make(chan int, 1)
 	transport := &http.Transport{}
@@ -182,7 +187,7 @@ func newFleet(t *testing.T) *fleet {
 // start starts one of the fleet.
 func (f *fleet) start(t *testing.T, args ...string) *runningKeeper {
 	t.Helper()
-	return startKeeper(t, append([]string{"--endpoint", f.endpoint, "--as", "keeper", "--keyset", f.keyset}, args...)...)
+	return f.startIn(t.Context(), t, args...)
 }
 
 func usageURL(k *runningKeeper) string {
