@@ -117,7 +117,7 @@ func TestCheckLosesNoUsage(t *testing.T) {
 	}
 }
 
-// TestLingerIsForAnswersUnlessItIsForCost: the default answers in four times what the store
+// TestLingerIsForAnswersUnlessItIsForCost: the default answers in three times what the store
 // takes, and metering that saves write units waits as long as the library does.
 func TestLingerIsForAnswersUnlessItIsForCost(t *testing.T) {
 	for text, want := range map[string]time.Duration{
