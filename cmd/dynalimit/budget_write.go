@@ -27,7 +27,7 @@ configuration does not end that. Under hard enforcement a quota holds all the
 same: once the label has no room, the choice is the usual one.
 
 Examples:
-  dynalimit budget override 550e8400-e29b-41d4-a716-446655440000 chat economy --for 24h
+  dynalimit budget override 550e8400-e29b-41d4-a716-446655440000 chat standard --for 24h
   dynalimit budget override 550e8400-e29b-41d4-a716-446655440000 chat --clear`
 }
 

@@ -90,6 +90,7 @@ func TestKeeperFinishesWhatAClientBegan(t *testing.T) {
 	eventually("deletions_completed_total", 1)
 	eventually("deletions_open", 0)
 	assert.Positive(t, says("items_purged_total"))
+	assert.Regexp(t, `"msg":"keeper: deletions","open":0,"completed":1,"items_purged":\d`, nodes[0].logged()+nodes[1].logged())
 	_, err = f.keeper.PutOrg(t.Context(), budget.Org{ID: fleetOrg, Timezone: "UTC", Ordering: []string{"premium"}, Quotas: map[string]int64{"premium": 1}})
 	require.NoError(t, err)
 	day, err := f.keeper.Totals(t.Context(), fleetOrg, "", "")

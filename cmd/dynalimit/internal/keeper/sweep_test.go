@@ -113,6 +113,9 @@ func TestOneOfThreeSweeps(t *testing.T) {
 			require.Equal(t, first, leading(), "it keeps the lease")
 		}
 		assert.Equal(t, "11", all[first].says(`dynalimit_keeper_sweeps_total{result="ok"}`), "once a minute")
+		for _, p := range all {
+			assert.Empty(t, p.log.String(), "that another sweeps is no error")
+		}
 
 		all[first].cut.Store(true) // as a process that was killed
 		second, after := until(func(i int) bool { return i != first })
@@ -123,11 +126,43 @@ func TestOneOfThreeSweeps(t *testing.T) {
 		third, after := until(func(i int) bool { return i != second })
 		assert.LessOrEqual(t, after, 2*time.Minute)
 		assert.NotEqual(t, second, third)
+		assert.Empty(t, all[second].log.String(), "it was told to end")
 		for _, end := range ends {
 			end()
 		}
 		running.Wait()
 		assert.Equal(t, -1, leading())
+	})
+}
+
+// TestSweepsThatFailAreTold: the log and the metrics say so, nothing is swept, and the next
+// sweep that goes well ends that.
+func TestSweepsThatFailAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := ddbmem.New()
+		t.Cleanup(db.Close)
+		p := newProcess(t, db)
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "Scan" {
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+			}
+			return ddbmem.Fault{}
+		})
+		ctx, end := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { p.sweepAlone(ctx) })
+		elapse(90 * time.Second)
+		assert.Equal(t, []string{"2", "", ""}, []string{
+			p.says(`dynalimit_keeper_sweeps_total{result="failed"}`), p.says(`dynalimit_keeper_sweeps_total{result="ok"}`), p.says("dynalimit_keeper_sweep_lag_seconds"),
+		})
+		db.SetFaults(nil)
+		elapse(time.Minute)
+		assert.Equal(t, "1", p.says(`dynalimit_keeper_sweeps_total{result="ok"}`))
+		assert.Equal(t, "30", p.says("dynalimit_keeper_sweep_lag_seconds"))
+		end()
+		running.Wait()
+		assert.Equal(t, 2, strings.Count(p.log.String(), `msg="keeper: sweep"`), p.log.String())
+		assert.Equal(t, 2, strings.Count(p.log.String(), `msg="keeper: deletions"`), p.log.String())
 	})
 }
 
