@@ -1,5 +1,5 @@
 // Command report runs the benchmarks, contend, scale and keeper, and prints one table
-// beside what must hold. It takes about twelve minutes.
+// beside what must hold. docs/performance.md says how long it takes.
 //
 //	cd bench && go run ./report
 package main

@@ -74,8 +74,11 @@ func TestMetricsAddUp(t *testing.T) {
 		m.onEvent(e)
 	}
 	for _, s := range []budgethttp.Served{
-		{Route: "login", Method: "POST", Status: 429}, {Route: "reserve", Method: "POST", Status: 429}, {Route: "reserve", Method: "POST", Status: 429},
-		{Method: "POST", Status: 404}, {Route: "login", Method: "POST", Status: 503},
+		{Route: "login", Method: "POST", Status: 429},
+		{Route: "reserve", Method: "POST", Status: 429},
+		{Route: "reserve", Method: "POST", Status: 429},
+		{Method: "POST", Status: 404},
+		{Route: "login", Method: "POST", Status: 503},
 	} {
 		m.onServed(t.Context(), s)
 	}
