@@ -109,10 +109,14 @@ func (m *metrics) onSweep(err error) {
 	}
 }
 
-func (m *metrics) onDeletions(r budget.FinishReport) {
+// onDeletions counts what became of deletions. How many are open stays as it was where that
+// could not be read.
+func (m *metrics) onDeletions(r budget.FinishReport, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.deletions.Open = r.Open
+	if err == nil || r.Open > 0 {
+		m.deletions.Open = r.Open
+	}
 	m.deletions.Completed += r.Completed
 	m.deletions.Purged += r.Purged
 }

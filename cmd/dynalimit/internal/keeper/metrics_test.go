@@ -83,8 +83,9 @@ func TestMetricsAddUp(t *testing.T) {
 		m.onServed(t.Context(), s)
 	}
 	m.setLeading(true)
-	m.onDeletions(budget.FinishReport{Open: 2, Completed: 1, Purged: 3})
-	m.onDeletions(budget.FinishReport{Open: 1, Completed: 2, Purged: 4})
+	m.onDeletions(budget.FinishReport{Open: 2, Completed: 1, Purged: 3}, failed)
+	m.onDeletions(budget.FinishReport{Open: 1, Completed: 2, Purged: 4}, nil)
+	m.onDeletions(budget.FinishReport{}, failed) // nobody knows how many are open
 	want := map[string]string{
 		"sweep_lag_seconds": "10", `sweeps_total{result="ok"}`: "1", `sweeps_total{result="failed"}`: "1",
 		"price_lag_seconds": "10", `price_refreshes_total{result="failed"}`: "1", "prices_accepted_total": "4", "prices_held": "2",

@@ -63,7 +63,7 @@ func (s *Service) finishDeletions(ctx context.Context) (more bool) {
 	if ctx.Err() != nil {
 		return false
 	}
-	s.metrics.onDeletions(report)
+	s.metrics.onDeletions(report, err)
 	if err != nil {
 		s.parts.Logger.ErrorContext(ctx, "keeper: deletions", "error", err)
 	}

@@ -166,6 +166,29 @@ func TestSweepsThatFailAreTold(t *testing.T) {
 	})
 }
 
+// TestALeaseThatCannotBeTakenIsTold: nobody sweeps then.
+func TestALeaseThatCannotBeTakenIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := ddbmem.New()
+		t.Cleanup(db.Close)
+		p := newProcess(t, db)
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Table == "limits" {
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+			}
+			return ddbmem.Fault{}
+		})
+		ctx, end := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { p.sweepAlone(ctx) })
+		elapse(90 * time.Second)
+		end()
+		running.Wait()
+		assert.Equal(t, 2, strings.Count(p.log.String(), `msg="keeper: sweep"`), p.log.String())
+		assert.Equal(t, []string{"0", ""}, []string{p.says("dynalimit_keeper_sweeping"), p.says(`dynalimit_keeper_sweeps_total{result="ok"}`)})
+	})
+}
+
 // listOf is a price list.
 type listOf string
 
