@@ -69,7 +69,7 @@ func (s *Server) putOrg(ctx context.Context, x *exchange, in *orgInput) (*orgOut
 	if err != nil {
 		return nil, err
 	}
-	issued, err := s.issue(ctx, x, in.Org, "", func() error { _, err := s.keeper.GetOrg(ctx, in.Org); return err })
+	issued, err := s.issue(ctx, x, in.Org, "", func(ctx context.Context) error { _, err := s.keeper.GetOrg(ctx, in.Org); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Server) putApp(ctx context.Context, x *exchange, in *appInput) (*appOut
 	if err != nil {
 		return nil, err
 	}
-	issued, err := s.issue(ctx, x, in.Org, in.App, func() error { _, err := s.keeper.GetApp(ctx, in.Org, in.App); return err })
+	issued, err := s.issue(ctx, x, in.Org, in.App, func(ctx context.Context) error { _, err := s.keeper.GetApp(ctx, in.Org, in.App); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +95,14 @@ func (s *Server) putApp(ctx context.Context, x *exchange, in *appInput) (*appOut
 // issue gives credentials to what was put. If somebody deleted that meanwhile, and ended
 // credentials that were not there yet, these end too: else they would be good again for
 // whoever puts the same id later.
-func (s *Server) issue(ctx context.Context, x *exchange, org, app string, look func() error) (credentials.Issued, error) {
+func (s *Server) issue(ctx context.Context, x *exchange, org, app string, look func(context.Context) error) (credentials.Issued, error) {
+	ctx = context.WithoutCancel(ctx) // what is begun here ends, though the caller hangs up
 	store := s.store.As(x.principal)
 	issued, err := store.Create(ctx, org, app)
 	if err != nil || !issued.Created {
 		return issued, err
 	}
-	if gone := look(); errors.Is(gone, budget.ErrNotFound) {
+	if gone := look(ctx); errors.Is(gone, budget.ErrNotFound) {
 		return credentials.Issued{}, cmp.Or(store.Delete(ctx, org, app), gone)
 	}
 	return issued, nil

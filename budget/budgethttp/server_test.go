@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/budget"
+	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/tokens"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
@@ -63,6 +64,19 @@ func TestAuthenticatorThatFailsLetsNobodyIn(t *testing.T) {
 		o.Authenticate = func(*http.Request) (Claims, error) { return Claims{Org: orgO, Kind: Access}, errSecret }
 	}).get(pathA+"/model-selection").fails(http.StatusInternalServerError, wire.InternalError)
 	assert.Contains(t, w.log.String(), "secret-of-the-inside", "the operator is told")
+}
+
+// What a program's own authenticator says of a carrier lets it in by an access token of an
+// organisation alone.
+func TestAuthenticatorLetsInByAccessTokensAlone(t *testing.T) {
+	w := newWorld(t)
+	for claims, status := range map[Claims]int{
+		{Org: orgO, Kind: Access}: 200, {Org: orgO, Kind: tokens.Refresh}: 401, {Org: orgO}: 401, {Kind: Access}: 401, {}: 401,
+	} {
+		w.with(func(o *Options) {
+			o.Authenticate = func(*http.Request) (Claims, error) { return claims, nil }
+		}).get(pathA + "/model-selection").is(status)
+	}
 }
 
 // Every error has one shape: those of the routes, of HTTP, and of what is not there.

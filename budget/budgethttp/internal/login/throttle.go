@@ -52,18 +52,21 @@ var (
 // finds a bucket exhausted by others that are under way waits for them, whatever process
 // they are at; one that finds it exhausted by failures is refused.
 //
-// Nothing tells a client that exists from one that does not: both take from one of
-// clientBuckets buckets, chosen by the id alone.
+// Nothing tells a client that exists from one that does not: both take from a bucket that
+// the id alone chooses, see clientOf.
 type throttle struct {
 	limiter   *dynalimit.RateLimiter
 	opts      Options
 	patience  time.Duration
 	gates     *gates
-	exhausted *lru.Cache[string, time.Time] // until when buckets are, whoever asks
+	exhausted *lru.Cache[string, exhaustion]
 }
 
+// exhaustion is when a bucket was seen to be exhausted, and until when it is, whoever asks.
+type exhaustion struct{ seen, until time.Time }
+
 func newThrottle(o Options) *throttle {
-	exhausted, _ := lru.New[string, time.Time](rememberedRefusals) // fails only for a size below 1
+	exhausted, _ := lru.New[string, exhaustion](rememberedRefusals) // fails only for a size below 1
 	return &throttle{limiter: o.Limiter, opts: o, patience: patience, gates: newGates(), exhausted: exhausted}
 }
 
@@ -160,12 +163,12 @@ func (a *attempt) acquire(ctx context.Context, entity string, limits dynalimit.A
 	}
 }
 
-// refused is the refusal by a bucket that is known to be exhausted.
+// refused is the refusal by a bucket that is known to be exhausted. After the clock was set
+// back nothing is known.
 func (t *throttle) refused(entity string) error {
-	if until, ok := t.exhausted.Get(entity); ok {
-		if wait := until.Sub(t.opts.Store.Now()); wait > 0 {
-			return &ThrottledError{RetryAfter: min(wait, time.Minute)}
-		}
+	e, _ := t.exhausted.Get(entity)
+	if now := t.opts.Store.Now(); !now.Before(e.seen) && now.Before(e.until) {
+		return &ThrottledError{RetryAfter: min(e.until.Sub(now), time.Minute)}
 	}
 	return nil
 }
@@ -187,7 +190,8 @@ func (a *attempt) await(ctx context.Context, entity string, limits dynalimit.Acq
 		}
 		for _, s := range report.Statuses {
 			if s.Exceeded && s.Limit.Name == ended {
-				t.exhausted.Add(entity, t.opts.Store.Now().Add(s.RetryAfter))
+				now := t.opts.Store.Now()
+				t.exhausted.Add(entity, exhaustion{now, now.Add(s.RetryAfter)})
 				return &ThrottledError{RetryAfter: min(s.RetryAfter, time.Minute)}
 			}
 		}
