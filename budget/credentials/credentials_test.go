@@ -352,6 +352,19 @@ func TestStoreThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
+// What cannot be a client's id is not asked for, and what cannot be a secret is not hashed.
+func TestLoginsThatCannotBeCostNothing(t *testing.T) {
+	w := newWorld(t)
+	c := w.create(w.a, orgO, "")
+	before, meter := w.a.Stats(), w.db.Meter()
+	_, err := w.a.Verify(t.Context(), strings.Repeat("x", 5000), c.Secret)
+	require.Equal(t, ErrInvalidCredentials, err)
+	assert.Zero(t, w.db.Meter().Sub(meter).Requests())
+	_, err = w.a.Verify(t.Context(), c.ClientID, NewSecret(strings.Repeat("x", maxSecret+1)))
+	require.Equal(t, ErrInvalidCredentials, err)
+	assert.Equal(t, before.Hashes, w.a.Stats().Hashes)
+}
+
 // With an organisation end the credentials of all its apps, also of those that nobody put;
 // those of others stay.
 func TestCredentialsOfAppsEndWithTheirOrganisation(t *testing.T) {

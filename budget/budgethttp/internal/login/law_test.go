@@ -196,3 +196,51 @@ func TestKnownRefusalsDoNotWait(t *testing.T) {
 		assert.Empty(t, w.wire.take())
 	})
 }
+
+// An address that an operator has blocked is refused as one that failed too often, and asked
+// about again in a minute.
+func TestBlockedAddressesAreRefused(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(orgO, appA)
+	require.NoError(t, w.repository().SetBlocked(t.Context(), dynalimit.Scope{Entity: addressOf(home)}, true))
+	for range 2 {
+		var throttled *ThrottledError
+		require.ErrorAs(t, w.try(w.a, home, c.ClientID, c.Secret), &throttled)
+		assert.Equal(t, time.Minute, throttled.RetryAfter)
+	}
+	assert.Empty(t, w.a.throttle.gates.of)
+}
+
+// Strangers who make ids up have so many buckets written, and no more.
+func TestBucketsOfClientsAreBounded(t *testing.T) {
+	all := map[string]bool{}
+	for i := range 1_000_000 {
+		all[clientOf(strconv.Itoa(i))] = true
+	}
+	assert.Len(t, all, 1<<16)
+}
+
+// Logins that are under way hold what they took while the bucket refills: when they turn out
+// to be good, as many more may fail at once as were under way, and no more than that. Since
+// they began it is ten, and one more in six seconds.
+func TestGoodLoginsUnderWayLengthenABurst(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(orgO, appA)
+	var good []*attempt
+	for range 9 {
+		a, err := w.a.throttle.begin(t.Context(), home, c.ClientID)
+		require.NoError(t, err)
+		good = append(good, a)
+	}
+	w.clock.Advance(time.Minute)
+	fail := func(n *node) {
+		for w.try(n, home, c.ClientID, wrong) == ErrUnauthorized { //nolint:errorlint // it is that one
+		}
+	}
+	fail(w.b)
+	for _, a := range good {
+		a.undone(t.Context())
+	}
+	fail(w.a)
+	assert.LessOrEqual(t, looked(w.a, w.b), int64(10+len(good)))
+}

@@ -102,6 +102,23 @@ func (b *bench) forge(t *testing.T, method jwt.SigningMethod, key any, header, b
 	return text
 }
 
+// A text that is too long is not read, though it is genuine.
+func TestTokensThatAreTooLong(t *testing.T) {
+	b := newBench(t)
+	key := b.keys.Signer(now)
+	for padding, want := range map[int]error{0: nil, maxText: ErrInvalid} {
+		text := credentials.NewSecret(b.forge(t, jwt.SigningMethodEdDSA, key.Private(), map[string]any{"alg": "EdDSA", "kid": key.ID}, map[string]any{
+			"iss": issuer, "aud": audience, "sub": claims().ClientID, "jti": "j", "sid": "s", "cv": 1, "iat": now.Unix(),
+			"exp": now.Add(time.Hour).Unix(), "type": "access", "org_id": org, "app_id": "app-batch", "scope": "app",
+			"more": strings.Repeat("x", padding),
+		}))
+		for name, parse := range map[string]func(credentials.Secret) (Claims, error){"in force": b.Parse, "late": b.ParseLate} {
+			_, err := parse(text)
+			assert.Equal(t, want, err, "%s with %d bytes more", name, padding)
+		}
+	}
+}
+
 // Whatever is wrong with a token, it is refused, and alike.
 func TestTokensThatAreRefused(t *testing.T) {
 	b := newBench(t)
