@@ -207,3 +207,35 @@ func TestKnownTokensOfManyReaders(t *testing.T) {
 	assert.Equal(t, int64(400), hits+misses)
 	assert.LessOrEqual(t, misses, int64(8))
 }
+
+// While its keys change under many readers a token goes with its key each time, however well
+// it is known and whoever reads it just then.
+func TestKnownTokenEndsWithItsKeyUnderManyReaders(t *testing.T) {
+	b, source := newBench(t), &turning{}
+	good := document(t, map[string]byte{"k": 1})
+	bad := []*credentials.KeySet{document(t, map[string]byte{"k": 2}), document(t, map[string]byte{"other": 1})}
+	source.set.Store(good)
+	b.Codec = b.codec(t, source)
+	text := b.readTwice(t, claims())
+	var over atomic.Bool
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for !over.Load() {
+				if read, err := b.Parse(text); err == nil {
+					assert.Equal(t, claims(), read)
+				}
+			}
+		})
+	}
+	for i := range 300 {
+		source.set.Store(bad[i%2])
+		_, err := b.Parse(text)
+		assert.Equal(t, ErrInvalid, err)
+		source.set.Store(good)
+		_, err = b.Parse(text)
+		assert.NoError(t, err)
+	}
+	over.Store(true)
+	group.Wait()
+}
