@@ -43,7 +43,7 @@ func (s *Service) sweepOften(ctx context.Context) error {
 			s.parts.Logger.InfoContext(ctx, "keeper: swept", "orgs", report.Orgs, "holds_released", report.Released, "events", report.Events)
 		}
 		if report.Deletions == 0 {
-			s.metrics.onDeletions(budget.FinishReport{})
+			s.metrics.onDeletions(budget.FinishReport{}, err)
 		} else if s.finishDeletions(ctx) {
 			continue
 		}
