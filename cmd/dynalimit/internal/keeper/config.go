@@ -204,8 +204,6 @@ func (c Config) checkTLS() error {
 	switch {
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
 		return errors.New("TLS needs both a certificate and its key: give --tls-cert and --tls-key")
-	case c.TLS.Cert != "" && len(c.BehindProxy) > 0:
-		return nil // TLS up to here
 	case c.TLS.Cert == "" && len(c.BehindProxy) == 0 && !loopback(c.Listen):
 		return fmt.Errorf("listen %s is not this machine alone, and secrets would be sent as they are: "+
 			"give --tls-cert and --tls-key, or --behind-proxy with the networks of the proxies that speak TLS", c.Listen)
