@@ -7,7 +7,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -342,24 +341,30 @@ func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
 }
 
 // scanned are the items of the control table that a scan finds: a condition of their sort keys.
-type scanned string
+type scanned struct {
+	condition string
+	values    store.Item
+}
 
-const (
-	roots         scanned = "#sk = :root" // alone in their partition, or the first of it
-	notes         scanned = "begins_with(#sk, :note)"
-	rootsAndNotes scanned = "(" + roots + " OR " + notes + ")"
+var (
+	// roots are alone in their partition, or the first of it.
+	roots = scanned{"#sk = :root", store.Item{":root": store.String(ledger.RootSK)}}
+	notes = scanned{"begins_with(#sk, :note)", store.Item{":note": store.String(deletionPrefix)}}
+
+	rootsAndNotes = roots.or(notes)
 )
+
+func (s scanned) or(t scanned) scanned {
+	both := maps.Clone(s.values)
+	maps.Copy(both, t.values)
+	return scanned{"(" + s.condition + " OR " + t.condition + ")", both}
+}
 
 // scan finds items of the control table by how their partition is called.
 func (adm *administration) scan(ctx context.Context, prefix string, which scanned, consistent bool) iter.Seq2[store.Item, error] {
 	return func(yield func(store.Item, error) bool) {
-		values := store.Item{":prefix": store.String(prefix)}
-		for name, value := range map[string]string{":root": ledger.RootSK, ":note": deletionPrefix} {
-			if strings.Contains(string(which), name) {
-				values[name] = store.String(value)
-			}
-		}
-		filter := string(which) + " AND begins_with(#pk, :prefix)"
+		filter, values := which.condition+" AND begins_with(#pk, :prefix)", maps.Clone(which.values)
+		values[":prefix"] = store.String(prefix)
 		pages := dynamodb.NewScanPaginator(adm.store.Client, &dynamodb.ScanInput{
 			TableName: &adm.store.Control, FilterExpression: &filter, ConsistentRead: &consistent,
 			ExpressionAttributeNames: map[string]string{"#pk": "PK", "#sk": "SK"}, ExpressionAttributeValues: values,
