@@ -153,12 +153,10 @@ func (l *Ledger) await(ctx context.Context, o *Operation) error {
 }
 
 // withdraw takes an operation that no caller waits for out of its lane's queue. It
-// returns false if it has left the queue, so that it may have been sent. It does not
-// withdraw an operation that gives money back, because nobody else does that.
+// returns false if it has left the queue, so that it may have been sent: then it is its
+// lane's, which may turn a settlement into a release. It does not withdraw an operation that
+// gives money back, because nobody else does that.
 func (l *Ledger) withdraw(o *Operation) bool {
-	if o.kind != opSubmit && o.kind != opReserve {
-		return false
-	}
 	l.lanes.mu.Lock()
 	defer l.lanes.mu.Unlock()
 	q := l.lanes.open[o.lane]
@@ -166,7 +164,7 @@ func (l *Ledger) withdraw(o *Operation) bool {
 		return false
 	}
 	for i, queued := range q.queue {
-		if queued == o {
+		if queued == o && (o.kind == opSubmit || o.kind == opReserve) {
 			q.queue = append(q.queue[:i:i], q.queue[i+1:]...)
 			return true
 		}
