@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -230,9 +229,8 @@ func (c Config) checkProxies() error {
 
 func (c Config) checkOrigins() error {
 	for _, origin := range c.CORSOrigins {
-		u, err := url.Parse(origin)
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Scheme+"://"+u.Host != origin {
-			return fmt.Errorf("cors_origins: %q is no origin: write it like https://console.example.com", origin)
+		if !isOrigin(origin) {
+			return fmt.Errorf("cors_origins: %q is no origin as browsers send it: write it like https://console.example.com, in lower case and without :443 or :80", origin)
 		}
 	}
 	return nil

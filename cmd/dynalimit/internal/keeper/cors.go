@@ -2,8 +2,26 @@ package keeper
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 )
+
+// isOrigin reports whether a browser may send the text as an Origin: it writes hosts in lower
+// case, and no port that is the scheme's own (RFC 6454, section 6.1).
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != text || text != strings.ToLower(text) {
+		return false
+	}
+	switch u.Scheme {
+	case "https":
+		return u.Port() != "443"
+	case "http":
+		return u.Port() != "80"
+	}
+	return false
+}
 
 // cors lets pages of some origins ask from a browser. They may send tokens, and no
 // provisioning keys.
