@@ -154,7 +154,7 @@ func (a *attempt) acquire(ctx context.Context, entity string, limits dynalimit.A
 			return nil, err
 		}
 		lease, err := t.limiter.Acquire(ctx, entity, resource, one, limits, closed)
-		if !errors.Is(err, dynalimit.ErrLimitExceeded) || errors.Is(err, dynalimit.ErrUnconfirmed) {
+		if !errors.Is(err, dynalimit.ErrLimitExceeded) {
 			return lease, refusal(err)
 		}
 		if err := a.await(ctx, entity, limits); err != nil {
