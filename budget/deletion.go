@@ -58,8 +58,9 @@ type DeletionReport struct {
 //
 // It may be called again at any time, and goes on where one that was interrupted stopped.
 // Until it is Complete, PutOrg fails with ErrConflict, so that no credentials and no app
-// outlive their organisation; RetryAfter of that is when it can be completed. An organisation that is put again goes on with the next
-// version, and with what was kept; each of its apps must be put again.
+// outlive their organisation; RetryAfter of that is when it can be completed. An organisation
+// that is put again goes on with the next version, and with what was kept; each of its apps must
+// be put again.
 //
 // The deletion and that of each app have an AuditEvent; events stay.
 //

@@ -78,8 +78,13 @@ func (adm *administration) readWork(ctx context.Context, org, app string) (w del
 	if err != nil || item == nil {
 		return w, err
 	}
+	return decodeWork(item)
+}
+
+func decodeWork(item store.Item) (w deletionWork, err error) {
 	if err := attributevalue.UnmarshalMap(item, &w); err != nil {
-		return w, fmt.Errorf("%w: deletion: %w", store.ErrMalformed, err)
+		key := store.KeyOf(item)
+		return w, fmt.Errorf("%w: %s %s: %w", store.ErrMalformed, key.PK, key.SK, err)
 	}
 	return w, nil
 }
@@ -114,7 +119,8 @@ func (adm *administration) moveWork(ctx context.Context, org, app string, seen, 
 	})
 }
 
-// endWork removes the note, if it is still that one.
+// endWork removes the note, if it is still that one. It fails with errOvertaken if there is
+// another: somebody asked for more.
 func (adm *administration) endWork(ctx context.Context, org, app string, w deletionWork) error {
 	condition, names, values := w.condition()
 	err := store.Retry(ctx, func() error {
@@ -124,8 +130,12 @@ func (adm *administration) endWork(ctx context.Context, org, app string, w delet
 		}, store.Once)
 		return err
 	})
-	if store.Diagnose(err) == ddb.Refused { // somebody completed it, or asked for more
-		return nil
+	if store.Diagnose(err) != ddb.Refused {
+		return err
+	}
+	now, err := adm.readWork(ctx, org, app)
+	if err == nil && !now.none() {
+		err = errOvertaken
 	}
 	return err
 }

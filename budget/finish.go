@@ -6,8 +6,6 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
 
@@ -22,8 +20,9 @@ type FinishReport struct {
 
 // FinishDeletions goes on with every deletion of an organisation or app that was begun and is
 // not complete, as DeleteOrg and DeleteApp do when they are called again. It scans the
-// control table for them, so call it where SweepReport.Deletions says that there are some. Many processes may call it at the same time; each page of the
-// usage table that was purged is noted, and the next call goes on after it.
+// control table for them, so call it where SweepReport.Deletions says that there are some.
+// Many processes may call it at the same time; each page of the usage table that was purged is
+// noted, and the next call goes on after it.
 //
 // How.Revoke is required, for a deletion may have stopped before credentials ended; how.Purge
 // is not asked: each deletion is what it began as. How.Pages bounds each of them.
@@ -38,14 +37,19 @@ func (k *Keeper) FinishDeletions(ctx context.Context, how Deletion) (report Fini
 		return report, invalid("Revoke", "is nil; give what ends credentials, (*credentials.Store).Delete")
 	}
 	var open []*deletion
-	for d, err := range k.charges.openDeletions(ctx) {
-		if err != nil {
-			return report, adminError("FinishDeletions", err)
-		}
-		d.by, d.how = by, how
-		open = append(open, d)
-	}
 	var errs []error
+	for d, err := range k.charges.openDeletions(ctx) {
+		switch {
+		case d == nil:
+			return report, adminError("FinishDeletions", err)
+		case err != nil: // the others go on
+			report.Open++
+			errs = append(errs, adminError("FinishDeletions", err))
+		default:
+			d.by, d.how = by, how
+			open = append(open, d)
+		}
+	}
 	for _, d := range open {
 		err := d.run(ctx, "FinishDeletions", d.begun)
 		report.Purged += d.report.Purged
@@ -68,7 +72,8 @@ func (d *deletion) begun(ctx context.Context) error {
 	return d.deleteApps(ctx)
 }
 
-// openDeletions are those of which there is a note.
+// openDeletions are those of which there is a note; with an error if that cannot be read, or
+// nil if the table cannot.
 func (c *charges) openDeletions(ctx context.Context) iter.Seq2[*deletion, error] {
 	return func(yield func(*deletion, error) bool) {
 		for item, err := range c.admin.scan(ctx, orgPrefix, notes, true) {
@@ -78,7 +83,8 @@ func (c *charges) openDeletions(ctx context.Context) iter.Seq2[*deletion, error]
 			}
 			key := store.KeyOf(item)
 			d := &deletion{charges: c, org: key.PK[len(orgPrefix):], app: strings.TrimPrefix(key.SK[len(deletionPrefix):], appPrefix)}
-			if !yield(d, attributevalue.UnmarshalMap(item, &d.work)) {
+			d.work, err = decodeWork(item)
+			if !yield(d, err) {
 				return
 			}
 		}

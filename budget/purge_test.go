@@ -239,3 +239,53 @@ func TestDeletionsAreFinished(t *testing.T) {
 		requireMisuse(t, "Revoke", "FinishDeletions", func() error { _, err := w.a.FinishDeletions(ctx, Deletion{}); return err })
 	})
 }
+
+// TestADeletionThatIsAskedForMoreIsNotComplete: the tenant cannot be put again before what
+// another process was asked for is done, too.
+func TestADeletionThatIsAskedForMoreIsNotComplete(t *testing.T) {
+	w := newWorld(t)
+	tenanted(t, w, hardOrg())
+	ctx := t.Context()
+	other := w.keeper(&Options{})
+	var asked atomic.Bool
+	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Table == w.tables.Control && r.Operation == "DeleteItem" && asked.CompareAndSwap(false, true) {
+			_, err := other.DeleteOrg(ctx, orgO, Deletion{Purge: true, Revoke: revokeNothing})
+			assert.NoError(t, err)
+		}
+		return ddbmem.Fault{}
+	})
+	report, err := w.a.DeleteOrg(ctx, orgO, Deletion{Revoke: revokeNothing})
+	w.db.SetFaults(nil)
+	require.NoError(t, err)
+	require.True(t, asked.Load())
+	assert.False(t, report.Complete)
+	assert.Equal(t, w.clock.Now(), report.Again)
+	_, err = w.a.PutOrg(ctx, hardOrg())
+	require.ErrorIs(t, err, ErrConflict)
+	w.clock.Advance(purgeAfter)
+	report, err = w.a.DeleteOrg(ctx, orgO, Deletion{Revoke: revokeNothing})
+	require.NoError(t, err)
+	assert.True(t, report.Complete)
+	assert.Empty(t, belonging(w, orgO, ""))
+}
+
+// TestANoteThatCannotBeReadKeepsNoOtherDeletion from being finished.
+func TestANoteThatCannotBeReadKeepsNoOtherDeletion(t *testing.T) {
+	w := newWorld(t)
+	tenanted(t, w, hardOrg())
+	ctx := t.Context()
+	for _, app := range []string{appA, appB} {
+		_, err := w.a.DeleteApp(ctx, orgO, app, Deletion{Purge: true, Revoke: revokeNothing})
+		require.NoError(t, err)
+	}
+	note := deletionKey(orgO, appA).Attributes()
+	note["deleted_at_epoch_ms"] = store.String("yesterday")
+	_, err := w.db.Client().PutItem(ctx, &dynamodb.PutItemInput{TableName: &w.tables.Control, Item: note})
+	require.NoError(t, err)
+	w.clock.Advance(purgeAfter)
+	report, err := w.b.FinishDeletions(ctx, Deletion{Revoke: revokeNothing})
+	require.ErrorContains(t, err, "DELETION#APP#"+appA)
+	assert.Equal(t, FinishReport{Open: 1, Completed: 1, Purged: report.Purged}, report)
+	assert.Empty(t, belonging(w, orgO, appB))
+}
