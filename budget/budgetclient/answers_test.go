@@ -1,6 +1,7 @@
 package budgetclient
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -60,6 +61,33 @@ func TestATokenThatEndsUnderManyCallsIsReplacedOnce(t *testing.T) {
 		calls.Wait()
 		assert.Equal(t, 2, f.logins)
 	})
+}
+
+// TestAnAnswerIsItsCallersOwn: who changes what was recommended changes it for nobody else, not
+// at the same time either.
+func TestAnAnswerIsItsCallersOwn(t *testing.T) {
+	f := (&fake{}).first("/model-selection", func() (*http.Response, error) {
+		res := reply(http.StatusOK, fmt.Sprintf(`{"org_id":%q,"app_id":%q,"recommended_model":{"label":"premium"},"quota_status":[{"label":"premium","limits":[{"period":"MONTH","quota_usd_micros":7}]}]}`, org, app))
+		res.Header.Set("Cache-Control", "private, max-age=300")
+		return res, nil
+	})
+	c := newClient(t, f)
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() {
+			rec, err := c.Recommend(t.Context(), org, app)
+			if assert.NoError(t, err) && assert.Len(t, rec.Labels, 1) && assert.Len(t, rec.Labels[0].Limits, 1) {
+				rec.Labels[0].SpendMicros++
+				rec.Labels[0].Limits[0].SpendMicros++
+			}
+		})
+	}
+	calls.Wait()
+	rec, err := c.Recommend(t.Context(), org, app)
+	require.NoError(t, err)
+	assert.Equal(t, 1, f.count("/model-selection"))
+	assert.Zero(t, rec.Labels[0].SpendMicros)
+	assert.Zero(t, rec.Labels[0].Limits[0].SpendMicros)
 }
 
 // TestCloseEndsNoCall that is under way, and those after it are made.

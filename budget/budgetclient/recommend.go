@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,9 +75,12 @@ func (c *choice) stale() (budget.Recommendation, bool) {
 	return rec, c.known
 }
 
-// copied is an answer whose labels are the caller's own.
+// copied is an answer whose labels, and their limits, are the caller's own.
 func copied(rec budget.Recommendation) budget.Recommendation {
-	rec.Labels = append([]budget.LabelStatus(nil), rec.Labels...)
+	rec.Labels = slices.Clone(rec.Labels)
+	for i := range rec.Labels {
+		rec.Labels[i].Limits = slices.Clone(rec.Labels[i].Limits)
+	}
 	return rec
 }
 
