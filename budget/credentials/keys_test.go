@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -264,6 +265,33 @@ func TestKeysFollowTheirFile(t *testing.T) {
 		require.Len(t, told, 4)
 		keys.Close()
 		keys.Close()
+	})
+}
+
+// A loader may use the memory of its last document for the next one.
+func TestKeysFollowALoaderThatUsesItsMemoryAgain(t *testing.T) {
+	first, err := NewKeySet(chance(8), fixtureNow)
+	require.NoError(t, err)
+	second, err := NewKeySet(chance(9), fixtureNow)
+	require.NoError(t, err)
+	require.Len(t, second.Document().Reveal(), len(first.Document().Reveal()))
+	var memory []byte
+	var document atomic.Pointer[KeySet]
+	document.Store(first)
+	load := func(context.Context) ([]byte, error) {
+		memory = append(memory[:0], document.Load().Document().Reveal()...)
+		return memory, nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		keys, err := WatchKeys(t.Context(), load, nil)
+		require.NoError(t, err)
+		defer keys.Close()
+		for _, set := range []*KeySet{second, first} {
+			document.Store(set)
+			<-time.After(10 * time.Second) // the bubble's own time
+			synctest.Wait()
+			assert.Equal(t, set.Document().Reveal(), keys.Keys().Document().Reveal())
+		}
 	})
 }
 

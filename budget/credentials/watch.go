@@ -58,7 +58,7 @@ type WatchedKeys struct {
 	opts    WatchOptions
 	set     atomic.Pointer[KeySet]
 	problem atomic.Pointer[error]
-	seen    []byte // the last document that was judged; of the goroutine that reads
+	seen    []byte // a copy of the last document that was judged; of the goroutine that reads
 	stop    context.CancelFunc
 	done    chan struct{}
 	once    sync.Once
@@ -98,7 +98,7 @@ func WatchKeys(ctx context.Context, load KeyLoader, options *WatchOptions) (*Wat
 		return nil, err
 	}
 	w.set.Store(set)
-	w.seen = document
+	w.seen = bytes.Clone(document)
 	var watching context.Context
 	watching, w.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go w.watch(watching)
@@ -153,7 +153,7 @@ func (w *WatchedKeys) reload(ctx context.Context) {
 	case w.seen != nil && bytes.Equal(document, w.seen):
 		return
 	}
-	w.seen = document
+	w.seen = bytes.Clone(document)
 	set, err := ParseKeySet(document)
 	if err != nil {
 		w.refuse(err)
