@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -188,6 +189,7 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.Models = maps.Clone(o.Models)
 	o.Staleness = cmp.Or(o.Staleness, 5*time.Second)
 	o.ConfigTTL = cmp.Or(o.ConfigTTL, 30*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"maps"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -123,4 +124,23 @@ func TestDaysOfOtherLengths(t *testing.T) {
 		w.clock.Set(at(t, "2026-09-05T12:00:00Z"))
 		assert.Equal(t, "2026-09-06T04:00:00Z", w.recommend(w.b, appA).ResetAt.UTC().Format(time.RFC3339))
 	})
+}
+
+// TestOptionsAreTheKeepersOwn: who made a keeper may go on using its map of models.
+func TestOptionsAreTheKeepersOwn(t *testing.T) {
+	models := maps.Clone(fixtureModels)
+	w := newWorld(t, func(o *Options) { o.Models = models })
+	w.org(fixtureOrg())
+	together(2, 2, func(i int) {
+		if i == 0 {
+			models["premium"] = standardModel
+			return
+		}
+		r, err := w.a.Submit(t.Context(), orgO, appA, call(1))
+		assert.NoError(t, err)
+		assert.Equal(t, int64(16_500), r.CostMicros)
+	})
+	r, err := w.a.Recommend(t.Context(), orgO, appA)
+	require.NoError(t, err)
+	assert.Equal(t, premiumModel, r.Model)
 }
