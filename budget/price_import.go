@@ -180,7 +180,7 @@ func (j *priceJob) reviewed(model string, r review) {
 
 // report is what was noted.
 func (j *priceJob) report() PriceReport {
-	report := PriceReport{List: j.list, At: j.at, Skipped: j.skipped}
+	report := PriceReport{List: j.list, At: j.at, Skipped: slices.Clone(j.skipped)}
 	for _, name := range j.names {
 		r, ok := j.done[name]
 		if !ok {

@@ -286,3 +286,26 @@ func TestProcessesThatRefreshTheSameTablesAgree(t *testing.T) {
 		assert.GreaterOrEqual(t, refreshes, 9)
 	})
 }
+
+// TestReportsAreTheirCallersOwn: who sorts what was skipped does not touch what others were
+// told of the same list.
+func TestReportsAreTheirCallersOwn(t *testing.T) {
+	keeper, err := budget.New(ddbmem.New().Client(), budget.Tables{}, &budget.Options{Principal: "prices@example.com"})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, keeper.Close(context.Background())) }()
+	require.NoError(t, keeper.CreateTables(t.Context()))
+	const list = `[{"id":"openai","models":[{"id":"m","prices":{"input_mtok":3,"output_mtok":12}},{"id":"n","prices":{"input_mtok":-1}}]}]`
+	r, err := New(keeper, &text{body: list, tag: "1"}, nil)
+	require.NoError(t, err)
+	var refreshes sync.WaitGroup
+	for range 2 {
+		refreshes.Go(func() {
+			report, err := r.Refresh(t.Context())
+			if assert.NoError(t, err) && assert.Len(t, report.Skipped, 1) {
+				assert.Equal(t, "n", report.Skipped[0].Model)
+				report.Skipped[0].Model = "mine"
+			}
+		})
+	}
+	refreshes.Wait()
+}
