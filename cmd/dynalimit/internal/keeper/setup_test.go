@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -24,32 +23,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// gate lets transactions through once it is open.
-type gate struct {
-	db      *ddbmem.DB
-	closed  chan struct{} // until it is closed, if it is not nil
-	waiting chan struct{}
-	once    sync.Once
-}
-
-// Do implements aws.HTTPClient.
-func (g *gate) Do(r *http.Request) (*http.Response, error) {
-	if g.closed != nil && strings.HasSuffix(r.Header.Get("X-Amz-Target"), "TransactWriteItems") {
-		g.once.Do(func() { close(g.waiting) })
-		select {
-		case <-g.closed:
-		case <-r.Context().Done():
-		}
-	}
-	return g.db.Do(r)
-}
-
 // running is a service under test.
 type running struct {
 	*Service
 	demo Demo
 	http *http.Client
-	gate *gate
+	db   *ddbmem.DB
 	stop func() error
 }
 
@@ -57,9 +36,9 @@ type running struct {
 // is made before.
 func start(t *testing.T, configure func(*Config), change func(*Service)) *running {
 	t.Helper()
-	g := &gate{db: ddbmem.New(), waiting: make(chan struct{})}
-	t.Cleanup(func() { g.db.Close() })
-	client := g.db.Client(func(o *dynamodb.Options) { o.HTTPClient = g })
+	db := ddbmem.New()
+	t.Cleanup(db.Close)
+	client := db.Client()
 	repo, err := dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Principal: "keeper"})
 	require.NoError(t, err)
 	keys, err := credentials.NewKeySet(nil, time.Now().Add(-time.Hour))
@@ -90,7 +69,7 @@ func start(t *testing.T, configure func(*Config), change func(*Service)) *runnin
 		return err
 	})
 	t.Cleanup(func() { assert.NoError(t, stop()) })
-	return &running{s, demo, &http.Client{Transport: transport}, g, stop}
+	return &running{s, demo, &http.Client{Transport: transport}, db, stop}
 }
 
 // get is the status and the body at a URL.
