@@ -228,11 +228,13 @@ func TestHealthIsTheKeepers(t *testing.T) {
 
 // A store that does not answer is 503 with a time to come back, and no reason.
 func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
-	w := newWorld(t, func(o *budget.Options) { o.Timeout, o.RequestTimeout = 100*time.Millisecond, 100*time.Millisecond })
+	w := newWorld(t)
+	n := w.node(w.keeper(func(o *budget.Options) { o.Timeout, o.RequestTimeout = time.Second, time.Second }))
+	n.get(pathA + "/model-selection").is(http.StatusOK) // so that the token is known, and the keeper is asked
 	w.engine.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 		return ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError", Message: "secret-of-the-inside"}}
 	})
-	r := w.a.submit(call(1)).fails(http.StatusServiceUnavailable, wire.ServiceUnavailable)
+	r := n.submit(call(1)).fails(http.StatusServiceUnavailable, wire.ServiceUnavailable)
 	assert.NotEmpty(t, r.header.Get("Retry-After"))
 	assert.Contains(t, w.log.String(), "request_id="+r.header.Get("X-Request-Id"))
 	w.engine.SetFaults(nil)
