@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -99,6 +100,20 @@ func TestOnlyRecordsAndReservationsAreWithdrawn(t *testing.T) {
 		assert.Equal(t, !leaves, slices.Contains(l.lanes.open["lane"].queue, o))
 		assert.False(t, leaves && l.withdraw(o), "it has left")
 	}
+}
+
+// TestAnOperationOnItsWayIsItsLanes: a caller that leaves looks at nothing of it that the lane
+// changes, which the race detector would tell.
+func TestAnOperationOnItsWayIsItsLanes(t *testing.T) {
+	l := New(Options{})
+	o := newOp(opSettle)
+	o.Hold, o.lane = &Hold{}, "lane"
+	l.lanes.open["lane"] = &lane{}
+	var group sync.WaitGroup
+	group.Go(o.releaseOnly)
+	group.Go(func() { assert.False(t, l.withdraw(o)) })
+	group.Wait()
+	assert.Equal(t, opRelease, o.kind)
 }
 
 // TestAbandonedHoldsAreBounded: of very many, the rest expires.
