@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/dynalimit/dynalimit/budget/internal/ledger"
 	"github.com/dynalimit/dynalimit/budget/internal/store"
 )
@@ -139,6 +141,29 @@ func (d *deletion) still(ctx context.Context) error {
 	return err
 }
 
+// commit commits what lands while the deletion is not complete, as remove does.
+func (d *deletion) commit(ctx context.Context, decide func() (*change, error)) error {
+	return d.admin.commit(ctx, func() (*change, error) {
+		if err := d.still(ctx); err != nil {
+			return nil, err
+		}
+		c, err := decide()
+		if c != nil {
+			c.writes = append(c.writes, d.noted())
+		}
+		return c, err
+	})
+}
+
+// noted is a condition in a transaction: that the deletion is the one that runs.
+func (d *deletion) noted() types.TransactWriteItem {
+	condition, names, values := d.work.condition()
+	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+		TableName: &d.store.Control, Key: deletionKey(d.org, d.app).Attributes(),
+		ConditionExpression: &condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	}}
+}
+
 // deleteApps deletes the apps of an organisation whose deletion is not complete: one that is
 // has none, and may have been put again.
 func (d *deletion) deleteApps(ctx context.Context) error {
@@ -151,7 +176,7 @@ func (d *deletion) deleteApps(ctx context.Context) error {
 	}
 	for _, app := range slices.Sorted(maps.Keys(apps)) {
 		if !apps[app].deleted() {
-			err = d.admin.commit(ctx, func() (*change, error) { return d.admin.decideAppDeletion(ctx, d.by, d.org, app, false, nil) })
+			err = d.commit(ctx, func() (*change, error) { return d.admin.decideAppDeletion(ctx, d.by, d.org, app, false, nil) })
 			d.report.Apps++
 		}
 		if err != nil {
@@ -171,7 +196,7 @@ func (d *deletion) endOverrides(ctx context.Context) error {
 	for _, app := range apps {
 		if err == nil {
 			e := AuditEvent{Principal: d.by, Action: actionOverrideCleared, Target: d.org, Resource: app}
-			err = d.admin.setOverride(ctx, "DeleteOrg", e, override{})
+			err = d.commit(ctx, func() (*change, error) { return d.admin.decideOverride(ctx, e, override{}) })
 		}
 	}
 	return err

@@ -130,11 +130,7 @@ func (d *deletion) purgePage(ctx context.Context, page store.Page) error {
 // remove removes items while the deletion is not complete: in one transaction with a look at
 // its note, or a slow process would remove those of a tenant that was put again.
 func (d *deletion) remove(ctx context.Context, keys []store.Key) error {
-	condition, names, values := d.work.condition()
-	writes := []types.TransactWriteItem{{ConditionCheck: &types.ConditionCheck{
-		TableName: &d.store.Control, Key: deletionKey(d.org, d.app).Attributes(),
-		ConditionExpression: &condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
-	}}}
+	writes := []types.TransactWriteItem{d.noted()}
 	for _, key := range keys {
 		writes = append(writes, types.TransactWriteItem{Delete: &types.Delete{TableName: &d.store.Usage, Key: key.Attributes()}})
 	}

@@ -1,0 +1,148 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// TestADeletionThatIsOvertakenAnywhere, once it has begun, touches nothing of the tenant that was
+// put again since: of no table, whichever request of it is late.
+func TestADeletionThatIsOvertakenAnywhere(t *testing.T) {
+	for _, purge := range []bool{false, true} {
+		deletions := map[string]func(context.Context, *Keeper, Deletion) error{
+			"DeleteOrg": func(ctx context.Context, k *Keeper, how Deletion) error {
+				_, err := k.DeleteOrg(ctx, orgO, how)
+				return err
+			},
+			"DeleteApp": func(ctx context.Context, k *Keeper, how Deletion) error {
+				_, err := k.DeleteApp(ctx, orgO, appA, how)
+				return err
+			},
+			"FinishDeletions": func(ctx context.Context, k *Keeper, how Deletion) error {
+				stopped, stop := context.WithCancel(ctx)
+				_, err := k.DeleteOrg(stopped, orgO, Deletion{Purge: how.Purge, Revoke: func(context.Context, string, string) error {
+					stop()
+					return stopped.Err()
+				}})
+				if err == nil {
+					return nil
+				}
+				_, err = k.FinishDeletions(ctx, how)
+				return err
+			},
+		}
+		for name, run := range deletions {
+			t.Run(fmt.Sprintf("%s, purge %v", name, purge), func(t *testing.T) {
+				t.Parallel()
+				app := ""
+				if name == "DeleteApp" {
+					app = appA
+				}
+				at := 0
+				for overtaken(t, purge, app, at, run) {
+					at++
+				}
+				require.Greater(t, at, 5)
+			})
+		}
+	}
+}
+
+// overtaken puts a tenant again while a deletion of it is at one request, and reports whether it
+// came to that.
+func overtaken(t *testing.T, purge bool, app string, at int, run func(context.Context, *Keeper, Deletion) error) bool {
+	w := newWorld(t)
+	w.org(hardOrg())
+	ctx := t.Context()
+	other := w.keeper(&Options{})
+	use := func(n int) {
+		t.Helper()
+		until := w.clock.Now().Add(24 * time.Hour)
+		for i, a := range []string{appA, appB} {
+			_, err := other.PutApp(ctx, orgO, App{ID: a})
+			require.NoError(t, err)
+			u := call(10*n + i)
+			u.Time = w.clock.Now()
+			_, err = other.Submit(ctx, orgO, a, u)
+			require.NoError(t, err)
+			_, err = other.ReserveAs(ctx, orgO, a, uuid(10*n+i), "premium", 1000, time.Hour)
+			require.NoError(t, err)
+			require.NoError(t, other.Override(ctx, orgO, a, "economy", until))
+		}
+		require.NoError(t, other.Override(ctx, orgO, "new", "economy", until))
+	}
+	use(0)
+	how := Deletion{Purge: purge, Revoke: revokeNothing}
+	var n atomic.Int64
+	var kept map[store.Key]map[string]any
+	snapshot := func() map[store.Key]map[string]any {
+		other.ledger.WaitForTotals()
+		all := map[store.Key]map[string]any{}
+		for _, table := range []string{w.tables.Control, w.tables.Usage} {
+			for _, item := range fixture.Items(t, w.db.Client(), table, "") {
+				var attributes map[string]any
+				require.NoError(t, attributevalue.UnmarshalMap(item, &attributes))
+				all[store.KeyOf(item)] = attributes
+			}
+		}
+		return all
+	}
+	reached := false
+	w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		if n.Add(1) != int64(at+1) {
+			return ddbmem.Fault{}
+		}
+		reached = true
+		n.Add(1_000_000)
+		var err error
+		if app == "" {
+			_, err = other.GetOrg(ctx, orgO)
+		} else {
+			_, err = other.GetApp(ctx, orgO, app)
+		}
+		if err == nil { // it has not begun
+			return ddbmem.Fault{}
+		}
+		require.ErrorIs(t, err, ErrNotFound)
+		remove := func() (report DeletionReport) {
+			if app == "" {
+				report, err = other.DeleteOrg(ctx, orgO, how)
+			} else {
+				report, err = other.DeleteApp(ctx, orgO, app, how)
+			}
+			require.NoError(t, err)
+			return report
+		}
+		if report := remove(); !report.Complete {
+			w.clock.Advance(purgeAfter)
+			require.True(t, remove().Complete)
+		}
+		_, err = other.PutOrg(ctx, hardOrg())
+		require.NoError(t, err)
+		use(1)
+		kept = snapshot()
+		return ddbmem.Fault{}
+	})
+	_ = run(ctx, w.a, how)
+	w.db.SetFaults(nil)
+	if kept != nil {
+		now := snapshot()
+		require.ElementsMatch(t, slices.Collect(maps.Keys(kept)), slices.Collect(maps.Keys(now)), "at request %d", at)
+		for key, item := range kept {
+			require.Equal(t, item, now[key], "at request %d", at)
+		}
+	}
+	return reached
+}
