@@ -112,20 +112,16 @@ type deletion struct {
 func (d *deletion) run(ctx context.Context, operation string, mark func(context.Context) error, steps ...func(context.Context) error) error {
 	err := mark(ctx)
 	d.tenants.evict(d.org)
-	if err != nil {
-		return adminError(operation, err)
-	}
 	for _, step := range append(steps, d.revoke, d.endHolds, d.prepared, d.purge, d.finish) {
-		err := step(ctx)
-		if errors.Is(err, errOvertaken) {
-			d.report.Again = d.now()
-			return nil
-		}
-		if err != nil {
-			return adminError(operation, err)
+		if err == nil {
+			err = step(ctx)
 		}
 	}
-	return nil
+	if errors.Is(err, errOvertaken) {
+		d.report.Again = d.now()
+		return nil
+	}
+	return adminError(operation, err)
 }
 
 // errOvertaken says that the deletion was completed by somebody else, or is for more now:

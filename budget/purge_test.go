@@ -289,3 +289,30 @@ func TestANoteThatCannotBeReadKeepsNoOtherDeletion(t *testing.T) {
 	assert.Equal(t, FinishReport{Open: 1, Completed: 1, Purged: report.Purged}, report)
 	assert.Empty(t, belonging(w, orgO, appB))
 }
+
+// TestADeletionThatAnotherFinishesIsNoError of whoever found it too.
+func TestADeletionThatAnotherFinishesIsNoError(t *testing.T) {
+	w := newWorld(t)
+	tenanted(t, w, hardOrg())
+	ctx := t.Context()
+	broken := context.DeadlineExceeded
+	_, err := w.a.DeleteOrg(ctx, orgO, Deletion{Revoke: func(context.Context, string, string) error { return broken }})
+	require.ErrorIs(t, err, broken)
+	how := Deletion{Revoke: revokeNothing}
+	var found atomic.Bool
+	w.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if r.Table == w.tables.Control && r.Operation == "GetItem" && found.CompareAndSwap(false, true) {
+			report, err := w.a.FinishDeletions(ctx, how)
+			assert.NoError(t, err)
+			assert.Equal(t, 1, report.Completed)
+		}
+		return ddbmem.Fault{}
+	})
+	report, err := w.b.FinishDeletions(ctx, how)
+	w.db.SetFaults(nil)
+	require.NoError(t, err)
+	assert.Equal(t, FinishReport{Open: 1, More: true}, report)
+	report, err = w.b.FinishDeletions(ctx, how)
+	require.NoError(t, err)
+	assert.Equal(t, FinishReport{}, report)
+}
