@@ -1,0 +1,534 @@
+package budget
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/dynalimit/dynalimit/budget/internal/fixture"
+	"github.com/dynalimit/dynalimit/budget/internal/ledger"
+	"github.com/dynalimit/dynalimit/budget/internal/money"
+	"github.com/dynalimit/dynalimit/budget/internal/store"
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+const (
+	callCost  = 16_500 // of call, in µ$
+	roomAtAll = 12 * callCost
+)
+
+// accepted is a record that a keeper took.
+type accepted struct {
+	app string
+	n   int
+}
+
+// deletions is one random run over an organisation that is put, used, deleted and purged by
+// processes of which one notices late.
+type deletions struct {
+	*world
+	rt      *rapid.T
+	org     Org
+	keepers []*Keeper // the last one uses a configuration for five minutes
+	plan    []int     // choices that are drawn before they are needed, by a rival
+	made    int
+	first   string                // day
+	counts  map[string][]accepted // by scope: what is to be found there
+	purges  map[string]int64      // by scope: how often it was purged
+	holds   []*Hold
+	failed  []string
+}
+
+var deletionApps = []string{appA, appB}
+
+func (h *deletions) n(limit int) int {
+	if h.plan == nil {
+		return rapid.IntRange(0, limit-1).Draw(h.rt, "n")
+	}
+	if len(h.plan) == 0 {
+		return 0
+	}
+	n := h.plan[0] % limit
+	h.plan = h.plan[1:]
+	return n
+}
+
+func (h *deletions) app() string     { return deletionApps[h.n(2)] }
+func (h *deletions) keeper() *Keeper { return h.keepers[h.n(len(h.keepers))] }
+
+func (h *deletions) failf(format string, args ...any) {
+	h.failed = append(h.failed, fmt.Sprintf(format, args...))
+}
+
+// expect notes an error that no call may have here.
+func (h *deletions) expect(err error) {
+	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConflict) && !errors.Is(err, ErrQuotaExceeded) {
+		h.failf("unexpected: %v", err)
+	}
+}
+
+func (h *deletions) scope(app string) string { return ledger.ScopeKey(h.org.Scope, orgO, app) }
+
+// took counts a record that was accepted.
+func (h *deletions) took(app string, n int) {
+	h.counts[h.scope(app)] = append(h.counts[h.scope(app)], accepted{app, n})
+}
+
+func (h *deletions) submit() {
+	n, app := h.made, h.app()
+	if h.made > 0 && h.n(4) == 0 {
+		n = h.n(h.made) // perhaps of the other app
+	} else {
+		h.made++
+	}
+	u := call(n)
+	u.Time = h.clock.Now()
+	known := slices.Contains(h.counts[h.scope(app)], accepted{app, n})
+	r, err := h.keeper().Submit(h.t.Context(), orgO, app, u)
+	h.expect(err)
+	switch {
+	case err != nil:
+	case !r.Duplicate && known && !h.purging(app):
+		h.failf("%s %d was counted twice", app, n)
+	case !r.Duplicate:
+		h.took(app, n)
+	case !known && !h.purging(app):
+		h.failf("%s %d was not counted", app, n)
+	}
+}
+
+func (h *deletions) reserve() {
+	app := h.app()
+	var hold *Hold
+	var err error
+	lease := []time.Duration{time.Minute, time.Hour}[h.n(2)]
+	if h.n(2) == 0 {
+		hold, err = h.keeper().Reserve(h.t.Context(), orgO, app, "premium", 3*callCost, lease)
+	} else {
+		h.made++
+		hold, err = h.keeper().ReserveAs(h.t.Context(), orgO, app, uuid(h.made-1), "premium", 3*callCost, lease)
+	}
+	h.expect(err)
+	if err != nil {
+		return
+	}
+	h.holds = append(h.holds, hold)
+	if used := h.used(h.scope(app), hold.Day); used.Cmp(money.FromMicros(roomAtAll)) > 0 && !h.purging(app) {
+		h.failf("%v of %d are used with a reservation", used, roomAtAll)
+	}
+}
+
+func (h *deletions) end() {
+	if len(h.holds) == 0 {
+		return
+	}
+	hold := h.holds[h.n(len(h.holds))]
+	ctx := h.t.Context()
+	switch h.n(4) {
+	case 0:
+		h.expect(hold.Release(ctx))
+	case 1:
+		h.expect(hold.Extend(ctx, time.Hour))
+	default:
+		n := h.made
+		h.made++
+		u := call(n)
+		u.Time = h.clock.Now()
+		_, err := hold.Settle(ctx, u)
+		h.expect(err)
+		if err == nil {
+			h.took(hold.App, n)
+		}
+	}
+}
+
+func (h *deletions) put() {
+	k, ctx := h.keeper(), h.t.Context()
+	_, err := k.PutOrg(ctx, h.org)
+	if open := h.note("").Since != 0 && h.deleted(""); open != errors.Is(err, ErrConflict) {
+		h.failf("PutOrg while the deletion is open: %v: %v", open, err)
+	}
+	app := h.app()
+	_, err = k.PutApp(ctx, orgO, App{ID: app})
+	h.expect(err)
+	if h.n(3) == 0 {
+		h.expect(h.keeper().Override(ctx, orgO, app, "economy", h.clock.Now().Add(time.Hour)))
+	}
+}
+
+// removal is a deletion that a test can look into.
+func (h *deletions) removal(k *Keeper) (d *deletion, run func(context.Context) error, marked *atomic.Bool) {
+	how := Deletion{Purge: h.n(3) > 0, Revoke: revokeNothing, Pages: h.n(2)}
+	d, marked = &deletion{charges: k.charges, by: tester, org: orgO, how: how}, new(atomic.Bool)
+	mark, steps := d.markOrg, []func(context.Context) error{d.deleteApps}
+	if h.n(3) == 0 {
+		d.app = h.app()
+		mark, steps = d.markApp, nil
+	}
+	return d, func(ctx context.Context) error {
+		return d.run(ctx, "removal", func(ctx context.Context) error {
+			err := mark(ctx)
+			marked.Store(err == nil)
+			return err
+		}, steps...)
+	}, marked
+}
+
+func (h *deletions) remove() {
+	_, run, _ := h.removal(h.keeper())
+	h.expect(run(h.t.Context()))
+}
+
+func (h *deletions) finish() {
+	_, err := h.keeper().FinishDeletions(h.t.Context(), Deletion{Revoke: revokeNothing, Pages: h.n(2)})
+	h.expect(err)
+}
+
+func (h *deletions) sweep() {
+	_, err := h.keeper().Sweep(h.t.Context())
+	h.expect(err)
+}
+
+func (h *deletions) wait() {
+	h.clock.Advance([]time.Duration{time.Second, 20 * time.Second, 2 * time.Minute, 4 * time.Minute, purgeAfter, 10 * time.Hour}[h.n(6)])
+}
+
+// look reads totals, which may store them.
+func (h *deletions) look() {
+	k, app := h.keeper(), h.app()
+	if h.org.Scope == ScopeOrg {
+		app = ""
+	}
+	var cost int64
+	for day, err := range k.History(h.t.Context(), orgO, app, h.first, h.today()) {
+		if h.expect(err); err != nil {
+			return
+		}
+		cost += day.CostMicros
+	}
+	if want := int64(len(h.counts[h.scope(app)]) * callCost); cost != want && !h.purging(app) && !h.deleted(app) {
+		h.failf("the totals of %q are %d, not %d", app, cost, want)
+	}
+}
+
+// renew completes a deletion and puts everything again.
+func (h *deletions) renew() {
+	k := h.keepers[h.n(2)]
+	for range 2 {
+		_, err := k.FinishDeletions(h.t.Context(), Deletion{Revoke: revokeNothing})
+		h.expect(err)
+		h.observe()
+		h.clock.Advance(purgeAfter)
+	}
+	for range 2 {
+		h.put()
+		h.submit()
+		h.reserve()
+	}
+}
+
+// act is what happens, at once and all of it.
+func (h *deletions) act() {
+	actions := []func(){h.submit, h.submit, h.reserve, h.reserve, h.end, h.put, h.put, h.remove, h.finish, h.sweep, h.wait, h.wait, h.look, h.renew}
+	actions[h.n(len(actions))]()
+	h.clock.Advance(time.Millisecond)
+	h.observe()
+}
+
+// rivals does several things while a request of another is on its way.
+func (h *deletions) rivals(rt *rapid.T) {
+	at := int64(rapid.IntRange(1, 25).Draw(rt, "request"))
+	plan := rapid.SliceOfN(rapid.IntRange(0, 59), 12, 40).Draw(rt, "plan")
+	var n atomic.Int64
+	var before map[store.Key]any
+	k := h.open(&Options{}) // waits for no other, nor another for it
+	defer func() { require.NoError(rt, k.Close(context.Background())) }()
+	d, run, marked := h.removal(k)
+	which := h.n(4)
+	h.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		if n.Add(1) != at {
+			return ddbmem.Fault{}
+		}
+		n.Store(1 << 40)
+		begun := which < 2 && marked.Load()
+		h.plan = plan
+		for range 3 {
+			h.act()
+		}
+		if which%2 == 0 {
+			h.renew()
+		}
+		h.plan = nil
+		if begun && h.note(d.app).none() {
+			before = h.snapshot()
+		}
+		return ddbmem.Fault{}
+	})
+	switch which {
+	case 2:
+		_, err := k.FinishDeletions(h.t.Context(), Deletion{Revoke: revokeNothing})
+		h.expect(err)
+	case 3:
+		_, err := k.Sweep(h.t.Context())
+		h.expect(err)
+	default:
+		h.expect(run(h.t.Context()))
+	}
+	h.db.SetFaults(nil)
+	if before != nil && !reflect.DeepEqual(before, h.snapshot()) {
+		h.failf("what was put again was touched at request %d", at)
+	}
+	h.observe()
+}
+
+// killed ends a process at one of its requests, before or after that landed.
+func (h *deletions) killed(rt *rapid.T) {
+	at := int64(rapid.IntRange(1, 25).Draw(rt, "request"))
+	ctx, cancel := context.WithCancel(h.t.Context())
+	defer cancel()
+	k := h.open(&Options{})
+	_, run, _ := h.removal(k)
+	if h.n(2) == 0 {
+		run = func(ctx context.Context) error {
+			_, err := k.FinishDeletions(ctx, Deletion{Revoke: revokeNothing})
+			return err
+		}
+	}
+	lose := h.n(2) == 0
+	var n atomic.Int64
+	h.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
+		i := n.Add(1)
+		if i < at {
+			return ddbmem.Fault{}
+		}
+		cancel()
+		return ddbmem.Fault{Lose: lose && i == at, Drop: !lose || i > at}
+	})
+	_ = run(ctx)
+	h.db.SetFaults(nil)
+	require.NoError(rt, k.Close(context.Background()))
+	h.observe()
+}
+
+func (h *deletions) open(o *Options) *Keeper {
+	o.Now, o.Principal, o.Models, o.RequestTimeout, o.Timeout = h.clock.Now, tester, fixtureModels, 10*time.Second, 20*time.Second
+	k, err := New(h.client, h.tables, o)
+	require.NoError(h.rt, err)
+	return k
+}
+
+func (h *deletions) today() string { return h.clock.Now().Format("20060102") }
+
+func (h *deletions) note(app string) deletionWork {
+	w, err := h.a.admin.readWork(h.t.Context(), orgO, app)
+	require.NoError(h.t, err)
+	return w
+}
+
+// stored is how often a tenant was purged, and whether it is deleted.
+func (h *deletions) stored(app string) (purges int64, deleted bool) {
+	item, err := h.a.store.Get(h.t.Context(), h.tables.Control, storedKey(app))
+	require.NoError(h.t, err)
+	return decodeStored(h.t, item)
+}
+
+func storedKey(app string) store.Key {
+	if app == "" {
+		return orgKey(orgO)
+	}
+	return appKey(orgO, app)
+}
+
+func decodeStored(t testing.TB, item store.Item) (purges int64, deleted bool) {
+	var i configItem
+	require.NoError(t, attributevalue.UnmarshalMap(item, &i))
+	return i.Purges, i.deleted()
+}
+
+func (h *deletions) deleted(app string) bool {
+	_, gone := h.stored("")
+	if app != "" && !gone {
+		_, gone = h.stored(app)
+	}
+	return gone
+}
+
+// purging: what is counted is neither there nor gone.
+func (h *deletions) purging(app string) bool {
+	if h.note("").Purge {
+		return true
+	}
+	apps := []string{app}
+	if app == "" {
+		apps = deletionApps
+	}
+	return slices.ContainsFunc(apps, func(app string) bool { return h.note(app).Purge })
+}
+
+// observe notices purges that are complete: nothing is left of what was counted.
+func (h *deletions) observe() {
+	control := map[store.Key]store.Item{}
+	for _, item := range fixture.Items(h.t, h.client, h.tables.Control, orgPrefix) {
+		control[store.KeyOf(item)] = item
+	}
+	for _, app := range []string{"", appA, appB} {
+		purges, _ := decodeStored(h.t, control[storedKey(app)])
+		if purges == h.purges[app] || control[deletionKey(orgO, app)] != nil {
+			continue
+		}
+		h.purges[app] = purges
+		if left := belonging(h.world, orgO, app); len(left) > 0 {
+			h.failf("%v are left of a purge of %q", left, app)
+		}
+		switch {
+		case app == "":
+			h.counts = map[string][]accepted{}
+		case h.org.Scope == ScopeApp:
+			delete(h.counts, h.scope(app))
+		default: // they stay in the organisation's sums; their ids are not known any more
+			for i, r := range h.counts[h.scope("")] {
+				if r.app == app {
+					h.counts[h.scope("")][i] = accepted{}
+				}
+			}
+		}
+	}
+}
+
+func (h *deletions) snapshot() map[store.Key]any {
+	all := map[store.Key]any{}
+	for _, k := range h.keepers {
+		k.ledger.WaitForTotals()
+	}
+	for _, table := range []string{h.tables.Control, h.tables.Usage} {
+		for _, item := range fixture.Items(h.t, h.db.Client(), table, "") {
+			all[store.KeyOf(item)] = item
+		}
+	}
+	return all
+}
+
+// rows are the counters of the labels' days of a scope.
+func (h *deletions) rows(items []store.Item, scope string) (rows map[store.Key]ledger.Counter) {
+	rows = map[store.Key]ledger.Counter{}
+	for _, item := range items {
+		if key := store.KeyOf(item); isLabelDay(key) && strings.HasPrefix(key.PK, scope+"#LABEL#") {
+			row, err := ledger.DecodeCounter(item)
+			require.NoError(h.t, err)
+			rows[key] = row
+		}
+	}
+	return rows
+}
+
+func (h *deletions) used(scope, day string) (sum money.Picos) {
+	for key, row := range h.rows(h.items(""), scope) {
+		if strings.HasPrefix(key.SK, "DAY#"+day) && strings.Contains(key.PK, "#premium") {
+			sum = sum.Add(row.Used)
+		}
+	}
+	return sum
+}
+
+// check: what is counted is what was accepted, once each; what is held is what there are holds
+// for; nothing is below zero.
+func (h *deletions) check(rt *rapid.T) {
+	require.Empty(rt, h.failed)
+	apps := deletionApps
+	if h.org.Scope == ScopeOrg {
+		apps = []string{""}
+	}
+	items := h.items("")
+	for _, app := range apps {
+		if h.org.Scope == ScopeOrg && h.note("").Purge || h.org.Scope == ScopeApp && h.purging(app) {
+			continue
+		}
+		scope := h.scope(app)
+		var requests int64
+		var spend, held, holds money.Picos
+		for key, row := range h.rows(items, scope) {
+			requests += row.Requests
+			spend, held = spend.Add(row.Spend()), held.Add(row.Used.Sub(row.Spend()))
+			require.GreaterOrEqual(rt, row.Used.Cmp(row.Spend()), 0, "%v", key)
+		}
+		var d store.Decoder
+		for _, item := range items {
+			if store.KeyOf(item).PK == "HOLD#"+scope {
+				holds = holds.Add(d.Picos(item, "estimate_picos"))
+			}
+		}
+		require.NoError(rt, d.Err)
+		require.Equal(rt, int64(len(h.counts[scope])), requests, scope)
+		require.Equal(rt, money.FromMicros(int64(len(h.counts[scope])*callCost)).String(), spend.String())
+		require.Equal(rt, holds.String(), held.String(), "held and used are no longer the same")
+	}
+}
+
+// rest completes every deletion, lets every lease end, and looks once more.
+func (h *deletions) rest(rt *rapid.T) {
+	h.clock.Advance(2 * time.Hour)
+	for range 100 {
+		report, err := h.a.FinishDeletions(h.t.Context(), Deletion{Revoke: revokeNothing, Pages: 1})
+		require.NoError(rt, err)
+		h.observe()
+		if report.Open == 0 {
+			break
+		}
+	}
+	for _, app := range []string{"", appA, appB} {
+		require.True(rt, h.note(app).none(), "a deletion cannot be completed")
+	}
+	_, err := h.a.Sweep(h.t.Context())
+	require.NoError(rt, err)
+	h.check(rt)
+	if !h.deleted("") {
+		require.Empty(rt, h.items("HOLD#"))
+	}
+}
+
+// TestHistoriesOfDeletions: whatever processes put, delete, purge, count and hold at the same time,
+// wherever they are killed, and though one of them notices late, each call that was accepted is
+// counted once until it is purged, and then not at all; what is put again is touched by no
+// older deletion; and each deletion can be completed. DYNALIMIT_HISTORIES says how many (25).
+func TestHistoriesOfDeletions(t *testing.T) {
+	require.NoError(t, flag.Set("rapid.checks", cmp.Or(os.Getenv("DYNALIMIT_HISTORIES"), "25")))
+	require.NoError(t, flag.Set("rapid.steps", "10"))
+	rapid.Check(t, func(rt *rapid.T) {
+		e := fixture.InProcess(t)
+		w := &world{t: t, engine: e, db: e.DB, client: e.Client, clock: e.Clock, tables: Tables{fixture.Table("control"), fixture.Table("usage")}}
+		defer w.db.Close()
+		h := &deletions{world: w, rt: rt, counts: map[string][]accepted{}, purges: map[string]int64{}, org: hardOrg()}
+		h.org.Timezone, h.org.Quotas["premium"] = "UTC", roomAtAll
+		h.org.Scope = rapid.SampledFrom([]Scope{ScopeApp, ScopeOrg}).Draw(rt, "scope")
+		h.first = h.today()
+		for _, o := range []*Options{{}, {}, {ConfigTTL: usableFor}} {
+			k := h.open(o)
+			defer func() { require.NoError(rt, k.Close(context.Background())) }()
+			h.keepers = append(h.keepers, k)
+		}
+		w.a, w.b = h.keepers[0], h.keepers[1]
+		require.NoError(rt, w.a.CreateTables(t.Context()))
+		w.org(h.org)
+		for _, app := range deletionApps {
+			_, err := w.a.PutApp(t.Context(), orgO, App{ID: app})
+			require.NoError(rt, err)
+			w.recommend(h.keepers[2], app)
+		}
+		act := func(*rapid.T) { h.act() }
+		rt.Repeat(map[string]func(*rapid.T){"act": act, "use": act, "go on": act, "rivals": h.rivals, "killed": h.killed, "": h.check})
+		h.rest(rt)
+	})
+}
