@@ -231,9 +231,6 @@ func (adm *administration) appChange(now time.Time, e AuditEvent, item, seen app
 		return nil, err
 	}
 	writes, err := adm.writeApp(e.Target, e.Resource, item, seen, o)
-	if seen.deleted() { // an override since was set by a process that had not noticed
-		writes = append(writes, adm.deleteOverride(e.Target, e.Resource))
-	}
 	return &change{writes, event}, err
 }
 

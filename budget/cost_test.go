@@ -178,7 +178,7 @@ func TestCostOfOperations(t *testing.T) {
 		{"override", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			w.recommend(w.a, appA)
 			return func() { require.NoError(t, w.a.Override(ctx, orgO, appA, "economy", fixtureNow.Add(time.Hour))) }
-		}, cost{2, 4, 1}},
+		}, cost{2, 8, 3}},
 		{"clear an override", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			require.NoError(t, w.a.Override(ctx, orgO, appA, "economy", fixtureNow.Add(time.Hour)))
 			return func() { require.NoError(t, w.a.ClearOverride(ctx, orgO, appA)) }
@@ -230,7 +230,26 @@ func TestCostOfOperations(t *testing.T) {
 				_, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
 				require.NoError(t, err)
 			}
-		}, cost{11, 13, 8}},
+		}, cost{12, 15, 9}},
+		{"delete one again", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			_, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
+			require.NoError(t, err)
+			return func() {
+				_, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
+				require.NoError(t, err)
+			}
+		}, cost{2, 0, 2}},
+		{"finish a purge that waits", MeteringStrict, fixtureOrg(), func(w *world) func() {
+			w.submit(w.a, call(1))
+			how := Deletion{Purge: true, Revoke: revokeNothing}
+			_, err := w.a.DeleteOrg(ctx, orgO, how)
+			require.NoError(t, err)
+			return func() {
+				_, err := w.a.FinishDeletions(ctx, how)
+				require.NoError(t, err)
+			}
+		}, cost{2, 0, 2}},
 		{"list 100 changes", MeteringStrict, fixtureOrg(), func(w *world) func() {
 			for i := range 99 {
 				o := fixtureOrg()

@@ -128,10 +128,15 @@ func (d *deletion) run(ctx context.Context, operation string, mark func(context.
 // the tenant may have been put again, so that nothing more of it may be touched.
 var errOvertaken = errors.New("budget: the deletion was overtaken")
 
-// still fails with errOvertaken if the deletion is another now than the one that runs.
+// still fails with errOvertaken if the deletion is another now than the one that runs, or was
+// complete when that began and the tenant has been put again.
 func (d *deletion) still(ctx context.Context) error {
 	work, err := d.admin.readWork(ctx, d.org, d.app)
-	if err == nil && !work.same(d.work) {
+	same := work.same(d.work)
+	if err == nil && same && work.none() {
+		same, err = d.admin.isDeleted(ctx, d.org, d.app)
+	}
+	if err == nil && !same {
 		err = errOvertaken
 	}
 	return err
@@ -203,22 +208,23 @@ func (d *deletion) revoke(ctx context.Context) error {
 	if d.how.Revoke == nil || d.work.Prepared {
 		return nil
 	}
-	if err := d.still(ctx); err != nil {
-		return err
+	apps := []string{d.app}
+	if d.app == "" {
+		all, err := d.admin.appIDs(ctx, d.org)
+		if err != nil {
+			return err
+		}
+		apps = append(slices.Sorted(slices.Values(all)), "")
 	}
-	if d.app != "" {
-		return d.how.Revoke(ctx, d.org, d.app)
-	}
-	apps, err := d.admin.loadApps(ctx, d.org)
-	if err != nil {
-		return err
-	}
-	for _, app := range slices.Sorted(maps.Keys(apps)) {
+	for _, app := range apps {
+		if err := d.still(ctx); err != nil {
+			return err
+		}
 		if err := d.how.Revoke(ctx, d.org, app); err != nil {
 			return err
 		}
 	}
-	return d.how.Revoke(ctx, d.org, "")
+	return nil
 }
 
 // endHolds gives the tenant's holds back.

@@ -273,9 +273,13 @@ func (adm *administration) loadApp(ctx context.Context, org, app string) (appIte
 	}
 	a, err := decodeApp(item)
 	if err == nil && a.deleted() {
-		err = notFound("app %q of organisation %s was deleted; create it again with PutApp", app, org)
+		err = appDeleted(org, app)
 	}
 	return a, err
+}
+
+func appDeleted(org, app string) error {
+	return notFound("app %q of organisation %s was deleted; create it again with PutApp", app, org)
 }
 
 // mayBePutAgain refuses to create again what is still being deleted.
@@ -293,6 +297,16 @@ func (adm *administration) mayBePutAgain(ctx context.Context, org, app string) e
 		e.wait = max(0, e.at.Sub(adm.now()))
 	}
 	return e
+}
+
+// isDeleted reports whether an organisation is deleted, or its app.
+func (adm *administration) isDeleted(ctx context.Context, org, app string) (bool, error) {
+	key := orgKey(org)
+	if app != "" {
+		key = appKey(org, app)
+	}
+	item, err := adm.store.Get(ctx, adm.store.Control, key)
+	return item["deleted_at_epoch"] != nil, err
 }
 
 // deletedOrg reports whether an item is what stayed of an organisation.

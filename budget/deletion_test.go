@@ -88,6 +88,9 @@ func TestADeletedOrganisationAdmitsAndCountsNothing(t *testing.T) {
 				require.NoError(t, err)
 				open, err := w.b.GetHold(ctx, orgO, appA, uuid(0))
 				require.NoError(t, err)
+				for _, app := range []string{appA, appB} {
+					w.recommend(w.a, app)
+				}
 
 				report, err := w.a.DeleteOrg(ctx, orgO, Deletion{})
 				require.NoError(t, err)
@@ -172,6 +175,12 @@ func TestADeletedAppLeavesTheOthers(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, int64(3), app.Version)
 				assert.Equal(t, "premium", w.recommend(w.b, appA).Label)
+				_, err = w.b.DeleteApp(ctx, orgO, appB, Deletion{})
+				require.NoError(t, err)
+				report, err = w.b.DeleteOrg(ctx, orgO, Deletion{})
+				require.NoError(t, err)
+				assert.Equal(t, 2, report.Apps, "the other was deleted before")
+				w.org(o)
 				_, err = w.b.DeleteApp(ctx, orgO, "never-was", Deletion{})
 				require.ErrorIs(t, err, ErrNotFound)
 				_, err = w.b.DeleteApp(ctx, uuid(1), appA, Deletion{})

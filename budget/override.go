@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/budget/internal/store"
@@ -94,10 +95,15 @@ func (adm *administration) setOverride(ctx context.Context, operation string, e 
 // decideOverride is the change from the override that an app has; nil if it is the same.
 func (adm *administration) decideOverride(ctx context.Context, e AuditEvent, next override) (*change, error) {
 	key := overrideKey(e.Target, e.Resource)
-	seen, err := adm.store.Get(ctx, adm.store.Control, key)
+	keys := []store.Key{key}
+	if next.label != "" {
+		keys = append(keys, orgKey(e.Target), appKey(e.Target, e.Resource))
+	}
+	items, err := adm.store.BatchGet(ctx, adm.store.Control, keys...)
 	if err != nil {
 		return nil, err
 	}
+	seen := items[key]
 	last, err := decodeOverride(seen)
 	if err != nil {
 		return nil, err
@@ -109,16 +115,42 @@ func (adm *administration) decideOverride(ctx context.Context, e AuditEvent, nex
 		return nil, err
 	}
 	if next.label != "" {
+		living, err := adm.living(items, e.Target, e.Resource)
+		if err != nil {
+			return nil, err
+		}
 		item := key.Attributes()
 		item[store.AttrLabel], item[attrUntil] = store.String(next.label), store.Int(next.until.UnixMilli())
 		item[attrSince], item[store.AttrTTL] = store.Int(now.UnixMilli()), store.Int(next.until.Unix()+1)
-		return &change{[]types.TransactWriteItem{adm.putAsSeen(item, seen, store.AttrLabel, attrUntil)}, event}, nil
+		return &change{append(living, adm.putAsSeen(item, seen, store.AttrLabel, attrUntil)), event}, nil
 	}
 	condition, names, values := asSeen(seen, store.AttrLabel, attrUntil)
 	return &change{[]types.TransactWriteItem{{Delete: &types.Delete{
 		TableName: &adm.store.Control, Key: key.Attributes(),
 		ConditionExpression: &condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 	}}}, event}, nil
+}
+
+// living are conditions in a transaction: that neither an organisation nor its app is deleted, as
+// both are here. ErrNotFound: one is, and the tenant in hand is of before.
+func (adm *administration) living(items map[store.Key]store.Item, org, app string) ([]types.TransactWriteItem, error) {
+	if _, err := decodeOrg(org, items[orgKey(org)]); err != nil {
+		return nil, err
+	}
+	switch a, err := decodeApp(items[appKey(org, app)]); {
+	case err != nil:
+		return nil, err
+	case a.deleted():
+		return nil, appDeleted(org, app)
+	}
+	var conditions []types.TransactWriteItem
+	for _, key := range []store.Key{orgKey(org), appKey(org, app)} {
+		conditions = append(conditions, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+			TableName: &adm.store.Control, Key: key.Attributes(), ConditionExpression: aws.String("attribute_not_exists(#deleted)"),
+			ExpressionAttributeNames: map[string]string{"#deleted": "deleted_at_epoch"},
+		}})
+	}
+	return conditions, nil
 }
 
 func invalidLabel(label string) error {

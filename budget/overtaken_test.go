@@ -30,6 +30,10 @@ func TestADeletionThatIsOvertakenAnywhere(t *testing.T) {
 				_, err := k.DeleteApp(ctx, orgO, appA, how)
 				return err
 			},
+			"DeleteOrg again": func(ctx context.Context, k *Keeper, how Deletion) error {
+				_, err := k.DeleteOrg(ctx, orgO, Deletion{Revoke: how.Revoke})
+				return err
+			},
 			"FinishDeletions": func(ctx context.Context, k *Keeper, how Deletion) error {
 				stopped, stop := context.WithCancel(ctx)
 				_, err := k.DeleteOrg(stopped, orgO, Deletion{Purge: how.Purge, Revoke: func(context.Context, string, string) error {
@@ -50,8 +54,11 @@ func TestADeletionThatIsOvertakenAnywhere(t *testing.T) {
 				if name == "DeleteApp" {
 					app = appA
 				}
-				at := 0
-				for overtaken(t, purge, app, at, run) {
+				again, at := name == "DeleteOrg again", 0
+				if again { // what it reads first is what it deletes
+					at = 1
+				}
+				for overtaken(t, purge, again, app, at, run) {
 					at++
 				}
 				require.Greater(t, at, 5)
@@ -62,7 +69,7 @@ func TestADeletionThatIsOvertakenAnywhere(t *testing.T) {
 
 // overtaken puts a tenant again while a deletion of it is at one request, and reports whether it
 // came to that.
-func overtaken(t *testing.T, purge bool, app string, at int, run func(context.Context, *Keeper, Deletion) error) bool {
+func overtaken(t *testing.T, purge, again bool, app string, at int, run func(context.Context, *Keeper, Deletion) error) bool {
 	w := newWorld(t)
 	w.org(hardOrg())
 	ctx := t.Context()
@@ -84,7 +91,11 @@ func overtaken(t *testing.T, purge bool, app string, at int, run func(context.Co
 		require.NoError(t, other.Override(ctx, orgO, "new", "economy", until))
 	}
 	use(0)
-	how := Deletion{Purge: purge, Revoke: revokeNothing}
+	stopped, late := false, false
+	how := Deletion{Purge: purge, Revoke: func(context.Context, string, string) error {
+		late = late || stopped
+		return nil
+	}}
 	var n atomic.Int64
 	var kept map[store.Key]map[string]any
 	snapshot := func() map[store.Key]map[string]any {
@@ -100,6 +111,14 @@ func overtaken(t *testing.T, purge bool, app string, at int, run func(context.Co
 		return all
 	}
 	reached := false
+	if again { // it is complete
+		_, err := other.DeleteOrg(ctx, orgO, how)
+		require.NoError(t, err)
+		w.clock.Advance(purgeAfter)
+		report, err := other.DeleteOrg(ctx, orgO, how)
+		require.NoError(t, err)
+		require.True(t, report.Complete)
+	}
 	w.db.SetFaults(func(*ddbmem.Request) ddbmem.Fault {
 		if n.Add(1) != int64(at+1) {
 			return ddbmem.Fault{}
@@ -132,12 +151,14 @@ func overtaken(t *testing.T, purge bool, app string, at int, run func(context.Co
 		_, err = other.PutOrg(ctx, hardOrg())
 		require.NoError(t, err)
 		use(1)
-		kept = snapshot()
+		kept, stopped = snapshot(), true
 		return ddbmem.Fault{}
 	})
-	_ = run(ctx, w.a, how)
+	err := run(ctx, w.a, how)
 	w.db.SetFaults(nil)
 	if kept != nil {
+		require.NoError(t, err, "at request %d", at)
+		require.False(t, late, "at request %d: credentials ended", at)
 		now := snapshot()
 		require.ElementsMatch(t, slices.Collect(maps.Keys(kept)), slices.Collect(maps.Keys(now)), "at request %d", at)
 		for key, item := range kept {

@@ -83,7 +83,7 @@ func (adm *administration) loadTenant(ctx context.Context, org, app string) (*te
 			return nil, err
 		}
 		if a.deleted() {
-			return nil, notFound("app %q of organisation %s was deleted; create it again with PutApp", app, org)
+			return nil, appDeleted(org, app)
 		}
 		t.own, t.known, t.purges.app = a.app(app), true, a.Purges
 	}
