@@ -208,7 +208,7 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 		o.setCalendar(cal.Change(now, last))
 	}
 	created := now
-	if seen.Created != 0 {
+	if seen.Created != 0 && !seen.Purged { // as of an organisation
 		created = time.Unix(seen.Created, 0)
 	}
 	o.Labels = union(o.Labels, app.Ordering...)

@@ -29,6 +29,14 @@ type tenant struct {
 	retired  string                   // the first day that is kept; empty: all are
 }
 
+// purgedSince reports whether what was counted at an instant was removed since. A tenant that was
+// purged is put again minutes after the last call that counted for it, so that clocks may differ
+// by one.
+func (t *tenant) purgedSince(at time.Time) bool {
+	at = at.Add(time.Minute)
+	return t.purges.org > 0 && at.Before(t.config.CreatedAt) || t.purges.app > 0 && at.Before(t.own.CreatedAt)
+}
+
 // policy is what is in effect at an instant.
 func (t *tenant) policy(now time.Time) policy {
 	return policyOf(t.config, t.own, t.calendar.At(now).Scope)
