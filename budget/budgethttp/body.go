@@ -18,8 +18,8 @@ import (
 
 // readBody reads all of a body, within a limit and a time.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, *wire.Error) {
-	if !isJSON(r.Header.Get("Content-Type")) {
-		return nil, wire.NewError(http.StatusUnsupportedMediaType, wire.InvalidRequest, "the body is not application/json, in UTF-8")
+	if !isJSON(r.Header) {
+		return nil, wire.NewError(http.StatusUnsupportedMediaType, wire.InvalidRequest, "the body is not application/json, in UTF-8 and not compressed")
 	}
 	tooLarge := wire.NewError(http.StatusRequestEntityTooLarge, wire.PayloadTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit)).
 		With("Connection", "close") // else net/http waits for the rest, to read the next request behind it
@@ -48,14 +48,20 @@ func (s *Server) boundBody(w http.ResponseWriter) {
 	}
 }
 
-// isJSON reports whether a body says that it is JSON, or nothing.
-func isJSON(contentType string) bool {
-	if contentType == "" {
+// isJSON reports whether a body says once that it is JSON as it stands, or nothing.
+func isJSON(header http.Header) bool {
+	for _, coding := range header.Values("Content-Encoding") {
+		if coding != "" && !strings.EqualFold(coding, "identity") {
+			return false
+		}
+	}
+	types := header.Values("Content-Type")
+	if len(types) == 0 || len(types) == 1 && types[0] == "" {
 		return true
 	}
-	kind, params, err := mime.ParseMediaType(contentType)
+	kind, params, err := mime.ParseMediaType(types[0])
 	charset := params["charset"]
-	return err == nil && kind == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
+	return len(types) == 1 && err == nil && kind == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
 }
 
 // request is huma's name for itself, so that guarded can have a method of that name.

@@ -95,13 +95,13 @@ func (s *Server) retrieve(ctx context.Context, org, app, token string) (*secretO
 	return &secretOutput{wire.Secret{ClientID: c.ClientID, Secret: c.Secret.Reveal()}}, nil
 }
 
-// holder is in whose name the holder of a provisioning key makes changes.
+// holder is in whose name the holder of the one provisioning key of a request makes changes.
 func (s *Server) holder(r *http.Request) (string, error) {
-	secret := r.Header.Get("X-Api-Key")
-	if secret == "" || len(secret) > maxSecret {
+	given := r.Header.Values("X-Api-Key")
+	if len(given) != 1 || given[0] == "" || len(given[0]) > maxSecret {
 		return "", ErrUnauthorized
 	}
-	key, err := s.store.VerifyKey(r.Context(), credentials.NewSecret(secret))
+	key, err := s.store.VerifyKey(r.Context(), credentials.NewSecret(given[0]))
 	if errors.Is(err, credentials.ErrInvalidCredentials) {
 		return "", ErrUnauthorized
 	}
