@@ -65,6 +65,9 @@ type KeySet struct {
 	peppers []Pepper
 }
 
+// empty reports whether there are no keys in a set: neither ParseKeySet nor NewKeySet made it.
+func (k *KeySet) empty() bool { return k == nil || len(k.signing) == 0 || len(k.peppers) == 0 }
+
 // keyDocument is a key set as it is written.
 type keyDocument struct {
 	Signing []keyEntry `json:"signing"`

@@ -25,7 +25,7 @@ const CacheTTL = 30 * time.Second
 
 // Options configure a Store.
 type Options struct {
-	// Keys has the peppers and the keys that sign. Nil is refused.
+	// Keys has the peppers and the keys that sign. Nil is refused, and so is one without keys.
 	Keys KeySource
 	// Now is the clock. Defaults to the process's, corrected by DynamoDB's.
 	Now func() time.Time
@@ -85,8 +85,8 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	if problem.IsNil(o.Keys) {
-		return invalid("options.keys", "is nil; pass a KeySource, such as WatchKeys or KeysFromEnvironment give")
+	if problem.IsNil(o.Keys) || o.Keys.Keys().empty() {
+		return invalid("options.keys", "is nil or has none; pass a KeySource, such as WatchKeys or KeysFromEnvironment give")
 	}
 	if reason := ddb.CheckSource(o.Now); reason != "" {
 		return invalid("options.now", "%s", reason)

@@ -25,7 +25,7 @@ type counts struct {
 
 // Stats returns what the store did so far. It makes no request.
 func (s *Store) Stats() Stats {
-	if s == nil || s.core == nil {
+	if !s.made() {
 		return Stats{}
 	}
 	cached := s.revoked.known.Stats()

@@ -76,19 +76,39 @@ func (s *Store) As(principal string) *Store {
 }
 
 // Now is the time by the store's clock: grace, retrieval and revocation go by it.
-func (s *Store) Now() time.Time { return s.now() }
+func (s *Store) Now() time.Time {
+	if !s.made() {
+		return time.Now()
+	}
+	return s.now()
+}
 
 func (c *core) now() time.Time { return c.clock.Now() }
 
-// Keys are the keys in force now, for whoever signs and verifies tokens.
-func (s *Store) Keys() *KeySet { return s.opts.Keys.Keys() }
+// Keys are the keys in force now, for whoever signs and verifies tokens; nil of a store that
+// New did not make.
+func (s *Store) Keys() *KeySet {
+	if !s.made() {
+		return nil
+	}
+	return s.opts.Keys.Keys()
+}
 
-// LongestToken is Options.LongestToken: for how long revocations of clients are kept.
-func (s *Store) LongestToken() time.Duration { return s.opts.LongestToken }
+// LongestToken is Options.LongestToken: for how long revocations of clients are kept. It is 0
+// of a store that New did not make.
+func (s *Store) LongestToken() time.Duration {
+	if !s.made() {
+		return 0
+	}
+	return s.opts.LongestToken
+}
+
+// made reports whether New made the store.
+func (s *Store) made() bool { return s != nil && s.core != nil }
 
 // begin checks a store and a context, and bounds the time of a call.
 func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if s == nil || s.core == nil {
+	if !s.made() {
 		return nil, nil, invalid("store", "is not made; use New")
 	}
 	if err := problem.NoContext(ctx, pkg); err != nil {

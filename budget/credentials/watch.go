@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -21,9 +20,13 @@ type KeyLoader func(context.Context) ([]byte, error)
 const maxDocument = 64 << 10
 
 // KeysFile reads a document of keys from a file, by its path: where a file is replaced with
-// a link, as volumes of secrets are, it reads what the link leads to now.
+// a link, as volumes of secrets are, it reads what the link leads to now. What is no file is
+// refused.
 func KeysFile(path string) KeyLoader {
 	return func(context.Context) ([]byte, error) {
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // to open a pipe waits for whoever writes
+			return nil, cmp.Or(err, fmt.Errorf("%s is no file", path))
+		}
 		f, err := os.Open(path) //nolint:gosec // the path is the operator's own
 		if err != nil {
 			return nil, err
@@ -44,7 +47,8 @@ type WatchOptions struct {
 	// Timeout bounds one read. Defaults to 10 s.
 	Timeout time.Duration
 	// OnChange is told of every document that differs from the last: nil if its keys are
-	// in force now, else why those before stay. It is called on the goroutine that reads.
+	// in force now, else why those before stay. It is called on the goroutine that reads, and
+	// may call Close.
 	OnChange func(error)
 	// Logger gets the same. Defaults to discarding.
 	Logger *slog.Logger
@@ -61,7 +65,7 @@ type WatchedKeys struct {
 	seen    []byte // a copy of the last document that was judged; of the goroutine that reads
 	stop    context.CancelFunc
 	done    chan struct{}
-	once    sync.Once
+	telling atomic.Bool // OnChange is under way
 }
 
 // WatchKeys reads a document of keys, and again every interval until Close, on one
@@ -105,23 +109,35 @@ func WatchKeys(ctx context.Context, load KeyLoader, options *WatchOptions) (*Wat
 	return w, nil
 }
 
-// Keys implements KeySource.
-func (w *WatchedKeys) Keys() *KeySet { return w.set.Load() }
+// Keys implements KeySource. They are nil where WatchKeys did not make w.
+func (w *WatchedKeys) Keys() *KeySet {
+	if w == nil {
+		return nil
+	}
+	return w.set.Load()
+}
 
 // Err is why the last document was not taken; nil if it was.
 func (w *WatchedKeys) Err() error {
+	if w == nil {
+		return nil
+	}
 	if err := w.problem.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
-// Close ends the reading. The keys stay as they are.
+// Close ends the reading, and waits for one that is under way, unless that is telling
+// OnChange, which may be who calls. The keys stay as they are.
 func (w *WatchedKeys) Close() {
-	w.once.Do(func() {
-		w.stop()
+	if w == nil || w.stop == nil {
+		return
+	}
+	w.stop()
+	if !w.telling.Load() {
 		<-w.done
-	})
+	}
 }
 
 func (w *WatchedKeys) watch(ctx context.Context) {
@@ -177,6 +193,8 @@ func (w *WatchedKeys) refuse(err error) {
 
 func (w *WatchedKeys) tell(err error) {
 	if w.opts.OnChange != nil {
+		w.telling.Store(true)
+		defer w.telling.Store(false)
 		w.opts.OnChange(err)
 	}
 }

@@ -1,0 +1,81 @@
+package credentials
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// source is a source of keys that somebody else made.
+type source struct{ set *KeySet }
+
+func (s source) Keys() *KeySet { return s.set }
+
+// Keys that are none are refused when a store is made, not by a panic of its first login.
+func TestSourcesWithoutKeysAreRefused(t *testing.T) {
+	db := ddbmem.New()
+	defer db.Close()
+	for name, keys := range map[string]KeySource{
+		"no source": nil, "no set": (*KeySet)(nil), "a set that was not made": &KeySet{}, "keys that are not watched": &WatchedKeys{},
+		"none watched": (*WatchedKeys)(nil), "a source of none": source{}, "a source of an empty set": source{&KeySet{}},
+	} {
+		_, err := New(db.Client(), "control", &Options{Keys: keys})
+		var bad *ValidationError
+		require.ErrorAs(t, err, &bad, name)
+		assert.Equal(t, "options.keys", bad.Field, name)
+	}
+}
+
+// What was not made by New or WatchKeys has no keys, no revocations and the process's time,
+// and is closed without ado.
+func TestWhatWasNotMadeIsUsedWithoutAPanic(t *testing.T) {
+	for name, s := range map[string]*Store{"none": nil, "zero": {}, "another name's": (*Store)(nil).As("ann")} {
+		before := time.Now()
+		assert.False(t, s.Now().Before(before), name)
+		assert.Nil(t, s.Keys(), name)
+		assert.Zero(t, s.LongestToken(), name)
+		_, err := s.Verify(t.Context(), ClientID(orgO, appA), NewSecret("x"))
+		require.ErrorContains(t, err, "is not made", name)
+		require.ErrorContains(t, s.Delete(t.Context(), orgO, ""), "is not made", name)
+	}
+	for _, w := range []*WatchedKeys{nil, {}} {
+		assert.Nil(t, w.Keys())
+		require.NoError(t, w.Err())
+		w.Close()
+	}
+}
+
+// Whoever is told of new keys may have seen enough.
+func TestWatchMayBeClosedByWhomItTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, err := NewKeySet(chance(1), time.Now())
+		require.NoError(t, err)
+		second, err := first.Rotated(chance(2), time.Now().Add(time.Second), 0)
+		require.NoError(t, err)
+		document := []byte(first.Document().Reveal())
+		var w *WatchedKeys
+		told := make(chan struct{})
+		w, err = WatchKeys(t.Context(), func(context.Context) ([]byte, error) { return bytes.Clone(document), nil }, &WatchOptions{OnChange: func(err error) {
+			defer close(told)
+			assert.NoError(t, err)
+			w.Close()
+		}})
+		require.NoError(t, err)
+		document = []byte(second.Document().Reveal())
+		select {
+		case <-told:
+		case <-time.After(time.Hour):
+			t.Fatal("it waits for itself")
+		}
+		w.Close()
+		w.Close()
+		assert.Len(t, w.Keys().Peppers(), 2)
+	})
+}
