@@ -89,8 +89,8 @@ func (s *Server) validate() error {
 	switch {
 	case s.keeper == nil:
 		return bad("keeper", "is nil: make one with budget.New")
-	case s.store == nil:
-		return bad("store", "is nil: make one with credentials.New")
+	case s.store.Keys() == nil:
+		return bad("store", "is nil or was not made: make one with credentials.New")
 	case s.opts.Authenticate == nil && s.opts.Limiter == nil:
 		return bad("Limiter", "is nil: failed logins could not be counted; give a limiter, or Authenticate")
 	case p != "" && (!strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/"):

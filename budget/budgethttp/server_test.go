@@ -13,6 +13,7 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/tokens"
 	"github.com/dynalimit/dynalimit/budget/budgethttp/internal/wire"
+	"github.com/dynalimit/dynalimit/budget/credentials"
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
@@ -197,6 +198,8 @@ func TestHandlerMountsAnywhere(t *testing.T) {
 
 func TestBadOptionsAreRefused(t *testing.T) {
 	w := newWorld(t)
+	_, err := New(w.a.keeper, &credentials.Store{}, w.options())
+	require.ErrorContains(t, err, "invalid store: is nil or was not made")
 	for field, make := range map[string]func() (*Server, error){
 		"keeper":  func() (*Server, error) { return New(nil, w.a.store, w.options()) },
 		"store":   func() (*Server, error) { return New(w.a.keeper, nil, w.options()) },
