@@ -39,6 +39,8 @@ func TestCheckRefusesEachOfThem(t *testing.T) {
 		"shutdown: {delay: -1s}\n":                      "shutdown.delay is -1s",
 		"shutdown: {time: 15m1s}\n":                     "shutdown.time is 15m1s",
 		"tokens: {access: 24h1s}\n":                     "tokens.access is 24h0m1s",
+		"tokens: {access: 2h, refresh: 1h}\n":           "tokens.refresh is 1h0m0s, and tokens.access 2h0m0s",
+		"tokens: {access: 1h, refresh: 1h}\n":           "",
 		"tokens: {refresh: 721h}\n":                     "tokens.refresh is 721h0m0s",
 		"defaults: {staleness: 61s}\n":                  "defaults.staleness is 1m1s",
 		"defaults: {config_ttl: 61m}\n":                 "defaults.config_ttl is 1h1m0s",

@@ -256,6 +256,9 @@ func (c Config) checkTimes() error {
 			return fmt.Errorf("%s is %v: give %v to %v", d.name, v, d.least, d.most)
 		}
 	}
+	if t := c.Tokens; t.Refresh < t.Access {
+		return fmt.Errorf("tokens.refresh is %v, and tokens.access %v: give refresh tokens at least as long", time.Duration(t.Refresh), time.Duration(t.Access))
+	}
 	return nil
 }
 

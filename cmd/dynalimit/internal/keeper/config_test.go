@@ -49,13 +49,19 @@ func TestParseSaysWhere(t *testing.T) {
 		"listen: a\nlisten: b\n":                 "f.yaml:2:1",
 		"- listen\n":                             "f.yaml:1:",
 		"listen: [\n":                            "f.yaml:",
+		"listen: a\n---\nnope: 1\n":              "f.yaml:2:1: a second document",
 	} {
 		_, err := Parse("f.yaml", []byte(text))
 		assert.ErrorContains(t, err, want, text)
 	}
-	for _, text := range []string{"", "# nothing\n", "---\n"} {
+	for _, text := range []string{"", "# nothing\n", "---\n", "---\nlisten: a\n", "listen: a\n---\n# nothing\n", "listen: a\n...\n"} {
 		_, err := Parse("f.yaml", []byte(text))
 		assert.NoError(t, err, text)
+	}
+	for _, text := range []string{"# the keeper's\n---\nlisten: a\n", "---\n# the keeper's\nlisten: a\n", "\n---\nlisten: a\n...\n"} {
+		c, err := Parse("f.yaml", []byte(text))
+		require.NoError(t, err, text)
+		assert.Equal(t, "a", c.Listen, text)
 	}
 }
 

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -66,8 +67,8 @@ func named(node ast.Node, to encoding.TextUnmarshaler) error {
 	return err
 }
 
-// Parse reads a configuration from YAML; what it leaves out is as in Default. A key that is none, or is there twice, is an
-// error, which names the file, the line and the column.
+// Parse reads a configuration from YAML; what it leaves out is as in Default. A key that is none, or is there twice, and
+// a second document are errors, which name the file, the line and the column.
 func Parse(file string, text []byte) (Config, error) {
 	c := Default()
 	err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c)
@@ -84,7 +85,22 @@ func Parse(file string, text []byte) (Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", file, err)
 	}
-	return c, nil
+	return c, oneDocument(file, text)
+}
+
+// oneDocument refuses a text with another document behind the first, which is all that is read.
+func oneDocument(file string, text []byte) error {
+	parsed, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for i, doc := range parsed.Docs {
+		if i > 0 && doc.Body != nil && doc.Body.GetToken() != nil {
+			at := cmp.Or(doc.Start, doc.Body.GetToken()).Position
+			return fmt.Errorf("%s:%d:%d: a second document begins here: put all of it into one", file, at.Line, at.Column)
+		}
+	}
+	return nil
 }
 
 // misfit says what is wrong, and of a value of the wrong kind which key has it, and what it
