@@ -150,6 +150,7 @@ func (r *reply) shaped() {
 	assert.Equal(r.t, r.header.Get("X-Request-Id"), r.body["request_id"])
 	assert.NotContains(r.t, string(r.raw), "secret-of-the-inside")
 	assert.Equal(r.t, "no-store", r.header.Get("Cache-Control"))
+	assert.Equal(r.t, "nosniff", r.header.Get("X-Content-Type-Options"))
 }
 
 // at is a value of the body by its path, such as labels.0.label.

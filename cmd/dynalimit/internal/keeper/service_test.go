@@ -115,6 +115,10 @@ func TestServiceCutsSlowAndLargeHeaders(t *testing.T) {
 	slow := dial(func(s *Service) {
 		require.Equal(t, headerTime, s.api.ReadHeaderTimeout)
 		require.Equal(t, headerTime, s.operating.ReadHeaderTimeout)
+		for _, server := range []*http.Server{s.api, s.operating} { // as docs/keeper.md says
+			require.Equal(t, []time.Duration{15 * time.Second, 30 * time.Second, time.Minute}, []time.Duration{server.ReadTimeout, server.WriteTimeout, server.IdleTimeout})
+			require.Equal(t, 16<<10, server.MaxHeaderBytes)
+		}
 		s.api.ReadHeaderTimeout = 50 * time.Millisecond
 	})
 	_, err := io.WriteString(slow, "GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: ")
@@ -271,6 +275,7 @@ func TestServiceSharesWithOriginsItIsToldOf(t *testing.T) {
 				answer.Body.Close()
 				assert.Equal(t, test.want, answer.Header.Get("Access-Control-Allow-Origin"), method)
 				assert.NotContains(t, strings.ToLower(answer.Header.Get("Access-Control-Allow-Headers")), "x-api-key")
+				assert.Equal(t, test.origins != nil, answer.Header.Get("Vary") == "Origin", "what is kept of it is for this origin")
 			}
 		})
 	}
