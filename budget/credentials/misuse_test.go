@@ -1,8 +1,8 @@
 package credentials
 
 import (
-	"bytes"
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,16 +59,19 @@ func TestWatchMayBeClosedByWhomItTells(t *testing.T) {
 		require.NoError(t, err)
 		second, err := first.Rotated(chance(2), time.Now().Add(time.Second), 0)
 		require.NoError(t, err)
-		document := []byte(first.Document().Reveal())
-		var w *WatchedKeys
+		var document atomic.Pointer[KeySet]
+		document.Store(first)
+		watched := make(chan *WatchedKeys, 1)
 		told := make(chan struct{})
-		w, err = WatchKeys(t.Context(), func(context.Context) ([]byte, error) { return bytes.Clone(document), nil }, &WatchOptions{OnChange: func(err error) {
+		load := func(context.Context) ([]byte, error) { return []byte(document.Load().Document().Reveal()), nil }
+		w, err := WatchKeys(t.Context(), load, &WatchOptions{OnChange: func(err error) {
 			defer close(told)
 			assert.NoError(t, err)
-			w.Close()
+			(<-watched).Close()
 		}})
 		require.NoError(t, err)
-		document = []byte(second.Document().Reveal())
+		watched <- w
+		document.Store(second)
 		select {
 		case <-told:
 		case <-time.After(time.Hour):
