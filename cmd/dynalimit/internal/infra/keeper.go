@@ -52,7 +52,7 @@ func keeperRole(o Options) Role {
 			Resources: []Resource{{Table: controlTable}}, Conditions: bounded(leadingKeys, []string{"ORG#*", "PRICELIST#*"}),
 		},
 		{
-			Sid: "Purge", About: "That a deletion stands still, while what it deletes goes.", Actions: actions("ConditionCheckItem"),
+			Sid: "Purge", About: "That what is overridden is there, and a deletion stands still while what it deletes goes.", Actions: actions("ConditionCheckItem"),
 			Resources: []Resource{{Table: controlTable}}, Conditions: bounded(leadingKeys, []string{"ORG#*"}),
 		},
 		{

@@ -184,6 +184,9 @@ func budgetAdministers() []Statement {
 		Sid: "ChangeBudgets", About: "Changes, each with its event, and the tables themselves.",
 		Actions:   actions("CreateTable", "DeleteItem", "PutItem", "UpdateItem", "UpdateTimeToLive"),
 		Resources: []Resource{{Table: controlTable}, {Table: usageTable}},
+	}, Statement{
+		Sid: "BesideDeletions", About: "That what is overridden is there, and a deletion under way.", Actions: actions("ConditionCheckItem"),
+		Resources: []Resource{{Table: controlTable}},
 	})
 }
 

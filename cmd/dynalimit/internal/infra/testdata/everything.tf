@@ -617,6 +617,13 @@ resource "aws_iam_policy" "admin" {
           ]
           Resource = [local.budget_control_table_arn, local.budget_usage_table_arn]
         },
+        # That what is overridden is there, and a deletion under way.
+        {
+          Sid      = "BesideDeletions"
+          Effect   = "Allow"
+          Action   = ["dynamodb:ConditionCheckItem"]
+          Resource = [local.budget_control_table_arn]
+        },
       ],
       var.kms_key_arn == null ? [] : [
         # The tables are encrypted under a key of this account: DynamoDB uses it for the caller.
@@ -1055,7 +1062,7 @@ resource "aws_iam_policy" "keeper" {
             }
           }
         },
-        # That a deletion stands still, while what it deletes goes.
+        # That what is overridden is there, and a deletion stands still while what it deletes goes.
         {
           Sid      = "Purge"
           Effect   = "Allow"
