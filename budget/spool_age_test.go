@@ -1,0 +1,160 @@
+package budget
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/ddbmem"
+)
+
+// TestSpoolTakesWhatWasInTimeWhenItCame: a record that was acknowledged is counted within two
+// days, on the day that it was made, also if its time is by then longer ago than is taken anew.
+func TestSpoolTakesWhatWasInTimeWhenItCame(t *testing.T) {
+	opts := Options{Spool: filepath.Join(t.TempDir(), "spool"), SpoolInterval: 200 * time.Hour, OnRefused: func(_ SpooledUsage, err error) {
+		assert.NoError(t, err)
+	}}
+	simulated(t, opts, fixtureOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		_, err := k.Submit(ctx, orgO, appA, call(100)) // the configuration is known
+		require.NoError(t, err)
+		db.SetFaults(down)
+		for i, made := range []time.Time{fixtureNow.Add(-23 * time.Hour), {}, fixtureNow.Add(4 * time.Minute)} {
+			u := call(i)
+			u.Time = made
+			spoolOne(t, k, u)
+		}
+		db.SetFaults(nil) // in an outage the store is looked for all the time
+		pass(47 * time.Hour)
+		back(db, k)
+		require.Equal(t, 3, k.Spooled())
+		require.NoError(t, k.Replay(ctx))
+		for day, want := range map[string]int64{"20260122": 1, "20260123": 3, "20260124": 0, "20260125": 0} {
+			got, err := k.Totals(ctx, orgO, appA, day)
+			require.NoError(t, err)
+			assert.Equal(t, want, got.Labels[0].Requests, day)
+		}
+	})
+}
+
+// TestSpoolRefusesWhatMayHaveBeenForgotten: after two days the item is gone that
+// would say that a record was counted.
+func TestSpoolRefusesWhatMayHaveBeenForgotten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool")
+	var refused []string
+	opts := Options{Spool: path, SpoolInterval: 200 * time.Hour, OnRefused: func(u SpooledUsage, _ error) {
+		refused = append(refused, u.Usage.RequestID)
+	}}
+	simulated(t, opts, hardOrg(), func(t *testing.T, db *ddbmem.DB, k *Keeper) {
+		ctx := t.Context()
+		hold, err := k.Reserve(ctx, orgO, appA, "premium", 100_000, time.Hour)
+		require.NoError(t, err)
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Lose: r.Operation == "TransactWriteItems"} })
+		u := call(1)
+		u.Time = time.Time{}
+		r, err := hold.Settle(ctx, u)
+		require.NoError(t, err)
+		require.True(t, r.Spooled)
+		db.SetFaults(nil)
+		pass(100 * time.Hour) // and the item's time is over
+		back(db, k)
+		require.NoError(t, k.Replay(ctx))
+		got, err := k.Totals(ctx, orgO, appA, "20260123")
+		require.NoError(t, err)
+		assert.Equal(t, int64(1), got.Labels[0].Requests)
+		assert.Equal(t, []string{uuid(1)}, refused)
+	})
+}
+
+// TestSpoolBoundOfTwoDays is exact, and a clock that went back refuses nothing.
+func TestSpoolBoundOfTwoDays(t *testing.T) {
+	for age, taken := range map[time.Duration]bool{unknownAfter: true, unknownAfter + 1: false, -time.Hour: true} {
+		var refused []SpooledUsage
+		w, k, _ := spooling(t, func(o *Options) { o.OnRefused = func(u SpooledUsage, _ error) { refused = append(refused, u) } })
+		w.db.SetFaults(refuseAll("AccessDeniedException"))
+		for n := range 2 { // of one content, but for the id; and one twice
+			spoolOne(t, k, call(n))
+			spoolOne(t, k, call(1))
+		}
+		w.db.SetFaults(nil)
+		w.clock.Advance(age)
+		require.NoError(t, k.Replay(t.Context()))
+		assert.Zero(t, k.Spooled(), age)
+		want := map[bool][]int64{true: {3, 0}, false: {1, 4}}[taken] // with the one that made the configuration known
+		day, err := k.Totals(t.Context(), orgO, appA, "20260123")
+		require.NoError(t, err)
+		assert.Equal(t, want, []int64{day.Labels[0].Requests, int64(len(refused))}, age)
+	}
+}
+
+// TestSpoolRefusesWhatWasPurged: what was spooled before a purge is not of the tenant that was put
+// again; what was since is, and so is what was before a deletion that purged nothing.
+func TestSpoolRefusesWhatWasPurged(t *testing.T) {
+	for _, app := range []string{"", appA} {
+		for _, purge := range []bool{true, false} {
+			t.Run(fmt.Sprintf("app %q, purge %v", app, purge), func(t *testing.T) {
+				var refused []error
+				w, k, _ := spooling(t, func(o *Options) { o.OnRefused = func(_ SpooledUsage, err error) { refused = append(refused, err) } })
+				ctx := t.Context()
+				spooled := func(n int) {
+					w.db.SetFaults(refuseAll("AccessDeniedException"))
+					u := call(n)
+					u.Time = w.clock.Now()
+					spoolOne(t, k, u)
+					w.db.SetFaults(nil)
+				}
+				before := w.total(appA, "premium", "").Requests
+				spooled(1)
+				for range 2 {
+					how := Deletion{Purge: purge, Revoke: revokeNothing}
+					var err error
+					if app == "" {
+						_, err = w.a.DeleteOrg(ctx, orgO, how)
+					} else {
+						_, err = w.a.DeleteApp(ctx, orgO, appA, how)
+					}
+					require.NoError(t, err)
+					w.clock.Advance(purgeAfter)
+				}
+				_, err := w.a.PutOrg(ctx, fixtureOrg())
+				require.NoError(t, err)
+				_, err = w.a.PutApp(ctx, orgO, App{ID: appA})
+				require.NoError(t, err)
+				spooled(2)
+				require.NoError(t, k.Replay(ctx))
+				assert.Zero(t, k.Spooled())
+				if purge {
+					require.Len(t, refused, 1)
+					require.ErrorIs(t, refused[0], ErrNotFound)
+					assert.Equal(t, int64(1), w.total(appA, "premium", "").Requests)
+				} else {
+					require.Empty(t, refused)
+					assert.Equal(t, before+2, w.total(appA, "premium", "").Requests)
+				}
+			})
+		}
+	}
+}
+
+// TestSpoolTakesWhatAnAppCountedBeforeItWasPut: it was there without an item.
+func TestSpoolTakesWhatAnAppCountedBeforeItWasPut(t *testing.T) {
+	w, k, _ := spooling(t, func(o *Options) { o.OnRefused = func(_ SpooledUsage, err error) { assert.NoError(t, err) } })
+	ctx := t.Context()
+	const app = "not-put-yet"
+	w.recommend(k, app)
+	w.db.SetFaults(refuseAll("AccessDeniedException"))
+	r, err := k.Submit(ctx, orgO, app, call(1))
+	require.NoError(t, err)
+	require.True(t, r.Spooled)
+	w.db.SetFaults(nil)
+	w.clock.Advance(time.Hour)
+	_, err = w.a.PutApp(ctx, orgO, App{ID: app})
+	require.NoError(t, err)
+	require.NoError(t, k.Replay(ctx))
+	assert.Zero(t, k.Spooled())
+	assert.Equal(t, int64(1), w.total(app, "premium", "20260123").Requests)
+}
