@@ -10,10 +10,24 @@ import (
 	"github.com/dynalimit/dynalimit/budget"
 )
 
+// checked reads files and checks them: each is refused with its text, or taken if that is empty.
+func checked(t *testing.T, files map[string]string) {
+	t.Helper()
+	for text, want := range files {
+		c, err := Parse("f.yaml", []byte(text))
+		require.NoError(t, err, text)
+		if err = c.Check(); want == "" {
+			assert.NoError(t, err, text)
+		} else {
+			assert.ErrorContains(t, err, want, text)
+		}
+	}
+}
+
 // TestCheckRefusesEachOfThem: what cannot be meant is refused by its name, whichever of its
 // parts is wrong, and what is next to it is taken.
 func TestCheckRefusesEachOfThem(t *testing.T) {
-	for text, want := range map[string]string{
+	checked(t, map[string]string{
 		"tls: {cert: c}\n": "both a certificate and its key",
 		"tls: {key: k}\n":  "both a certificate and its key",
 		"tls: {cert: c}\nbehind_proxy: [10.0.0.0/8]\n":  "both a certificate and its key",
@@ -59,15 +73,7 @@ func TestCheckRefusesEachOfThem(t *testing.T) {
 		"behind_proxy: ['::ffff:10.0.0.0/64']\n":        "is no network of IPv4 nor of IPv6",
 		"forwarded_header: forwarded\n":                 "",
 		"forwarded_header: X-Real-IP\n":                 `forwarded_header "X-Real-IP" is not known`,
-	} {
-		c, err := Parse("f.yaml", []byte(text))
-		require.NoError(t, err, text)
-		if err = c.Check(); want == "" {
-			assert.NoError(t, err, text)
-		} else {
-			assert.ErrorContains(t, err, want, text)
-		}
-	}
+	})
 }
 
 // TestPricesAreThoseOfTheFile: each rate is where it belongs.

@@ -105,22 +105,14 @@ func TestCheckListensWhereSecretsAreSafe(t *testing.T) {
 
 // TestCheckLosesNoUsage: what would lose usage, or count it twice, is refused.
 func TestCheckLosesNoUsage(t *testing.T) {
-	for text, want := range map[string]string{
+	checked(t, map[string]string{
 		"spool: s\nmetering: window\n":                "metering window keeps no record",
 		"spool: s\nmetering: none\n":                  "metering none keeps no record",
 		"on_unavailable: {submit: allow}\n":           "--spool FILE",
 		"spool: s\nmetering: batch\n":                 "",
 		"metering: none\n":                            "",
 		"spool: s\non_unavailable: {submit: allow}\n": "",
-	} {
-		c, err := Parse("f.yaml", []byte(text))
-		require.NoError(t, err, text)
-		if err = c.Check(); want == "" {
-			assert.NoError(t, err, text)
-		} else {
-			assert.ErrorContains(t, err, want, text)
-		}
-	}
+	})
 }
 
 // TestLingerIsForAnswersUnlessItIsForCost: the default answers in three times what the store
@@ -149,7 +141,7 @@ func TestLingerIsForAnswersUnlessItIsForCost(t *testing.T) {
 // TestParseTakesWhatIsSaid: what a file says holds, also where it is nothing; it is refused
 // rather than taken for what it leaves out.
 func TestParseTakesWhatIsSaid(t *testing.T) {
-	for text, want := range map[string]string{
+	checked(t, map[string]string{
 		"listen: ''\n":                            "listen \"\"",
 		"metrics: ''\n":                           "metrics \"\"",
 		"forwarded_header: ''\n":                  "forwarded_header \"\"",
@@ -166,15 +158,7 @@ func TestParseTakesWhatIsSaid(t *testing.T) {
 		"behind_proxy: []\ncors_origins: []\n":    "",
 		"imported_hashes: false\nspool: ''\n":     "",
 		"aggregation: {off: false}\nkeyset: ''\n": "",
-	} {
-		c, err := Parse("f.yaml", []byte(text))
-		require.NoError(t, err, text)
-		if err = c.Check(); want == "" {
-			assert.NoError(t, err, text)
-		} else {
-			assert.ErrorContains(t, err, want, text)
-		}
-	}
+	})
 	for _, text := range []string{
 		"", "listen:\nmetrics:\n", "tls:\nshutdown:\ntokens:\ndefaults:\nprices:\naggregation:\n", "shutdown: {delay: 5s, time: null}\nbehind_proxy:\n", "metering:\non_unavailable: {submit: }\n",
 	} { // keys without a value say nothing

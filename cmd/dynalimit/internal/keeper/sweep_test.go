@@ -135,6 +135,16 @@ func TestOneOfThreeSweeps(t *testing.T) {
 	})
 }
 
+// denied are requests that the role may not make.
+func denied(which func(*ddbmem.Request) bool) func(*ddbmem.Request) ddbmem.Fault {
+	return func(r *ddbmem.Request) ddbmem.Fault {
+		if which(r) {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+		}
+		return ddbmem.Fault{}
+	}
+}
+
 // TestSweepsThatFailAreTold: the log and the metrics say so, nothing is swept, and the next
 // sweep that goes well ends that.
 func TestSweepsThatFailAreTold(t *testing.T) {
@@ -142,12 +152,9 @@ func TestSweepsThatFailAreTold(t *testing.T) {
 		db := ddbmem.New()
 		t.Cleanup(db.Close)
 		p := newProcess(t, db)
-		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Operation == "Scan" {
-				return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
-			}
-			return ddbmem.Fault{}
-		})
+		db.SetFaults(denied(func(r *ddbmem.Request) bool {
+			return r.Operation == "Scan"
+		}))
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { p.sweepAlone(ctx) })
@@ -184,12 +191,9 @@ func TestDeletionsThatCannotBeReadAreTold(t *testing.T) {
 		running.Go(func() { p.sweepAlone(ctx) })
 		elapse(30 * time.Second)
 		assert.Equal(t, "1", p.says("dynalimit_keeper_deletions_open"))
-		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Operation == "Scan" && bytes.Contains(r.Body, []byte(`"ConsistentRead":true`)) { // the sweep's own is not
-				return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
-			}
-			return ddbmem.Fault{}
-		})
+		db.SetFaults(denied(func(r *ddbmem.Request) bool {
+			return r.Operation == "Scan" && bytes.Contains(r.Body, []byte(`"ConsistentRead":true`)) // the sweep's own is not
+		}))
 		elapse(2 * time.Minute)
 		assert.Equal(t, 2, strings.Count(p.log.String(), `msg="keeper: deletions"`), p.log.String())
 		assert.Equal(t, "1", p.says("dynalimit_keeper_deletions_open"))
@@ -208,12 +212,9 @@ func TestALeaseThatCannotBeTakenIsTold(t *testing.T) {
 		db := ddbmem.New()
 		t.Cleanup(db.Close)
 		p := newProcess(t, db)
-		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
-			if r.Table == "limits" {
-				return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
-			}
-			return ddbmem.Fault{}
-		})
+		db.SetFaults(denied(func(r *ddbmem.Request) bool {
+			return r.Table == "limits"
+		}))
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { p.sweepAlone(ctx) })
